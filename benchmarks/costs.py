@@ -24,7 +24,7 @@ from engines import random_inputs
 from groups import by_group, moved_bytes, operations
 from rounds import Schedule, interleave
 
-from byoc.driver.compile import assemble
+from byoc.driver.compiler.compile import assemble
 from byoc.driver.costs import Machine, Store
 from byoc.driver.costs.alone import build_alone
 from byoc.driver.costs.probes import nothing
@@ -35,7 +35,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.types import tensor_types
 from byoc.partition.costs import CostModel
 from byoc.partition.costs.work import size
-from byoc.partition.policy.planner import make_plan
+from byoc.partition.plan.planner import make_plan
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
 from byoc.relay.frontend.onnx import import_onnx

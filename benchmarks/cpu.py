@@ -31,7 +31,7 @@ from quantized import is_quantized, quantize_static
 from results import Cell, header, line, means, memory_line
 from rounds import Schedule, interleave
 
-from byoc.runtime.distribution import DISTRIBUTION, install_command
+from byoc.runtime.core.distribution import DISTRIBUTION, install_command
 
 HERE = Path(__file__).resolve().parent
 REFERENCE = "onnxruntime"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from byoc.driver.compile import CompileOptions, assemble, build, plan_for
+from byoc.driver.compiler.compile import CompileOptions, assemble, build, plan_for
 from byoc.driver.host import HostProgram, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
 from byoc.driver.precision import NarrowProducts, Precision

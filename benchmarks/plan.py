@@ -34,9 +34,9 @@ from rounds import Schedule, interleave
 
 import byoc
 from byoc.contract import get_backend, register_backend
+from byoc.driver.compiler.planning import plan_module
 from byoc.driver.costs import Machine
 from byoc.driver.pipeline import optimize
-from byoc.driver.planning import plan_module
 from byoc.errors import ByocError
 from byoc.ir.module import IRModule
 from byoc.partition.costs import CostModel

@@ -14,8 +14,8 @@ from partition import FAMILIES, TARGETS, is_mine, pattern_table
 from plan_results import Large
 
 from byoc.contract import Backend, PatternEntry, Verdict, accept, refuse, register_backend
+from byoc.driver.compiler.planning import plan_module
 from byoc.driver.pipeline import optimize
-from byoc.driver.planning import plan_module
 from byoc.partition.costs import MixedModel, Table, TableModel
 from byoc.partition.options import PlacingOptions
 from byoc.relay.expr import Call

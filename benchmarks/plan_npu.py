@@ -22,8 +22,8 @@ from byoc.ir.types import tensor_types
 from byoc.partition.costs import Table, TableModel, total
 from byoc.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
 from byoc.relay.expr import Call, Function
-from byoc.runtime.module import Module
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.modules.module import Module
 
 NAME = "npu"
 TABLE_FILE = Path(__file__).resolve().parent / "npu.json"

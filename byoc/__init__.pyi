@@ -14,11 +14,11 @@ from byoc import te as te
 from byoc.contract.backend import Backend as Backend
 from byoc.contract.limits import Limits as Limits
 from byoc.contract.registration import register_backend as register_backend
-from byoc.driver.entry import compile as compile
-from byoc.driver.export_c import export_c as export_c
+from byoc.driver.compiler.entry import compile as compile
+from byoc.driver.compiler.export_c import export_c as export_c
+from byoc.driver.compiler.planning import plan as plan
 from byoc.driver.measure_plan import measure as measure
 from byoc.driver.pipeline import pipeline as pipeline
-from byoc.driver.planning import plan as plan
 from byoc.driver.quantization import Calibration as Calibration
 from byoc.ir.module import IRModule as IRModule
 from byoc.partition.show.networks import to_networkx as to_networkx

@@ -1,11 +1,11 @@
 """The errors of the compiler, beside those of the runtime that it shares.
 
-The runtime imports nothing of the compiler, so the roots stand in ``byoc.runtime.errors``.
+The runtime imports nothing of the compiler, so the roots stand in ``byoc.runtime.core.errors``.
 """
 
 from __future__ import annotations
 
-from byoc.runtime.errors import (
+from byoc.runtime.core.errors import (
     ArtifactError,
     ByocError,
     DeviceError,

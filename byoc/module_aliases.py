@@ -20,9 +20,33 @@ MOVED = {
     "byoc.codegen.support_table": "byoc.contract.support_table",
     "byoc.codegen.verdict": "byoc.contract.verdict",
     "byoc.driver.cli": "byoc.cli",
+    "byoc.driver.compile": "byoc.driver.compiler.compile",
+    "byoc.driver.entry": "byoc.driver.compiler.entry",
+    "byoc.driver.export_c": "byoc.driver.compiler.export_c",
+    "byoc.driver.planning": "byoc.driver.compiler.planning",
     "byoc.ir.compilation_config": "byoc.annex.devices.compilation_config",
     "byoc.ir.instrument": "byoc.ir.passes.instrument",
     "byoc.ir.transform": "byoc.ir.passes.transform",
+    "byoc.partition.casting": "byoc.partition.cut.casting",
+    "byoc.partition.dataflow": "byoc.partition.policy.dataflow",
+    "byoc.partition.places.place": "byoc.partition.place",
+    "byoc.partition.plan.decision": "byoc.partition.decision",
+    "byoc.partition.plan.difference": "byoc.partition.content.difference",
+    "byoc.partition.plan.explanation": "byoc.partition.content.explanation",
+    "byoc.partition.plan.plan_json": "byoc.partition.content.plan_json",
+    "byoc.partition.plan.planned": "byoc.partition.content.planned",
+    "byoc.partition.plan.problem": "byoc.partition.solve.problem",
+    "byoc.partition.plan.replanning": "byoc.partition.content.replanning",
+    "byoc.partition.plan.request": "byoc.partition.content.request",
+    "byoc.partition.plan.typed_json": "byoc.partition.content.typed_json",
+    "byoc.partition.policy.cut": "byoc.partition.cut.annotate",
+    "byoc.partition.policy.decide": "byoc.partition.cut.decide",
+    "byoc.partition.policy.matches": "byoc.partition.cut.matches",
+    "byoc.partition.policy.outlay": "byoc.partition.cut.outlay",
+    "byoc.partition.policy.planner": "byoc.partition.plan.planner",
+    "byoc.partition.policy.preference": "byoc.partition.cut.preference",
+    "byoc.partition.policy.refused_matches": "byoc.partition.cut.refused_matches",
+    "byoc.partition.regions": "byoc.partition.cut.regions",
     "byoc.relay.analysis.annotated_regions": "byoc.relay.analysis.regions.annotated_regions",
     "byoc.relay.analysis.call_graph": "byoc.annex.analysis.call_graph",
     "byoc.relay.collage": "byoc.annex.collage",
@@ -40,14 +64,38 @@ MOVED = {
     "byoc.relay.transform.fake_quantization_to_integer": "byoc.relay.qnn.fake.fake_quantization_to_integer",
     "byoc.relay.transform.infer_layout_utils": "byoc.relay.transform.layout.infer_layout_utils",
     "byoc.relay.transform.recast": "byoc.annex.recast",
+    "byoc.runtime.artefact.consistency": "byoc.runtime.consistency",
+    "byoc.runtime.artefact.strict_json": "byoc.runtime.core.strict_json",
+    "byoc.runtime.benchmark": "byoc.runtime.core.benchmark",
+    "byoc.runtime.build_limit": "byoc.runtime.core.build_limit",
+    "byoc.runtime.container": "byoc.runtime.core.container",
+    "byoc.runtime.distribution": "byoc.runtime.core.distribution",
+    "byoc.runtime.dso.processor": "byoc.runtime.core.processor",
+    "byoc.runtime.errors": "byoc.runtime.core.errors",
+    "byoc.runtime.executors.aot": "byoc.runtime.dso.aot",
+    "byoc.runtime.executors.executor_base": "byoc.runtime.graph.executor_base",
+    "byoc.runtime.executors.graph": "byoc.runtime.graph.graph",
+    "byoc.runtime.executors.graph_check": "byoc.runtime.graph.graph_check",
+    "byoc.runtime.executors.memory_plan": "byoc.runtime.graph.memory_plan",
+    "byoc.runtime.executors.overlap": "byoc.runtime.graph.overlap",
+    "byoc.runtime.fork": "byoc.runtime.core.fork",
+    "byoc.runtime.index_errors": "byoc.runtime.core.index_errors",
+    "byoc.runtime.metadata": "byoc.runtime.modules.metadata",
+    "byoc.runtime.module": "byoc.runtime.modules.module",
+    "byoc.runtime.ndarray": "byoc.runtime.core.ndarray",
+    "byoc.runtime.region.lost": "byoc.runtime.modules.lost",
+    "byoc.runtime.signature": "byoc.runtime.core.signature",
+    "byoc.runtime.time_limit": "byoc.runtime.core.time_limit",
 }
 
 
 def home_of(name: str) -> str:
     """Where the module that is known as *name* stands; *name* itself where it did not move."""
-    for known, home in MOVED.items():
-        if name == known or name.startswith(f"{known}."):
-            return home + name[len(known) :]
+    known = name
+    while known:
+        if known in MOVED:
+            return MOVED[known] + name[len(known) :]
+        known = known.rpartition(".")[0]
     return name
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from byoc.ir.types import Any, TensorType, tensor_types
 from byoc.relay.expr import Function
-from byoc.runtime.ndarray import NDArray
-from byoc.runtime.signature import Dim, Signature, TensorSpec
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.signature import Dim, Signature, TensorSpec
 
 
 def spec_of(name: str, ty: TensorType) -> TensorSpec:

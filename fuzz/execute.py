@@ -16,9 +16,9 @@ import byoc
 from byoc.codegen.c.toolchain.command import CommandError
 from byoc.driver.vm import compile_module
 from byoc.errors import CompilerNotFoundError, DeviceError, InternalError, UserError
-from byoc.partition.policy.planner import make_plan  # noqa: F401  # loads the planner before time is taken
+from byoc.partition.plan.planner import make_plan  # noqa: F401  # loads the planner before time is taken
 from byoc.relay.frontend.onnx import import_onnx
-from byoc.runtime.container import ADT
+from byoc.runtime.core.container import ADT
 from byoc.runtime.library import Library
 from byoc.runtime.vm import VirtualMachine
 from fuzz.case import Case, Feeds

@@ -1,10 +1,13 @@
 """What a compiled model needs to run: arrays, modules, executors, numpy kernels, the artefact. No compiler.
 
-``byoc.runtime.load("m.byoc")`` loads a saved model; calling it runs it.
+``byoc.runtime.load("m.byoc")`` loads a saved model; calling it runs it. Modules of rooms that users
+know as this package's (``byoc.runtime.ndarray``) are imported here as such.
 """
 
-from byoc.runtime.device import Device, cpu, device
-from byoc.runtime.errors import (
+from byoc.runtime.core import errors as errors
+from byoc.runtime.core import ndarray as ndarray
+from byoc.runtime.core import signature as signature
+from byoc.runtime.core.errors import (
     ArtifactError,
     ByocError,
     DeviceError,
@@ -16,13 +19,16 @@ from byoc.runtime.errors import (
     UnavailableError,
     UserError,
 )
-from byoc.runtime.executors.graph import Graph
+from byoc.runtime.core.ndarray import NDArray, array, empty
+from byoc.runtime.core.signature import Signature, TensorSpec
+from byoc.runtime.device import Device, cpu, device
 from byoc.runtime.executors.graph_executor import GraphExecutor
+from byoc.runtime.graph.graph import Graph
 from byoc.runtime.library import Library, load, load_module_tree
-from byoc.runtime.metadata import MetadataModule
-from byoc.runtime.module import Module, register_module_loader
-from byoc.runtime.ndarray import NDArray, array, empty
-from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.modules import metadata as metadata
+from byoc.runtime.modules import module as module
+from byoc.runtime.modules.metadata import MetadataModule
+from byoc.runtime.modules.module import Module, register_module_loader
 
 __all__ = [
     "ArtifactError",

@@ -15,27 +15,27 @@ from pathlib import Path
 import numpy as np
 
 from byoc.runtime.artefact.artifact import Artifact, read_artifact, write_artifact
-from byoc.runtime.artefact.consistency import check_graph, check_parts
 from byoc.runtime.artefact.manifest import ModuleEntry, read_manifest, read_tree
 from byoc.runtime.artefact.signing import Key, trusted_keys
-from byoc.runtime.artefact.strict_json import mapping_of, read_json
-from byoc.runtime.distribution import version
-from byoc.runtime.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError, UserError
-from byoc.runtime.executors.executor_base import Executor, check_threads
-from byoc.runtime.executors.graph import Graph
-from byoc.runtime.executors.graph_check import checked_graph
+from byoc.runtime.consistency import check_graph, check_parts
+from byoc.runtime.core.distribution import version
+from byoc.runtime.core.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError, UserError
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.signature import TensorSpec
+from byoc.runtime.core.strict_json import mapping_of, read_json
+from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.executors.mapped_executor import MappedExecutor
 from byoc.runtime.files.file_memory import FileWatch
 from byoc.runtime.files.weights import read_weights, write_weights
-from byoc.runtime.metadata import MetadataModule
-from byoc.runtime.module import ARRAYS_MEMBER, Members, Module, members_below, module_class, saved_members
-from byoc.runtime.ndarray import NDArray
-from byoc.runtime.region.lost import check_lost, covered_symbols, load_or_lose, problem_of
+from byoc.runtime.graph.executor_base import Executor, check_threads
+from byoc.runtime.graph.graph import Graph
+from byoc.runtime.graph.graph_check import checked_graph
+from byoc.runtime.modules.lost import check_lost, covered_symbols, load_or_lose, problem_of
+from byoc.runtime.modules.metadata import MetadataModule
+from byoc.runtime.modules.module import ARRAYS_MEMBER, Members, Module, members_below, module_class, saved_members
 from byoc.runtime.region.record import Fallback
 from byoc.runtime.region.variants import ChosenVariants
-from byoc.runtime.signature import TensorSpec
-from byoc.runtime.time_limit import time_limit
 
 GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER = "graph.json", "weights.safetensors", "report.json"
 

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from byoc.runtime.artefact.consistency import check_counts, check_graph
-from byoc.runtime.artefact.strict_json import at, mapping_of, numbered, object_of, read_json, text_of, texts_of
-from byoc.runtime.errors import ArtifactError
-from byoc.runtime.executors.graph import Graph
-from byoc.runtime.executors.graph_check import checked_graph
+from byoc.runtime.consistency import check_counts, check_graph
+from byoc.runtime.core.errors import ArtifactError
+from byoc.runtime.core.ndarray import NDArray, from_any
+from byoc.runtime.core.signature import Signature, TensorSpec
+from byoc.runtime.core.strict_json import at, mapping_of, numbered, object_of, read_json, text_of, texts_of
+from byoc.runtime.graph.graph import Graph
+from byoc.runtime.graph.graph_check import checked_graph
 from byoc.runtime.library import Library
-from byoc.runtime.metadata import MetadataModule
-from byoc.runtime.module import Members, Module, PackedFunction, members_below, module_class, saved_members
-from byoc.runtime.ndarray import NDArray, from_any
-from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.modules.metadata import MetadataModule
+from byoc.runtime.modules.module import Members, Module, PackedFunction, members_below, module_class, saved_members
 
 MEMBER = "origin.json"
 SUFFIX = "_origin"

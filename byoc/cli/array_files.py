@@ -18,8 +18,8 @@ from typing import BinaryIO
 import numpy as np
 
 from byoc.errors import InputError
-from byoc.runtime.executors.memory_plan import physical_memory
 from byoc.runtime.files.regular_file import open_file
+from byoc.runtime.graph.memory_plan import physical_memory
 
 MOST_ARRAYS = 10_000  # of one .npz
 _ZIP = b"PK"

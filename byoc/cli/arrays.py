@@ -12,9 +12,9 @@ import numpy as np
 
 from byoc.cli.array_files import read_array
 from byoc.errors import InputError, UserError
+from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.library import Library
-from byoc.runtime.ndarray import numpy_dtype
-from byoc.runtime.signature import TensorSpec
 
 MAX_BYTES = 1 << 36
 _EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from byoc.cli.progress import StageProgress
 from byoc.cli.words import AVAILABLE
-from byoc.driver.entry import compile as compile_model
+from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.options import CompileRequest
 from byoc.errors import UserError
 from byoc.options.declaration import part_of

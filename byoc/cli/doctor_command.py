@@ -15,7 +15,7 @@ from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.contract.registration import backend_names
 from byoc.errors import UserError
-from byoc.runtime.distribution import install_command
+from byoc.runtime.core.distribution import install_command
 from byoc.runtime.opencl.devices import list_devices
 
 HELP = "check the compiler, the devices and the packages of this machine"

@@ -13,8 +13,8 @@ from byoc.driver.options import PlanRequest
 from byoc.driver.pipeline import optimize
 from byoc.errors import UserError
 from byoc.options.flags import add_flags, given_options
-from byoc.partition.plan.decision import Decision
-from byoc.partition.plan.plan_json import decision_to_json
+from byoc.partition.content.plan_json import decision_to_json
+from byoc.partition.decision import Decision
 from byoc.partition.show.support_matrix import support_matrix
 from byoc.relay.frontend.onnx import import_onnx
 

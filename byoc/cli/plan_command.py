@@ -9,10 +9,10 @@ from pathlib import Path
 
 from byoc.cli.pass_options import value_from
 from byoc.cli.progress import StageProgress
-from byoc.driver.compile import CompileOptions, build_planned
+from byoc.driver.compiler.compile import CompileOptions, build_planned
+from byoc.driver.compiler.planning import planned
 from byoc.driver.measure_plan import measure
 from byoc.driver.options import PlanRequest
-from byoc.driver.planning import planned
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.options.flags import add_flags, given_options

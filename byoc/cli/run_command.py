@@ -15,14 +15,14 @@ import numpy as np
 
 from byoc.cli.arrays import npz_bytes, parse_sizes, random_inputs, read_inputs
 from byoc.cli.progress import StageProgress
-from byoc.driver.compile import compile_model
+from byoc.driver.compiler.compile import compile_model
 from byoc.driver.options import CompileRequest
 from byoc.errors import InputError, UserError
 from byoc.options.flags import add_flags, given_flags, given_options
 from byoc.runtime.artefact.artifact import replace_file
+from byoc.runtime.core.time_limit import check_timeout
 from byoc.runtime.files.regular_file import open_file
 from byoc.runtime.library import Library, load
-from byoc.runtime.time_limit import check_timeout
 
 HELP = "run an artefact, or an ONNX model, which is compiled first"
 

@@ -11,7 +11,7 @@ from byoc.cli.progress import StageProgress
 from byoc.cli.tuning_options import add_tuning_options, database_of, tuner_from
 from byoc.codegen.tune.database import best_of, export_records, import_records
 from byoc.codegen.tune.level import LEVELS
-from byoc.driver.compile import compile_model
+from byoc.driver.compiler.compile import compile_model
 from byoc.driver.options import CompileRequest
 from byoc.errors import UserError
 from byoc.options.flags import add_flags, given_options

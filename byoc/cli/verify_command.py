@@ -8,7 +8,7 @@ from pathlib import Path
 
 from byoc.runtime.artefact.artifact import read_artifact
 from byoc.runtime.artefact.signing import fingerprint, trusted_keys
-from byoc.runtime.errors import ArtifactError
+from byoc.runtime.core.errors import ArtifactError
 
 HELP = "check that an artefact is whole and that a trusted key signed it"
 

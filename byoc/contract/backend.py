@@ -40,7 +40,7 @@ from byoc.ir.op import Cost, Op
 from byoc.relay.dataflow_pattern import DFPattern
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import post_order
-from byoc.runtime.module import Module
+from byoc.runtime.modules.module import Module
 
 Check = Callable[[RelayExpr], object]
 

@@ -13,8 +13,8 @@ from byoc.ir.target import entered_for
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.op.contrib.register import get_pattern_table
 from byoc.relay.traverse import post_order
-from byoc.runtime.module import Module
-from byoc.runtime.ndarray import NDArray, from_any
+from byoc.runtime.core.ndarray import NDArray, from_any
+from byoc.runtime.modules.module import Module
 
 
 class RelayStyleBackend(Backend):

@@ -22,7 +22,7 @@ from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.dataflow_pattern.pattern_graph import pattern_post_order
 from byoc.relay.dataflow_pattern.patterns import CallPattern, ExprPattern
 from byoc.relay.expr import Call, Function, Tuple, Var
-from byoc.runtime.ndarray import dtype_name
+from byoc.runtime.core.ndarray import dtype_name
 
 TAKEN, PARTLY, REFUSED, UNTRIED = "yes", "partly", "no", "untried"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from byoc.runtime.metadata import MetadataModule
-from byoc.runtime.module import Module
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.modules.metadata import MetadataModule
+from byoc.runtime.modules.module import Module
 from byoc.runtime.region.record import Region
 
 

@@ -22,10 +22,10 @@ from byoc.ir.span import span_names
 from byoc.ir.types import tensor_types
 from byoc.relay import transform
 from byoc.relay.expr import Function
-from byoc.runtime.module import Module
+from byoc.runtime.core.signature import Signature
+from byoc.runtime.modules.module import Module
 from byoc.runtime.origin import OriginModule
 from byoc.runtime.region.record import Region
-from byoc.runtime.signature import Signature
 
 HOST, AVAILABLE = "c", "the host's version is in the artefact"
 

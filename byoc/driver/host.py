@@ -20,8 +20,8 @@ from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.narrowing import tensor_type, tuple_type
 from byoc.relay.traverse import children, post_order, substitute
-from byoc.runtime.executors.graph import RESHAPE
-from byoc.runtime.executors.overlap import start_early
+from byoc.runtime.graph.graph import RESHAPE
+from byoc.runtime.graph.overlap import start_early
 
 PREFIX = "tvmgen_default_"
 Entry = tuple[int, int, int]

@@ -15,8 +15,8 @@ from byoc.codegen.kernel.lower import unsupported_reason
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
 from byoc.relay.structure.structural import structural_equal, structural_hash
-from byoc.runtime.executors.graph import Graph
-from byoc.runtime.module import Module
+from byoc.runtime.graph.graph import Graph
+from byoc.runtime.modules.module import Module
 
 
 @dataclass

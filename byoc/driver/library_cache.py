@@ -15,7 +15,7 @@ from pathlib import Path
 
 from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.errors import UserError
-from byoc.runtime.errors import ArtifactError
+from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.library import Library, read_library
 
 FOLDER = "libraries"

@@ -27,7 +27,7 @@ from byoc.codegen.tune.context import context_of
 from byoc.driver.options import UNTUNED, CompileRequest
 from byoc.errors import UserError
 from byoc.options.key import key_text
-from byoc.runtime.dso.processor import usable_processors
+from byoc.runtime.core.processor import usable_processors
 from byoc.runtime.files.regular_file import open_file, read_file
 
 # where something may be registered, or chosen for the passes, before a model is compiled
@@ -36,7 +36,9 @@ REGISTRIES = (
     "byoc.te",
     "byoc.relay",
     "byoc.partition.costs",
+    "byoc.partition.place",
     "byoc.partition.places",
+    "byoc.partition.plan",
     "byoc.partition.policy",
     "byoc.contract",
     "byoc.compat",

@@ -15,8 +15,8 @@ import numpy as np
 from byoc.errors import UserError
 from byoc.partition.plan.plan import Plan
 from byoc.partition.show.table import WHOLE
+from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.library import Library
-from byoc.runtime.ndarray import numpy_dtype
 
 HOST_WORK = "host"
 TURNS = 9

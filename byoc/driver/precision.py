@@ -30,7 +30,7 @@ from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, tensor_types
 from byoc.partition.calls import nearest
-from byoc.partition.plan.decision import Decision
+from byoc.partition.decision import Decision
 from byoc.partition.plan.plan import Plan
 from byoc.relay import op
 from byoc.relay.analysis.operator_calls import moves_one
@@ -42,8 +42,8 @@ from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.mixed_precision import is_always_converted
 from byoc.relay.traverse import post_order, rebuild
+from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.library import Library
-from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 NARROW, WIDE = "bfloat16", "float32"
 DOT = "dot_bf16"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from byoc.errors import UserError
 from byoc.ir.types import Any, Dim
-from byoc.runtime.errors import UserError as LayoutWordError
+from byoc.runtime.core.errors import UserError as LayoutWordError
 from byoc.runtime.kernels.movement.layouts import Axis, block_of, parse_layout, places_of
 
 UNDEFINED = "__undef__"

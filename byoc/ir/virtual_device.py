@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from byoc.errors import UserError
 from byoc.ir.attrs import AttrObject
 from byoc.ir.target import Target
-from byoc.runtime.device import Device
+from byoc.runtime.core.device import Device
 
 INVALID_DEVICE_TYPE = -1
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from byoc.contract.limits import Limits
     from byoc.ir.module import IRModule
     from byoc.partition.boundaries import Rule
-    from byoc.partition.places.place import Place
+    from byoc.partition.place import Place
 
 PLANNING = ("compile", "plan", "explain", "partition")  # the commands that say how a plan is made
 POLICIES = ("order", "score", "cost")  # of the planner

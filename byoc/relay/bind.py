@@ -12,7 +12,7 @@ from byoc.ir.module import IRModule
 from byoc.relay.expr import Constant, Function, Var
 from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import binders, post_order, substitute
-from byoc.runtime.ndarray import NDArray, from_any
+from byoc.runtime.core.ndarray import NDArray, from_any
 
 Value = RelayExpr | NDArray | np.ndarray | np.generic | int | float | bool
 

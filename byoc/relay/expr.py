@@ -19,8 +19,8 @@ from byoc.ir.span import AnySpan
 from byoc.ir.types import Dim, FuncType, IncompleteType, TensorType, Type, TypeVar, contains_type
 from byoc.ir.virtual_device import UNCONSTRAINED, VirtualDevice
 from byoc.relay.operator_overloads import ExprWithOp
-from byoc.runtime.device import Device
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.device import Device
+from byoc.runtime.core.ndarray import NDArray
 
 Expr = RelayExpr
 VIRTUAL_DEVICE = "virtual_device"

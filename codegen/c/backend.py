@@ -34,7 +34,7 @@ from byoc.relay.expr import Function
 from byoc.runtime.dso.contract import contract_of, contract_text
 from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.dso.whole_program import WholeProgram
-from byoc.runtime.executors.graph import Graph
+from byoc.runtime.graph.graph import Graph
 
 HIDDEN = ("-fvisibility=hidden",)  # what a group computes is called by the entries of its library alone
 ENTRY_FLAGS = ("-O1",)  # entries place buffers and call: there is nothing to optimise

@@ -29,7 +29,7 @@ from byoc.codegen.kernel.writer import Writer
 from byoc.errors import CompileError
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.dso.whole_program import WholeProgram
-from byoc.runtime.executors.graph import Graph
+from byoc.runtime.graph.graph import Graph
 from byoc.te import PrimExpr, Size, Tensor, binary
 from byoc.te.walk import unique_nodes
 

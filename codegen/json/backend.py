@@ -20,7 +20,7 @@ from byoc.relay.expr import Call, Function
 from byoc.runtime.json.module import JsonModule
 from byoc.runtime.json.table import get_table
 from byoc.runtime.kernels import KERNELS
-from byoc.runtime.module import Module
+from byoc.runtime.modules.module import Module
 
 
 @constraint("kernel")

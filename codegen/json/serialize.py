@@ -20,8 +20,8 @@ from byoc.ir.types import Type, tensor_types
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.narrowing import tuple_type
 from byoc.relay.traverse import children, post_order
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.json.attributes import attribute_key, encode_attribute, encode_shape
-from byoc.runtime.ndarray import NDArray
 
 Entry = tuple[int, int, int]
 CompositeAttributes = Callable[[Function], Mapping[str, object]]

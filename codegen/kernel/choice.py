@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 from byoc.te import Tensor
 
 Value = int | bool | str

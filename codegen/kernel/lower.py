@@ -24,8 +24,8 @@ from byoc.relay.expr import Call, Constant, Function, Let, Tuple, TupleGetItem, 
 from byoc.relay.narrowing import operator_of, tuple_type
 from byoc.relay.op.core.definition import define, takes_dtypes
 from byoc.relay.traverse import dataflow_children, post_order
-from byoc.runtime.ndarray import NDArray
-from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.te import Tensor, compute, const, placeholder
 from byoc.te.tensor import shape_of
 from byoc.te.walk import loaded_tensors

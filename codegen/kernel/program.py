@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from byoc.errors import InternalError
-from byoc.runtime.ndarray import NDArray
-from byoc.runtime.signature import Signature
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.signature import Signature
 from byoc.te import Tensor
 from byoc.te.walk import checks_of
 

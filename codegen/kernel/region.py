@@ -15,7 +15,7 @@ from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.op.nn.recurrent import RECURRENT
 from byoc.relay.transform.fuse.fuse_ops import fuse_body as fuse_body
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 
 def tensors_of(call: Call) -> list[TensorType]:

@@ -16,9 +16,9 @@ import numpy as np
 from byoc.codegen.tune.arrays import aligned, copies_of, copy_of
 from byoc.codegen.tune.measure import Clock, Run, measure, on_one_core
 from byoc.codegen.tune.native_kernel import KernelTeam, opened
-from byoc.runtime.errors import ByocError
-from byoc.runtime.ndarray import numpy_dtype
-from byoc.runtime.signature import Signature
+from byoc.runtime.core.errors import ByocError
+from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.core.signature import Signature
 
 LARGEST_ERROR = 1e-2  # of the largest result: what a candidate may differ from the first
 Tell = Callable[[int], None]  # gets the number of the candidate that is about to run

@@ -13,8 +13,8 @@ from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.rewrite_stages import with_body
 from byoc.codegen.tune.arrays import aligned
 from byoc.errors import CompileError
-from byoc.runtime.ndarray import numpy_dtype
-from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.te import PrimExpr, Size, Tensor, placeholder
 from byoc.te.tensor import Load
 from byoc.te.walk import loaded_tensors, map_expr, unique_nodes

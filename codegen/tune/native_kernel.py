@@ -8,10 +8,10 @@ import cffi
 import numpy as np
 
 from byoc.codegen.tune.arrays import aligned
+from byoc.runtime.core.errors import ArtifactError, UnavailableError
+from byoc.runtime.core.signature import Signature
 from byoc.runtime.dso.library_file import LibraryFile
 from byoc.runtime.dso.run_state import RunState
-from byoc.runtime.errors import ArtifactError, UnavailableError
-from byoc.runtime.signature import Signature
 
 Run = Callable[[], None]
 _FFI = cffi.FFI()

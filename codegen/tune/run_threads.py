@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from byoc.codegen.c.whole.program import operations_of
 from byoc.codegen.kernel.program import Program
-from byoc.runtime.executors.executor_base import thread_count
-from byoc.runtime.executors.graph import Graph
+from byoc.runtime.graph.executor_base import thread_count
+from byoc.runtime.graph.graph import Graph
 
 
 def run_threads(graph: Graph | None, programs: Sequence[Program]) -> int:

@@ -17,7 +17,7 @@ from byoc.codegen.tune.measure import Clock
 from byoc.codegen.tune.record import Record, Trial
 from byoc.codegen.tune.report import TuningReport
 from byoc.codegen.tune.trials import Try, Workbench, laboratory, winner
-from byoc.runtime.executors.executor_base import check_threads
+from byoc.runtime.graph.executor_base import check_threads
 
 OpenLaboratory = Callable[[Workbench, int, int], AbstractContextManager[Try]]
 

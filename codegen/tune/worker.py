@@ -11,7 +11,7 @@ import sys
 from multiprocessing.connection import Connection
 
 from byoc.codegen.tune.heat import Heat, run_heat
-from byoc.runtime.errors import ByocError
+from byoc.runtime.core.errors import ByocError
 
 RUNNING, DONE, FAILED = "running", "done", "failed"
 

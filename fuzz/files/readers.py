@@ -11,11 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
-from byoc.runtime.container import ADT
-from byoc.runtime.device import cpu
-from byoc.runtime.errors import ByocError, InternalError
+from byoc.runtime.core.container import ADT
+from byoc.runtime.core.device import cpu
+from byoc.runtime.core.errors import ByocError, InternalError
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import load, load_module_tree, read_library
-from byoc.runtime.ndarray import NDArray
 from byoc.runtime.vm import VirtualMachine
 from fuzz.files.edit import ArtifactEdits, edited_bytes, edited_json
 
@@ -174,7 +174,7 @@ NEEDED = (
     "byoc.cli.array_files",
     "byoc.partition.costs.table",
     "byoc.runtime.vm.executable",
-    "byoc.runtime.executors.aot",
+    "byoc.runtime.dso.aot",
     "byoc.runtime.dso.module",
     "byoc.runtime.json.module",
     "byoc.runtime.origin",

@@ -21,10 +21,10 @@ from typing import BinaryIO
 
 from byoc.runtime.artefact.seal import KEY, open_seal, seal_of, sealed
 from byoc.runtime.artefact.signing import SIGNATURES, Key, check_signature, read_signatures, sign, write_signatures
-from byoc.runtime.artefact.strict_json import mapping_of as object_of
-from byoc.runtime.artefact.strict_json import read_json
 from byoc.runtime.artefact.zip_directory import read_directory
-from byoc.runtime.errors import ArtifactError, UserError
+from byoc.runtime.core.errors import ArtifactError, UserError
+from byoc.runtime.core.strict_json import mapping_of as object_of
+from byoc.runtime.core.strict_json import read_json
 from byoc.runtime.files.file_memory import FileWatch, copy_of, mapping_of
 from byoc.runtime.files.whole_file import write_whole
 

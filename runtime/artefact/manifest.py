@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from byoc.runtime.artefact.strict_json import at, number_of, numbered, object_of, text_of, texts_of
-from byoc.runtime.errors import ArtifactError
-from byoc.runtime.signature import TensorSpec, symbol_of
+from byoc.runtime.core.errors import ArtifactError
+from byoc.runtime.core.signature import TensorSpec, symbol_of
+from byoc.runtime.core.strict_json import at, number_of, numbered, object_of, text_of, texts_of
 
 _ALWAYS = ("format", "schema_version", "json_graph_version", "members", "requires")
 _TREE_DEPTH = 64

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from byoc.runtime.artefact.strict_json import at, numbered, object_of, read_json, text_of
-from byoc.runtime.distribution import install_command
-from byoc.runtime.errors import ArtifactError, UnavailableError, UserError
+from byoc.runtime.core.distribution import install_command
+from byoc.runtime.core.errors import ArtifactError, UnavailableError, UserError
+from byoc.runtime.core.strict_json import at, numbered, object_of, read_json, text_of
 from byoc.runtime.files.regular_file import open_file
 
 SIGNATURES = "signatures.json"

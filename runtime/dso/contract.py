@@ -11,9 +11,9 @@ import json
 import re
 from collections.abc import Sequence
 
+from byoc.runtime.core.errors import ArtifactError
+from byoc.runtime.core.signature import Signature
 from byoc.runtime.dso.whole_program import WholeProgram
-from byoc.runtime.errors import ArtifactError
-from byoc.runtime.signature import Signature
 
 _MARK = re.compile(rb"byoc-contract ([0-9a-f]{64})")
 

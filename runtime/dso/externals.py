@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from byoc.runtime.core.errors import InternalError, UserError
+from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.dso.run_state import FAILED, FFI
 from byoc.runtime.dso.whole_program import ExternalCall
-from byoc.runtime.errors import InternalError, UserError
-from byoc.runtime.ndarray import numpy_dtype
 from byoc.runtime.region.call import RegionCall, bound
 
 External = Callable[..., object]

@@ -26,9 +26,9 @@ from typing import Any
 
 import cffi
 
-from byoc.runtime.errors import ArtifactError, UnavailableError
+from byoc.runtime.core.errors import ArtifactError, UnavailableError
+from byoc.runtime.core.fork import new_lock
 from byoc.runtime.files.whole_file import write_whole
-from byoc.runtime.fork import new_lock
 
 try:
     import fcntl

@@ -13,7 +13,7 @@ import sys
 
 import cffi
 
-from byoc.runtime.dso.processor import Processor
+from byoc.runtime.core.processor import Processor
 
 FEATURE = "amx_tile"  # as in /proc/cpuinfo
 SYS_ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA = 158, 0x1023, 18  # of x86-64

@@ -3,7 +3,7 @@
 Each symbol is ``int32_t f(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team)``, which holds no
 state: threads may call at once, each with a workspace of its own, and cffi releases the GIL. Constants are given once
 and referenced. A symbol is called by a team of one; the whole model, where the library has it, by as many as are
-wanted (``runtime/executors/aot.py``).
+wanted (``runtime/dso/aot.py``).
 """
 
 from __future__ import annotations
@@ -15,24 +15,23 @@ from collections.abc import Callable, Mapping, Sequence
 import cffi
 import numpy as np
 
-from byoc.runtime.artefact.strict_json import read_json
+from byoc.runtime.core.errors import ArtifactError, InputError, InternalError, UnavailableError
+from byoc.runtime.core.fork import new_lock
+from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
+from byoc.runtime.core.processor import Processor, this_processor
+from byoc.runtime.core.signature import Signature, TensorSpec, symbol_of
+from byoc.runtime.core.strict_json import read_json
+from byoc.runtime.core.time_limit import LIMIT
+from byoc.runtime.dso.aot import AotExecutor
 from byoc.runtime.dso.contract import check_contract, contract_of
 from byoc.runtime.dso.library_file import LibraryFile
 from byoc.runtime.dso.matrix_permission import matrix_refusal
 from byoc.runtime.dso.native_program import NativeProgram
-from byoc.runtime.dso.processor import Processor, this_processor
 from byoc.runtime.dso.run_state import RunState
 from byoc.runtime.dso.sanitizers import SANITIZERS, sanitizer_refusal
 from byoc.runtime.dso.whole_program import WholeProgram
-from byoc.runtime.errors import ArtifactError, InputError, InternalError, UnavailableError
-from byoc.runtime.executors.aot import AotExecutor
-from byoc.runtime.executors.graph import Graph
-from byoc.runtime.fork import new_lock
-from byoc.runtime.metadata import MetadataModule
-from byoc.runtime.module import Members, Module, PackedFunction
-from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
-from byoc.runtime.signature import Signature, TensorSpec, symbol_of
-from byoc.runtime.time_limit import LIMIT
+from byoc.runtime.graph.graph import Graph
+from byoc.runtime.modules.module import Members, Module, PackedFunction, Root
 
 ALIGNMENT = 64
 WHOLE_MEMBER, SANITIZERS_MEMBER = "program.json", "sanitizers.json"
@@ -144,7 +143,7 @@ class DsoModule(Module):
             self._file = LibraryFile(self._library)
         return self._file
 
-    def whole_executor(self, graph: Graph, root: MetadataModule, threads: int | None) -> AotExecutor | None:
+    def whole_executor(self, graph: Graph, root: Root, threads: int | None) -> AotExecutor | None:
         if self.whole is None:
             return None
         with self._lock:

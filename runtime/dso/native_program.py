@@ -8,10 +8,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from byoc.runtime.core.errors import ArtifactError, UnavailableError
 from byoc.runtime.dso.library_file import LibraryFile
 from byoc.runtime.dso.run_state import FFI, RunState
 from byoc.runtime.dso.whole_program import WholeProgram
-from byoc.runtime.errors import ArtifactError, UnavailableError
 
 _PROGRAM = """
 int32_t {symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const void *team, void *externals);

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import cffi
 
-from byoc.runtime.errors import InternalError
-from byoc.runtime.index_errors import index_outside
-from byoc.runtime.time_limit import LIMIT, timed_out
+from byoc.runtime.core.errors import InternalError
+from byoc.runtime.core.index_errors import index_outside
+from byoc.runtime.core.time_limit import LIMIT, timed_out
 
 FAILED, OUTSIDE, TIMED_OUT, INTERRUPTED = 1, 2, 3, 4  # what a native run gives beside 0
 POLL_NANOSECONDS = 40_000_000  # how often a long run lets Python handle signals

@@ -22,16 +22,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from byoc.runtime.errors import InternalError, UserError
-from byoc.runtime.executors.executor_base import Executor, check_arena, check_sizes
-from byoc.runtime.executors.graph import RESHAPE, Entry, Graph, Node
-from byoc.runtime.executors.memory_plan import Lifetime, MemoryPlan, plan_memory
+from byoc.runtime.core.errors import InternalError, UserError
+from byoc.runtime.core.ndarray import NDArray, numpy_dtype
+from byoc.runtime.core.time_limit import LIMIT, check_time, patience
 from byoc.runtime.files.file_memory import FileWatch
-from byoc.runtime.module import Module, PackedFunction
-from byoc.runtime.ndarray import NDArray, numpy_dtype
-from byoc.runtime.region.guard import guards_of
+from byoc.runtime.graph.executor_base import Executor, check_arena, check_sizes
+from byoc.runtime.graph.graph import RESHAPE, Entry, Graph, Node
+from byoc.runtime.graph.memory_plan import Lifetime, MemoryPlan, plan_memory
+from byoc.runtime.modules.module import Module, PackedFunction
+from byoc.runtime.region.function import guards_of
 from byoc.runtime.region.left_behind import at_work, hold
-from byoc.runtime.time_limit import LIMIT, check_time, patience
 
 
 class GraphExecutor(Executor):

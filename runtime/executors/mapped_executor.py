@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from byoc.runtime.executors.executor_base import Executor
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.files.file_memory import FileWatch
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.graph.executor_base import Executor
 from byoc.runtime.region.record import Fallback
 
 Result = TypeVar("Result")

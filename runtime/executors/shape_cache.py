@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from byoc.runtime.fork import new_rlock
+from byoc.runtime.core.fork import new_rlock
 
 Key = TypeVar("Key", bound=Hashable)
 Made = TypeVar("Made")

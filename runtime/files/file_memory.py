@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
-from byoc.runtime.errors import ArtifactError, UnavailableError
+from byoc.runtime.core.errors import ArtifactError, UnavailableError
 from byoc.runtime.files.regular_file import open_file
 
 _TICK = 0.02  # seconds: coarser than any clock by which a file system notes a change

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 import numpy as np
 import safetensors.numpy
 
-from byoc.runtime.artefact.strict_json import list_of, mapping_of, number_of, object_of, read_json, text_of
-from byoc.runtime.errors import ArtifactError, UserError
-from byoc.runtime.ndarray import NDArray, numpy_dtype
-from byoc.runtime.signature import MOST_DIMENSIONS, item_bytes
+from byoc.runtime.core.errors import ArtifactError, UserError
+from byoc.runtime.core.ndarray import NDArray, numpy_dtype
+from byoc.runtime.core.signature import MOST_DIMENSIONS, item_bytes
+from byoc.runtime.core.strict_json import list_of, mapping_of, number_of, object_of, read_json, text_of
 
 DTYPES = {
     "BOOL": "bool",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from byoc.runtime.errors import KernelError
+from byoc.runtime.core.errors import KernelError
 
 Texts = list[list[str]]
 # what a node says of its outputs; an operator's own attribute of such a name has another key

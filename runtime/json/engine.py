@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from byoc.runtime.errors import ArtifactError, KernelError
+from byoc.runtime.core.errors import ArtifactError, KernelError
+from byoc.runtime.core.time_limit import check_time
 from byoc.runtime.json.attributes import decode_attributes
 from byoc.runtime.json.table import KernelTable
 from byoc.runtime.kernels.core.registry import Kernel
-from byoc.runtime.time_limit import check_time
 
 Step = Callable[[list[object]], None]
 KINDS = frozenset(["input", "const", "kernel"])

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from byoc.runtime.artefact.strict_json import at, list_of, mapping_of, number_of, numbered, object_of, text_of, texts_of
-from byoc.runtime.errors import ArtifactError
-from byoc.runtime.executors.graph_check import checked_entry, checked_rows
-from byoc.runtime.signature import Signature, TensorSpec, shape_of
+from byoc.runtime.core.errors import ArtifactError
+from byoc.runtime.core.signature import Signature, TensorSpec, shape_of
+from byoc.runtime.core.strict_json import at, list_of, mapping_of, number_of, numbered, object_of, text_of, texts_of
+from byoc.runtime.graph.graph_check import checked_entry, checked_rows
 
 _KEYS = ("symbol", "nodes", "arg_nodes", "heads", "node_row_ptr")
 _COUNTS = ("num_inputs", "num_outputs")

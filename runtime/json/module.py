@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from byoc.runtime.artefact.strict_json import at, object_of, read_json, text_of
-from byoc.runtime.errors import ArtifactError, InputError, UserError
+from byoc.runtime.core.errors import ArtifactError, InputError, UserError
+from byoc.runtime.core.ndarray import NDArray, from_any
+from byoc.runtime.core.signature import Signature, TensorSpec
+from byoc.runtime.core.strict_json import at, object_of, read_json, text_of
 from byoc.runtime.json.engine import JsonEngine
 from byoc.runtime.json.graph_check import checked_json_graph, constant_specs
 from byoc.runtime.json.table import get_table
-from byoc.runtime.module import Members, Module, PackedFunction
-from byoc.runtime.ndarray import NDArray, from_any
-from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.modules.module import Members, Module, PackedFunction
 
 ENGINE_MEMBER = "engine.json"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 
-from byoc.runtime.errors import KernelError
+from byoc.runtime.core.errors import KernelError
 from byoc.runtime.kernels import get_kernel
 from byoc.runtime.kernels.core.registry import KERNELS, Kernel, KernelFunction
 

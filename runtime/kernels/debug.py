@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from byoc.runtime.errors import KernelError
+from byoc.runtime.core.errors import KernelError
+from byoc.runtime.core.ndarray import NDArray, array
 from byoc.runtime.kernels.core.registry import kernel
-from byoc.runtime.ndarray import NDArray, array
 
 DebugFunction = Callable[[NDArray], object]
 DEBUG_FUNCTIONS: dict[str, DebugFunction] = {"ignore": lambda value: None}

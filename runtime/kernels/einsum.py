@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byoc.runtime.errors import UserError
+from byoc.runtime.core.errors import UserError
 from byoc.runtime.kernels.core.registry import kernel
 
 

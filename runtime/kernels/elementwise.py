@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.kernels.core.error_function import erf
 from byoc.runtime.kernels.core.registry import kernel
-from byoc.runtime.ndarray import numpy_dtype
 
 
 def _rounding(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:

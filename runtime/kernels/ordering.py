@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from byoc.runtime.errors import KernelError
+from byoc.runtime.core.errors import KernelError
+from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.kernels.core.registry import Arrays, kernel
-from byoc.runtime.ndarray import numpy_dtype
 
 
 def _order(data: np.ndarray, axis: int, ascend: bool) -> np.ndarray:

@@ -19,8 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from byoc.runtime.build_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
-from byoc.runtime.errors import DeviceError
+from byoc.runtime.core.build_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
+from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.files.regular_file import read_file
 from byoc.runtime.files.whole_file import write_whole
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device

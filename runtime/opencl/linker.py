@@ -19,8 +19,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from byoc.runtime.distribution import install_command
-from byoc.runtime.errors import DeviceError
+from byoc.runtime.core.distribution import install_command
+from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.files.work_folder import work_folder
 
 _FOLDERS = contextlib.ExitStack()

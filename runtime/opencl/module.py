@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from byoc.runtime.artefact.strict_json import read_json
+from byoc.runtime.core.errors import ArtifactError, InputError
+from byoc.runtime.core.fork import new_lock
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.signature import Signature, TensorSpec
+from byoc.runtime.core.strict_json import read_json
 from byoc.runtime.dso.contract import check_contract, contract_text, digest_of
-from byoc.runtime.errors import ArtifactError, InputError
-from byoc.runtime.fork import new_lock
-from byoc.runtime.module import Members, Module, PackedFunction
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.modules.module import Members, Module, PackedFunction
 from byoc.runtime.opencl.build import build_program, why_unavailable
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan, plans_from_json
@@ -24,7 +25,6 @@ from byoc.runtime.opencl.process import driver_use
 from byoc.runtime.opencl.session import Session
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.variants import ChosenVariants
-from byoc.runtime.signature import Signature, TensorSpec
 
 SOURCE_MEMBER = "kernels.cl"
 PLAN_MEMBER = "plan.json"

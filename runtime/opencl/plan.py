@@ -17,7 +17,9 @@ import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
-from byoc.runtime.artefact.strict_json import (
+from byoc.runtime.core.errors import ArtifactError
+from byoc.runtime.core.signature import Signature, item_bytes, symbol_of
+from byoc.runtime.core.strict_json import (
     MOST_NUMBER,
     at,
     list_of,
@@ -28,8 +30,6 @@ from byoc.runtime.artefact.strict_json import (
     text_of,
     texts_of,
 )
-from byoc.runtime.errors import ArtifactError
-from byoc.runtime.signature import Signature, item_bytes, symbol_of
 
 PLAN_VERSION = 2
 MOST_LOCAL = 1 << 16  # work-items of a group

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
-from byoc.runtime.errors import DeviceError
-from byoc.runtime.fork import in_child
+from byoc.runtime.core.errors import DeviceError
+from byoc.runtime.core.fork import in_child
 
 _LONGEST_END = 30.0  # seconds that the end of Python waits for a device
 _FORKED = (

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from byoc.runtime.errors import DeviceError, InputError
+from byoc.runtime.core.errors import DeviceError, InputError
+from byoc.runtime.core.fork import new_lock
+from byoc.runtime.core.index_errors import index_outside
+from byoc.runtime.core.ndarray import NDArray, from_any
+from byoc.runtime.core.time_limit import seconds_left, timed_out
 from byoc.runtime.executors.shape_cache import ShapeCache
-from byoc.runtime.fork import new_lock
-from byoc.runtime.index_errors import index_outside
-from byoc.runtime.ndarray import NDArray, from_any
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.found_indices import FoundIndices
 from byoc.runtime.opencl.plan import FunctionPlan
@@ -31,7 +32,6 @@ from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.left_behind import leave_behind
 from byoc.runtime.region.variants import ChosenVariants
-from byoc.runtime.time_limit import seconds_left, timed_out
 
 if TYPE_CHECKING:
     import pyopencl

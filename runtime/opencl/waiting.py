@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from byoc.runtime.time_limit import LIMIT, timed_out
+from byoc.runtime.core.time_limit import LIMIT, timed_out
 
 if TYPE_CHECKING:
     import pyopencl

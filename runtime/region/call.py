@@ -12,17 +12,15 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.packed_function import PackedFunction
+from byoc.runtime.core.time_limit import time_limit
+from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.in_time import in_time
-from byoc.runtime.time_limit import time_limit
-
-if TYPE_CHECKING:
-    from byoc.runtime.module import PackedFunction
-    from byoc.runtime.region.guard import RegionGuard
 
 
 class Pending(Protocol):
@@ -36,7 +34,7 @@ class Pending(Protocol):
         """
 
 
-Prepare = Callable[["PackedFunction", Sequence[np.ndarray]], Callable[[], object]]
+Prepare = Callable[[PackedFunction, Sequence[np.ndarray]], Callable[[], object]]
 
 
 class RegionCall:

@@ -8,34 +8,20 @@ Paddle Lite's subgraph engines, which launch the origin program where they canno
 
 from __future__ import annotations
 
-import functools
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-import numpy as np
-
-from byoc.runtime.errors import ArtifactError, DeviceError, IndexOutsideError, InputError, RunTimeoutError
-from byoc.runtime.fork import new_rlock
-from byoc.runtime.ndarray import from_any
-from byoc.runtime.region.call import RegionCall, called
-from byoc.runtime.region.in_time import in_time
-from byoc.runtime.region.lost import LostModule
+from byoc.runtime.core.errors import IndexOutsideError, InputError, RunTimeoutError
+from byoc.runtime.core.fork import new_rlock
+from byoc.runtime.core.packed_function import PackedFunction
+from byoc.runtime.core.signature import Signature
 from byoc.runtime.region.record import (
-    DEVICE,
-    INITIALIZE,
-    LOAD,
     Fallback,
     Region,
     Shapes,
-    StageError,
     explained,
     stage_of,
 )
-from byoc.runtime.signature import Signature
-
-if TYPE_CHECKING:
-    from byoc.runtime.module import Module, PackedFunction
 
 KEPT_FAILURES = 64  # shapes for which a backend is known to fail
 KEPT_RECORDS = 256
@@ -102,77 +88,3 @@ class RegionGuard:
             self.fallbacks.append(
                 Fallback(self.symbol, region.target, stage, name, str(error) or name, region.nodes, shapes)
             )
-
-
-def load_function(owner: Module, symbol: str, initialize: Callable[[str], None], ask: bool) -> PackedFunction:
-    """The function of *symbol*, which *initialize* gives its constants. Raises StageError.
-
-    With *ask* its module says first whether it can run here.
-    """
-    stage = LOAD
-    try:
-        module = owner.found() if isinstance(owner, LostModule) else owner
-        stage = DEVICE
-        problem = module.unavailable() if ask else None
-        if problem is not None:
-            raise DeviceError(problem)
-        stage = INITIALIZE
-        initialize(symbol)
-        stage = LOAD
-        function = module.get_function(symbol)
-        if function is None:
-            raise ArtifactError(f"the module {module.type_key} has no function {symbol!r}")
-    except Exception as error:  # whatever a vendor's code raises
-        raise StageError(stage, error) from error
-    return function
-
-
-class RegionFunction:
-    """The function of a region, as executors call it: inputs, then outputs, which it fills."""
-
-    def __init__(self, guard: RegionGuard):
-        self.guard = guard
-        if guard.has_stand_in:
-            self.call_returning = self._returning
-            return
-        try:
-            function = guard.function()
-        except Exception as error:  # whatever a vendor's code raises
-            guard.failed((), error)
-            raise
-        if hasattr(function, "call_returning"):
-            self.call_returning = self._returning
-
-    def __call__(self, *arrays: object) -> None:
-        RegionCall(self.guard, [from_any(a) for a in arrays], called)()
-
-    def bind(self, arrays: Sequence[np.ndarray]) -> RegionCall:
-        """The call on these arrays. Raises InputError for inputs that do not fit, where the signature is known."""
-        return RegionCall(self.guard, arrays)
-
-    def _returning(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs for *inputs*, in new arrays. Raises InputError for inputs that do not fit."""
-        guard, shapes = self.guard, tuple(a.shape for a in inputs)
-        if guard.signature is not None:
-            guard.signature.bind_sizes(inputs)
-        if guard.may_try(shapes):
-            try:
-                return in_time(functools.partial(_results, guard.function(), guard.signature, inputs), guard.place)
-            except Exception as error:  # whatever a vendor's code raises
-                guard.failed(shapes, error)
-        return _results(guard.host_function(), guard.signature, inputs)
-
-
-def _results(function: PackedFunction, signature: Signature | None, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """What *function* returns; one that fills its outputs gets them, of the sizes that the inputs tell."""
-    returning: Callable[..., list[np.ndarray]] | None = getattr(function, "call_returning", None)
-    if returning is not None or signature is None:
-        return returning(inputs)  # type: ignore[misc]  # a function without a signature returns its outputs
-    outputs = signature.empty_outputs(inputs)
-    called(function, [*inputs, *outputs])()
-    return outputs
-
-
-def guards_of(functions: Iterable[object]) -> tuple[RegionGuard, ...]:
-    """The guards of those of *functions* that are regions, each once."""
-    return tuple(dict.fromkeys(f.guard for f in functions if isinstance(f, RegionFunction)))

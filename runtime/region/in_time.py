@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from byoc.runtime.core.time_limit import LIMIT, seconds_left, timed_out
 from byoc.runtime.region.left_behind import leave_behind
-from byoc.runtime.time_limit import LIMIT, seconds_left, timed_out
 
 Result = TypeVar("Result")
 

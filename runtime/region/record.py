@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from byoc.runtime.artefact.strict_json import at, object_of, text_of, texts_of
-from byoc.runtime.errors import ByocError, DeviceError
+from byoc.runtime.core.errors import ByocError, DeviceError
+from byoc.runtime.core.strict_json import at, object_of, text_of, texts_of
 
 # where a region's backend can fail: its module is read, its device asked for, its constants given, it runs
 LOAD, DEVICE, INITIALIZE, LAUNCH = "load", "device", "initialize", "launch"

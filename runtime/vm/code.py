@@ -9,10 +9,10 @@ import json
 import struct
 from collections.abc import Sequence
 
-from byoc.runtime.artefact.strict_json import at, number_of, numbered, object_of, read_json
-from byoc.runtime.errors import ArtifactError, UserError
+from byoc.runtime.core.errors import ArtifactError, UserError
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.strict_json import at, number_of, numbered, object_of, read_json
 from byoc.runtime.files.weights import read_weights, write_weights
-from byoc.runtime.ndarray import NDArray
 from byoc.runtime.vm.program import PackedSymbol, VMFunction, check_program
 
 MARK = b"byoc-vm\x00"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import ClassVar
 
-from byoc.runtime.errors import ArtifactError
+from byoc.runtime.core.errors import ArtifactError
 
 Registers = tuple[int, ...]
 

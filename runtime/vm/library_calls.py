@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byoc.runtime.errors import ArtifactError, IndexOutsideError, InputError, UserError
-from byoc.runtime.module import Module, PackedFunction
-from byoc.runtime.ndarray import NDArray, numpy_dtype
+from byoc.runtime.core.errors import ArtifactError, IndexOutsideError, InputError, UserError
+from byoc.runtime.core.ndarray import NDArray, numpy_dtype
+from byoc.runtime.modules.module import Module, PackedFunction
 from byoc.runtime.vm.program import PackedSymbol
 
 

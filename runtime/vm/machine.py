@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from byoc.runtime.container import ADT
-from byoc.runtime.errors import ArtifactError, InternalError, UserError
+from byoc.runtime.core.container import ADT
+from byoc.runtime.core.errors import ArtifactError, InternalError, UserError
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.time_limit import LIMIT, check_time
 from byoc.runtime.kernels.core.registry import get_kernel
-from byoc.runtime.ndarray import NDArray
-from byoc.runtime.time_limit import LIMIT, check_time
 from byoc.runtime.vm import instructions as i
 from byoc.runtime.vm.library_calls import LibraryCalls
 from byoc.runtime.vm.program import VMFunction

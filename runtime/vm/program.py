@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.runtime.artefact.strict_json import at, list_of, number_of, numbered, object_of, text_of, texts_of
-from byoc.runtime.errors import ArtifactError
-from byoc.runtime.signature import TensorSpec, symbol_of
+from byoc.runtime.core.errors import ArtifactError
+from byoc.runtime.core.signature import TensorSpec, symbol_of
+from byoc.runtime.core.strict_json import at, list_of, number_of, numbered, object_of, text_of, texts_of
 from byoc.runtime.vm.instructions import (
     AllocClosure,
     Goto,

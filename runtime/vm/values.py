@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byoc.runtime.container import ADT
-from byoc.runtime.errors import InputError
-from byoc.runtime.ndarray import NDArray, from_any, numpy_dtype
-from byoc.runtime.signature import TensorSpec
+from byoc.runtime.core.container import ADT
+from byoc.runtime.core.errors import InputError
+from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
+from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.vm.program import ParamType, VMFunction
 
 

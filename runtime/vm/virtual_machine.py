@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from byoc.runtime.benchmark import BenchmarkResult
-from byoc.runtime.container import ADT
-from byoc.runtime.device import Device
-from byoc.runtime.errors import InputError, UserError
-from byoc.runtime.module import Module, PackedFunction
-from byoc.runtime.ndarray import NDArray
-from byoc.runtime.time_limit import time_limit
+from byoc.runtime.core.benchmark import BenchmarkResult
+from byoc.runtime.core.container import ADT
+from byoc.runtime.core.device import Device
+from byoc.runtime.core.errors import InputError, UserError
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.time_limit import time_limit
+from byoc.runtime.modules.module import Module, PackedFunction
 from byoc.runtime.vm.executable import Executable, ExecutableModule
 from byoc.runtime.vm.library_calls import LibraryCalls
 from byoc.runtime.vm.machine import Machine

@@ -14,7 +14,7 @@ import zipfile
 
 import pytest
 
-from byoc.runtime.distribution import DISTRIBUTION, install_command
+from byoc.runtime.core.distribution import DISTRIBUTION, install_command
 
 ROOT = pathlib.Path(__file__).parents[2]
 # what only pytest itself imports: tvm.testing asks for it when a test first does
@@ -153,7 +153,7 @@ def test_advice_in_messages_is_made_of_one_function():
     written = []
     for folder in PACKAGES.values():
         for path in (ROOT / folder).rglob("*.py"):
-            if path != ROOT / "runtime" / "distribution.py" and f"{DISTRIBUTION}" in path.read_text():
+            if path != ROOT / "runtime" / "core" / "distribution.py" and f"{DISTRIBUTION}" in path.read_text():
                 written.append(str(path.relative_to(ROOT)))
     assert written == []
 

@@ -11,7 +11,7 @@ import numpy as np
 from byoc import te
 from byoc.codegen.kernel.inline import fuse_stages
 from byoc.codegen.kernel.program import Group, Program
-from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.core.signature import Signature, TensorSpec
 
 
 @dataclass(frozen=True)

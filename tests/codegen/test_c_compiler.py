@@ -16,7 +16,7 @@ from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.float_ranges import float_range_flags
 from byoc.codegen.c.toolchain.machine import Machine, processor_of
 from byoc.errors import CompileError, CompilerNotFoundError
-from byoc.runtime.dso.processor import this_processor
+from byoc.runtime.core.processor import this_processor
 
 pytestmark = pytest.mark.needs_cc
 SOURCE = "int forty_two(void) { return 42; }\n"

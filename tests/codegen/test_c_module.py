@@ -14,8 +14,8 @@ from byoc.ir.op import OPS, register_op
 from byoc.ir.types import Any, TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, var
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.dso.module import DsoModule
-from byoc.runtime.ndarray import NDArray
 
 pytestmark = pytest.mark.needs_cc
 

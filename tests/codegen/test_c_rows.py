@@ -17,8 +17,8 @@ from byoc.codegen.c.whole.schedule import schedule_group
 from byoc.codegen.kernel.loops import For, If, Share, Stmt
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.simplify import Simplifier
+from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.dso.module import DsoModule
-from byoc.runtime.signature import Signature, TensorSpec
 
 AVX512 = Machine(64, 24)
 

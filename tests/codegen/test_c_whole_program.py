@@ -20,13 +20,13 @@ from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.program import CallStep, CopyStep, ExternalStep, no_whole_program, plan_whole_program
 from byoc.codegen.c.whole.unit import Units
 from byoc.codegen.kernel.lower import lower_function
-from byoc.driver.compile import CompileOptions, plan_for
+from byoc.driver.compiler.compile import CompileOptions, plan_for
 from byoc.driver.host import lower_host
 from byoc.driver.pipeline import optimize, prepare_host
 from byoc.ir.span import Span
 from byoc.ir.types import Any, TensorType
-from byoc.runtime.executors.graph import Graph
-from byoc.runtime.executors.memory_plan import Lifetime, largest_live_bytes, plan_memory
+from byoc.runtime.graph.graph import Graph
+from byoc.runtime.graph.memory_plan import Lifetime, largest_live_bytes, plan_memory
 
 MACHINE = Machine(64, 24)
 

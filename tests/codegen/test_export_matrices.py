@@ -16,8 +16,8 @@ from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function
-from byoc.runtime.dso.processor import this_processor
-from byoc.runtime.ndarray import numpy_dtype
+from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.core.processor import this_processor
 
 pytestmark = [
     pytest.mark.needs_cc,

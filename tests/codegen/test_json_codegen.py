@@ -16,7 +16,7 @@ from byoc.errors import CompileError
 from byoc.ir.op import OPS, get_op
 from byoc.relay.analysis import infer_function
 from byoc.relay.interpreter import evaluate
-from byoc.runtime.errors import ArtifactError, KernelError, UserError
+from byoc.runtime.core.errors import ArtifactError, KernelError, UserError
 from byoc.runtime.json.attributes import decode_attribute, encode_attribute
 from byoc.runtime.json.module import JsonModule
 from byoc.runtime.json.table import KernelTable

@@ -32,8 +32,8 @@ from byoc.codegen.kernel.region import fuse_body
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function, RelayExpr, constant
 from byoc.relay.transform import FoldConstant, InferType
+from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.dso.module import DsoModule
-from byoc.runtime.ndarray import numpy_dtype
 from byoc.te import Tensor
 
 pytestmark = [

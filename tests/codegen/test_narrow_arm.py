@@ -19,7 +19,7 @@ from byoc.codegen.kernel.region import fuse_body
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function
 from byoc.relay.transform import FoldConstant, InferType
-from byoc.runtime.ndarray import numpy_dtype
+from byoc.runtime.core.ndarray import numpy_dtype
 
 GCC, QEMU = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")
 needs_arm = pytest.mark.skipif(GCC is None or QEMU is None, reason="needs aarch64-linux-gnu-gcc and qemu-aarch64")

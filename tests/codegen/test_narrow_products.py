@@ -25,9 +25,9 @@ from byoc.codegen.kernel.region import constant_arrays, fuse_body
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function, RelayExpr
 from byoc.relay.transform import FoldConstant, InferType
+from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.core.signature import Signature
 from byoc.runtime.dso.module import DsoModule
-from byoc.runtime.ndarray import numpy_dtype
-from byoc.runtime.signature import Signature
 from byoc.te.evaluate import evaluate
 
 pytestmark = pytest.mark.needs_cc

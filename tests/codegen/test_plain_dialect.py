@@ -22,8 +22,8 @@ from byoc.codegen.kernel.lower import lower_function, unsupported_reason
 from byoc.ir.op import OPS
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.expr import Call, Function, Tuple, Var
+from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.kernels.core.registry import get_kernel
-from byoc.runtime.ndarray import numpy_dtype
 
 PLAIN = Dialect(plain=True, team=False, wide=False)
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-fPIC", "-shared")

@@ -8,7 +8,7 @@ from byoc import relay
 from byoc.ir.op import register_op_attr
 from byoc.ir.registry import GLOBAL_FUNCTIONS, register_func
 from byoc.relay.op.contrib.register import PATTERN_TABLES, register_pattern_table
-from byoc.runtime.module import Module
+from byoc.runtime.modules.module import Module
 
 pytestmark = pytest.mark.needs_cc
 WEIGHT = np.array([[1, 2, 3], [4, 5, 6]], "float32")

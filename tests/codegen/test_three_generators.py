@@ -7,10 +7,10 @@ import pytest
 
 import byoc
 from byoc.contract import get_backend
-from byoc.driver.compile import assemble
+from byoc.driver.compiler.compile import assemble
 from byoc.driver.pipeline import optimize
 from byoc.ir import get_global_func
-from byoc.partition.policy.planner import make_plan
+from byoc.partition.plan.planner import make_plan
 from byoc.relay.interpreter import evaluate
 from byoc.runtime import NDArray
 

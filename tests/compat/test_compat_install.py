@@ -29,8 +29,8 @@ SAME = {
     "tvm.ir.op": "byoc.ir.op",
     "tvm.transform": "byoc.ir.passes.transform",
     "tvm.runtime": "byoc.runtime",
-    "tvm.runtime.module": "byoc.runtime.module",
-    "tvm.nd": "byoc.runtime.ndarray",
+    "tvm.runtime.module": "byoc.runtime.modules.module",
+    "tvm.nd": "byoc.runtime.core.ndarray",
 }
 THIN = [
     "tvm.contrib.graph_executor",

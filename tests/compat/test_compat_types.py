@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import byoc
-from byoc.runtime.errors import UserError
+from byoc.runtime.core.errors import UserError
 
 
 def test_a_layout_rule_of_a_user_is_asked_first_without_layouts(installed):

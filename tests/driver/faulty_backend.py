@@ -13,9 +13,9 @@ import numpy as np
 from byoc.contract import BACKENDS, Backend, accept, callee_name, get_backend, refuse, register_backend
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.json.module import JsonModule
-from byoc.runtime.module import LOADERS, Module, register_module_loader
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.modules.module import LOADERS, Module, register_module_loader
 
 NAME = "test_faulty"
 TAKEN = ("exp", "tanh", "split", "nn.dense")

@@ -11,7 +11,7 @@ from byoc.driver import fallback, options
 from byoc.options.texts import LIMITS
 from byoc.partition.options import FORMULAS, OBJECTIVES, POLICIES
 from byoc.partition.places import grade
-from byoc.partition.policy import planner
+from byoc.partition.plan import planner
 from byoc.partition.solve import solver
 from byoc.relay.qnn.quantize.ranges import METHODS, PERCENTILE
 

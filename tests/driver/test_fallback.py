@@ -16,8 +16,8 @@ from byoc.driver.vm import compile_module
 from byoc.errors import DeviceError, InputError, UserError
 from byoc.ir.types import Any, TensorType
 from byoc.runtime import cpu, load, load_module_tree
-from byoc.runtime.errors import ArtifactError
-from byoc.runtime.executors.aot import AotExecutor
+from byoc.runtime.core.errors import ArtifactError
+from byoc.runtime.dso.aot import AotExecutor
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.vm import VirtualMachine
 

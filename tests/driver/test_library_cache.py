@@ -20,7 +20,7 @@ import byoc
 from byoc.codegen.tune.database import FOLDER as RECORDS_FOLDER
 from byoc.codegen.tune.database import SUFFIX
 from byoc.driver import library_key
-from byoc.driver.entry import FOUND
+from byoc.driver.compiler.entry import FOUND
 from byoc.driver.library_cache import FOLDER, LibraryCache, own_libraries
 from byoc.driver.library_key import circumstances
 from byoc.driver.options import CompileRequest

@@ -18,7 +18,7 @@ from byoc.driver.precision import NarrowProducts, Outcome, Precision, with_preci
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.partition.plan.plan import Plan
-from byoc.partition.policy.planner import make_plan
+from byoc.partition.plan.planner import make_plan
 from byoc.relay.bind import module_with_params
 from byoc.relay.expr import Constant, Function
 from byoc.relay.transform import InferType

@@ -8,7 +8,7 @@ import byoc
 from byoc import relay
 from byoc.ir.types import Any, TensorType
 from byoc.runtime import load
-from byoc.runtime.executors.aot import AotExecutor
+from byoc.runtime.dso.aot import AotExecutor
 
 pytestmark = pytest.mark.needs_cc
 X = np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4)

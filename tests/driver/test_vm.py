@@ -11,7 +11,7 @@ from byoc.errors import CompileError, InputError, UserError
 from byoc.relay.analysis import infer_module
 from byoc.relay.interpreter import evaluate
 from byoc.runtime import NDArray, cpu
-from byoc.runtime.container import ADT
+from byoc.runtime.core.container import ADT
 from byoc.runtime.vm import VirtualMachine
 
 pytestmark = pytest.mark.needs_cc

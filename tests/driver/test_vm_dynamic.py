@@ -11,7 +11,7 @@ from byoc.errors import InputError
 from byoc.relay.analysis import infer_module
 from byoc.relay.interpreter import evaluate
 from byoc.runtime import cpu
-from byoc.runtime.container import ADT
+from byoc.runtime.core.container import ADT
 from byoc.runtime.vm import VirtualMachine
 
 RNG = np.random.default_rng(7)

@@ -17,10 +17,10 @@ from byoc.ir.op import OPS
 from byoc.ir.types import Any, TensorType, TupleType
 from byoc.relay.expr import Call, Function, Tuple, Var
 from byoc.relay.interpreter import evaluate
-from byoc.runtime.container import ADT
-from byoc.runtime.device import cpu
+from byoc.runtime.core.container import ADT
+from byoc.runtime.core.device import cpu
+from byoc.runtime.core.ndarray import NDArray, dtype_name
 from byoc.runtime.kernels.core.registry import KERNELS
-from byoc.runtime.ndarray import NDArray, dtype_name
 from byoc.runtime.vm import VirtualMachine
 
 pytestmark = pytest.mark.needs_cc

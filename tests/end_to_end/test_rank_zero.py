@@ -9,9 +9,9 @@ import byoc
 from byoc.driver.vm import compile_module
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.runtime import cpu
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.files.weights import read_weights, write_weights
-from byoc.runtime.metadata import MetadataModule
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.params import load_param_dict, save_param_dict
 from byoc.runtime.vm import Executable, VirtualMachine
 
@@ -89,8 +89,8 @@ def test_constants_keep_their_rank_wherever_they_are_written(shape):
 
 
 def test_a_constant_of_no_dimension_is_given_to_a_region_of_c():
+    from byoc.runtime.core.signature import Signature, TensorSpec
     from byoc.runtime.dso.module import DsoModule
-    from byoc.runtime.signature import Signature, TensorSpec
 
     scalar = TensorSpec("k", (), "float32")
     module = DsoModule(b"", [Signature("f", (), (), (scalar,))], "")

@@ -16,8 +16,8 @@ import byoc
 from byoc.cli.main import main
 from byoc.errors import ArtifactError, DeviceError, UnavailableError, UserError
 from byoc.runtime.artefact.artifact import read_artifact, write_artifact
+from byoc.runtime.core.processor import Processor, this_processor
 from byoc.runtime.dso import library_file
-from byoc.runtime.dso.processor import Processor, this_processor
 from byoc.runtime.files import whole_file
 from byoc.runtime.opencl import devices
 from byoc.runtime.opencl import module as opencl_module

@@ -13,8 +13,8 @@ from byoc.errors import CompileError, CompilerNotFoundError, InternalError, Part
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.partition.plan.plan import Plan
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
-from byoc.runtime.module import Module
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.modules.module import Module
 
 pytestmark = pytest.mark.needs_cc
 REGION = r"tvmgen_default_test_vendor_main_0 \(nodes plus, act\)"

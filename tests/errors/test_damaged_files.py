@@ -16,8 +16,8 @@ from byoc.codegen.tune.database import read_records
 from byoc.errors import InputError, ParseError, UserError
 from byoc.ir.target import Target
 from byoc.relay.text.metadata import decode_section
-from byoc.runtime.artefact.strict_json import MOST_DEPTH, read_json
-from byoc.runtime.errors import ArtifactError
+from byoc.runtime.core.errors import ArtifactError
+from byoc.runtime.core.strict_json import MOST_DEPTH, read_json
 from byoc.runtime.params import load_param_dict, save_param_dict
 
 NESTED = "[" * 200_000

@@ -7,7 +7,7 @@ import pytest
 
 import byoc
 from byoc.errors import InputError, UserError
-from byoc.runtime.executors.aot import AotExecutor
+from byoc.runtime.dso.aot import AotExecutor
 from byoc.runtime.executors.graph_executor import GraphExecutor
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"

@@ -8,7 +8,7 @@ from injection import DIGITS
 
 import byoc
 from byoc.errors import DeviceError, UnavailableError
-from byoc.runtime import build_limit
+from byoc.runtime.core import build_limit
 from byoc.runtime.opencl import build, session
 from byoc.runtime.opencl.devices import import_pyopencl
 

@@ -18,9 +18,9 @@ import byoc
 import byoc.runtime
 from byoc.cli.calibration_options import SampleFiles
 from byoc.cli.main import main
+from byoc.driver.compiler.planning import read_plan
 from byoc.driver.costs.store import Store
 from byoc.driver.onnx_placement import proto_of
-from byoc.driver.planning import read_plan
 from byoc.errors import ArtifactError, UserError
 from byoc.partition.boundary_file import read_boundaries
 from byoc.partition.costs.table import Table

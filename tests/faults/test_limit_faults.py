@@ -6,10 +6,10 @@ from injection import DIGITS, one_sentence
 
 import byoc
 from byoc import relay
-from byoc.driver import entry
+from byoc.driver.compiler import entry
 from byoc.errors import OutOfMemoryError, UserError
 from byoc.relay import functor
-from byoc.runtime.executors.aot import AotExecutor
+from byoc.runtime.dso.aot import AotExecutor
 
 pytestmark = pytest.mark.needs_cc
 LIMIT = "import resource\nresource.setrlimit(resource.{kind}, ({value}, {value}))"

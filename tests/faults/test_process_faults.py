@@ -18,7 +18,7 @@ MODEL = """
 import os, signal, sys, threading, time
 import numpy as np
 import byoc.runtime
-from byoc.runtime.errors import DeviceError
+from byoc.runtime.core.errors import DeviceError
 library = byoc.runtime.load(sys.argv[1], threads=2)
 x = np.ones((2, 1, 8, 8), "float32")
 expected = library(x)

@@ -8,8 +8,8 @@ from byoc.contract import PatternEntry
 from byoc.errors import PartitionError
 from byoc.ir.types import TupleType
 from byoc.partition.calls import calls_of
-from byoc.partition.policy.matches import Chosen, matches_of, with_composites
-from byoc.partition.regions import annotate_regions
+from byoc.partition.cut.matches import Chosen, matches_of, with_composites
+from byoc.partition.cut.regions import annotate_regions
 from byoc.relay import op
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.interpreter import evaluate

@@ -36,7 +36,7 @@ from byoc.relay.transform.scales.fold_constant_scales import FoldConstantScales
 from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode
 from byoc.relay.transform.simplify.expr import SimplifyControlExpr, SimplifyHostExpr
 from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
-from byoc.runtime.device import Device
+from byoc.runtime.core.device import Device
 
 HEADER = '#[version = "0.0.5"]\n'
 GIVES = "// gives\n"

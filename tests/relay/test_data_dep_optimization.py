@@ -11,7 +11,7 @@ from byoc.annex.data_dep_optimization import bsr_conv2d, bsr_dense, simplify_fc_
 from byoc.errors import UserError
 from byoc.relay import transform
 from byoc.relay.interpreter import evaluate
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 
 def network():

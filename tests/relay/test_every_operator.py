@@ -8,9 +8,9 @@ from byoc import te
 from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import Any, TensorType, TupleType, tensor_types
 from byoc.relay.op.core.definition import define, is_definable, placeholders
+from byoc.runtime.core.ndarray import dtype_name
 from byoc.runtime.json.attributes import attribute_key, decode_attributes, encode_attribute
 from byoc.runtime.kernels import KERNELS, get_kernel
-from byoc.runtime.ndarray import dtype_name
 
 MEMORY = ("memory.", "vm.shape_func", "vm.invoke_tvm_op")  # it computes nothing, and storage is no tensor
 COMPLETE = [

@@ -9,7 +9,7 @@ from byoc import relay
 from byoc.errors import UserError
 from byoc.relay.analysis import infer_module
 from byoc.relay.interpreter import ConstructorValue, RefValue, evaluate, evaluate_value, result_of, value_of
-from byoc.runtime.container import ADT, tuple_object
+from byoc.runtime.core.container import ADT, tuple_object
 
 INT = relay.TensorType((), "int32")
 

@@ -9,7 +9,7 @@ from byoc import relay
 from byoc.errors import TypeInferenceError
 from byoc.ir.types import Any, TensorType
 from byoc.relay.analysis import infer_expr
-from byoc.runtime.errors import KernelError
+from byoc.runtime.core.errors import KernelError
 from byoc.runtime.kernels.core.registry import get_kernel
 
 

@@ -22,7 +22,7 @@ from byoc.relay.transform import AnnotateTarget, InferType, MergeCompilerRegions
 from byoc.relay.transform.cut.annotate_target import annotate_function
 from byoc.relay.transform.cut.merge_compiler_regions import merge_regions
 from byoc.relay.traverse import post_order
-from byoc.runtime.device import Device
+from byoc.runtime.core.device import Device
 
 
 @pytest.fixture(autouse=True)

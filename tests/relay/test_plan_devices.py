@@ -14,7 +14,7 @@ from byoc.relay import op as ops
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform import FuseOps, InferType, PlanDevices, RemoveDeviceAnnotations
 from byoc.relay.traverse import post_order
-from byoc.runtime.device import Device
+from byoc.runtime.core.device import Device
 
 LLVM = Target("llvm")
 CPU = VirtualDevice(Device("cpu"), LLVM.with_host(LLVM))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 F2 = relay.TensorType((2,))
 

@@ -14,7 +14,7 @@ from byoc.errors import ParseError
 from byoc.ir.op import get_op
 from byoc.relay.text import parse_untyped
 from byoc.relay.traverse import post_order
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 HOSTILE = [
     "plain",

@@ -18,7 +18,7 @@ from byoc.relay import transform
 from byoc.relay.interpreter import evaluate
 from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode
 from byoc.relay.traverse import post_order
-from byoc.runtime.device import Device
+from byoc.runtime.core.device import Device
 
 X = relay.var("x", shape=(4,))
 

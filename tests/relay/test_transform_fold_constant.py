@@ -17,7 +17,7 @@ from byoc.relay import transform
 from byoc.relay.interpreter import evaluate
 from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
 from byoc.relay.transform.simplify.folding_budget import MAX_GROWTH_BYTES
-from byoc.runtime.device import Device
+from byoc.runtime.core.device import Device
 
 
 def folded(body, *params):

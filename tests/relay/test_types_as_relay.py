@@ -193,7 +193,7 @@ def test_const_narrows_arrays_and_constant_does_not():
     assert relay.const(np.float64(1)).data.dtype == "float32" and relay.const([1, 2]).data.dtype == "int32"
     assert relay.const(np.ones(2), "float64").data.dtype == "float64"
     assert relay.const(np.ones(2, "float16")).data.dtype == "float16" and relay.const(True).data.dtype == "bool"
-    assert relay.const(byoc.runtime.ndarray.array(np.ones(2))).data.dtype == "float64"
+    assert relay.const(byoc.runtime.core.ndarray.array(np.ones(2))).data.dtype == "float64"
     assert relay.expr.constant(np.ones(2)).data.dtype == "float64"
 
 

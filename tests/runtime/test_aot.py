@@ -18,11 +18,11 @@ from byoc import relay
 from byoc.errors import InputError, KernelError, UserError
 from byoc.ir.types import Any, TensorType
 from byoc.runtime import Module, load
-from byoc.runtime.dso.processor import usable_processors
-from byoc.runtime.executors.aot import AotExecutor
+from byoc.runtime.core.processor import usable_processors
+from byoc.runtime.dso.aot import AotExecutor
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.library import Library
-from byoc.runtime.metadata import MetadataModule
+from byoc.runtime.modules.metadata import MetadataModule
 
 pytestmark = pytest.mark.needs_cc
 RNG = np.random.default_rng(0)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from byoc.runtime.artefact.artifact import ALIGNMENT, SCHEMA_VERSION, read_artifact, write_artifact
-from byoc.runtime.errors import ArtifactError, UserError
+from byoc.runtime.core.errors import ArtifactError, UserError
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.files.weights import read_weights, write_weights
-from byoc.runtime.ndarray import NDArray
 
 MEMBERS = {"a.bin": b"alpha" * 100, "sub/b.bin": b"", "weights.safetensors": bytes(range(256))}
 

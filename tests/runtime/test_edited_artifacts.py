@@ -17,8 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import byoc
 from byoc.runtime.artefact.artifact import MANIFEST, read_artifact, write_artifact
+from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.dso.library_file import LibraryFile
-from byoc.runtime.errors import ArtifactError
 from byoc.runtime.library import read_library
 
 pytestmark = pytest.mark.needs_cc

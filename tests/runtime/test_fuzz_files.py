@@ -14,7 +14,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
-from byoc.runtime.errors import ArtifactError  # noqa: E402
+from byoc.runtime.core.errors import ArtifactError  # noqa: E402
 from fuzz.files import edit as files_edit  # noqa: E402
 from fuzz.files import run as files  # noqa: E402
 

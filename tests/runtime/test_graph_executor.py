@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from byoc.runtime import Graph, GraphExecutor, Module
-from byoc.runtime.errors import InputError, UserError
+from byoc.runtime.core.errors import InputError, UserError
 
 
 def graph(dim=3, dynamic=False):
@@ -121,7 +121,7 @@ def test_a_tensor_larger_than_the_machine_is_refused_before_memory_is_taken():
 def test_intermediates_larger_than_the_machine_together_are_refused(monkeypatch):
     data = graph()
     data["heads"] = [[4, 0, 0]]
-    monkeypatch.setattr("byoc.runtime.executors.executor_base.physical_memory", lambda: 32)
+    monkeypatch.setattr("byoc.runtime.graph.executor_base.physical_memory", lambda: 32)
     with pytest.raises(UserError, match=r"the values between the model's nodes take 64 bytes, this machine has 32"):
         GraphExecutor(Graph(data), Functions())({"x": X, "y": Y})
 

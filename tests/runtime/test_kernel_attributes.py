@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from byoc.runtime.errors import KernelError
+from byoc.runtime.core.errors import KernelError
 from byoc.runtime.kernels import KERNELS, Kernel, get_kernel
 from byoc.runtime.kernels.core.attributes import KernelAttributes, by_keywords
 from byoc.runtime.kernels.nn.conv import ConvAttributes, conv

@@ -11,8 +11,8 @@ import byoc.relay.op  # noqa: F401 - registers the operators
 from byoc.errors import UserError
 from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import Any, TensorType, TupleType, Type, tensor_types
+from byoc.runtime.core.ndarray import dtype_name
 from byoc.runtime.kernels.core.registry import get_kernel
-from byoc.runtime.ndarray import dtype_name
 
 SAMPLED = [name for name in sorted(OPS) if OPS[name].samples and OPS[name].kernel and not name.startswith("test_")]
 # what another input of the sample, which is as before, still says of the data that is gone

@@ -12,12 +12,12 @@ import pytest
 from byoc.codegen.c.toolchain import compiler as compilers
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import NO_MATRICES
+from byoc.runtime.core.errors import UnavailableError
+from byoc.runtime.core.processor import Processor, this_processor
+from byoc.runtime.core.signature import Signature
 from byoc.runtime.dso import matrix_permission
 from byoc.runtime.dso.matrix_permission import matrix_refusal
 from byoc.runtime.dso.module import DsoModule
-from byoc.runtime.dso.processor import Processor, this_processor
-from byoc.runtime.errors import UnavailableError
-from byoc.runtime.signature import Signature
 
 AMX = Processor(this_processor().machine, ("amx_tile", "amx_bf16"))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from byoc.runtime import MetadataModule, Module, NDArray
-from byoc.runtime.errors import ArtifactError, UserError
+from byoc.runtime.core.errors import ArtifactError, UserError
 
 
 class Counting(Module):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from byoc import runtime
-from byoc.runtime.errors import DeviceError, UserError
-from byoc.runtime.ndarray import from_dlpack
+from byoc.runtime.core.errors import DeviceError, UserError
+from byoc.runtime.core.ndarray import from_dlpack
 
 
 def test_numpy_is_wrapped_without_a_copy():

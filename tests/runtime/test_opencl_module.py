@@ -10,13 +10,13 @@ import threading
 import numpy as np
 import pytest
 
-from byoc.runtime.errors import ArtifactError, DeviceError, InputError
-from byoc.runtime.module import module_class
-from byoc.runtime.ndarray import NDArray, array
+from byoc.runtime.core.errors import ArtifactError, DeviceError, InputError
+from byoc.runtime.core.ndarray import NDArray, array
+from byoc.runtime.core.signature import Signature, TensorSpec
+from byoc.runtime.modules.module import module_class
 from byoc.runtime.opencl import build, devices, pocl, session
 from byoc.runtime.opencl.module import OpenCLModule
 from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Variant, evaluate
-from byoc.runtime.signature import Signature, TensorSpec
 
 SOURCE = """
 __kernel void twice(__global const float *x, __global float *t, const long N) {
@@ -106,10 +106,10 @@ CHILD = """
 import json, pathlib, sys
 import numpy as np
 import byoc.runtime
-from byoc.runtime.module import module_class
+from byoc.runtime.modules.module import module_class
 folder = pathlib.Path(sys.argv[1])
 loaded = module_class("opencl").load({p.name: p.read_bytes() for p in folder.iterdir()})
-loaded.initialize("f", [byoc.runtime.ndarray.NDArray(np.array([10, 20, 30], "float32"))])
+loaded.initialize("f", [byoc.runtime.core.ndarray.NDArray(np.array([10, 20, 30], "float32"))])
 y = np.empty((2, 3), "float32")
 loaded["f"](np.ones((2, 3), "float32"), y)
 compiler = [m for m in sys.modules if m.startswith(("byoc.ir", "byoc.relay", "byoc.codegen", "byoc.te", "onnx"))]
@@ -121,7 +121,7 @@ print(json.dumps([y.tolist(), compiler]))
 def test_a_saved_module_runs_in_a_new_process_that_imports_the_runtime_alone(tmp_path):
     for name, content in module().save().items():
         (tmp_path / name).write_bytes(content)
-    child = "import byoc.runtime.ndarray\n" + CHILD
+    child = "import byoc.runtime.core.ndarray\n" + CHILD
     done = subprocess.run([sys.executable, "-c", child, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     numbers, compiler = json.loads(done.stdout.splitlines()[-1])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from started_module import Device, Late, StartedModule, dawdling, graph_of, operation_of, reference, tree
 
 from byoc.runtime import Graph, GraphExecutor
-from byoc.runtime.errors import DeviceError, UserError
-from byoc.runtime.executors.overlap import Step, overlap, start_early
+from byoc.runtime.core.errors import DeviceError, UserError
+from byoc.runtime.graph.overlap import Step, overlap, start_early
 
 X = np.linspace(-2, 2, 4, dtype="float32")
 

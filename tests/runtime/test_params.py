@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from byoc.runtime.errors import ArtifactError, UserError
+from byoc.runtime.core.errors import ArtifactError, UserError
 from byoc.runtime.params import (
     load_param_dict,
     load_param_dict_from_file,

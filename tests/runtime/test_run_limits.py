@@ -18,9 +18,9 @@ from byoc.cli.main import main
 from byoc.driver.vm import compile_module
 from byoc.errors import RunTimeoutError, UserError
 from byoc.runtime import cpu
+from byoc.runtime.core.time_limit import seconds_left, time_limit
 from byoc.runtime.region.in_time import in_time
 from byoc.runtime.region.left_behind import at_work, hold
-from byoc.runtime.time_limit import seconds_left, time_limit
 from byoc.runtime.vm import VirtualMachine
 
 SIDE, LAYERS, SHORT = 512, 100, 0.005  # 27 billion operations, and seconds in which no machine makes them

@@ -14,7 +14,7 @@ from byoc import relay
 from byoc.cli.main import main
 from byoc.runtime.artefact.artifact import read_artifact, sign_artifact, write_artifact
 from byoc.runtime.artefact.signing import fingerprint, public_key
-from byoc.runtime.errors import ArtifactError, UserError
+from byoc.runtime.core.errors import ArtifactError, UserError
 
 ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
 serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from byoc.runtime.dso import processor
+from byoc.runtime.core import processor
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from byoc.errors import CompileError
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function
 from byoc.relay.transform import FoldConstant, InferType
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 MACHINE = Machine(64, 24, 32)
 DIRECT = WinogradOptions(())

@@ -11,7 +11,7 @@ from byoc.codegen.c.whole.kernel_team import kernel_team_source
 from byoc.codegen.c.whole.support import PREAMBLE
 from byoc.codegen.tune.heat import Heat, Runner, Timed, run_heat
 from byoc.codegen.tune.worker_process import WorkerProcess
-from byoc.runtime.signature import Signature, TensorSpec
+from byoc.runtime.core.signature import Signature, TensorSpec
 
 pytestmark = pytest.mark.needs_cc
 COUNT = 1000

@@ -15,7 +15,7 @@ from byoc.relay.expr import Call, Function, Tuple
 from byoc.relay.interpreter import Value, evaluate
 from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import post_order
-from byoc.runtime.ndarray import NDArray, from_any
+from byoc.runtime.core.ndarray import NDArray, from_any
 
 RegionData = dict[str, list[NDArray]]
 

@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from byoc.annex.collage.cost_estimator import ESTIMATE_SECONDS
-from byoc.driver.compile import CompileOptions, build
+from byoc.driver.compiler.compile import CompileOptions, build
 from byoc.driver.pipeline import optimize
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
@@ -23,8 +23,8 @@ from byoc.ir.types import TensorType, Type
 from byoc.partition.plan.plan import Plan
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
-from byoc.runtime.executors.executor_base import Executor
-from byoc.runtime.ndarray import NDArray, numpy_dtype
+from byoc.runtime.core.ndarray import NDArray, numpy_dtype
+from byoc.runtime.graph.executor_base import Executor
 
 _REPEATS = 5
 _REPEAT_SECONDS = 0.01

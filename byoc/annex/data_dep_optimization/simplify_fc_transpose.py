@@ -12,7 +12,7 @@ from byoc.ir.module import IRModule
 from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform.simplify.fc_transpose import SimplifyFCTranspose
-from byoc.runtime.ndarray import NDArray, from_any
+from byoc.runtime.core.ndarray import NDArray, from_any
 
 
 def convert(func: Function, params: dict[str, NDArray]) -> tuple[Function, dict[str, NDArray]]:

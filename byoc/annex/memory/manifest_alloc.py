@@ -28,7 +28,7 @@ from byoc.relay.op.memory import from_tuple_type, to_tuple_type
 from byoc.relay.op.memory_allocation import alloc_storage, alloc_tensor
 from byoc.relay.op.vm import shape_of
 from byoc.relay.op.vm_calls import invoke_tvm_op, shape_func
-from byoc.runtime.device import Device
+from byoc.runtime.core.device import Device
 
 ALIGNMENT = 64
 _UNITS = ("Primitive", "Compiler")

@@ -21,7 +21,7 @@ from byoc.ir.op import get_op
 from byoc.ir.size_var import SizeVar, Var
 from byoc.ir.span import SourceName
 from byoc.relay.expr import Constant
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.params import read_array
 
 Row = Mapping[str, object]

@@ -19,7 +19,7 @@ from byoc.ir.size_var import Var
 from byoc.ir.span import SourceName
 from byoc.relay.expr import Constant
 from byoc.relay.expr import Var as LocalVar
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.params import array_bytes
 
 VERSION = "0.18.0"

@@ -8,7 +8,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Call, Function, var
 from byoc.relay.op import nn, reshape, tanh, transpose
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 _EPSILON = 1e-5 + 1e-12
 _KERNEL, _STRIDE = 4, 2

@@ -12,7 +12,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function, var
 from byoc.relay.op import concatenate, nn
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 _BOTTLENECK = 4
 # layers -> channels of the stem, channels that each layer adds, layers of each block

@@ -8,7 +8,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function, var
 from byoc.relay.op import nn
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 # channels, kernel size and stride of each convolution
 _CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))

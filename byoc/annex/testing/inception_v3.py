@@ -13,7 +13,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function, var
 from byoc.relay.op import concatenate, nn
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 # channels and kernel size of a convolution; the last of a branch that halves the image has stride 2 and no padding
 Step = tuple[int, tuple[int, int]]

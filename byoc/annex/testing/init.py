@@ -17,7 +17,7 @@ from byoc.ir.types import TensorType
 from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform import InferType
-from byoc.runtime.ndarray import NDArray, numpy_dtype
+from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 
 Fill = Callable[[str, np.ndarray], None]
 

@@ -14,7 +14,7 @@ from byoc.relay.analysis import free_vars
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem, Var
 from byoc.relay.op import add, multiply, sigmoid, split, tanh, zeros
 from byoc.relay.scope_builder import ScopeBuilder
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 
 def _weight_types(num_hidden: int, dtype: str) -> tuple[TensorType, TensorType]:

@@ -7,7 +7,7 @@ from byoc.annex.testing.layers import dense_add_bias, network
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function, var
 from byoc.relay.op import nn
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 
 def get_net(

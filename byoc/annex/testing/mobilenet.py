@@ -10,7 +10,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function, var
 from byoc.relay.op import nn
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 # output channels of each separable block, and whether it halves height and width
 _HEAD = ((64, False), (128, True), (128, False), (256, True), (256, False), (512, True))

@@ -15,7 +15,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function, var
 from byoc.relay.op import add, nn
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 EPSILON = 2e-5
 

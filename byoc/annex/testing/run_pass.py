@@ -17,7 +17,7 @@ from byoc.relay.narrowing import as_function
 from byoc.relay.std.prelude import Prelude
 from byoc.relay.transform import InferType
 from byoc.relay.traverse import post_order
-from byoc.runtime.ndarray import NDArray, numpy_dtype
+from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 
 
 def run_opt_pass(expr: RelayExpr, opt_pass: Pass | Sequence[Pass], import_prelude: bool = False) -> RelayExpr:

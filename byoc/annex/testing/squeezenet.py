@@ -9,7 +9,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function, var
 from byoc.relay.op import concatenate, nn
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 # version -> channels, kernel size and padding of the first convolution, and the squeezed channels of the fire
 # modules between the max pools; each module expands its channels four times on either side

@@ -10,7 +10,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function, var
 from byoc.relay.op import add, nn, reshape, reshape_like
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 
 def _block(data: RelayExpr, like: RelayExpr, shape: Sequence[int], wtype: str, names: tuple[str, str]) -> RelayExpr:

@@ -22,7 +22,7 @@ ALIASES = {
     "tvm.ir.function": "byoc.ir.expr",
     "tvm.ir.tensor_type": "byoc.ir.types",
     "tvm.ir.type": "byoc.ir.types",
-    "tvm.nd": "byoc.runtime.ndarray",
+    "tvm.nd": "byoc.runtime.core.ndarray",
     "tvm.runtime.device": "byoc.runtime.device",
     "tvm.runtime.name_transforms": f"{THIN}.relay.backend.name_transforms",
     "tvm.contrib.utils": f"{THIN}.contrib.temporary",
@@ -184,9 +184,9 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
     "byoc.ir.types": {"scalar_type": "byoc.relay:scalar_type", "TypeRelation": "byoc.ir.op:TypeRelation"},
     "byoc.runtime": {
         **{name: f"byoc.runtime.{name}:" for name in ("container", "module", "ndarray", "params", "vm")},
-        "ADT": "byoc.runtime.container:ADT",
-        "ShapeTuple": "byoc.runtime.container:ShapeTuple",
-        "String": "byoc.runtime.container:String",
+        "ADT": "byoc.runtime.core.container:ADT",
+        "ShapeTuple": "byoc.runtime.core.container:ShapeTuple",
+        "String": "byoc.runtime.core.container:String",
         "convert": f"{THIN}.runtime:convert",
         "const": f"{THIN}.runtime:const",
         "enabled": f"{THIN}.runtime:enabled",
@@ -200,11 +200,11 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "save_param_dict_to_file": "byoc.runtime.params:save_param_dict_to_file",
         "name_transforms": f"{THIN}.relay.backend.name_transforms:",
     },
-    "byoc.runtime.module": {
+    "byoc.runtime.modules.module": {
         "enabled": f"{THIN}.runtime:enabled",
         "load_module": f"{THIN}.runtime:load_module",
     },
-    "byoc.runtime.ndarray": {
+    "byoc.runtime.core.ndarray": {
         name: f"{THIN}.devices:{name}"
         for name in ("cpu", "cuda", "device", "ext_dev", "gpu", "metal", "opencl", "vulkan")
     },

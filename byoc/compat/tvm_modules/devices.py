@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from byoc.runtime.device import DEVICE_TYPES, Device, cpu
+from byoc.runtime.core.device import DEVICE_TYPES, Device, cpu
 
 _KINDS = {"llvm": "cpu", "c": "cpu", "gpu": "cuda", "cl": "opencl", "host": "cpu", "stackvm": "cpu"}
 

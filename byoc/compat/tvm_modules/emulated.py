@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from byoc.codegen.json.backend import JsonBackend
 from byoc.relay.expr import Call, Function
-from byoc.runtime.module import Module
+from byoc.runtime.modules.module import Module
 
 THIS = __name__
 THAT = "byoc.compat.tvm_modules.relay.vendor_passes"

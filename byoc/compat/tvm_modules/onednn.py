@@ -16,7 +16,7 @@ from byoc.ir.op import Op, get_op
 from byoc.relay.expr import Call, Function
 from byoc.relay.functor import ExprMutator
 from byoc.relay.op import cast, clip, round
-from byoc.runtime.module import Module
+from byoc.runtime.modules.module import Module
 
 # composite of a quantized product without zero points -> the plain product that it is
 _PLAIN = {"dnnl.qnn.conv2d": ("qnn.conv2d", "nn.conv2d"), "dnnl.qnn.dense": ("qnn.dense", "nn.dense")}

@@ -14,8 +14,8 @@ from byoc.compat.tvm_modules.ffi import get_global_func, register_func
 from byoc.compat.tvm_modules.runtime import Object
 from byoc.compat.tvm_modules.runtime.data_type import DataType
 from byoc.ir.module import IRModule
-from byoc.runtime.device import Device
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.device import Device
+from byoc.runtime.core.ndarray import NDArray
 
 __version__ = "0.18.0"
 

@@ -10,7 +10,7 @@ from byoc.compat.tvm_modules.devices import device
 from byoc.compat.tvm_modules.target import Target
 from byoc.compat.tvm_modules.testing.parametrization import ParameterGroup
 from byoc.compat.tvm_modules.testing.targets import enabled_targets, target_parameter
-from byoc.runtime.device import Device
+from byoc.runtime.core.device import Device
 
 _MARKS = (
     "gpu",

@@ -14,10 +14,10 @@ from byoc.driver.precision import NarrowProducts, Precision
 from byoc.errors import ByocError, CompileError
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import Library
-from byoc.runtime.metadata import MetadataModule
-from byoc.runtime.module import Module
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.modules.metadata import MetadataModule
+from byoc.runtime.modules.module import Module
 
 PRECISIONS = {"": "f32", "float32": "f32", "bfloat16": "bf16"}  # of the host's products
 

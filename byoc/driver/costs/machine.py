@@ -19,8 +19,8 @@ from byoc.errors import ByocError, CompilerNotFoundError, DeviceError
 from byoc.partition.costs import AnalyticModel, CostModel, CostSpec, cost_model
 from byoc.partition.costs.model import HOST_BACKEND
 from byoc.partition.costs.profile import GPU_DEFAULTS, NUMPY_DEFAULTS, PROFILES, Profile
-from byoc.partition.places.place import in_host_memory
-from byoc.runtime.dso.processor import usable_processors
+from byoc.partition.place import in_host_memory
+from byoc.runtime.core.processor import usable_processors
 from byoc.runtime.opencl.devices import open_device
 
 BUSY_SECONDS = 30 * 60  # so long the profile of a busy machine is used, before it is calibrated again

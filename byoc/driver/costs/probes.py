@@ -18,7 +18,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Constant, Function, Var
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 Step = Callable[[RelayExpr], RelayExpr]
 

@@ -16,9 +16,9 @@ from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.partition.costs.model import HOST_BACKEND, backend_of
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Var
-from byoc.runtime.executors.executor_base import Executor
+from byoc.runtime.core.ndarray import NDArray, numpy_dtype
+from byoc.runtime.graph.executor_base import Executor
 from byoc.runtime.library import Library
-from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 # a module that has been typed, with its regions as functions -> what runs it; raises UserError where that cannot be
 Build = Callable[[IRModule], Library]

@@ -19,7 +19,7 @@ from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.relay.expr import Call, Function, Tuple, Var
 from byoc.relay.narrowing import as_call, operator_of
 from byoc.relay.traverse import post_order
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.vm.instructions import AllocADT, Invoke, InvokeClosure, InvokePacked, LoadConst, ReshapeTensor
 
 _RESHAPE, _DYN_RESHAPE = "reshape", "dyn.reshape"

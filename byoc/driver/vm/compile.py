@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
-from byoc.driver.compile import CompileOptions, compile_region, with_tuner
+from byoc.driver.compiler.compile import CompileOptions, compile_region, with_tuner
 from byoc.driver.fallback import described, origins
 from byoc.driver.pipeline import host_layout
 from byoc.driver.precision import NarrowProducts, Precision
@@ -19,7 +19,7 @@ from byoc.ir.module import IRModule
 from byoc.partition.calls import known_names
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
-from byoc.runtime.module import Module
+from byoc.runtime.modules.module import Module
 from byoc.runtime.vm.executable import Executable
 
 

@@ -14,8 +14,8 @@ from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar
 from byoc.ir.types import TensorType, TupleType, Type, tensor_types
 from byoc.relay.expr import Function
-from byoc.runtime.ndarray import NDArray
-from byoc.runtime.signature import TensorSpec
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.vm.instructions import AllocADT, Ret
 from byoc.runtime.vm.program import PackedSymbol, ParamType, VMFunction
 

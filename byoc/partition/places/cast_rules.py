@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.errors import PartitionError
-from byoc.partition.places.place import ANY, FLOATS, HOST, IMAGES, ITEM_BYTES, DataLayout, Precision
+from byoc.partition.place import ANY, FLOATS, HOST, IMAGES, ITEM_BYTES, DataLayout, Precision
 from byoc.partition.places.tensor_type import TensorTy, space_of
 
 KINDS = ("target", "precision", "layout")

@@ -26,8 +26,8 @@ from fractions import Fraction
 import numpy as np
 
 from byoc.errors import PartitionError
+from byoc.partition.place import ANY, HOST, Place, Precision
 from byoc.partition.places.kernel import Kernel
-from byoc.partition.places.place import ANY, HOST, Place, Precision
 
 _MATMULS = frozenset(["matmul", "matmul_v2"])
 

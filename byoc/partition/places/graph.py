@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from byoc.errors import PartitionError
+from byoc.partition.place import HOST, ITEM_BYTES, DataLayout, Place, Precision
 from byoc.partition.places.grade import Argument, Request
 from byoc.partition.places.kernel import Kernel
-from byoc.partition.places.place import HOST, ITEM_BYTES, DataLayout, Place, Precision
 from byoc.partition.places.tensor_type import LAYOUT_RANK, TensorTy
 
 AT_HOME = TensorTy(HOST, Precision.FLOAT, DataLayout.NCHW)

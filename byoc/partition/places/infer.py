@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from byoc.errors import InternalError, PartitionError
+from byoc.partition.place import ANY, FLOATS, DataLayout, Precision
 from byoc.partition.places.cast_rules import CastRules, State, Step, needs_scale
 from byoc.partition.places.graph import Graph, Operator
 from byoc.partition.places.kernel import Kernel
-from byoc.partition.places.place import ANY, FLOATS, DataLayout, Precision
 from byoc.partition.places.tensor_type import TensorTy, conflicts, settled
 
 _ONCE_NAMES = {"target": "io_copy", "precision": "calib", "layout": "layout"}

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from byoc.errors import PartitionError, RegistryError
 from byoc.ir.registry import Registry, caller_location
-from byoc.partition.places.place import ANY, DataLayout, Place, Precision
+from byoc.partition.place import ANY, DataLayout, Place, Precision
 from byoc.partition.places.tensor_type import TensorTy, conflicts
 
 Implementation = Callable[..., object]

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from byoc.errors import PartitionError
+from byoc.partition.place import ANY, Place, Precision
 from byoc.partition.places.grade import Formula, Request, Row, formula_of, same_target
 from byoc.partition.places.graph import Graph, Operator
 from byoc.partition.places.kernel import KERNELS, Kernel, KernelRegistry, covers
-from byoc.partition.places.place import ANY, Place, Precision
 
 
 @dataclass(frozen=True)

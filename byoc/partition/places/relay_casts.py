@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from byoc.ir.attrs import as_ints
 from byoc.ir.expr import RelayExpr
+from byoc.partition.place import Place, Precision, dtype_of
 from byoc.partition.places.cast_rules import CastRules, State
 from byoc.partition.places.infer import Cast, Casting, insert_casts
-from byoc.partition.places.place import Place, Precision, dtype_of
 from byoc.partition.places.relay_graph import RelayGraph, regrouped, relay_graph
 from byoc.relay import op
 from byoc.relay.analysis.operator_calls import calls
@@ -23,7 +23,7 @@ from byoc.relay.narrowing import tensor_type
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.layout.forms import Wanted, as_given, order_of
 from byoc.relay.transform.simplify.fold_constant import can_fold, fold_call
-from byoc.runtime.device import DEVICE_TYPES, Device
+from byoc.runtime.core.device import DEVICE_TYPES, Device
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, TupleType, Type, tensor_types
 from byoc.partition.calls import is_composite
+from byoc.partition.place import FLOATS, HOST, DataLayout, Place, Precision, dtype_of, precision_of
 from byoc.partition.places.graph import Graph, Operator, Tensor
 from byoc.partition.places.kernel import Kernel
-from byoc.partition.places.place import FLOATS, HOST, DataLayout, Place, Precision, dtype_of, precision_of
 from byoc.partition.places.tensor_type import LAYOUT_RANK, TensorTy
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.analysis.type_infer import infer_expr

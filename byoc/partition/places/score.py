@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from byoc.contract.registration import get_backend
 from byoc.contract.verdict import Verdict
 from byoc.errors import PartitionError
+from byoc.partition.place import ANY, HOST, Place, precision_of
 from byoc.partition.places.grade import Argument, Formula, Request, formula_of
 from byoc.partition.places.kernel import KERNELS, Kernel, KernelRegistry
 from byoc.partition.places.pick import Explanation, pick_kernel, valid_places
-from byoc.partition.places.place import ANY, HOST, Place, precision_of
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from byoc.partition.places.place import ANY, BUFFERS, HOST, IMAGES, DataLayout, Place, Precision, in_host_memory
+from byoc.partition.place import ANY, BUFFERS, HOST, IMAGES, DataLayout, Place, Precision, in_host_memory
 
 LAYOUT_RANK = 4
 

@@ -10,18 +10,18 @@ from byoc.contract.verdict import Reason, Verdict, callee_name
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.calls import functions_of
+from byoc.partition.content.replanning import Kept
+from byoc.partition.content.request import Request
 from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
-from byoc.partition.plan.decision import Alternative, Decision
-from byoc.partition.plan.problem import HOME, Problem, Solution, region_of_operator
-from byoc.partition.plan.replanning import Kept
-from byoc.partition.plan.request import Request
+from byoc.partition.cut.matches import Chosen, with_composites
+from byoc.partition.cut.outlay import Move, Total
+from byoc.partition.decision import Alternative, Decision
 from byoc.partition.policy.candidates import Placing, bounds_of, placing
 from byoc.partition.policy.limit_reasons import Absences
-from byoc.partition.policy.matches import Chosen, with_composites
-from byoc.partition.policy.outlay import Move, Total
 from byoc.partition.solve import solve
 from byoc.partition.solve.evaluate import cost_of, find_cycle, moves
+from byoc.partition.solve.problem import HOME, Problem, Solution, region_of_operator
 from byoc.partition.solve.schedule import shortest_time
 from byoc.relay.expr import Call
 

@@ -11,12 +11,12 @@ from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.partition.boundaries import BoundaryView
 from byoc.partition.calls import calls_of, functions_of
+from byoc.partition.content.explanation import HOST
+from byoc.partition.content.request import Request
+from byoc.partition.cut.decide import judged
+from byoc.partition.decision import Decision
 from byoc.partition.places import Place, Placed, Unit, score_places
 from byoc.partition.places.score import backend_places
-from byoc.partition.plan.decision import Decision
-from byoc.partition.plan.explanation import HOST
-from byoc.partition.plan.request import Request
-from byoc.partition.policy.decide import judged
 from byoc.relay.expr import Call, Constant
 
 OUTSCORED = "score"

@@ -19,16 +19,16 @@ from byoc.contract.verdict import Reason, Verdict, callee_name, refuse
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType
 from byoc.partition.boundaries import BoundaryView
-from byoc.partition.casting import asks_for_casts
 from byoc.partition.costs.estimate import Estimate
 from byoc.partition.costs.model import HOST, CostModel
-from byoc.partition.dataflow import Dataflow, dataflow
+from byoc.partition.cut.casting import asks_for_casts
+from byoc.partition.cut.decide import judged
+from byoc.partition.cut.matches import Match, matches_of
+from byoc.partition.place import FLOATS
 from byoc.partition.places import DataLayout, Place, Precision
-from byoc.partition.places.place import FLOATS
 from byoc.partition.places.score import backend_places
-from byoc.partition.plan.problem import HOME, Bounds, Candidate, Problem, Site, Value
-from byoc.partition.policy.decide import judged
-from byoc.partition.policy.matches import Match, matches_of
+from byoc.partition.policy.dataflow import Dataflow, dataflow
+from byoc.partition.solve.problem import HOME, Bounds, Candidate, Problem, Site, Value
 from byoc.relay import op
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Var

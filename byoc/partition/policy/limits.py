@@ -17,15 +17,15 @@ from byoc.contract.limits import Limits
 from byoc.contract.verdict import Reason, Verdict
 from byoc.ir.module import IRModule
 from byoc.partition.calls import functions_of, inner_calls
+from byoc.partition.content.explanation import HOST
 from byoc.partition.costs.model import CostModel
-from byoc.partition.dataflow import Dataflow, dataflow
+from byoc.partition.decision import Decision
 from byoc.partition.measure import call_operations
-from byoc.partition.plan.decision import Decision
-from byoc.partition.plan.explanation import HOST
-from byoc.partition.plan.problem import HOME, Candidate, Problem, Site, Value
 from byoc.partition.policy.candidates import bounds_of
+from byoc.partition.policy.dataflow import Dataflow, dataflow
 from byoc.partition.policy.gains import Gains
 from byoc.partition.policy.limit_reasons import beyond_bounds
+from byoc.partition.solve.problem import HOME, Candidate, Problem, Site, Value
 from byoc.partition.solve.region_bytes import RegionBytes
 from byoc.partition.solve.regions import regions_and_broken
 from byoc.relay.expr import Call

@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 
 from byoc.ir.dot import quoted, region_colour
 from byoc.ir.module import IRModule
-from byoc.partition.plan.plan import Plan
+from byoc.partition.content.planned_cut import PlannedCut
 from byoc.partition.show.picture import HOST, Box, Layout, Picture, layered, picture_of
 
 # fill and frame by target, the host first; more targets begin again after the host
@@ -34,7 +34,7 @@ def colour(picture: Picture, target: str) -> tuple[str, str]:
     return COLOURS[0] if at == 0 else COLOURS[1 + (at - 1) % (len(COLOURS) - 1)]
 
 
-def to_dot(mod: IRModule, plan: Plan) -> str:
+def to_dot(mod: IRModule, plan: PlannedCut) -> str:
     """DOT text of *mod* as *plan* cuts it: a cluster and a colour of its own a region, its frame in the target's."""
     picture = picture_of(mod, plan)
     lines = ["digraph plan {", '  node [shape=box, style=filled, fontname="sans-serif"];']
@@ -56,7 +56,7 @@ def _dot_box(picture: Picture, number: int) -> str:
     return f"n{number} [label={text}, fillcolor={quoted(fill)}];"
 
 
-def to_svg(mod: IRModule, plan: Plan) -> str:
+def to_svg(mod: IRModule, plan: PlannedCut) -> str:
     """An SVG of *mod* as *plan* cuts it, inputs at the top. Raises PartitionError where they do not fit."""
     picture = picture_of(mod, plan)
     layout = layered(len(picture.boxes), picture.arrows)

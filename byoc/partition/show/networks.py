@@ -16,14 +16,14 @@ from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.partition.boundaries import HOST
 from byoc.partition.calls import calls_of, functions_of
-from byoc.partition.dataflow import constants_of, sources_of
+from byoc.partition.content.planned_cut import PlannedCut
 from byoc.partition.measure import boundary, call_operations, constant_bytes
-from byoc.partition.plan.plan import Plan
+from byoc.partition.policy.dataflow import constants_of, sources_of
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.traverse import post_order
-from byoc.runtime.distribution import install_command
+from byoc.runtime.core.distribution import install_command
 
 if TYPE_CHECKING:
     import networkx
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Node = int | str
 
 
-def to_networkx(mod: IRModule, plan: Plan | None = None) -> networkx.DiGraph:
+def to_networkx(mod: IRModule, plan: PlannedCut | None = None) -> networkx.DiGraph:
     """*mod* as a directed graph, with the places and costs of *plan* where one is given.
 
     A node for each call, numbered as the plan's decisions are; for each parameter (``%x``), for what is no call (an
@@ -154,7 +154,7 @@ def _of_value(expr: RelayExpr) -> dict[str, object]:
     return found
 
 
-def _add_plan(graph: networkx.DiGraph, plan: Plan) -> None:
+def _add_plan(graph: networkx.DiGraph, plan: PlannedCut) -> None:
     """Write the places and costs of *plan* into *graph*."""
     symbols = plan.symbols()
     for node, attributes in graph.nodes.items():

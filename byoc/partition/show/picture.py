@@ -14,8 +14,8 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.calls import calls_of, functions_of
-from byoc.partition.plan.plan import Plan
-from byoc.partition.policy.cut import regions_of
+from byoc.partition.content.planned_cut import PlannedCut
+from byoc.partition.cut.annotate import regions_of
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.traverse import post_order
@@ -43,7 +43,7 @@ class Picture:
     regions: tuple[str, ...]
 
 
-def picture_of(mod: IRModule, plan: Plan) -> Picture:
+def picture_of(mod: IRModule, plan: PlannedCut) -> Picture:
     """The picture of *mod* as *plan* cuts it: inputs and calls are boxes; tuples and projections are drawn through.
 
     *mod* is the module that the plan was made for. Raises PartitionError for another.
@@ -65,7 +65,7 @@ def picture_of(mod: IRModule, plan: Plan) -> Picture:
 def _draw_function(
     func: Function,
     number: Mapping[Call, int],
-    plan: Plan,
+    plan: PlannedCut,
     region_of: dict[int, int],
     boxes: list[Box],
     arrows: dict[tuple[int, int], None],

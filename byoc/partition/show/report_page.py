@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
-from byoc.partition.plan.explanation import HOST, seconds
+from byoc.partition.content.explanation import HOST, seconds
+from byoc.partition.show.draw import to_svg
 from byoc.partition.show.table import COST_HEADER, HEADER, WHOLE, cost_columns, region_row
 
 if TYPE_CHECKING:
-    from byoc.partition.plan.decision import Decision
-    from byoc.partition.plan.plan import Plan
+    from byoc.partition.content.planned_cut import PlannedCut
+    from byoc.partition.decision import Decision
 
 STYLE = (
     "<style>.byoc{font:13px/1.5 sans-serif;color:#222}.byoc table{border-collapse:collapse;margin:8px 0}"
@@ -27,7 +28,7 @@ STYLE = (
 MOST_DRAWN = 2000  # calls of a graph that a notebook draws
 
 
-def to_html(mod: IRModule, plan: Plan) -> str:
+def to_html(mod: IRModule, plan: PlannedCut) -> str:
     """The page of *plan* for *mod*. Raises PartitionError where they do not fit."""
     title = f"Plan of {plan.mod_name}"
     return (
@@ -36,10 +37,8 @@ def to_html(mod: IRModule, plan: Plan) -> str:
     )
 
 
-def fragment(plan: Plan, mod: IRModule | None = None) -> str:
+def fragment(plan: PlannedCut, mod: IRModule | None = None) -> str:
     """The content of the page, without the graph where *mod* is None."""
-    from byoc.partition.show.draw import to_svg  # the picture needs plans, and a plan shows itself
-
     graph = "" if mod is None else f'<div class="graph">{_inline(to_svg(mod, plan))}</div>'
     host = sum(d.target is None for d in plan.decisions)
     parts = [
@@ -55,12 +54,11 @@ def fragment(plan: Plan, mod: IRModule | None = None) -> str:
     return f'<div class="byoc">{STYLE}{"".join(filter(None, parts))}</div>'
 
 
-def notebook(plan: Plan) -> str:
-    """What a notebook shows: with the graph where the plan knows its module and that is not too large."""
-    origin = plan.origin
-    small = origin is not None and len(plan.decisions) <= MOST_DRAWN
+def notebook(plan: PlannedCut, mod: IRModule | None) -> str:
+    """What a notebook shows: with the graph of *mod*, which the plan is for, where it is known and not too large."""
+    small = len(plan.decisions) <= MOST_DRAWN
     try:
-        return fragment(plan, origin.mod if small else None)  # type: ignore[union-attr]
+        return fragment(plan, mod if small else None)
     except PartitionError:  # the module was changed since
         return fragment(plan)
 
@@ -70,7 +68,7 @@ def _inline(svg: str) -> str:
     return svg[svg.index("<svg") :]
 
 
-def _costs(plan: Plan) -> Iterable[str]:
+def _costs(plan: PlannedCut) -> Iterable[str]:
     total = plan.total
     if total is None:
         return
@@ -96,13 +94,13 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> s
     return f"<table>{row(header, 'th')}{body}</table>" if body else ""
 
 
-def _regions(plan: Plan) -> str:
+def _regions(plan: PlannedCut) -> str:
     more = cost_columns(plan)
     header = (*HEADER, *(COST_HEADER if more else ()))
     return _table(header, [(*region_row(r), *more.get(r.symbol, ())) for r in plan.regions], 3)
 
 
-def _moves(plan: Plan) -> str:
+def _moves(plan: PlannedCut) -> str:
     rows = [(m.tensor, m.source, m.destination, f"{m.bytes:,}", seconds(m.seconds)) for m in plan.moves]
     return _table(("tensor", "from", "to", "bytes", "estimate"), rows, 3)
 

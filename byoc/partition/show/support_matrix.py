@@ -9,8 +9,8 @@ from byoc.contract.backend import Backend
 from byoc.contract.verdict import callee_name
 from byoc.ir.module import IRModule
 from byoc.partition.calls import calls_of, functions_of
-from byoc.partition.policy.decide import judged
-from byoc.partition.policy.matches import matches_of
+from byoc.partition.cut.decide import judged
+from byoc.partition.cut.matches import matches_of
 from byoc.relay.expr import Call
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.transform.cut.merge_composite import CompositeRecord

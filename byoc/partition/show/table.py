@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from byoc.partition.content.explanation import seconds
+from byoc.partition.content.planned import PlannedRegion
+from byoc.partition.cut.outlay import Total
 from byoc.partition.measure import Boundary
-from byoc.partition.plan.explanation import seconds
-from byoc.partition.plan.planned import PlannedRegion
-from byoc.partition.policy.outlay import Total
 
 if TYPE_CHECKING:
-    from byoc.partition.plan.plan import Plan
+    from byoc.partition.content.planned_cut import PlannedCut
 
 HEADER = ("region", "target", "operators", "bytes in", "bytes out", "constants", "operations")
 COST_HEADER = ("estimate", "measured")
@@ -21,7 +21,7 @@ WHOLE = "total"  # the name under which a plan keeps what the whole model took
 PROVEN = 1e-6
 
 
-def plan_table(plan: Plan) -> str:
+def plan_table(plan: PlannedCut) -> str:
     """The plan as text: a line a region, then the host's operators grouped by reason."""
     total, offloaded = len(plan.decisions), sum(d.target is not None for d in plan.decisions)
     targets = ", ".join(plan.targets) or "none"
@@ -44,7 +44,7 @@ def plan_table(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def cost_columns(plan: Plan) -> dict[str, tuple[str, str]]:
+def cost_columns(plan: PlannedCut) -> dict[str, tuple[str, str]]:
     """For each region what it is estimated to take, and what it took, where either is known."""
     if plan.total is None and not plan.measured:
         return {}
@@ -57,7 +57,7 @@ def cost_columns(plan: Plan) -> dict[str, tuple[str, str]]:
     }
 
 
-def _cost_lines(plan: Plan, total: Total) -> list[str]:
+def _cost_lines(plan: PlannedCut, total: Total) -> list[str]:
     took = plan.measured.get(WHOLE)
     measured = "" if took is None else f", measured {seconds(took)}"
     proven = "gap unknown" if total.gap is None else "proven best" if total.gap <= PROVEN else f"gap {total.gap:.2%}"
@@ -108,7 +108,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return [lines[0].rstrip(), "  ".join("-" * w for w in widths), *(line.rstrip() for line in lines[1:])]
 
 
-def _host_lines(plan: Plan) -> list[str]:
+def _host_lines(plan: PlannedCut) -> list[str]:
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
     for operator, nodes, why in plan.host_reasons():

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 from byoc.errors import PartitionError
 from byoc.ir.collector import paused_collector
-from byoc.partition.plan.problem import Problem, Solution
 from byoc.partition.solve.evaluate import check, cost_of
 from byoc.partition.solve.heuristic import LARGE, heuristic
 from byoc.partition.solve.highs import is_available
 from byoc.partition.solve.integer import EXACT, Found, solve_program
 from byoc.partition.solve.makespan import shortest_schedule
+from byoc.partition.solve.problem import Problem, Solution
 from byoc.partition.solve.reduce import useful_candidates
 from byoc.partition.solve.refusal import infeasible, nothing_found, refuse_bad_numbers
 from byoc.partition.solve.regions import form_regions
 from byoc.partition.solve.relaxation import lower_bound
 from byoc.partition.solve.settle import Settled, Settler, went_home
 from byoc.partition.solve.two_sites import cheapest_cut, is_a_cut
-from byoc.runtime.distribution import install_command
+from byoc.runtime.core.distribution import install_command
 
 LARGEST_PROGRAM = 4000  # operators; beyond, building the program alone takes longer than it has
 METHODS = ("auto", "minimum cut", "integer", "heuristic")

@@ -10,7 +10,7 @@ from byoc.relay.frontend.onnx.inputs import Shapes
 from byoc.relay.frontend.onnx.load import ModelSource, load_model
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.transform.base.infer_type import InferType
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 
 def import_onnx(model: ModelSource, *, shapes: Shapes | None = None, freeze_params: bool = True) -> IRModule:

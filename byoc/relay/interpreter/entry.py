@@ -18,8 +18,8 @@ from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Function, Var
 from byoc.relay.interpreter.machine import Interpreter
 from byoc.relay.interpreter.values import Closure, ConstructorValue, RefValue, Scope, Value, tensor_of, value_of
-from byoc.runtime.container import ADT
-from byoc.runtime.ndarray import dtype_name
+from byoc.runtime.core.container import ADT
+from byoc.runtime.core.ndarray import dtype_name
 
 
 def evaluate(

@@ -14,8 +14,8 @@ import numpy as np
 from byoc.ir.adt import Constructor
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import Call, Function, constant
-from byoc.runtime.container import ADT
-from byoc.runtime.ndarray import NDArray, from_any
+from byoc.runtime.core.container import ADT
+from byoc.runtime.core.ndarray import NDArray, from_any
 
 
 class ConstructorValue:

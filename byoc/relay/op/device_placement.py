@@ -24,7 +24,7 @@ from byoc.relay.expr import VIRTUAL_DEVICE, Call, Function, Var
 from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import substitute
 from byoc.relay.typed_rewrite import keep_type
-from byoc.runtime.device import DEVICE_TYPES, Device
+from byoc.runtime.core.device import DEVICE_TYPES, Device
 
 # TVM's other names of devices
 _DEVICE_NAMES = {"gpu": "cuda", "cl": "opencl", "llvm": "cpu", "c": "cpu"}

@@ -21,7 +21,7 @@ from byoc.relay.expr import Call, Constant
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.device_placement import DeviceLike, as_virtual_device
 from byoc.relay.op.dynamic import vector_length
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 
 @dataclass(frozen=True)

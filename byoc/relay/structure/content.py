@@ -34,7 +34,7 @@ from byoc.relay.structure.types import type_key
 from byoc.relay.text.attributes import field_types, matched
 from byoc.relay.text.spelling import value_text
 from byoc.relay.traverse import binders
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 # values that are no expressions ------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from byoc.relay.structure.content import array_key, held, is_graph_node, same_va
 from byoc.relay.structure.types import TypePairs, bound_names, free_types, type_key
 from byoc.relay.text.printer import astext
 from byoc.relay.traverse import binders, children, post_order
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 # where in the graph: (the place above, the step down)
 Place = tuple["Place | None", str]

@@ -17,7 +17,7 @@ from byoc.errors import UserError
 from byoc.ir.span import AnySpan, SequentialSpan, SourceName, Span
 from byoc.relay.text.lexer import END, TextError, Tokens
 from byoc.relay.text.spelling import LITERAL_SUFFIX
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 _SUFFIX_DTYPE = {suffix: dtype for dtype, suffix in LITERAL_SUFFIX.items()} | {
     "f32": "float32",

@@ -34,7 +34,7 @@ from byoc.relay.text.lexer import END, Tokens
 from byoc.relay.text.op_calls import attributes_of, keyed_attributes, op_named
 from byoc.relay.text.scope_reader import ScopeReader
 from byoc.relay.text.trampoline import Step
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 # infix mark -> how tightly it binds, and its operator
 _INFIX: dict[str, tuple[int, str]] = {

@@ -19,7 +19,7 @@ from byoc.ir.attrs import as_int
 from byoc.ir.size_var import SizeVar, Var
 from byoc.ir.target import Target
 from byoc.ir.virtual_device import VirtualDevice
-from byoc.runtime.ndarray import NDArray, numpy_dtype
+from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 
 CONSTANT_KEY = "relay.Constant"
 DEVICE_KEY = "VirtualDevice"

@@ -23,7 +23,7 @@ from byoc.relay.text.expression_parser import ExpressionParser
 from byoc.relay.text.lexer import END, Tokens
 from byoc.relay.text.metadata import MARKER, decode_section
 from byoc.relay.text.trampoline import run
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 VERSIONS = ("0.0.4", "0.0.5")
 

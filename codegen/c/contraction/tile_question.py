@@ -17,7 +17,7 @@ from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.choice import Choice, Choices, Question
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.ir.types import dtype_bytes
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 from byoc.te import Dimension, Index, PrimExpr, Size, Tensor
 from byoc.te.expr import Binary, Cast, Const, Intrinsic, Select
 from byoc.te.tensor import Load

@@ -10,7 +10,7 @@ from byoc.codegen.c.export.options import ExportOptions
 from byoc.codegen.c.language.spellings import RESERVED, TYPES
 from byoc.codegen.kernel.names import Names, comment_text, identifier
 from byoc.ir.types import dtype_bytes
-from byoc.runtime.signature import TensorSpec
+from byoc.runtime.core.signature import TensorSpec
 
 # words of C++, macros that compilers predefine, and what the exported code calls its own
 _TAKEN = frozenset(

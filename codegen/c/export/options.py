@@ -12,7 +12,7 @@ from byoc.codegen.c.toolchain.machine import NO_MATRICES, Machine
 from byoc.codegen.c.winograd.options import DEFAULT as WINOGRAD
 from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.errors import UserError
-from byoc.runtime.dso.processor import this_processor
+from byoc.runtime.core.processor import this_processor
 
 ARRAYS, INCLUDED, SEPARATE = "c", "incbin", "bin"
 WEIGHTS = (ARRAYS, INCLUDED, SEPARATE)

@@ -25,8 +25,8 @@ from byoc.codegen.tune.run_threads import run_threads
 from byoc.codegen.tune.tuner import Tuner
 from byoc.errors import CompileError
 from byoc.relay.expr import Function
-from byoc.runtime.executors.graph import Graph
-from byoc.runtime.signature import TensorSpec
+from byoc.runtime.core.signature import TensorSpec
+from byoc.runtime.graph.graph import Graph
 
 
 @dataclass(frozen=True)

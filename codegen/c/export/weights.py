@@ -11,7 +11,7 @@ import numpy as np
 from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOptions, joined
 from byoc.codegen.c.language.spellings import TYPES, literal
 from byoc.codegen.kernel.names import Names, comment_text
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 ALIGNMENT = 64  # of each array in a file
 _LINE = 12  # numbers in a line

@@ -30,10 +30,10 @@ from byoc.codegen.c.toolchain.object_cache import cache_dir, compiler_folder, ob
 from byoc.codegen.c.toolchain.sanitizers import requested, sanitizer_flags
 from byoc.codegen.c.toolchain.shared_stores import shared_store_flags
 from byoc.errors import CompileError, CompilerNotFoundError
-from byoc.runtime.build_limit import compiler_seconds
-from byoc.runtime.distribution import install_command
+from byoc.runtime.core.build_limit import compiler_seconds
+from byoc.runtime.core.distribution import install_command
+from byoc.runtime.core.processor import Processor, usable_processors
 from byoc.runtime.dso.matrix_permission import matrix_refusal
-from byoc.runtime.dso.processor import Processor, usable_processors
 from byoc.runtime.files.regular_file import read_file
 
 BASE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno")

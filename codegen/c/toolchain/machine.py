@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from platform import machine as system_machine
 
-from byoc.runtime.dso.processor import Processor
+from byoc.runtime.core.processor import Processor
 
 MACHINES = {"__x86_64__": "x86_64", "__aarch64__": "aarch64", "__riscv": "riscv64"}
 # macro -> the feature in /proc/cpuinfo; both sides are fixed by the compilers and by Linux

@@ -15,10 +15,10 @@ from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.program import Program
 from byoc.errors import InternalError
 from byoc.ir.types import dtype_bytes
+from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.dso.whole_program import ExternalCall
-from byoc.runtime.executors.graph import RESHAPE, Entry, Graph, Node
-from byoc.runtime.executors.memory_plan import Lifetime, plan_memory
-from byoc.runtime.signature import TensorSpec
+from byoc.runtime.graph.graph import RESHAPE, Entry, Graph, Node
+from byoc.runtime.graph.memory_plan import Lifetime, plan_memory
 from byoc.te import Dimension, Size, Tensor
 from byoc.te.expr import Reduce
 from byoc.te.walk import unique_nodes

@@ -12,7 +12,7 @@ from byoc.codegen.c.winograd.convolution import Convolution
 from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.c.winograd.plan import Plan
 from byoc.codegen.kernel.choice import Choice, Choices, Question
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 from byoc.te import Tensor
 from byoc.te.expr import INDEX, Binary, Intrinsic
 from byoc.te.walk import loaded_tensors, unique_nodes

@@ -17,8 +17,8 @@ from byoc.codegen.kernel.choice import Choices
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_stages
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.runtime.ndarray import NDArray
-from byoc.runtime.signature import TensorSpec
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.signature import TensorSpec
 from byoc.te import Tensor
 from byoc.te.walk import loaded_tensors
 

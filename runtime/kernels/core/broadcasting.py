@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from byoc.runtime.errors import InputError
+from byoc.runtime.core.errors import InputError
 
 
 @contextlib.contextmanager

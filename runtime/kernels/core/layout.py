@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byoc.runtime.errors import KernelError
+from byoc.runtime.core.errors import KernelError
 
 
 def spatial_letters(n: int) -> str:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from byoc.runtime.errors import UserError
+from byoc.runtime.core.errors import UserError
 
 
 @dataclass(frozen=True)

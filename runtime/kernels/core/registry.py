@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from byoc.runtime.errors import KernelError
+from byoc.runtime.core.errors import KernelError
 from byoc.runtime.kernels.core.attributes import by_keywords
 
 Arrays = np.ndarray | tuple[np.ndarray, ...]

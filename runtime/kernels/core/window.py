@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from byoc.runtime.errors import KernelError
+from byoc.runtime.core.errors import KernelError
 from byoc.runtime.kernels.core.attributes import KernelAttributes
 
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from byoc.runtime.errors import KernelError
+from byoc.runtime.core.errors import KernelError
 from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.layout import from_letters, spatial_letters, to_letters
 from byoc.runtime.kernels.core.registry import kernel

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from byoc.runtime.errors import KernelError
+from byoc.runtime.core.errors import KernelError
+from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.kernels.core.broadcasting import broadcasting
 from byoc.runtime.kernels.core.registry import kernel
-from byoc.runtime.ndarray import numpy_dtype
 
 
 def _ints(vector: np.ndarray) -> tuple[int, ...]:

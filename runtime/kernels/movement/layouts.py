@@ -10,7 +10,7 @@ from typing import Literal, cast
 
 import numpy as np
 
-from byoc.runtime.errors import UserError
+from byoc.runtime.core.errors import UserError
 from byoc.runtime.kernels.core.registry import kernel
 
 _AXIS = re.compile(r"([A-Z])|(\d+)([a-z])")

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from byoc.runtime.errors import KernelError
+from byoc.runtime.core.errors import KernelError
 from byoc.runtime.kernels.core.registry import kernel
 
 

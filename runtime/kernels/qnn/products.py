@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.layout import from_letters, pad_pairs, per_axis, to_letters
 from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.nn.conv import ConvAttributes, TransposeAttributes, convolve, convolve_transposed
 from byoc.runtime.kernels.nn.dense import finish
 from byoc.runtime.kernels.qnn.parameters import scalar, spread
-from byoc.runtime.ndarray import numpy_dtype
 
 WORK = np.dtype(np.float64)
 LETTERS = "NCHW"

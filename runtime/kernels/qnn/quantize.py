@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.qnn.parameters import limits, spread
-from byoc.runtime.ndarray import numpy_dtype
 
 # the codes of the dtypes that a simulated quantization takes as a tensor; 0 passes the data through
 SIMULATED_DTYPES: dict[int, np.dtype[np.integer]] = {1: np.dtype("int8"), 2: np.dtype("uint8"), 3: np.dtype("int32")}

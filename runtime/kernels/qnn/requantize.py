@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.qnn.fixed_point import multiply_fixed_point
 from byoc.runtime.kernels.qnn.parameters import limits, narrow, scalar, spread
 from byoc.runtime.kernels.qnn.rounding import UNSAID, UPWARD, resolve
-from byoc.runtime.ndarray import numpy_dtype
 
 
 def _multipliers(data: np.ndarray, input_scale: np.ndarray, output_scale: np.ndarray, axis: int) -> np.ndarray | None:

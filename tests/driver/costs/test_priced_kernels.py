@@ -15,10 +15,10 @@ import pytest
 from byoc.codegen.json.backend import compile_functions
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
+from byoc.driver.compiler.planning import plan_module
 from byoc.driver.host import lower_host
 from byoc.driver.model import module_of
 from byoc.driver.pipeline import optimize, prepare_host
-from byoc.driver.planning import plan_module
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.partition.calls import known_names

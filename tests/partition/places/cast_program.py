@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from byoc.errors import PartitionError
+from byoc.partition.place import FLOATS, IMAGES, DataLayout, Precision, dtype_of
 from byoc.partition.places.graph import Tensor
 from byoc.partition.places.infer import Cast, Casting
-from byoc.partition.places.place import FLOATS, IMAGES, DataLayout, Precision, dtype_of
-from byoc.runtime.ndarray import numpy_dtype
+from byoc.runtime.core.ndarray import numpy_dtype
 
 Convert = Callable[[np.ndarray, Cast, Tensor], np.ndarray]
 

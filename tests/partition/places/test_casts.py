@@ -10,11 +10,11 @@ from cast_program import CastProgram, convert_array
 from place_graphs import chain, fan, random_graph, unary
 
 from byoc.errors import PartitionError
+from byoc.partition.place import ANY, IMAGES, DataLayout, Place
 from byoc.partition.places.cast_rules import DEFAULT_RULES, CastRule, CastRules, State
 from byoc.partition.places.graph import AT_HOME, Graph, Operator, Tensor
 from byoc.partition.places.infer import demand, insert_casts
 from byoc.partition.places.kernel import KernelRegistry, register_kernel
-from byoc.partition.places.place import ANY, IMAGES, DataLayout, Place
 from byoc.partition.places.tensor_type import TensorTy, conflicts, settled
 
 OPENCL, CUDA, HOST = TensorTy("opencl"), TensorTy("cuda"), TensorTy("host")

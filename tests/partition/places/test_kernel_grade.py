@@ -13,11 +13,11 @@ import pytest
 from place_graphs import SEED_PLACES, chain, register_conv2d, unary
 
 from byoc.errors import PartitionError
+from byoc.partition.place import DataLayout, Place, Precision
 from byoc.partition.places.grade import FORMULAS, Argument, Request, formula_of
 from byoc.partition.places.graph import Graph, Operator, Tensor
 from byoc.partition.places.kernel import KernelRegistry, register_kernel
 from byoc.partition.places.pick import pick_kernel, pick_kernels, valid_places
-from byoc.partition.places.place import DataLayout, Place, Precision
 
 FLOAT = Precision.FLOAT
 CONV2D = Request(

@@ -6,8 +6,8 @@ import pytest
 
 from byoc.contract import Verdict
 from byoc.errors import PartitionError, RegistryError
+from byoc.partition.place import Place
 from byoc.partition.places.kernel import KERNELS, kernel, register_kernel
-from byoc.partition.places.place import Place
 from byoc.partition.places.score import Unit, derived_kernels
 from byoc.partition.places.tensor_type import TensorTy, conflicts, fits
 

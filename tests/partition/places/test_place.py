@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from byoc.errors import PartitionError, RegistryError
-from byoc.partition.places.place import (
+from byoc.partition.place import (
     TARGETS,
     DataLayout,
     Place,

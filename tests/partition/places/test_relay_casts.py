@@ -8,7 +8,7 @@ import pytest
 from byoc import relay
 from byoc.errors import PartitionError
 from byoc.partition.calls import calls_of
-from byoc.partition.places.place import Place
+from byoc.partition.place import Place
 from byoc.partition.places.relay_casts import insert_relay_casts
 from byoc.relay import op
 from byoc.relay.expr import Call, Constant, Tuple

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from byoc.compat.tvm_modules.ir.container import Map
 from byoc.compat.tvm_modules.runtime import GraphFunctions, LoadedLibrary
 from byoc.errors import UserError
-from byoc.runtime.benchmark import BenchmarkResult
-from byoc.runtime.container import ShapeTuple, String
-from byoc.runtime.device import Device
-from byoc.runtime.executors.graph import Graph
+from byoc.runtime.core.benchmark import BenchmarkResult
+from byoc.runtime.core.container import ShapeTuple, String
+from byoc.runtime.core.device import Device
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.executors.graph_executor import GraphExecutor
+from byoc.runtime.graph.graph import Graph
 from byoc.runtime.library import Library
-from byoc.runtime.module import Module
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.modules.module import Module
 from byoc.runtime.params import load_param_dict
 
 

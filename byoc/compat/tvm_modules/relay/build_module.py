@@ -18,8 +18,8 @@ from byoc.compat.tvm_modules.relay.backend.targets import TargetLike, all_target
 from byoc.compat.tvm_modules.relay.vm import VMExecutor
 from byoc.compat.tvm_modules.runtime import LoadedLibrary
 from byoc.compat.tvm_modules.runtime.graph_inputs import relay_input
-from byoc.driver.compile import CompileOptions
-from byoc.driver.compile import build as build_library
+from byoc.driver.compiler.compile import CompileOptions
+from byoc.driver.compiler.compile import build as build_library
 from byoc.driver.pipeline import optimize as optimize_module
 from byoc.errors import InputError, UserError
 from byoc.ir.expr import RelayExpr
@@ -31,10 +31,10 @@ from byoc.partition.plan.plan import Plan
 from byoc.relay.analysis.module_types import infer_module, infer_type_local
 from byoc.relay.bind import bind_params_by_name, module_with_params
 from byoc.relay.expr import Function
-from byoc.runtime.container import ADT
-from byoc.runtime.device import Device
+from byoc.runtime.core.container import ADT
+from byoc.runtime.core.device import Device
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import Library
-from byoc.runtime.ndarray import NDArray
 
 
 def build(

@@ -9,7 +9,7 @@ from byoc.annex.memory.manifest_alloc import ManifestAlloc
 from byoc.annex.memory.manifest_lifetimes import ManifestLifetimes
 from byoc.compat.tvm_modules.relay.backend.interpreter import Executor
 from byoc.compat.tvm_modules.relay.backend.targets import TargetLike, all_targets, host_target
-from byoc.driver.compile import CompileOptions
+from byoc.driver.compiler.compile import CompileOptions
 from byoc.driver.vm.compile import generate
 from byoc.driver.vm.passes import prepare
 from byoc.errors import UserError
@@ -17,7 +17,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.target import Target, region_targets
 from byoc.relay.bind import module_with_params
 from byoc.relay.expr import Function
-from byoc.runtime.ndarray import NDArray, from_any
+from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.vm import Executable, VirtualMachine
 
 

@@ -21,11 +21,11 @@ from byoc.ir.module import IRModule
 from byoc.ir.passes.transform import Pass, PassContext
 from byoc.ir.types import Type
 from byoc.runtime.artefact.artifact import read_artifact
-from byoc.runtime.container import ADT, String
+from byoc.runtime.core.container import ADT, String
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.library import Library, load, load_module_tree
-from byoc.runtime.module import Module, PackedFunction
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.modules.module import Module, PackedFunction
 
 
 class LoadedLibrary(Module):

@@ -1,7 +1,7 @@
 """The inputs of a graph as Relay's executors take them: converted in silence, kept from run to run, zeros until set.
 
 This is the laxer of two temperaments. ``byoc.compile``'s library, a loaded artefact and the command line refuse an
-array of another dtype (``byoc.runtime.executors.executor_base.as_input``); an executor that is reached through Relay's
+array of another dtype (``byoc.runtime.graph.executor_base.as_input``); an executor that is reached through Relay's
 names converts it here first. Source: ``GraphModule.set_input`` and ``NDArray.copyfrom`` of ``tvm`` v0.18.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from byoc.errors import InputError
-from byoc.runtime.executors.executor_base import Executor, as_input
-from byoc.runtime.ndarray import NDArray, dtype_name, numpy_dtype
-from byoc.runtime.signature import TensorSpec
+from byoc.runtime.core.ndarray import NDArray, dtype_name, numpy_dtype
+from byoc.runtime.core.signature import TensorSpec
+from byoc.runtime.graph.executor_base import Executor, as_input
 
 
 def relay_input(value: object, spec: TensorSpec) -> np.ndarray:

@@ -28,7 +28,7 @@ from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.relay.bind import module_with_params
 from byoc.relay.expr import Function
-from byoc.runtime.device import cpu
+from byoc.runtime.core.device import cpu
 
 INTERFACES = ("c", "packed")
 _TOLERANCE = 1e-3  # of floats where a model says none, as TVM's generated program has it

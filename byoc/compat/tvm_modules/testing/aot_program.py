@@ -10,7 +10,7 @@ import numpy as np
 
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.compat.tvm_modules.ccompiler import KIND
-from byoc.driver.export_c import export_c
+from byoc.driver.compiler.export_c import export_c
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule
 from byoc.ir.types import FuncType, TensorType, TupleType, Type
@@ -21,7 +21,7 @@ from byoc.relay.transform.cut.compiler_functions import (
     OutlineCompilerFunctionsWithExistingGlobalSymbols,
 )
 from byoc.relay.traverse import post_order
-from byoc.runtime.ndarray import numpy_dtype
+from byoc.runtime.core.ndarray import numpy_dtype
 
 _SECONDS = 600.0
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from byoc.errors import UserError
-from byoc.runtime.ndarray import from_any
+from byoc.runtime.core.ndarray import from_any
 
 
 def assert_allclose(

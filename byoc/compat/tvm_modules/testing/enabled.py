@@ -6,7 +6,7 @@ import os
 
 from byoc.compat.tvm_modules.devices import device
 from byoc.compat.tvm_modules.target import Target
-from byoc.runtime.device import Device
+from byoc.runtime.core.device import Device
 
 DEFAULT_TARGET = "llvm"
 

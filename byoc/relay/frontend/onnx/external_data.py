@@ -14,8 +14,8 @@ from onnx import TensorProto
 
 from byoc.errors import ImportModelError
 from byoc.relay.frontend.onnx.dtypes import dtype_of
+from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.files.regular_file import open_file
-from byoc.runtime.ndarray import numpy_dtype
 
 
 def read_external(tensor: TensorProto, folder: Path | None, model_name: str) -> np.ndarray:

@@ -22,7 +22,7 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var, constant
-from byoc.runtime.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray
 
 Operand = RelayExpr | int | float | bool | np.ndarray | np.generic | NDArray
 

@@ -41,8 +41,8 @@ from byoc.relay.transform.simplify.dynamic_to_static import make_static
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget, bytes_of, note_origins, origins
 from byoc.relay.transform.simplify.shape_values import ShapeValues
 from byoc.relay.traverse import post_order, rewrite
+from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.kernels.core.registry import KERNELS
-from byoc.runtime.ndarray import NDArray, numpy_dtype
 
 QUANTIZED = "FTVMQnnCanonicalize"  # what marks an operator of relay.qnn
 UNFOLDED = "FoldConstantKeeps"  # what marks an operator whose calls on constants stay calls

@@ -17,7 +17,7 @@ from byoc.ir.op import Op
 from byoc.ir.types import Any, TensorType, tensor_types
 from byoc.relay.expr import Call, Constant, Tuple, constant
 from byoc.relay.interpreter import run_operator
-from byoc.runtime.ndarray import numpy_dtype
+from byoc.runtime.core.ndarray import numpy_dtype
 
 MAX_ELEMENTS = 64
 # the elements of a tensor: an array of objects, each an int, a named Any, or None where nothing is known

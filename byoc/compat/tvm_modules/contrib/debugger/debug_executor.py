@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from byoc.compat.tvm_modules.contrib.graph_executor import GraphModule
 from byoc.compat.tvm_modules.contrib.graph_executor import create as create_plain
 from byoc.compat.tvm_modules.runtime import GraphFunctions
-from byoc.runtime.benchmark import benchmark
-from byoc.runtime.device import Device
+from byoc.runtime.core.benchmark import benchmark
+from byoc.runtime.core.device import Device
 from byoc.runtime.library import Library
-from byoc.runtime.module import Module
+from byoc.runtime.modules.module import Module
 
 
 class GraphModuleDebug(GraphModule):

@@ -9,8 +9,8 @@ from byoc.compat.tvm_modules.relay.backend import Executor
 from byoc.compat.tvm_modules.relay.backend.storage import with_storage
 from byoc.compat.tvm_modules.runtime import LoadedLibrary
 from byoc.ir.module import IRModule
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import Library
-from byoc.runtime.ndarray import NDArray
 
 
 class ExecutorFactoryModule(LoadedLibrary):

@@ -18,7 +18,7 @@ from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Constant, Function, Let, Var, const
 from byoc.relay.interpreter import ConstructorValue, RefValue, evaluate_value, result_of, value_of
 from byoc.relay.transform.functional.remove_kills import RemoveKills
-from byoc.runtime.device import Device, cpu
+from byoc.runtime.core.device import Device, cpu
 
 Evaluator = Callable[..., object]
 

@@ -3,7 +3,7 @@
 Inputs and constants have memory of their own. A value takes that of one which nobody reads any more, where the sizes
 are within a factor of 16 of each other; a reshape (``__nop``) has its input's. Invariant: two values that live at the
 same time have different numbers, but for reshapes. byoc's own executors plan finer
-(``byoc.runtime.executors.memory_plan``) and do not read the numbers. Source: ``GraphPlanMemory`` of Relay.
+(``byoc.runtime.graph.memory_plan``) and do not read the numbers. Source: ``GraphPlanMemory`` of Relay.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from byoc.runtime.executors.graph import RESHAPE, Entry, Graph
-from byoc.runtime.ndarray import numpy_dtype
+from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.graph.graph import RESHAPE, Entry, Graph
 
 MATCH_RANGE = 16
 

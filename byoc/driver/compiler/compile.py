@@ -1,0 +1,263 @@
+"""From a model to a library: import, simplify, plan, cut, compile each share, assemble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from byoc.codegen.tune.tuner import Tuner, tuner_of
+from byoc.contract.backend import Backend, contradiction
+from byoc.contract.options import checked_options
+from byoc.contract.registration import get_backend
+from byoc.driver.assembly import assemble
+from byoc.driver.compiler.planning import plan_module, read_plan
+from byoc.driver.fallback import described, origins
+from byoc.driver.host import HostProgram, check_inputs, lower_host
+from byoc.driver.model import module_of
+from byoc.driver.options import CompileRequest
+from byoc.driver.pass_list import Pipeline
+from byoc.driver.pipeline import check_pass_names, host_layout, optimize, prepare_host
+from byoc.driver.precision import NarrowProducts, Precision, with_precision
+from byoc.driver.replan import Loss, RegionLostError, lost, unavailable
+from byoc.errors import (
+    ByocError,
+    CompileError,
+    CompilerNotFoundError,
+    DeviceError,
+    InternalError,
+    KernelError,
+    PartitionError,
+    UnsupportedError,
+    UserError,
+)
+from byoc.ir.expr import GlobalVar
+from byoc.ir.module import IRModule
+from byoc.ir.passes.transform import PassContext
+from byoc.ir.passes.verification import check_made
+from byoc.ir.span import span_names
+from byoc.options.declaration import part_of
+from byoc.partition.calls import known_names
+from byoc.partition.options import PlacingOptions
+from byoc.partition.plan.plan import Plan
+from byoc.relay.expr import Function
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.library import Library
+from byoc.runtime.modules.module import Module
+
+MAX_NODES_NAMED = 3
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How to cut and compile.
+
+    ``placing`` says where operators go. With ``replan`` a target that fails, or is not on this machine, is planned
+    without; with ``fallback`` the library also has the host's version of each region. ``backend_options`` are handed to
+    the backends by name. ``shapes`` fixes free dimensions of inputs. ``precision`` is what the host's products compute
+    in. ``pipeline`` are the passes, where they are not those that byoc has.
+    """
+
+    targets: Sequence[str] = ("c",)
+    shapes: Mapping[str, Sequence[int | str]] | None = None
+    placing: PlacingOptions = PlacingOptions()
+    backend_options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    precision: Precision = Precision()
+    replan: bool = False
+    fallback: bool = False
+    pipeline: Pipeline | None = None
+
+
+def compile_model(asked: CompileRequest) -> Library:
+    """What ``byoc.compile`` gives, compiled whatever is in the cache."""
+    tell = asked.progress or _silent
+    tuner = tuner_of(asked.tune, tell)
+    options = CompileOptions(
+        asked.target_list(),
+        asked.shapes,
+        PlacingOptions(**part_of(asked, PlacingOptions)),
+        with_tuner(checked_options(asked.backend_options or {}), tuner),
+        Precision.of(asked.precision, asked.keep_f32, asked.calibration),
+        asked.replan,
+        asked.fallback,
+        asked.pipeline,
+    )
+    check_pass_names(asked.pipeline)
+    plans = asked.policy != "order" or asked.exclude or asked.prefer or asked.configuration
+    if asked.plan is not None and not asked.replan and plans:
+        raise PartitionError(
+            "exclude, policy, prefer and configuration make a plan, and one is given: leave them or the plan out"
+        )
+    tell("reading the model")
+    mod = module_of(asked.model, asked.shapes)
+    tell("simplifying the graph")
+    mod = optimize(mod, options.pipeline, options.precision.products)
+    options.precision.check(known_names(mod))
+    tell("planning")
+    plan = plan_for(mod, options, asked.model) if asked.plan is None else read_plan(asked.plan)
+    library = build_planned(mod, plan, options, tell)
+    if tuner.tunes:
+        library.report["tuning"] = {**tuner.report.to_json(), "text": tuner.report.text()}
+    return library
+
+
+def with_tuner(backend_options: Mapping[str, Mapping[str, object]], tuner: Tuner) -> Mapping[str, Mapping[str, object]]:
+    """*backend_options* with *tuner* for generated C, where it tunes."""
+    if not tuner.tunes:
+        return dict(backend_options)
+    return {**backend_options, "c": {**backend_options.get("c", {}), "tune": tuner}}
+
+
+def _silent(stage: str) -> None:
+    """Progress that nobody watches."""
+
+
+def plan_for(mod: IRModule, options: CompileOptions, model: object = None) -> Plan:
+    """The plan of a simplified module under *options*; *model* is what it was read from."""
+    return plan_module(mod, options.targets, options.placing, model)
+
+
+def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _silent) -> Library:
+    """Cut the simplified *mod* by *plan* and build it, where *options* allow without the targets that fail."""
+    losses: list[Loss] = []
+    while True:
+        missing = next(unavailable(plan), None) if options.replan else None
+        if missing is not None:
+            losses.append(missing)
+            plan = _without(mod, plan, missing, options, tell)
+            continue
+        try:
+            cut = check_made(plan.apply(mod), "the cut", PassContext.current().config)
+            library = _build(cut, plan, options, tell)
+        except RegionLostError as error:
+            if not options.replan:
+                raise error.error from error.error.__cause__
+            losses.append(error.loss)
+            plan = _without(mod, plan, error.loss, options, tell)
+            continue
+        if losses:
+            library.report["replanned"] = [loss.to_json() for loss in losses]
+        return library
+
+
+def _without(mod: IRModule, plan: Plan, loss: Loss, options: CompileOptions, tell: Progress) -> Plan:
+    tell(f"planning again without {loss.target}: {loss.error}")
+    if plan.origin is None:  # it was read from a file
+        plan = plan_module(mod, [*plan.targets, "host"], options.placing)
+    return plan.without({loss.target: loss.reason})
+
+
+def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _silent) -> Library:
+    """Compile every share of the partitioned *mod* and assemble the library.
+
+    Raises CompileError for what a share cannot hold: control flow, an input of unknown size, what a backend refuses.
+    """
+    try:
+        return _build(mod, plan, options, tell)
+    except RegionLostError as error:
+        raise error.error from error.error.__cause__
+
+
+def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -> Library:
+    """:func:`build`, but a region that fails raises RegionLostError."""
+    check_inputs(mod["main"])  # type: ignore[arg-type]
+    regions = {v: f for v, f in mod.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}
+    modules: list[Module] = []
+    for var, region in regions.items():
+        tell(f"compiling {var.name_hint}")
+        with lost(var, region):
+            modules.append(compile_region(var, region, options))
+    tell("compiling the host's share")
+    host_options = options.backend_options.get("c", {})
+    narrow = NarrowProducts(options.precision)
+    starting = {symbol for module in modules if module.can_start for symbol in module.symbols}
+    main = host_main(mod, plan, options, narrow, tell)
+    host = lower_host(main, regions, starting)
+    modules.extend(host.functions.modules(host_options))
+    told = report(with_precision(plan, narrow.outcomes), host)
+    if options.fallback:
+        tell("compiling the host's versions of the regions")
+        stand_ins, told["fallback"] = origins(regions, host_options, options.pipeline)
+        modules.extend(stand_ins)
+    root = assemble(modules, described(regions))
+    return narrow.tell(Library(host.graph, root, output_names(main, host), told))
+
+
+def host_main(
+    mod: IRModule, plan: Plan, options: CompileOptions, narrow: NarrowProducts, tell: Progress = _silent
+) -> Function:
+    """The host's share of the partitioned *mod*: quantized where *narrow* says so, lowered and fused."""
+    mod = narrow.quantized(mod, lambda probe: build(probe, plan, CompileOptions(pipeline=options.pipeline), tell))
+    layout = host_layout(options.backend_options.get("c", {}))
+    main = prepare_host(layout, narrow.passes(), options.pipeline)(mod)["main"]
+    assert isinstance(main, Function)
+    return main
+
+
+def output_names(main: Function, host: HostProgram) -> list[str]:
+    """What the model calls its outputs, or numbers them by."""
+    heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]
+    named: Sequence[object] = main.attrs.get("output_names") or ()  # type: ignore[assignment]
+    return [str(n) for n in named] or [f"output{k}" for k in range(len(heads))]
+
+
+def compile_region(var: GlobalVar, region: Function, options: CompileOptions) -> Module:
+    """The module of a region. Raises CompileError naming backend and region for whatever goes wrong in a backend."""
+    name = str(region.attrs["Compiler"])
+    backend: Backend = get_backend(name)
+    try:
+        module = backend.compile(region, options.backend_options.get(name, {}))
+    except (CompilerNotFoundError, DeviceError):
+        raise
+    except Exception as error:  # whatever a vendor's code raises
+        kind = InternalError if isinstance(error, InternalError) else CompileError
+        text = str(error) if isinstance(error, ByocError) else f"{type(error).__name__}: {error}"
+        if isinstance(error, (UnsupportedError, KernelError)):
+            raise contradiction(backend, region, text) from error
+        raise kind(f"backend {name!r} failed on {_place(var, region)}: {text}") from error
+    if not isinstance(module, Module):
+        raise CompileError(
+            f"backend {name!r} gave {type(module).__name__} for {_place(var, region)}; "
+            "its compile must return a byoc.runtime.Module"
+        )
+    symbol = str(region.attrs["global_symbol"])
+    known = ", ".join(module.symbols) or "none"
+    if symbol not in module.symbols:
+        raise CompileError(f"backend {name!r}: its module for {_place(var, region)} has no such symbol; it has {known}")
+    _check_constants(name, module)
+    return module
+
+
+def _place(var: GlobalVar, region: Function) -> str:
+    """A region for a message: its name, and the first ONNX nodes in it."""
+    nodes = span_names(region.span) or span_names(region.body.span)
+    more = ", ..." if len(nodes) > MAX_NODES_NAMED else ""
+    return var.name_hint + (f" (nodes {', '.join(nodes[:MAX_NODES_NAMED])}{more})" if nodes else "")
+
+
+def _check_constants(backend: str, module: Module) -> None:
+    arrays: Mapping[str, NDArray] = getattr(module, "constant_arrays", {})
+    for symbol, names in module.constants().items():
+        missing = [name for name in names if name not in arrays]
+        if missing:
+            raise CompileError(
+                f"backend {backend!r}: the module of {symbol} asks for the constant {missing[0]!r}, which it does not "
+                "give; put it in the module's constant_arrays"
+            )
+
+
+def report(plan: Plan, host: HostProgram) -> dict[str, object]:
+    """What the artefact tells about how it was made: the plan as data and as text, why host functions run on numpy
+    kernels, and why the model runs node by node, where it does.
+    """
+    told: dict[str, object] = {
+        "plan": plan.to_json(),
+        "plan_text": str(plan),
+        "host_fallbacks": dict(host.functions.fallback_reasons),
+    }
+    if host.functions.node_by_node is not None:
+        told["node_by_node"] = host.functions.node_by_node
+    return told
+
+
+__all__ = ["CompileOptions", "UserError", "assemble", "build", "build_planned", "compile_model", "plan_for"]

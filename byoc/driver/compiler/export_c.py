@@ -1,0 +1,166 @@
+"""From an ONNX model to a folder with C that needs no Python."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from byoc.codegen.c.export.options import export_options
+from byoc.codegen.c.export.project import ModelNames, export_project
+from byoc.codegen.c.export.project import check_inputs as check_sizes
+from byoc.codegen.c.winograd.options import WinogradOptions
+from byoc.codegen.tune.tuner import tuner_of
+from byoc.contract.options import checked_options
+from byoc.driver.assembly import assemble
+from byoc.driver.compiler.compile import CompileOptions, Progress, host_main, output_names, plan_for
+from byoc.driver.host import HostProgram, check_inputs, lower_host
+from byoc.driver.model import module_of
+from byoc.driver.options import ExportRequest
+from byoc.driver.pipeline import check_pass_names, optimize
+from byoc.driver.precision import DOT, NarrowProducts, Outcome, Precision
+from byoc.errors import CompileError, UserError
+from byoc.ir.module import IRModule
+from byoc.options.entry import takes
+from byoc.partition.calls import known_names
+from byoc.runtime.artefact.artifact import replace_file
+from byoc.runtime.graph.graph import Graph
+from byoc.runtime.library import Library
+
+MAX_REASONS = 3
+MAX_NODES = 8
+NARROWED = "bf16"
+
+
+class Exported(dict[str, int]):
+    """The bytes of each file by its name; *notes* tell in what the products compute, and why not in what was asked."""
+
+    def __init__(self, sizes: Mapping[str, int], notes: Sequence[str]):
+        super().__init__(sizes)
+        self.notes = tuple(notes)
+
+
+@takes(ExportRequest, "byoc.export_c")
+def export_c(asked: ExportRequest) -> Exported:
+    """Write a model as C that needs no Python into *folder*.
+
+    README.txt, and ``notes`` of what is returned, tell in what the products compute. Of *backend_options* those of
+    ``c`` count.
+
+    Returns:
+        The bytes of each file by its name.
+
+    Raises:
+        UserError: for free dimensions that *shapes* leaves free, for operators without generated C, which it names, and
+            for options that do not go together, with one sentence.
+    """
+    allowed = _c_options(checked_options(asked.backend_options or {}))
+    options = export_options(
+        asked.symbol, asked.portable, asked.threads, asked.weights, asked.march, WinogradOptions.of(allowed)
+    )
+    tell = asked.progress or _silent
+    tuner = tuner_of(asked.tune, tell)
+    if tuner.tunes:
+        options.check_tuning()
+    check_pass_names(asked.pipeline)
+    chosen = CompileOptions(backend_options={"c": allowed}, pipeline=asked.pipeline)
+    lowered = Precision.of(asked.precision, asked.keep_f32, asked.calibration)
+    if asked.precision == NARROWED:
+        options.check_precision(DOT)
+    narrow = NarrowProducts(lowered, machine=options.machine)
+    path = checked_folder(asked.folder)
+    tell("reading the model")
+    mod = module_of(asked.model, asked.shapes)
+    tell("simplifying the graph")
+    host, named = _host_program(mod, narrow, chosen, tell)
+    graph = Graph(host.graph)
+    check_sizes(graph)
+    _check_functions(host)
+    if lowered.calibration.samples is not None:
+        tell("comparing int8 with f32 on the samples")
+        narrow.tell(Library(host.graph, assemble(host.functions.modules(allowed)), named, {}))
+    tell("writing C")
+    title = Path(asked.model).name if isinstance(asked.model, (str, os.PathLike)) else "the model"
+    notes = _notes(narrow)
+    names = ModelNames(title, named, notes)
+    files = export_project(host.functions.compiled, graph, names, options, tuner)
+    _make_folder(path)
+    for name, data in files.items():
+        replace_file(path / name, lambda file, data=data: file.write(data))  # type: ignore[misc]
+    return Exported({name: len(data) for name, data in files.items()}, notes)
+
+
+def _silent(stage: str) -> None:
+    """Progress that nobody watches."""
+
+
+def checked_folder(folder: str | os.PathLike[str]) -> Path:
+    """Where to write. Raises UserError for a place where no folder can be."""
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path}: this is a file; name a folder for the C files")
+    parent = next(p for p in (path, *path.absolute().parents) if p.exists())
+    if not parent.is_dir():
+        raise UserError(f"{path}: {parent} is a file, in which no folder can be; choose another")
+    if not os.access(parent, os.W_OK):
+        raise UserError(f"{path}: the folder {parent} cannot be written; choose another")
+    return path
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: the folder cannot be made ({error.strerror}); choose another") from error
+
+
+def _c_options(backend_options: Mapping[str, Mapping[str, object]]) -> Mapping[str, object]:
+    """The options of the generator. Raises UserError for one that is for code that byoc compiles itself."""
+    options = backend_options.get("c", {})
+    for name, instead in (("flags", "give them to make as CFLAGS"), ("tune", "use the parameter tune")):
+        if name in options:
+            raise UserError(f"option {name!r} of backend c is for code that byoc compiles itself: {instead}")
+    return options
+
+
+def _host_program(
+    mod: IRModule, narrow: NarrowProducts, options: CompileOptions, tell: Progress
+) -> tuple[HostProgram, list[str]]:
+    """The whole model as the host's share, and the names of its outputs."""
+    mod = optimize(mod, options.pipeline, narrow.precision.products)
+    narrow.precision.check(known_names(mod))
+    plan = plan_for(mod, options)
+    cut = plan.apply(mod)
+    check_inputs(cut["main"])  # type: ignore[arg-type]
+    main = host_main(cut, plan, options, narrow, tell)
+    host = lower_host(main, {})
+    return host, output_names(main, host)
+
+
+def _notes(narrow: NarrowProducts) -> list[str]:
+    """In what the products compute, and why not in what was asked for."""
+    counts = Counter(outcome.precision for outcome in narrow.outcomes)
+    lines = [f"Products in {precision}: {count}" for precision, count in sorted(counts.items())]
+    waiting: dict[str, list[Outcome]] = {}
+    for outcome in narrow.outcomes:
+        if outcome.reason:
+            waiting.setdefault(outcome.reason, []).append(outcome)
+    lines += [f"  {len(w)} not narrower: {why}: {_named(w)}" for why, w in sorted(waiting.items())]
+    told: Mapping[str, float] = narrow.quantization.told.get("errors", {}) if narrow.quantization else {}  # type: ignore
+    return [*lines, *(f"int8 changes {n} by {error:.2%} of its size on the samples" for n, error in told.items())]
+
+
+def _named(outcomes: Sequence[Outcome]) -> str:
+    """The nodes that the products come from, of many the first."""
+    names = [f"{o.operator} ({', '.join(o.nodes)})" if o.nodes else o.operator for o in outcomes]
+    more = [f"and {len(names) - MAX_NODES} more"] if len(names) > MAX_NODES else []
+    return ", ".join(names[:MAX_NODES] + more)
+
+
+def _check_functions(host: HostProgram) -> None:
+    """Raises CompileError naming the nodes for which no C is generated."""
+    reasons = list(dict.fromkeys(host.functions.fallback_reasons.values()))
+    if reasons:
+        more = f"; and {len(reasons) - MAX_REASONS} more" if len(reasons) > MAX_REASONS else ""
+        raise CompileError(f"the model cannot be C alone: {'; '.join(reasons[:MAX_REASONS])}{more}")

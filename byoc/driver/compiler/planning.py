@@ -1,0 +1,107 @@
+"""From a model to a plan, and to the module that the plan is for.
+
+:func:`plan` is ``byoc.plan``. A plan that it makes, changed or not, saved or not, is what ``byoc.compile(plan=...)``
+takes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from byoc.contract.registration import get_backend
+from byoc.driver.costs import Machine
+from byoc.driver.model import module_of
+from byoc.driver.onnx_placement import proto_of, read_placement
+from byoc.driver.options import PlanRequest
+from byoc.driver.pipeline import check_pass_names, optimize
+from byoc.errors import PartitionError
+from byoc.ir.module import IRModule
+from byoc.options.declaration import part_of
+from byoc.options.entry import takes
+from byoc.partition.boundaries import Rule
+from byoc.partition.boundary_file import read_boundaries
+from byoc.partition.options import BY_MODEL, PlacingOptions, PlannerOptions, PlannerRequest
+from byoc.partition.plan.plan import Plan
+from byoc.partition.plan.planner import plan_of
+from byoc.relay.frontend.onnx.named_nodes import named_nodes
+from byoc.runtime.files.regular_file import read_text
+
+Model = object  # an ONNX file, its bytes, a ModelProto, or a module of the graph language
+HOST_TARGETS = frozenset(["c", "host"])
+
+
+@takes(PlanRequest, "byoc.plan")
+def plan(asked: PlanRequest) -> Plan:
+    """Where each operator of a model goes, and why: nothing is compiled.
+
+    With policy ``model`` the targets default to the devices that the model names.
+
+    Returns:
+        The plan, which ``byoc.compile(plan=...)`` takes, changed or not, saved or not.
+
+    Raises:
+        UserError: whatever cannot be planned, in one sentence.
+    """
+    return planned(asked)[1]
+
+
+def planned(asked: PlanRequest) -> tuple[IRModule, Plan]:
+    """The simplified module that a plan is for, and the plan."""
+    check_pass_names(asked.pipeline)
+    mod = optimize(module_of(asked.model, asked.shapes), asked.pipeline)
+    return mod, plan_module(mod, asked.target_list(), asked, asked.model)
+
+
+def plan_module(mod: IRModule, targets: Sequence[str], placing: PlacingOptions, model: Model = None) -> Plan:
+    """The plan of the simplified module *mod*; *model* is what it was read from, whose tensors a file may name."""
+    lines: tuple[Rule, ...] = ()
+    notes: tuple[str, ...] = ()
+    policy = placing.policy
+    if policy == BY_MODEL:
+        if model is None or isinstance(model, IRModule):
+            raise PartitionError('policy "model" follows what an ONNX model says of its nodes; give the model itself')
+        placement = read_placement(proto_of(model), placing.configuration)  # type: ignore[arg-type]
+        lines, notes, policy = tuple(placement.rules()), placement.notes, "order"
+        targets = placement.targets if list(targets) == ["c"] else targets
+    elif placing.configuration is not None:
+        raise PartitionError(f'the configuration {placing.configuration!r} is followed by policy "model" alone')
+    if placing.boundaries is not None:
+        nodes = () if model is None or isinstance(model, IRModule) else named_nodes(model)  # type: ignore[arg-type]
+        lines += read_boundaries(placing.boundaries, nodes)
+    names = accelerators(targets)
+    machine = Machine()
+    told = {**part_of(placing, PlannerOptions), "policy": policy, "costs": machine.costs(placing.costs, names)}
+    made = plan_of(PlannerRequest(mod, names, **told, boundary_lines=lines))
+    return replace(made, notes=(*notes, *made.notes, *machine.problems))
+
+
+def read_plan(plan: Plan | str | os.PathLike[str]) -> Plan:
+    """*plan*, or the plan in the JSON file that it names. Raises PartitionError for a file that is none."""
+    if isinstance(plan, Plan):
+        return plan
+    try:
+        return Plan.from_json(read_text(plan))
+    except (OSError, UnicodeDecodeError) as error:
+        raise PartitionError(f"the plan {os.fspath(plan)} cannot be read: {error}") from error
+
+
+def accelerators(targets: Sequence[str]) -> list[str]:
+    """The targets without the host: a trailing ``c`` or ``host`` is the host, elsewhere ``c`` is a region target.
+
+    Raises PartitionError for a repeated target, an unknown one, or ``host`` anywhere but last.
+    """
+    if not targets:
+        raise PartitionError('targets is empty; name at least the host: targets=["c"]')
+    kept = list(targets[:-1]) if targets[-1] in HOST_TARGETS else list(targets)
+    if len(set(kept)) != len(kept):
+        raise PartitionError(f"a target is named twice in {', '.join(targets)}; name each once, in order of preference")
+    if "host" in kept:
+        raise PartitionError(f'"host" must be the last target, got {", ".join(targets)}')
+    for name in kept:
+        get_backend(name)
+    return kept
+
+
+__all__ = ["accelerators", "plan", "plan_module", "planned", "read_plan"]

@@ -1,0 +1,114 @@
+"""What else a plan could be: pinned, edited, under other limits, without a backend. A plan remembers how it was made.
+
+A plan that was read from a file has no origin; :meth:`Plan.on` gives it one with its module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from byoc.contract.backend import Backend, PatternEntry
+from byoc.contract.limits import Limits
+from byoc.contract.verdict import Reason, Verdict, refuse
+from byoc.errors import PartitionError
+from byoc.ir.module import IRModule
+from byoc.partition.boundaries import FORCE, Boundaries, Rule
+from byoc.partition.content.explanation import seconds
+from byoc.partition.content.planned_cut import PlannedCut
+from byoc.partition.content.request import Request
+
+Made = TypeVar("Made", bound=PlannedCut)  # what *remake* makes: a Plan
+Kept = Mapping[tuple[str, int], str]  # function and number of an operator -> its target, or ``host``
+
+
+@dataclass(frozen=True)
+class Origin(Generic[Made]):
+    """The module, with types, and the request that a plan was made from; *remake* makes another by its policy.
+
+    *placed* says where the operators went, where the policy chose among all matches.
+    """
+
+    mod: IRModule
+    request: Request
+    remake: Callable[[IRModule, Request, Kept], Made]
+    placed: Kept
+
+    def pinned(self, places: Mapping[str, str]) -> Made:
+        """The best plan with the named operators at *places* (targets, or ``host``)."""
+        return self.remake(self.mod, self._with_forced("pin", places), {})
+
+    def edited(self, places: Mapping[str, str]) -> Made:
+        """The plan with the named operators at *places* and all others where they are; composites that hold one of the
+        named are taken apart.
+        """
+        return self.remake(self.mod, self._with_forced("edit", places), self.placed)
+
+    def _with_forced(self, origin: str, places: Mapping[str, str]) -> Request:
+        kept = tuple(r for r in self.request.boundaries.rules if not (r.kind == FORCE and r.name in places))
+        rules = tuple(Rule(FORCE, name, place, origin=origin) for name, place in places.items())
+        return replace(self.request, boundaries=Boundaries.of(self.request.names, lines=(*kept, *rules)))
+
+    def limited(self, changes: Mapping[str, Any]) -> Made:
+        """The best plan with *changes* to the limits of every backend."""
+        limits = {b.name: replace(self.request.limits.get(b.name, b.limits), **changes) for b in self.request.backends}
+        return self.remake(self.mod, replace(self.request, limits=limits), {})
+
+    def without(self, gone: Mapping[str, Reason]) -> Made:
+        """The best plan without the targets *gone*, whose operators tell why as their verdict."""
+        backends = tuple(_Gone(b, gone[b.name]) if b.name in gone else b for b in self.request.backends)
+        return self.remake(self.mod, replace(self.request, backends=backends), {})
+
+
+class _Gone(Backend):
+    """A backend that takes nothing any more, for one reason."""
+
+    def __init__(self, backend: Backend, reason: Reason):
+        self.name, self.limits, self.devices = backend.name, backend.limits, backend.devices
+        self._backend, self._reason = backend, reason
+
+    def patterns(self) -> Sequence[PatternEntry]:
+        return self._backend.patterns()
+
+    def supports(self, call: object) -> Verdict:
+        return refuse(call, self._reason.code, self._reason.text, self._reason.actual)  # type: ignore[arg-type]
+
+
+LIMIT_NAMES = tuple(Limits.__dataclass_fields__)
+
+
+@dataclass(frozen=True)
+class Sweep(Generic[Made]):
+    """Plans under each value of one limit; ``str()`` is a table."""
+
+    name: str
+    values: tuple[object, ...]
+    plans: tuple[Made, ...]
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(zip(self.values, self.plans, strict=True))
+
+    def __str__(self) -> str:
+        rows = [(self.name, "regions", "offloaded", "estimate")]
+        for value, plan in zip(self.values, self.plans, strict=True):
+            estimate = "-" if plan.total is None else seconds(plan.total.seconds)
+            offloaded = sum(d.target is not None for d in plan.decisions)
+            rows.append((str(value), str(len(plan.regions)), f"{offloaded} of {len(plan.decisions)}", estimate))
+        widths = [max(len(r[k]) for r in rows) for k in range(len(rows[0]))]
+        return "\n".join("  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in rows)
+
+
+def sweep(origin: Origin[Made], limits: Mapping[str, Sequence[object]]) -> Sweep[Made]:
+    """A plan for each value of the one limit in *limits*. Raises PartitionError for none, several, an unknown one."""
+    if len(limits) != 1:
+        raise PartitionError(
+            f"sweep takes the values of one limit, got {', '.join(limits) or 'none'}; one of {', '.join(LIMIT_NAMES)}"
+        )
+    ((name, values),) = limits.items()
+    if name not in LIMIT_NAMES:
+        raise PartitionError(f"sweep: no limit is called {name!r}; one of {', '.join(LIMIT_NAMES)}")
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise PartitionError(f"sweep takes a list of values: sweep({name}=[{values!r}])")
+    values = tuple(values)
+    return Sweep(name, values, tuple(origin.limited({name: value}) for value in values))

@@ -1,0 +1,1 @@
+"""How a module is cut: targets asked, composites chosen, casts and annotations written."""

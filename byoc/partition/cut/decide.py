@@ -1,0 +1,124 @@
+"""The policy ``order``: composites are formed row by row, and every call goes to the first target that takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from byoc.contract.backend import Backend
+from byoc.contract.verdict import Verdict, accept, callee_name, refuse
+from byoc.errors import in_one_line
+from byoc.ir.module import IRModule
+from byoc.ir.span import span_names
+from byoc.partition.boundaries import Boundaries, BoundaryView
+from byoc.partition.calls import calls_of, functions_of, is_composite
+from byoc.partition.decision import Decision
+from byoc.relay.analysis.regions.annotated_regions import open_children
+from byoc.relay.expr import Call
+from byoc.relay.transform.base.infer_type import InferType
+from byoc.relay.transform.cut.merge_composite import CompositeRecord, MergeComposite
+from byoc.relay.typed_rewrite import typed_rewrite
+
+PRIORITY = "priority"  # the code of a target that would take a call which one before it takes
+
+
+def judged(backend: Backend, call: Call) -> Verdict:
+    """The verdict of *backend* on *call*; a backend that raises has refused, and the error is the reason."""
+    if not call.args:
+        return refuse(call, "no_inputs", "a call without inputs is a constant, which the host computes")
+    if is_composite(call) and callee_name(call).partition(".")[0] != backend.name:
+        return refuse(call, "composite", f"only composites of {backend.name}", callee_name(call))
+    try:
+        verdict = backend.supports(call)
+    except Exception as error:
+        return refuse(call, "error", f"the backend failed when asked: {in_one_line(error)}")
+    if isinstance(verdict, Verdict):
+        if verdict or verdict.reasons:
+            return verdict
+        return refuse(call, "unexplained", f"{backend.name} gave no reason")
+    return accept(call) if verdict else refuse(call, "predicate", f"{backend.name} does not take it")
+
+
+def form_composites(
+    mod: IRModule, backends: Sequence[Backend], boundaries: Boundaries, record: CompositeRecord
+) -> tuple[IRModule, dict[str, tuple[int, ...]]]:
+    """*mod* with the composites of each backend in turn; those that it refuses, or that hold an excluded operator, are
+    dissolved, so that their operators are judged one by one. Also the numbers of the dissolved, by target.
+    """
+    dissolved: dict[str, tuple[int, ...]] = {}
+    for backend in backends:
+        rows = [(e.name, e.pattern, e.check) for e in backend.patterns()]
+        if not rows:
+            continue
+        mod = MergeComposite(rows, record)(mod)
+        found = composites_of(mod, backend.name)
+        view = boundaries.on(mod)
+        refused = [n for n, call in enumerate(found) if view.reason(backend.name, call) or not judged(backend, call)]
+        if refused:
+            dissolved[backend.name] = tuple(refused)
+            mod = dissolve(mod, {found[n] for n in refused})
+    return mod, dissolved
+
+
+def composites_of(mod: IRModule, target: str) -> list[Call]:
+    """The calls of composites of *target*, in order."""
+    calls = (call for _, func in functions_of(mod) for call in calls_of(func))
+    return [call for call in calls if is_composite(call) and callee_name(call).partition(".")[0] == target]
+
+
+def dissolve(mod: IRModule, calls: set[Call]) -> IRModule:
+    """*mod* where each of *calls* is its composite's body over its arguments."""
+    result = mod.shallow_copy()
+    for var, func in functions_of(mod):
+        result[var] = typed_rewrite(
+            func,
+            lambda before, after: _inlined(after) if before in calls and isinstance(after, Call) else after,
+            open_children,
+        )
+    return InferType()(result)
+
+
+def _inlined(call: Call) -> Call:
+    values = dict(zip(call.op.params, call.args, strict=True))  # type: ignore[attr-defined]
+    return typed_rewrite(call.op.body, lambda before, after: values.get(before, after))  # type: ignore
+
+
+Order = Callable[[Call], tuple[Sequence[Backend], str]]  # the backends as a call prefers them, and why so
+
+
+def decide(
+    mod: IRModule, backends: Sequence[Backend], boundaries: Boundaries, order: Order | None = None
+) -> list[Decision]:
+    """A decision for each call of *mod*: the first backend that takes it, in *order* (else the one given; policy
+    ``order``). Those after it are asked too: one that would take the call says that another comes before it.
+    """
+    view = boundaries.on(mod)
+    calls = (call for _, func in functions_of(mod) for call in calls_of(func))
+    return [_decision(call, *(order(call) if order is not None else (backends, "")), view) for call in calls]
+
+
+def _decision(call: Call, backends: Sequence[Backend], why: str, view: BoundaryView) -> Decision:
+    operator, nodes = callee_name(call), span_names(call.span)
+    asked: list[tuple[str, Verdict]] = []
+    target: str | None = None
+    for backend in backends:
+        reason = view.reason(backend.name, call)
+        verdict = judged(backend, call) if reason is None else Verdict(False, operator, nodes, (reason,))
+        if verdict and target is not None:
+            verdict = refuse(call, PRIORITY, f"{target} comes before it {why or 'in the order of targets'}")
+        elif verdict:
+            target = backend.name
+        asked.append((backend.name, verdict))
+    return Decision(operator, nodes, target, tuple(asked))
+
+
+def next_in_order(decision: Decision) -> Decision:
+    """*decision*, which a limit sent home, at the next target that would take it, where there is one."""
+    if decision.target is not None:
+        return decision
+    later = next((t for t, v in decision.verdicts if any(r.code == PRIORITY for r in v.reasons)), None)
+    if later is None:
+        return decision
+    taken = Verdict(True, decision.operator, decision.nodes)
+    verdicts = tuple((t, taken if t == later else v) for t, v in decision.verdicts)
+    return replace(decision, target=later, verdicts=verdicts, region=None)

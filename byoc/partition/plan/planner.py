@@ -1,0 +1,237 @@
+"""Making plans: the policies, and what they have in common.
+
+``order`` is TVM's: composites by the rows of the tables, each operator to the first target that takes it, neighbours
+merged. ``score`` is Paddle Lite's (``by_score.py``). ``cost`` chooses patterns, places and regions together
+(``by_cost.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from byoc.contract.backend import Backend
+from byoc.contract.limits import Limits
+from byoc.contract.registration import get_backend
+from byoc.errors import PartitionError
+from byoc.ir.collector import paused_collector
+from byoc.ir.module import IRModule
+from byoc.options.entry import takes
+from byoc.partition.boundaries import Boundaries
+from byoc.partition.calls import calls_of, functions_of, known_names
+from byoc.partition.content.planned import planned_regions
+from byoc.partition.content.replanning import Kept, Origin
+from byoc.partition.content.request import Request
+from byoc.partition.costs import cost_model
+from byoc.partition.costs.model import CostModel
+from byoc.partition.cut.casting import HOME_PLACE, asks_for_casts, cast_decisions, in_regions, with_casts
+from byoc.partition.cut.decide import decide, form_composites, next_in_order
+from byoc.partition.cut.matches import Chosen, with_composites
+from byoc.partition.cut.preference import Preferences, form_preferred, preferred_order
+from byoc.partition.cut.refused_matches import with_refused_matches
+from byoc.partition.decision import Decision
+from byoc.partition.options import PlannerRequest
+from byoc.partition.places import Place
+from byoc.partition.plan.plan import Plan
+from byoc.partition.policy.by_cost import cheapest
+from byoc.partition.policy.by_score import score
+from byoc.partition.policy.limits import told_drops, within_limits
+from byoc.relay.expr import Call
+from byoc.relay.transform import InferType
+
+
+@takes(PlannerRequest, "make_plan")
+def make_plan(asked: PlannerRequest) -> Plan:
+    """Plan the cut of a module over targets, the first that takes an operator before the next.
+
+    Raises:
+        PartitionError: an unknown target, policy, objective, limit or exclusion, and rules that cannot be honoured.
+    """
+    return plan_of(asked)
+
+
+def plan_of(asked: PlannerRequest) -> Plan:
+    """The plan that is asked for, as :func:`make_plan` gives it."""
+    names = [t.name if isinstance(t, Backend) else str(t) for t in asked.targets]
+    twice = next((n for k, n in enumerate(names) if n in names[:k]), None)
+    if twice is not None:
+        raise PartitionError(f"target {twice!r} is named twice in {', '.join(names)}")
+    limits = _limits(asked.limits or {}, names)
+    backends = tuple(get_backend(name) for name in names)
+    mod = InferType()(asked.mod)
+    places = asked.valid_places
+    request = Request(
+        asked.policy,
+        backends,
+        Boundaries.of(names, asked.exclude, asked.force, asked.stop_at, asked.boundary_lines),
+        {**{b.name: b.limits for b in backends if b.limits != Limits()}, **limits},
+        asked.mod_name,
+        asked.costs,
+        asked.objective,
+        asked.time_limit,
+        tuple(map(Place.of, [places] if isinstance(places, str) else places)),
+        asked.formula,
+        Preferences.of(asked.prefer, names),
+    )
+    if request.prefer.rules:
+        if asked.policy != "order":
+            raise PartitionError(
+                f'prefer is for policy "order", not for {asked.policy!r}, which chooses by what it knows'
+            )
+        request.prefer.check(known_names(mod))
+    return remake(mod, request, {})
+
+
+def _limits(given: object, names: Sequence[str]) -> dict[str, Limits]:
+    """The limits of the user by target. Raises PartitionError for what is none, and a target not among *names*."""
+    if not isinstance(given, Mapping):
+        raise PartitionError(f'limits are by target, as limits={{"acme": Limits(max_operators=4)}}, got {given!r}')
+    other = next((n for n in given if n not in names), None)
+    if other is not None:
+        raise PartitionError(f"limits name the target {other!r}, which is not asked for; asked: {', '.join(names)}")
+    return {target: Limits.of(value, target) for target, value in given.items()}
+
+
+Made = tuple[Plan, Kept, IRModule]  # a plan, what it kept, and the module with its composites and casts
+
+
+@paused_collector()
+def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
+    """The plan of *mod*, which has types, as *request* asks; operators in *kept* stay where that says.
+
+    Raises PartitionError for boundaries that mean nothing in *mod* or cannot be honoured.
+    """
+    boundaries = request.boundaries
+    unknown = boundaries.check(known_names(mod)) if boundaries.rules else []
+    plan, placed, prepared = POLICIES[request.policy](mod, request, kept)
+    asked = with_refused_matches(
+        mod, plan.decisions, request.backends, boundaries, lambda t: plan.total is not None or t in plan.dissolved
+    )
+    plan = replace(plan, decisions=asked)
+    dishonoured = boundaries.not_kept(_decided(prepared, plan)) if boundaries.rules else []
+    notes = (*unknown, *request.notes, *plan.notes, *_unasked_limits(request), *dishonoured)
+    return replace(
+        plan,
+        notes=notes,
+        origin=Origin(mod, request, remake, placed),
+        regions=tuple(planned_regions(*plan.annotate_numbered(prepared), plan.mod_name)),
+    )
+
+
+def _unasked_limits(request: Request) -> Iterator[str]:
+    """A sentence for each limit that the policy cannot ask for."""
+    for target, limits in request.limits.items():
+        if request.policy == "cost" and limits.min_operations:
+            yield f"policy cost does not ask for min_operations of {target}: use min_gain"
+
+
+def _costs_of_gains(request: Request) -> CostModel | None:
+    """What tells the gains of regions, where a limit asks for them."""
+    if not any(limits.min_gain for limits in request.limits.values()):
+        return None
+    return cost_model(request.costs, request.names)
+
+
+def _decided(prepared: IRModule, plan: Plan) -> Iterator[tuple[Call, Decision]]:
+    calls = (call for _, func in functions_of(prepared) for call in calls_of(func))
+    return zip(calls, plan.decisions, strict=True)
+
+
+def _by_order(mod: IRModule, request: Request, kept: Kept) -> Made:
+    backends, boundaries, prefer = request.backends, request.boundaries, request.prefer
+    composites: tuple[Chosen, ...] = ()
+    dissolved: Mapping[str, tuple[int, ...]] = {}
+    if prefer.rules:
+        prepared, composites = form_preferred(mod, backends, boundaries, prefer, request.record)
+        decisions = decide(prepared, backends, boundaries, lambda call: preferred_order(call, backends, prefer))
+    else:
+        prepared, dissolved = form_composites(mod, backends, boundaries, request.record)
+        decisions = decide(prepared, backends, boundaries)
+    dropped: dict[str, None] = {}
+    costs = _costs_of_gains(request)
+    while True:
+        held = within_limits(prepared, decisions, request.limits, costs)
+        dropped.update(dict.fromkeys(told_drops(decisions, held)))
+        decisions = [next_in_order(d) for d in held]
+        if decisions == held:
+            break
+    plan = Plan(
+        "order",
+        request.names,
+        request.mod_name,
+        tuple(decisions),
+        (),
+        dissolved,
+        request.limits,
+        tuple(dropped),
+        composites,
+        preferred=bool(prefer.rules),
+    )
+    return plan, {}, prepared
+
+
+def _by_score(mod: IRModule, request: Request, kept: Kept) -> Made:
+    prepared, dissolved = form_composites(mod, request.backends, request.boundaries, request.record)
+    decided = score(prepared, request)
+    dropped: dict[str, None] = {}
+    costs = _costs_of_gains(request)
+    while True:
+        places = tuple(d.chosen for d in decided)
+        cut, decisions = prepared, decided
+        numbers: Sequence[int | None] = range(len(decided))
+        if asks_for_casts(places):
+            cut, numbers = with_casts(prepared, places)
+            decisions = cast_decisions(cut, numbers, decided, request.backends)
+        held = within_limits(cut, decisions, request.limits, costs)
+        dropped.update(dict.fromkeys(told_drops(decisions, held)))
+        gone = {
+            n: replace(after, chosen=HOME_PLACE)
+            for n, before, after in zip(numbers, decisions, held, strict=True)
+            if n is not None and before.target is not None and after.target is None
+        }
+        if not gone or cut is prepared:
+            break
+        decided = [gone.get(n, d) for n, d in enumerate(decided)]  # without casts for what is at home
+    plan = Plan(
+        "score",
+        request.names,
+        request.mod_name,
+        tuple(held),
+        (),
+        dissolved,
+        request.limits,
+        tuple(dropped),
+        places=() if cut is prepared else places,
+    )
+    return plan, {}, cut
+
+
+def _by_cost(mod: IRModule, request: Request, kept: Kept) -> Made:
+    choice = cheapest(mod, request, kept)
+    decisions: Sequence[Decision] = choice.decisions
+    prepared, _ = with_composites(mod, choice.composites)
+    places = tuple(d.chosen or HOME_PLACE for d in decisions)
+    if asks_for_casts(places):
+        prepared, numbers = with_casts(prepared, places)
+        decisions = in_regions(prepared, cast_decisions(prepared, numbers, decisions, request.backends))
+    else:
+        places = ()
+    plan = Plan(
+        "cost",
+        request.names,
+        request.mod_name,
+        tuple(decisions),
+        (),
+        {},
+        request.limits,
+        choice.notes,
+        choice.composites,
+        choice.moves,
+        choice.total,
+        places=places,
+    )
+    return plan, choice.placed, prepared
+
+
+Policy = Callable[[IRModule, Request, Kept], Made]
+POLICIES: Mapping[str, Policy] = {"order": _by_order, "score": _by_score, "cost": _by_cost}

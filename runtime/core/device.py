@@ -1,0 +1,53 @@
+"""Devices by kind and number: ``cpu(0)``, ``opencl(0)``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from byoc.runtime.core.errors import DeviceError
+
+# kind -> DLPack's number of it
+DEVICE_TYPES = {"cpu": 1, "cuda": 2, "opencl": 4, "vulkan": 7, "metal": 8, "ext_dev": 12}
+
+
+@dataclass(frozen=True, order=True)
+class Device:
+    """A device: its kind, and which one of that kind.
+
+    >>> str(Device("opencl", 1))
+    'opencl(1)'
+    """
+
+    kind: str
+    index: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in DEVICE_TYPES:
+            raise DeviceError(f"unknown kind of device {self.kind!r}; known: {', '.join(DEVICE_TYPES)}")
+
+    @property
+    def device_type(self) -> int:
+        """DLPack's number of the kind."""
+        return DEVICE_TYPES[self.kind]
+
+    @property
+    def device_id(self) -> int:
+        return self.index
+
+    @property
+    def exist(self) -> bool:
+        """Whether arrays live on such a device here: on the host alone. Source: ``Device.exist``."""
+        return self.kind == "cpu"
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.index})"
+
+
+def cpu(index: int = 0) -> Device:
+    """The host."""
+    return Device("cpu", index)
+
+
+def device(kind: str, index: int = 0) -> Device:
+    """A device by kind. Raises DeviceError for an unknown kind. Source: ``tvm.device``."""
+    return Device(kind, index)

@@ -1,0 +1,56 @@
+"""Every error that byoc raises on purpose.
+
+Two families: a :class:`UserError` is something that the caller can mend (a file, a name, a shape), and its text
+says where, what was expected, what was found and what to do; an :class:`InternalError` is a broken promise
+between two of our own parts, and its text names the pass and the node.
+"""
+
+from __future__ import annotations
+
+
+class ByocError(RuntimeError):
+    """The root of all errors raised by byoc; a RuntimeError, as the root of TVM's (``tvm.TVMError``) is."""
+
+
+class UserError(ByocError, ValueError):
+    """A mistake in what the caller gave: the message is one sentence that says how to mend it."""
+
+
+class InternalError(ByocError):
+    """A broken invariant inside byoc: please report it."""
+
+
+class ArtifactError(UserError):
+    """An artefact that cannot be loaded: damaged, too new, or in need of something that is missing here."""
+
+
+class DeviceError(UserError):
+    """A device that is missing or that refused to work."""
+
+
+class UnavailableError(ArtifactError, DeviceError):
+    """An artefact that is whole, and needs what this machine lacks: a device, a package, a processor's feature."""
+
+
+class InputError(UserError):
+    """An input of a run that is missing, unknown, or of another shape or dtype than the model declares."""
+
+
+class IndexOutsideError(InputError):
+    """An index that a run found outside the dimension that it is for."""
+
+
+class RunTimeoutError(UserError):
+    """A run that took longer than its caller allowed: it was ended, and the library can run again."""
+
+
+class OutOfMemoryError(UserError, MemoryError):
+    """Compiling or running needs more memory than this process can have."""
+
+
+class KernelError(UserError):
+    """No kernel of that name, or a kernel that was called with what it does not take."""
+
+
+for _error in [error for error in globals().values() if isinstance(error, type)]:
+    _error.__module__ = "byoc.runtime.errors"  # the name that users import them by, which tracebacks show

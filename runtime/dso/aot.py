@@ -1,0 +1,211 @@
+"""The ahead-of-time executor: a whole model by one call of native code.
+
+All that can be decided before a run is: the arena is taken, constants and places are bound. A run puts the addresses
+of its inputs and of new outputs into the table of arguments and calls; an input is copied only where its memory is not
+laid out as the code reads it. Functions that are not native code are called back through a table.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from byoc.runtime.core.errors import UserError
+from byoc.runtime.core.fork import new_lock
+from byoc.runtime.core.ndarray import NDArray, numpy_dtype
+from byoc.runtime.core.time_limit import LIMIT, patience, seconds_left, timed_out
+from byoc.runtime.dso.externals import External, Externals
+from byoc.runtime.dso.native_program import NativeProgram, Team
+from byoc.runtime.dso.run_state import FFI, RunState
+from byoc.runtime.graph.executor_base import Executor, as_input, check_arena, check_sizes, thread_count
+from byoc.runtime.graph.graph import Graph
+from byoc.runtime.graph.memory_plan import Lifetime, MemoryPlan, plan_memory
+from byoc.runtime.region.function import guards_of
+from byoc.runtime.region.left_behind import at_work, hold
+
+ALIGNMENT = 64
+LONG_RUN = 0.01  # seconds of a run during which signals are looked for
+
+
+class AotExecutor(Executor):
+    """Runs a graph by its native function, with a team of *threads*; calls from several threads wait for each other.
+
+    *constants* are those of the program in order, *externals* the functions that it calls back.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        native: NativeProgram,
+        constants: Sequence[np.ndarray],
+        externals: Sequence[External],
+        threads: int | None = None,
+    ):
+        super().__init__(graph)
+        self.threads = thread_count(threads, native.whole.operations)
+        self.memory = MemoryPlan((), 0)
+        self._native = native
+        self._dtypes = [numpy_dtype(s.dtype) for s in self._specs]
+        heads = [graph.specs[head] for head in graph.heads]
+        self._head_specs, self._head_dtypes = heads, [numpy_dtype(s.dtype) for s in heads]
+        self._constants = list(constants)
+        self._first_output = len(self._specs) + len(self._constants)
+        self._args = FFI.new("void *[]", self._first_output + len(heads))
+        for k, array in enumerate(self._constants, len(self._specs)):
+            self._args[k] = FFI.cast("void *", array.ctypes.data)
+        self._guards = guards_of(externals)
+        self._externals = Externals(native.whole.externals, externals)
+        self._shapes: list[tuple[int, ...] | None] = [None] * len(self._specs)
+        self._output_kinds: list[tuple[tuple[int, ...], np.dtype]] = []
+        self._bound: dict[str, int] = {}
+        self._outputs: list[np.ndarray] | None = None
+        self._state = RunState()
+        self._is_long = True  # until a run with the present sizes was short
+        self._team: Team | None = None
+        self._team_process = 0
+        self._run: Callable[..., int] | None = None
+        plain = all(d.kind in "fiub" for d in (*self._dtypes, *self._head_dtypes))
+        self._address = FFI.from_buffer if plain else _address
+        self._lock = new_lock()
+
+    def _run_once(self) -> None:
+        if len(self._values) != len(self._names):
+            self._bound_sizes()
+        self._outputs = None  # what a run leaves behind that fails is no output
+        self._outputs = self.compute([self._values[name] for name in self._names])
+
+    def get_output(self, index: int = 0) -> NDArray:
+        """Output *index* of the last run, in an array that no other run writes to."""
+        index = self._checked_index(index)
+        if self._outputs is None:
+            raise UserError("there is no output yet: call run first")
+        return NDArray(self._outputs[index])
+
+    def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
+        for name, value in inputs.items():
+            self.set_input(name, value)
+        if len(self._values) != len(self._names):
+            self._bound_sizes()
+        return self.compute([self._values[name] for name in self._names])
+
+    def compute(self, inputs: Sequence[object]) -> list[np.ndarray]:
+        """The outputs, in new arrays, for all inputs in their order. Raises InputError for one that does not fit."""
+        if LIMIT.deadline:
+            return self._compute_in_time(inputs)
+        with self._lock:
+            return self._computed(inputs)
+
+    def _compute_in_time(self, inputs: Sequence[object]) -> list[np.ndarray]:
+        """As :meth:`compute`, where the run of another thread is waited for as long as there is time."""
+        if not self._lock.acquire(timeout=seconds_left() or 0):
+            raise timed_out(" while another run of its executor went on")
+        try:
+            return self._computed(inputs)
+        finally:
+            self._lock.release()
+
+    def _computed(self, inputs: Sequence[object]) -> list[np.ndarray]:
+        """The outputs. Requires the lock."""
+        arrays = self._ready(inputs)
+        if self._team is not None and self._team_process != os.getpid():
+            self._start_team()  # the threads of a parent process are not in its child
+        outputs = [np.empty(shape, dtype) for shape, dtype in self._output_kinds]
+        args, address, state = self._args, self._address, self._state
+        run: Callable[..., int] = self._run  # type: ignore[assignment]  # _ready has bound it
+        for k, array in enumerate(arrays):
+            args[k] = address(array)
+        for k, array in enumerate(outputs, self._first_output):
+            args[k] = address(array)
+        if self._is_long or LIMIT.deadline or state.is_watched:
+            state.watch(self._is_long)
+            start = time.monotonic()
+            status = run(args, self._sizes, self._place, self._externals.table)
+            self._is_long = time.monotonic() - start >= LONG_RUN
+        else:
+            status = run(args, self._sizes, self._place, self._externals.table)
+        if status != 0:
+            self._failed(status, (arrays, outputs))
+        return outputs
+
+    def _failed(self, status: int, arrays: object) -> None:
+        """Raise what a run on *arrays* came to that gave *status*, when nothing is at work any more."""
+        error = self._state.error_of(status, self._native.whole.checks) or self._externals.take_error()
+        self._externals.abandon(patience(error))
+        if at_work():  # on the memory of this run: the next one gets other
+            hold((self._arena, self._args, arrays))
+            self._run = None
+        raise error
+
+    def end(self) -> None:
+        """End the threads of this executor now; another run starts them anew."""
+        with self._lock:
+            if self._team is not None:
+                self._team.end()
+            self._team = self._run = None
+            self._shapes = [None] * len(self._specs)
+
+    def _ready(self, inputs: Sequence[object]) -> Sequence[np.ndarray]:
+        """*inputs* as the code reads them: themselves where their memory is laid out so."""
+        for value, shape, dtype in zip(inputs, self._shapes, self._dtypes, strict=True):
+            if type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
+                return self._bind(inputs)
+            flags = value.flags
+            if not (flags.c_contiguous and flags.aligned):
+                return self._bind(inputs)
+        return inputs if self._run is not None else self._bind(inputs)  # type: ignore[return-value]  # arrays, as seen above
+
+    def _bind(self, inputs: Sequence[object]) -> list[np.ndarray]:
+        """Check and convert *inputs*, and make ready for their sizes. Raises InputError, UserError."""
+        arrays = [as_input(value, spec) for value, spec in zip(inputs, self._specs, strict=True)]
+        sizes: dict[str, int] = {}
+        for array, spec in zip(arrays, self._specs, strict=True):
+            spec.bind(array, sizes)
+        if self._run is None or sizes != self._bound:
+            self._run = None  # until all is in place: a failure below must not leave half of it in use
+            self._allocate(sizes)
+            self._start_team()
+            self._is_long = True
+        self._shapes = [array.shape for array in arrays]
+        return [np.require(array, dtype, ["C", "A"]) for array, dtype in zip(arrays, self._dtypes, strict=True)]
+
+    def _allocate(self, sizes: dict[str, int]) -> None:
+        """Take the arena for named *sizes*, and bind all that depends on them."""
+        check_sizes(self.graph, sizes)
+        whole = self._native.whole
+        numbers = [sizes[name] for name in whole.sizes]
+        if whole.arena_bytes is None:
+            bytes_of = self._native.buffer_bytes(numbers)
+            lives = [Lifetime(size, *life) for size, life in zip(bytes_of, whole.lifetimes, strict=True)]
+            self.memory = plan_memory(lives)
+        else:
+            self.memory = MemoryPlan((), whole.arena_bytes)
+        check_arena(self.memory.total)
+        self._sizes = FFI.new("int64_t[]", [*numbers, *self.memory.offsets])
+        self._arena = np.empty(self.memory.total + ALIGNMENT, np.uint8)
+        start = self._arena.ctypes.data
+        self._place = FFI.cast("uint8_t *", start + -start % ALIGNMENT)
+        shapes = [spec.concrete_shape(sizes) for spec in self._head_specs]
+        self._output_kinds = list(zip(shapes, self._head_dtypes, strict=True))
+        self._externals.bind(sizes)
+        self._bound = sizes
+
+    def _start_team(self) -> None:
+        """Have runs made by a team of the wanted size, whose threads start now unless they run already."""
+        if self.threads == 1:
+            run, alone = self._native.run, self._state.alone
+            self._run = lambda args, sizes, place, externals: run(args, sizes, place, alone, externals)
+            return
+        if self._team is None or self._team_process != os.getpid():
+            self._team, self._team_process = self._new_team(), os.getpid()
+        self._run = self._team.runner()
+
+    def _new_team(self) -> Team:
+        return self._native.team(self.threads, self._state, self._lock)
+
+
+def _address(array: np.ndarray) -> object:
+    """The address of an array whose dtype the buffer protocol does not know."""
+    return FFI.cast("void *", array.ctypes.data)

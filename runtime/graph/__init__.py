@@ -1,0 +1,1 @@
+"""The graph that runs: its parts, checks, memory and overlap, and what all its executors share."""

@@ -1,0 +1,98 @@
+"""A module that could not be loaded, whose symbols the host can run instead; a symbol's function, found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from byoc.runtime.core.errors import ArtifactError, DeviceError
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.modules.module import Members, Module, PackedFunction
+from byoc.runtime.region.record import DEVICE, INITIALIZE, LOAD, StageError
+
+
+class LostModule(Module):
+    """In the place of a module of *type_key* that raised *error* while it was loaded.
+
+    Each use of it loads the module again, which may succeed later (the vendor's package was imported meanwhile), and
+    raises what that raises. Saved, it is what it was loaded from.
+    """
+
+    def __init__(
+        self, type_key: str, symbols: Sequence[str], members: Members, load: Callable[[], Module], error: Exception
+    ):
+        super().__init__()
+        self.type_key, self.symbols, self.error = type_key, tuple(symbols), error
+        self._members, self._load = members, load
+        self._module: Module | None = None
+
+    def found(self) -> Module:
+        """The module itself. Raises what its class raises while it is loaded."""
+        if self._module is None:
+            self._module = self._load()
+        return self._module
+
+    def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
+        return self.found().get_function(name, query_imports)
+
+    def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
+        self.found().initialize(symbol, constants)
+
+    def unavailable(self) -> str | None:
+        return self.found().unavailable()
+
+    def save(self) -> dict[str, bytes]:
+        return {name: bytes(data) for name, data in self._members.items()}
+
+
+def load_or_lose(type_key: str, symbols: Sequence[str], members: Members, load: Callable[[], Module]) -> Module:
+    """What *load* gives, or a :class:`LostModule` in its place; :func:`check_lost` says whether that can be borne."""
+    try:
+        return load()
+    except Exception as error:  # whatever a vendor's code raises
+        return LostModule(type_key, symbols, members, load, error)
+
+
+def check_lost(root: Module) -> None:
+    """Raise the error of the first module of the tree that could not be loaded and that nothing stands in for."""
+    covered = covered_symbols(root)
+    for module in root.walk():
+        if isinstance(module, LostModule) and not is_covered(module, covered):
+            raise module.error
+
+
+def covered_symbols(root: Module) -> frozenset[str]:
+    """The symbols in the tree for which another module stands in."""
+    return frozenset(symbol for module in root.walk() for symbol in module.stands_for.values())
+
+
+def is_covered(module: Module, covered: frozenset[str]) -> bool:
+    """Whether all that *module* does the host can do instead: its symbols are among *covered*."""
+    return bool(module.symbols) and covered.issuperset(module.symbols)
+
+
+def problem_of(module: Module, covered: frozenset[str]) -> str | None:
+    """Why *module* cannot run here, where nothing stands in for it."""
+    return None if is_covered(module, covered) else module.unavailable()
+
+
+def load_function(owner: Module, symbol: str, initialize: Callable[[str], None], ask: bool) -> PackedFunction:
+    """The function of *symbol*, which *initialize* gives its constants. Raises StageError.
+
+    With *ask* its module says first whether it can run here.
+    """
+    stage = LOAD
+    try:
+        module = owner.found() if isinstance(owner, LostModule) else owner
+        stage = DEVICE
+        problem = module.unavailable() if ask else None
+        if problem is not None:
+            raise DeviceError(problem)
+        stage = INITIALIZE
+        initialize(symbol)
+        stage = LOAD
+        function = module.get_function(symbol)
+        if function is None:
+            raise ArtifactError(f"the module {module.type_key} has no function {symbol!r}")
+    except Exception as error:  # whatever a vendor's code raises
+        raise StageError(stage, error) from error
+    return function

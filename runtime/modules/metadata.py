@@ -1,0 +1,160 @@
+"""The metadata module: the root of a library's tree.
+
+It owns every constant once, whatever number of symbols use it, and gives each symbol its constants once, on first use,
+from any number of threads. Nobody writes to them: their arrays are read-only. Source: TVM's
+ConstLoaderModule, whose place it takes. A symbol that is a region of the
+model is called through its guard, which knows what stands in for it (``region/``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from byoc.runtime.core.errors import ArtifactError, UserError
+from byoc.runtime.core.fork import new_rlock
+from byoc.runtime.core.ndarray import NDArray, read_only
+from byoc.runtime.core.signature import symbol_of
+from byoc.runtime.core.strict_json import at, mapping_of, read_json, texts_of
+from byoc.runtime.modules.lost import load_function
+from byoc.runtime.modules.module import Members, Module, PackedFunction
+from byoc.runtime.region.function import RegionFunction
+from byoc.runtime.region.guard import RegionGuard
+from byoc.runtime.region.record import Fallback, Region
+
+REGIONS_MEMBER, NEEDS_MEMBER = "regions.json", "constants.json"
+
+
+class MetadataModule(Module):
+    """Constants by key, for each symbol the keys that it needs, and the modules that have the symbols.
+
+    *regions* are the symbols that backends compiled; a module below may stand in for them (``Module.stands_for``).
+
+    Raises ArtifactError when a symbol needs a constant that is not there.
+    """
+
+    type_key = "metadata"
+
+    def __init__(
+        self,
+        constants: Mapping[str, NDArray],
+        needs: Mapping[str, Sequence[str]],
+        regions: Mapping[str, Region] | None = None,
+    ):
+        super().__init__()
+        self.regions = dict(regions or {})
+        self.constant_arrays = {key: read_only(array) for key, array in constants.items()}
+        self.needs = {symbol: tuple(keys) for symbol, keys in needs.items()}
+        for symbol, keys in self.needs.items():
+            missing = [k for k in keys if k not in self.constant_arrays]
+            if missing:
+                raise ArtifactError(f"symbol {symbol!r} needs the constant {missing[0]!r}, which is not there")
+        self._owners: dict[str, Module] = {}
+        self._stand_ins: dict[str, str] = {}
+        self._guards: dict[str, RegionGuard] = {}
+        self._ready: set[str] = set()
+        self._lock = new_rlock()
+
+    def import_module(self, module: Module) -> None:
+        """Hang *module* below. Raises UserError when it has a symbol that another module has already."""
+        for inner in module.walk():
+            for symbol in inner.symbols:
+                if symbol in self._owners:
+                    raise UserError(f"two modules have a function {symbol!r}; give one region another name")
+                self._owners[symbol] = inner
+            self._stand_ins.update({symbol: own for own, symbol in inner.stands_for.items()})
+        super().import_module(module)
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of all constants, each counted once."""
+        return sum(a.nbytes for a in self.constant_arrays.values())
+
+    def owner(self, symbol: str) -> Module | None:
+        """The module below that has *symbol*."""
+        return self._owners.get(symbol)
+
+    def constants(self) -> Mapping[str, Sequence[str]]:
+        return self.needs
+
+    def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
+        """The function *name* of a module below, its constants given; None where there is none.
+
+        A region's function runs what stands in for it where its module cannot be loaded, initialised or launched;
+        where nothing does, that is an error which names the region, its nodes and the stage.
+        """
+        owner = self._owners.get(name)
+        if owner is None:
+            return None
+        if name in self.regions:
+            return RegionFunction(self.guard(name))
+        self.ensure_initialized(name)
+        return owner.get_function(name)
+
+    def guard(self, symbol: str) -> RegionGuard:
+        """What guards the region *symbol*: one object for all executors. Raises KeyError for another symbol."""
+        with self._lock:
+            if symbol not in self._guards:
+                self._guards[symbol] = self._new_guard(symbol)
+            return self._guards[symbol]
+
+    def _new_guard(self, symbol: str) -> RegionGuard:
+        owner, own = self._owners[symbol], self._stand_ins.get(symbol)
+
+        def load() -> PackedFunction:
+            return load_function(owner, symbol, self.ensure_initialized, ask=own is not None)
+
+        if own is None:
+            return RegionGuard(symbol, self.regions[symbol], load)
+        signature = self._owners[own].signatures[own]  # type: ignore[attr-defined]  # an OriginModule, which imports this
+        return RegionGuard(symbol, self.regions[symbol], load, lambda: self[own], signature)
+
+    @property
+    def fallbacks(self) -> list[Fallback]:
+        """What ran on the host instead, so far: region by region, in the order of their first use."""
+        return [record for guard in list(self._guards.values()) for record in guard.fallbacks]
+
+    def ensure_initialized(self, symbol: str) -> None:
+        """Give *symbol* its constants unless it has them."""
+        if symbol in self._ready:
+            return
+        with self._lock:
+            if symbol not in self._ready:
+                keys = self.needs.get(symbol, ())
+                if keys:
+                    self._owners[symbol].initialize(symbol, [self.constant_arrays[k] for k in keys])
+                self._ready.add(symbol)
+
+    def save(self) -> dict[str, bytes]:
+        """The tables of needs and regions; the constants themselves are the artefact's ``weights.safetensors``."""
+        members = {NEEDS_MEMBER: json.dumps({s: list(k) for s, k in self.needs.items()}, indent=1).encode()}
+        if self.regions:
+            regions = {symbol: region.to_json() for symbol, region in self.regions.items()}
+            members[REGIONS_MEMBER] = json.dumps(regions, indent=1).encode()
+        return members
+
+    def arrays(self) -> Mapping[str, NDArray]:
+        return self.constant_arrays
+
+    @classmethod
+    def restore(cls, members: Members, arrays: Mapping[str, NDArray], below: Sequence[Module]) -> MetadataModule:
+        """The module from its saved table, the constants and its modules. Raises ArtifactError when one is missing."""
+        module = cls.with_constants(members, arrays)
+        for child in below:
+            module.import_module(child)
+        return module
+
+    @classmethod
+    def load(cls, members: Members) -> Module:
+        raise ArtifactError("a metadata module is loaded together with its constants: use byoc.runtime.load")
+
+    @classmethod
+    def with_constants(cls, members: Members, constants: Mapping[str, NDArray]) -> MetadataModule:
+        """The module from its saved table and the constants. Raises ArtifactError when one is missing."""
+        told = read_json(members[REGIONS_MEMBER], REGIONS_MEMBER) if REGIONS_MEMBER in members else {}
+        regions = {
+            symbol_of(symbol, REGIONS_MEMBER): Region.from_json(data, at(REGIONS_MEMBER, symbol))
+            for symbol, data in mapping_of(told, REGIONS_MEMBER).items()
+        }
+        needs = mapping_of(read_json(members[NEEDS_MEMBER], NEEDS_MEMBER), NEEDS_MEMBER)
+        return cls(constants, {s: texts_of(names, at(NEEDS_MEMBER, s)) for s, names in needs.items()}, regions)
