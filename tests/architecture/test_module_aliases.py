@@ -25,14 +25,14 @@ def test_what_is_below_a_package_that_moved_follows_it():
     "told",
     [
         "byoc.runtime.device('cpu').kind == 'cpu'",
-        "byoc.runtime.core.ndarray.NDArray is byoc.runtime.NDArray",
-        "byoc.runtime.modules.module.Module is byoc.runtime.Module",
-        "byoc.runtime.modules.metadata.MetadataModule is byoc.runtime.MetadataModule",
-        "byoc.runtime.core.errors.InputError is byoc.runtime.InputError",
-        "repr(byoc.runtime.InputError) == \"<class 'byoc.runtime.core.errors.InputError'>\"",
+        "byoc.runtime.ndarray.NDArray is byoc.runtime.NDArray",
+        "byoc.runtime.module.Module is byoc.runtime.Module",
+        "byoc.runtime.metadata.MetadataModule is byoc.runtime.MetadataModule",
+        "byoc.runtime.errors.InputError is byoc.runtime.InputError",
+        "repr(byoc.runtime.InputError) == \"<class 'byoc.runtime.errors.InputError'>\"",
     ],
 )
 def test_the_runtime_alone_has_what_users_know_it_by(told):
-    code = f"import byoc.runtime; assert {told}; import byoc.runtime.device, byoc.runtime.core.errors; assert {told}"
+    code = f"import byoc.runtime; assert {told}; import byoc.runtime.device, byoc.runtime.errors; assert {told}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
