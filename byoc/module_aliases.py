@@ -35,7 +35,7 @@ MOVED = {
     "byoc.partition.plan.explanation": "byoc.partition.content.explanation",
     "byoc.partition.plan.plan_json": "byoc.partition.content.plan_json",
     "byoc.partition.plan.planned": "byoc.partition.content.planned",
-    "byoc.partition.plan.problem": "byoc.partition.solve.problem",
+    "byoc.partition.plan.problem": "byoc.partition.problem",
     "byoc.partition.plan.replanning": "byoc.partition.content.replanning",
     "byoc.partition.plan.request": "byoc.partition.content.request",
     "byoc.partition.plan.typed_json": "byoc.partition.content.typed_json",

@@ -103,3 +103,7 @@ def test_no_unfinished_business_is_left_in_the_code():
 def test_arrays_are_made_contiguous_by_a_function_that_keeps_their_rank():
     """``np.ascontiguousarray`` makes a vector of a scalar; ``np.asarray(a, order="C")`` does not."""
     assert [relative(p) for p in CODE if "ascontiguousarray" in p.read_text()] == []
+
+
+def test_no_folder_has_more_than_25_files():
+    assert [(str(folder), count) for folder, count in files_by_folder().items() if count > 25] == []

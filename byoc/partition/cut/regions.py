@@ -2,7 +2,7 @@
 
 AnnotateTarget and MergeCompilerRegions find regions; here they are given. Tuples are no operators: they are made anew
 where they are read, projections where their tuple is made, so that neither stands between the calls of a region.
-Requires of the regions what ``byoc.partition.solve.problem`` says of them.
+Requires of the regions what ``byoc.partition.problem`` says of them.
 """
 
 from __future__ import annotations

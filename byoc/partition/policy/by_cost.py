@@ -19,9 +19,9 @@ from byoc.partition.cut.outlay import Move, Total
 from byoc.partition.decision import Alternative, Decision
 from byoc.partition.policy.candidates import Placing, bounds_of, placing
 from byoc.partition.policy.limit_reasons import Absences
+from byoc.partition.problem import HOME, Problem, Solution, region_of_operator
 from byoc.partition.solve import solve
 from byoc.partition.solve.evaluate import cost_of, find_cycle, moves
-from byoc.partition.solve.problem import HOME, Problem, Solution, region_of_operator
 from byoc.partition.solve.schedule import shortest_time
 from byoc.relay.expr import Call
 

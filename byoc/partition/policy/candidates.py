@@ -28,7 +28,7 @@ from byoc.partition.place import FLOATS
 from byoc.partition.places import DataLayout, Place, Precision
 from byoc.partition.places.score import backend_places
 from byoc.partition.policy.dataflow import Dataflow, dataflow
-from byoc.partition.solve.problem import HOME, Bounds, Candidate, Problem, Site, Value
+from byoc.partition.problem import HOME, Bounds, Candidate, Problem, Site, Value
 from byoc.relay import op
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Var

@@ -15,7 +15,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.partition.calls import calls_of
 from byoc.partition.measure import boundary, constant_bytes
-from byoc.partition.solve.problem import Value
+from byoc.partition.problem import Value
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.analysis.regions.region_graph import RegionGraph
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem

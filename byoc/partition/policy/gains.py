@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from byoc.partition.calls import inner_calls
 from byoc.partition.costs.model import HOST, CostModel
 from byoc.partition.policy.dataflow import Dataflow
-from byoc.partition.solve.problem import Value
+from byoc.partition.problem import Value
 
 
 class Gains:

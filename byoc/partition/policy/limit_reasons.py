@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from byoc.contract.verdict import Reason
+from byoc.partition.problem import HOME, Bounds, Problem, Solution
 from byoc.partition.solve import solve
-from byoc.partition.solve.problem import HOME, Bounds, Problem, Solution
 from byoc.partition.solve.region_bytes import RegionBytes
 
 KeptOut = Mapping[tuple[int, int], Reason]  # operator and site -> why it is not there

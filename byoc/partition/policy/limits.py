@@ -25,7 +25,7 @@ from byoc.partition.policy.candidates import bounds_of
 from byoc.partition.policy.dataflow import Dataflow, dataflow
 from byoc.partition.policy.gains import Gains
 from byoc.partition.policy.limit_reasons import beyond_bounds
-from byoc.partition.solve.problem import HOME, Candidate, Problem, Site, Value
+from byoc.partition.problem import HOME, Candidate, Problem, Site, Value
 from byoc.partition.solve.region_bytes import RegionBytes
 from byoc.partition.solve.regions import regions_and_broken
 from byoc.relay.expr import Call

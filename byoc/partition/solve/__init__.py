@@ -1,4 +1,4 @@
-"""Solvers of the placement problem (``byoc.partition.solve.problem``): exact cuts, integer programs, heuristics."""
+"""Solvers of the placement problem (``byoc.partition.problem``): exact cuts, integer programs, heuristics."""
 
 from byoc.partition.solve.regions import form_regions
 from byoc.partition.solve.solver import solve

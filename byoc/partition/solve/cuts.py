@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from byoc.partition.problem import HOME
 from byoc.partition.solve.limit_cuts import limit_cuts
-from byoc.partition.solve.problem import HOME
 from byoc.partition.solve.program import PlacementProgram, Row, summed
 from byoc.partition.solve.ways import Edge, circles, components, way_inside
 

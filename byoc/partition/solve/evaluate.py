@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.errors import InternalError
-from byoc.partition.solve.problem import HOME, Candidate, Problem, Value, region_of_operator
+from byoc.partition.problem import HOME, Candidate, Problem, Value, region_of_operator
 
 
 @dataclass(frozen=True)

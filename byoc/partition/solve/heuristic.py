@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from byoc.partition.problem import HOME, Problem
 from byoc.partition.solve.evaluate import cost_of
-from byoc.partition.solve.problem import HOME, Problem
 from byoc.partition.solve.relaxation import LabelModel, Messages
 from byoc.partition.solve.settle import Settled, Settler
 from byoc.partition.solve.whole_regions import move_whole_regions

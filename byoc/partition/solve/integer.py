@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.partition.problem import Problem
 from byoc.partition.solve.cover_cuts import Covers
 from byoc.partition.solve.cuts import MARGIN, Pool, described_regions, integer_cuts
 from byoc.partition.solve.evaluate import cost_of, is_solution
 from byoc.partition.solve.highs import Outcome, Solver
-from byoc.partition.solve.problem import Problem
 from byoc.partition.solve.program import PlacementProgram, Row
 from byoc.partition.solve.settle import Settled
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
+from byoc.partition.problem import Problem
 from byoc.partition.solve.evaluate import beyond
-from byoc.partition.solve.problem import Problem
 from byoc.partition.solve.program import PlacementProgram, Row, summed
 
 Neighbours = Mapping[int, Sequence[int]]

@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from byoc.partition.problem import HOME, Problem, Solution
 from byoc.partition.solve.evaluate import check, is_solution
 from byoc.partition.solve.heuristic import greedy_cover, heuristic
-from byoc.partition.solve.problem import HOME, Problem, Solution
 from byoc.partition.solve.refusal import infeasible, nothing_found
 from byoc.partition.solve.schedule import EXACT, shortest_possible, shortest_time
 from byoc.partition.solve.settle import Settled, Settler, went_home

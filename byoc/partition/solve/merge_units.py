@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from byoc.partition.solve.problem import HOME
+from byoc.partition.problem import HOME
 
 SEARCH = 3000  # units that one search looks at before it gives up
 

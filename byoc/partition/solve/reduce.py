@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from byoc.partition.solve.problem import HOME, Candidate, Problem
+from byoc.partition.problem import HOME, Candidate, Problem
 
 
 def useful_candidates(problem: Problem) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from byoc.errors import PartitionError
-from byoc.partition.solve.problem import HOME, Problem
+from byoc.partition.problem import HOME, Problem
 
 
 def refuse_bad_numbers(problem: Problem) -> None:

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from byoc.partition.solve.problem import Problem
+from byoc.partition.problem import Problem
 
 
 class RegionBytes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.errors import PartitionError
+from byoc.partition.problem import HOME, Problem
 from byoc.partition.solve.merge_units import merge_units
-from byoc.partition.solve.problem import HOME, Problem
 from byoc.partition.solve.region_bytes import RegionBytes
 from byoc.partition.solve.runs import parts_of_runs
 from byoc.partition.solve.split import split_region

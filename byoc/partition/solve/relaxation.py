@@ -15,7 +15,7 @@ import operator
 import time
 from collections.abc import Iterable, Sequence
 
-from byoc.partition.solve.problem import HOME, Problem
+from byoc.partition.problem import HOME, Problem
 from byoc.partition.solve.ways import components
 
 Table = list[list[float]]  # by label of the start, label of the end

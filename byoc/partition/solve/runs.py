@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.partition.solve.problem import HOME
+from byoc.partition.problem import HOME
 
 
 def parts_of_runs(

@@ -15,7 +15,7 @@ import heapq
 import math
 from collections.abc import Sequence
 
-from byoc.partition.solve.problem import HOME, Problem
+from byoc.partition.problem import HOME, Problem
 
 EXACT = 1e-9  # as a share: times nearer than this are equal
 FEW = 10  # jobs up to which the order is the best, not a list's

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from byoc.partition.solve.problem import HOME, Problem
+from byoc.partition.problem import HOME, Problem
 from byoc.partition.solve.region_bytes import RegionBytes
 from byoc.partition.solve.regions import Regions, regions_and_broken
 from byoc.partition.solve.units import can_run

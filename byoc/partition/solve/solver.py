@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from byoc.errors import PartitionError
 from byoc.ir.collector import paused_collector
+from byoc.partition.problem import Problem, Solution
 from byoc.partition.solve.evaluate import check, cost_of
 from byoc.partition.solve.heuristic import LARGE, heuristic
 from byoc.partition.solve.highs import is_available
 from byoc.partition.solve.integer import EXACT, Found, solve_program
 from byoc.partition.solve.makespan import shortest_schedule
-from byoc.partition.solve.problem import Problem, Solution
 from byoc.partition.solve.reduce import useful_candidates
 from byoc.partition.solve.refusal import infeasible, nothing_found, refuse_bad_numbers
 from byoc.partition.solve.regions import form_regions

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from byoc.partition.solve.problem import Problem
+from byoc.partition.problem import Problem
 from byoc.partition.solve.region_bytes import RegionBytes
 from byoc.partition.solve.units import Units
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from byoc.partition.solve.problem import HOME, Problem
+from byoc.partition.problem import HOME, Problem
 from byoc.relay.transform.cut.minimum_cut import SINK, SOURCE, UNBOUNDED, Network
 
 AWAY = 1

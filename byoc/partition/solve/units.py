@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.errors import InternalError
-from byoc.partition.solve.problem import Problem
+from byoc.partition.problem import Problem
 
 
 @dataclass(frozen=True)

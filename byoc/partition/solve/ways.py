@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from byoc.partition.solve.problem import Problem
+from byoc.partition.problem import Problem
 
 Edge = tuple[int, int]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from byoc.partition.solve.problem import HOME, Problem
+from byoc.partition.problem import HOME, Problem
 
 
 def move_whole_regions(

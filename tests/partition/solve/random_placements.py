@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from byoc.partition.solve.problem import Bounds, Candidate, Problem, Site, Value
+from byoc.partition.problem import Bounds, Candidate, Problem, Site, Value
 
 
 def random_problem(

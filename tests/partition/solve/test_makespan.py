@@ -7,10 +7,10 @@ import pytest
 from random_placements import random_problem
 
 from byoc.errors import InternalError, PartitionError
+from byoc.partition.problem import Candidate, Problem, Site, Value
 from byoc.partition.solve import solve
 from byoc.partition.solve.evaluate import check
 from byoc.partition.solve.makespan import SMALL
-from byoc.partition.solve.problem import Candidate, Problem, Site, Value
 from byoc.partition.solve.schedule import shortest_possible, shortest_time
 
 

@@ -11,8 +11,8 @@ import pytest
 from random_placements import random_problem
 
 from byoc.errors import PartitionError
+from byoc.partition.problem import Bounds, Candidate, Problem, Site, Value
 from byoc.partition.solve import highs, solve, solver
-from byoc.partition.solve.problem import Bounds, Candidate, Problem, Site, Value
 
 
 def one_operator(seconds=1.0, bounds=None, home=True, transfer=1.0):

@@ -8,9 +8,9 @@ from placement_brute_force import is_acyclic
 from random_placements import random_problem
 
 from byoc.errors import PartitionError
+from byoc.partition.problem import Bounds, Candidate, Problem, Site, Value
 from byoc.partition.solve import form_regions, solve
 from byoc.partition.solve.evaluate import beyond, connected
-from byoc.partition.solve.problem import Bounds, Candidate, Problem, Site, Value
 
 
 def chain(count, bounds, weights=None, transfers=None, seconds=1.0):
