@@ -3,7 +3,7 @@
 import ast
 import pathlib
 
-from tools.health.shape import MANY, parameters
+from tools.health.shape import MANY, files_by_folder, parameters
 
 ROOT = pathlib.Path(__file__).parents[2]
 CODE = [p for folder in ("byoc", "codegen", "runtime", "contrib") for p in sorted((ROOT / folder).rglob("*.py"))]
