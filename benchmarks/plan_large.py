@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from partition import FAMILIES, TARGETS, is_mine, pattern_table
 from plan_results import Large
@@ -16,10 +16,12 @@ from plan_results import Large
 from byoc.contract import Backend, PatternEntry, Verdict, accept, refuse, register_backend
 from byoc.driver.compiler.planning import plan_module
 from byoc.driver.pipeline import optimize
+from byoc.errors import CompileError
 from byoc.partition.costs import MixedModel, Table, TableModel
 from byoc.partition.options import PlacingOptions
-from byoc.relay.expr import Call
+from byoc.relay.expr import Call, Function
 from byoc.relay.frontend.onnx import import_onnx
+from byoc.runtime.modules.module import Module
 
 POLICIES = ("order", "cost")
 OPERATOR, LAUNCH, LATENCY = 1e-6, 3e-6, 5e-7  # seconds
@@ -36,6 +38,9 @@ class RunsBackend(Backend):
 
     def supports(self, call: Call) -> Verdict:
         return accept(call) if is_mine(self.name, call) else refuse(call, "run", "operators of its own runs")
+
+    def compile(self, function: Function, options: Mapping[str, object]) -> Module:
+        raise CompileError(f"{self.name} is planned for alone")
 
 
 def costs() -> MixedModel:

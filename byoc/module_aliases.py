@@ -17,6 +17,7 @@ from importlib.machinery import ModuleSpec
 MOVED = {
     "byoc.codegen.backend": "byoc.contract",
     "byoc.codegen.limits": "byoc.contract.limits",
+    "byoc.codegen.signature": "byoc.contract.signature",
     "byoc.codegen.support_table": "byoc.contract.support_table",
     "byoc.codegen.verdict": "byoc.contract.verdict",
     "byoc.driver.cli": "byoc.cli",

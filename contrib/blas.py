@@ -1,51 +1,21 @@
 """The ``blas`` backend: matrix products by a library of kernels, called from a JSON graph.
 
 An example of the shortest way to bring a kernel library: a table of kernels in the convention of
-``byoc.runtime.kernels``, a pattern table that names what the library fuses, and constraints. numpy's BLAS plays the
-library. It is found by the entry point ``byoc.backends``, as an installed package of a vendor would be.
+``byoc.runtime.kernels`` (``blas_kernels.py``), a pattern table that names what the library fuses, and constraints.
+numpy's BLAS plays the library. Both halves are found by entry points, as those of an installed package would be: this
+one in the group ``byoc.backends``, the kernels in ``byoc.runtime``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from byoc.codegen.json.backend import JsonBackend
 from byoc.contract import EVERY, PatternEntry, callee_name, constraint, register_backend
+from byoc.contrib.blas_kernels import TABLE
 from byoc.ir.types import tensor_types
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.expr import Call
-from byoc.runtime.json import KernelTable
-
-TABLE = KernelTable("blas")
-
-
-@TABLE.kernel("nn.dense")
-def dense(data: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """``data: f32[..., k], weight: f32[n, k] -> f32[..., n]``."""
-    return np.asarray(data @ weight.T)
-
-
-@TABLE.kernel("blas.dense_bias")
-def dense_bias(data: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """A dense layer with its bias."""
-    return dense(data, weight) + bias
-
-
-@TABLE.kernel("blas.dense_bias_relu")
-def dense_bias_relu(data: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """A dense layer with bias and relu."""
-    return np.maximum(dense_bias(data, weight, bias), 0)
-
-
-@TABLE.kernel("nn.batch_matmul")
-def batch_matmul(
-    tensor_a: np.ndarray, tensor_b: np.ndarray, *, transpose_a: bool = False, transpose_b: bool = True
-) -> np.ndarray:
-    """``f32[b, m, k] x f32[b, n, k] -> f32[b, m, n]``; each side may be transposed."""
-    left = tensor_a.swapaxes(1, 2) if transpose_a else tensor_a
-    return np.asarray(left @ (tensor_b.swapaxes(1, 2) if transpose_b else tensor_b))
 
 
 @constraint("operator")

@@ -38,7 +38,10 @@ EDGES = {"Div": 1, "Reciprocal": 0, "Log": 0, "Sqrt": 0, "Pow": 0}
 READS_NO_ELEMENT = frozenset(["Shape", "Size"])
 REMAINDER = "Mod"
 STEPS = frozenset(["Floor", "Ceil", "Round", "Sign", REMAINDER, "Hardmax"])  # floats that step
-PRODUCTS = frozenset(["Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum", "LSTM", "GRU", "RNN"])
+PRODUCTS = frozenset(  # whose numbers a lower precision rounds: all that byoc makes products of, float by float
+    "AffineGrid Attention CausalConvWithState Conv ConvTranspose Einsum FlexAttention FusedMatMul GRU Gemm LSTM MatMul "
+    "RNN TransposeMatMul".split()
+)
 CARRIES = frozenset(
     [  # what a lower precision may round on the other side of: it gives the same numbers
         "Reshape",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from byoc.testing.core import reduction
 from fuzz.case import Case
 from fuzz.execute import Outcome
 from fuzz.judge.oracle import NotApplicable
@@ -59,31 +60,7 @@ def kind_of(outcome: Outcome) -> tuple[str, str]:
 
 def reduce(case: Case, fails: Fails, deadline: float) -> Case:
     """The smallest case that is found before *deadline* and of which *fails* is true, as it is of *case*."""
-    changed = True
-    while changed and time.monotonic() < deadline:
-        changed = False
-        for shrink in SHRINKS:
-            again = True
-            while again and time.monotonic() < deadline:
-                again = False
-                for candidate in _candidates(shrink, case):
-                    if fails(candidate):
-                        case, again, changed = candidate, True, True
-                        break
-                    if time.monotonic() > deadline:
-                        break
-    return case
-
-
-def _candidates(shrink, case: Case):
-    found = shrink(case)
-    while True:
-        try:
-            yield next(found)
-        except StopIteration:
-            return
-        except NotApplicable:
-            return
+    return reduction.reduce(case, SHRINKS, fails, deadline, ends=NotApplicable)
 
 
 def reduced(case: Case, configuration: str, prober: Prober, seconds: float) -> tuple[Case, Outcome]:

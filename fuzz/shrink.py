@@ -11,11 +11,12 @@ from dataclasses import replace
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
+from byoc.testing.core.difference import is_float
+from byoc.testing.core.reduction import simple_arrays
 from fuzz.case import Case, Feeds
-from fuzz.judge.oracle import evaluate, is_float, read_names
+from fuzz.judge.oracle import evaluate, read_names
 
 Shrink = Callable[[Case], Iterator[Case]]
-SMALL = 4  # elements below which numbers are made simple one by one
 
 
 def one_setting(case: Case) -> Iterator[Case]:
@@ -110,23 +111,6 @@ def simpler_numbers(case: Case) -> Iterator[Case]:
             if simple.tobytes() == value.tobytes():
                 break  # what follows is less simple than what is there: to offer it would go round in circles
             yield mapped(case, lambda n, v, name=name, to=simple: to if n == name and to.shape == v.shape else v)
-
-
-def simple_arrays(value: np.ndarray) -> Iterator[np.ndarray]:
-    """Arrays like *value* with simpler numbers, the simplest first."""
-    yield np.zeros_like(value)
-    yield np.ones_like(value)
-    if value.dtype.kind == "b":
-        return
-    with np.errstate(all="ignore"):
-        yield np.arange(value.size).astype(value.dtype).reshape(value.shape)
-        if is_float(value.dtype):
-            yield np.round(value.astype("float64")).astype(value.dtype)
-            yield np.where(np.isfinite(value.astype("float64")), 0, value.astype("float64")).astype(value.dtype)
-    for k in np.flatnonzero(value) if value.size <= SMALL else ():
-        flat = value.ravel().copy()
-        flat[k] = 0
-        yield flat.reshape(value.shape)
 
 
 SHRINKS: Sequence[Shrink] = (

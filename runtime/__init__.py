@@ -10,6 +10,7 @@ from byoc.runtime.core import signature as signature
 from byoc.runtime.core.errors import (
     ArtifactError,
     ByocError,
+    ContractError,
     DeviceError,
     IndexOutsideError,
     InputError,
@@ -21,18 +22,23 @@ from byoc.runtime.core.errors import (
 )
 from byoc.runtime.core.ndarray import NDArray, array, empty
 from byoc.runtime.core.signature import Signature, TensorSpec
-from byoc.runtime.device import Device, cpu, device
+from byoc.runtime.device import Device, cpu, device, register_device_kind
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.graph.graph import Graph
-from byoc.runtime.library import Library, load, load_module_tree
+from byoc.runtime.library import Library, load
+from byoc.runtime.module_tree import load_module_tree
 from byoc.runtime.modules import metadata as metadata
 from byoc.runtime.modules import module as module
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Module, register_module_loader
+from byoc.runtime.modules.saving import opened, sealed
+from byoc.runtime.profile.run_profile import RunProfile
+from byoc.runtime.region.checks import fill_outputs
 
 __all__ = [
     "ArtifactError",
     "ByocError",
+    "ContractError",
     "Device",
     "DeviceError",
     "Graph",
@@ -45,6 +51,7 @@ __all__ = [
     "MetadataModule",
     "Module",
     "NDArray",
+    "RunProfile",
     "RunTimeoutError",
     "Signature",
     "TensorSpec",
@@ -54,7 +61,11 @@ __all__ = [
     "cpu",
     "device",
     "empty",
+    "fill_outputs",
     "load",
     "load_module_tree",
+    "opened",
+    "register_device_kind",
     "register_module_loader",
+    "sealed",
 ]

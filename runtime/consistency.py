@@ -34,9 +34,28 @@ def check_parts(root: MetadataModule, modules: Sequence[tuple[Module, Sequence[s
     extra = [name for name in root.constant_arrays if name not in used]
     if extra:
         raise ArtifactError(f"the constant {extra[0]!r} is one that nothing needs")
+    for symbol, region in root.regions.items():
+        if region.signature is not None:
+            _check_region(symbol, region.signature, root)
     for module, symbols in modules:
         if not isinstance(module, LostModule):
             check_constants(module, symbols, root.needs, root.constant_arrays)
+
+
+def _check_region(symbol: str, told: Signature, root: MetadataModule) -> None:
+    """Raises ArtifactError unless the constants listed for a region are as many and as its signature says."""
+    names = root.needs.get(symbol, ())
+    if len(names) != len(told.constants):
+        raise ArtifactError(
+            f"region {symbol} takes {len(told.constants)} constants, and {len(names)} are listed for it"
+        )
+    for name, spec in zip(names, told.constants, strict=True):
+        array = root.constant_arrays[name]
+        if (tuple(array.shape), array.dtype) != (spec.shape, spec.dtype):
+            raise ArtifactError(
+                f"the constant {name!r} is {array.dtype}{list(array.shape)}, and region {symbol} takes "
+                f"{spec.dtype}{spec}: compile the model again"
+            )
 
 
 def check_constants(
@@ -89,7 +108,7 @@ def check_graph(
 
 def signatures_of(root: MetadataModule) -> dict[str, Signature]:
     """What is known of the functions of a library, by symbol."""
-    found: dict[str, Signature] = {}
+    found = {symbol: region.signature for symbol, region in root.regions.items() if region.signature is not None}
     for module in root.imports:
         told = getattr(module, "signatures", None)
         if isinstance(told, Mapping):

@@ -6,21 +6,22 @@ with an executor of its own.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from byoc.runtime.artefact.artifact import Artifact, read_artifact, write_artifact
-from byoc.runtime.artefact.manifest import ModuleEntry, read_manifest, read_tree
+from byoc.runtime.artefact.manifest import ModuleEntry, read_manifest
 from byoc.runtime.artefact.signing import Key, trusted_keys
 from byoc.runtime.consistency import check_graph, check_parts
 from byoc.runtime.core.distribution import version
 from byoc.runtime.core.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError, UserError
-from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.core.strict_json import mapping_of, read_json
 from byoc.runtime.core.time_limit import time_limit
@@ -31,13 +32,29 @@ from byoc.runtime.files.weights import read_weights, write_weights
 from byoc.runtime.graph.executor_base import Executor, check_threads
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.graph.graph_check import checked_graph
-from byoc.runtime.modules.lost import check_lost, covered_symbols, load_or_lose, problem_of
+from byoc.runtime.modules.lost import check_lost, covered_symbols, load_or_lose, problem_of, told_packages
 from byoc.runtime.modules.metadata import MetadataModule
-from byoc.runtime.modules.module import ARRAYS_MEMBER, Members, Module, members_below, module_class, saved_members
+from byoc.runtime.modules.module import (
+    Members,
+    Module,
+    members_below,
+    module_class,
+    packages_of,
+    saved_members,
+)
+from byoc.runtime.profile.graph_profile import Runs, backends_of, profile_graph
+from byoc.runtime.profile.kept_peaks import kept_peaks
+from byoc.runtime.profile.record import Peak
+from byoc.runtime.profile.run_profile import RunProfile
+from byoc.runtime.profile.seeded import seeded_inputs
 from byoc.runtime.region.record import Fallback
 from byoc.runtime.region.variants import ChosenVariants
 
+INITIALIZATION = "initialization"  # in the report: of this process, and so not saved
 GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER = "graph.json", "weights.safetensors", "report.json"
+
+
+MOST_SHOWN = 3  # tensors in a library's short form
 
 
 class Library:
@@ -151,6 +168,14 @@ class Library:
         outputs = self._compute(inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
+    def __repr__(self) -> str:
+        def listed(specs: Sequence[TensorSpec]) -> str:
+            shown = ", ".join(f"{s.name}: {s.dtype}{s}" for s in specs[:MOST_SHOWN])
+            return f"{shown}, ..." if len(specs) > MOST_SHOWN else shown
+
+        kinds = ", ".join(dict.fromkeys(module.type_key for module in self.module.imports))
+        return f"Library({listed(self.inputs)} -> {listed(self.outputs)}; {kinds})"
+
     def problems(self) -> dict[str, str]:
         """What keeps modules from running on this machine: a sentence by module; empty when all can run.
 
@@ -170,6 +195,63 @@ class Library:
         """The kernels that regions chose for the sizes of their calls, so far, where a backend has several for one."""
         return [chosen for module in self.module.imports for chosen in getattr(module, "variants", ())]
 
+    def initialize(self) -> None:
+        """Have every module initialised, and the report say what that took: engines are built, constants handed over.
+
+        Raises what a backend raises, with its region, where the host does not stand in.
+        """
+        self.module.initialize_all()
+        self._idle.append(self.executor())
+        self.report[INITIALIZATION] = self.initialization
+
+    @property
+    def initialization(self) -> list[dict[str, object]]:
+        """The modules that have been initialised so far, with their symbols and the seconds that it took."""
+        return self.module.initialization
+
+    def profile(
+        self,
+        inputs: Mapping[str, object] | None = None,
+        *,
+        repeat: int = 10,
+        warmup: int = 2,
+        peaks: Mapping[str, Peak] | None = None,
+    ) -> RunProfile:
+        """Run the model node by node and as a whole, and tell what each part takes.
+
+        Args:
+            inputs: arrays by name; seeded numbers where there are none, a free dimension being 1.
+            repeat: the runs that count.
+            warmup: the runs before them that do not.
+            peaks: what the devices can do at most, by backend; None for what ``byoc calibrate`` found on this machine,
+                where the compiler is installed that keeps it.
+
+        Returns:
+            Times, bytes and operations by region, kernel, operator and ONNX node; ``print`` shows them.
+
+        Raises:
+            InputError: an input does not fit.
+            UserError: a number of runs that is none.
+        """
+        values = seeded_inputs(self.inputs) if inputs is None else {**inputs}
+        found = kept_peaks(backends_of(self.module)) if peaks is None else peaks
+        executors = self.graph_executor(), self.executor()
+        return profile_graph("model", self.module, executors, values, Runs(repeat, warmup), found)
+
+    @property
+    def plan(self) -> Any:
+        """The plan by which the model was cut, a ``byoc.partition.Plan``.
+
+        Raises UnavailableError where the compiler is not installed: ``report["plan"]`` has it as JSON.
+        """
+        try:
+            home = importlib.import_module("byoc.partition.plan.plan")  # by name: the runtime is there without it
+        except ImportError as error:
+            raise UnavailableError(
+                f'plans are the compiler\'s, of which {error.name} is missing: see report["plan"]'
+            ) from error
+        return home.Plan.from_json(self.report["plan"])
+
     @property
     def lib(self) -> Module:
         """The root of the module tree."""
@@ -181,13 +263,15 @@ class Library:
         Raises UserError when the file cannot be written, or when a vendor's module cannot be saved.
         """
         modules = [
-            {"type_key": m.type_key, "symbols": list(m.symbols), "path": f"modules/{k}_{m.type_key}"}
+            {"type_key": m.type_key, "symbols": list(m.symbols), "path": f"modules/{k}_{m.type_key}", **packages_of(m)}
             for k, m in enumerate(self.module.imports)
         ]
         members: dict[str, bytes] = {
             GRAPH_MEMBER: json.dumps(self.graph_json, indent=1).encode(),
             WEIGHTS_MEMBER: write_weights(self.module.constant_arrays),
-            REPORT_MEMBER: json.dumps(self.report, indent=1).encode(),
+            REPORT_MEMBER: json.dumps(
+                {key: value for key, value in self.report.items() if key != INITIALIZATION}, indent=1
+            ).encode(),
         }
         for name, data in self.module.save().items():
             members[f"metadata/{name}"] = data
@@ -210,6 +294,7 @@ def load(
     *,
     mapped: bool = False,
     trusted: Iterable[Key] | None = None,
+    eager: bool = False,
 ) -> Library:
     """Load an artefact that ``Library.save`` wrote, to run on so many *threads*; needs no compiler.
 
@@ -220,26 +305,37 @@ def load(
     With *trusted*, public keys (PEM files, or their content), only what one of them signed is loaded; without, what a
     key in the folder ``$BYOC_TRUSTED_KEYS`` signed, where that is set. The signature is looked at before all else.
 
+    With *eager* every module is initialised now, not when it is first used, which the report says (``initialization``).
+
     Raises ArtifactError for a damaged file, a newer schema, or a missing member, and UnavailableError for a missing
     device or another processor, before anything runs.
     """
-    library = read_library(path, mapped, trusted_keys(trusted))
+    library = _read(Path(path), mapped, trusted_keys(trusted), bears_lost=False)
     for place, problem in library.problems().items():
         raise UnavailableError(f"{path}: {place} cannot run here: {problem}")
     if library.edited:
         raise ArtifactError(f"{path}: {library.edited}")
     library.threads = threads
+    if eager:
+        library.initialize()
     return library
 
 
 def read_library(path: str | os.PathLike[str], mapped: bool = False, trusted: Sequence[bytes] | None = None) -> Library:
-    """As :func:`load`, but without asking whether this machine can run it: to look into it."""
-    artifact = read_artifact(Path(path), mapped, trusted)
+    """As :func:`load`, but without asking whether this machine can run it: to look into it.
+
+    It needs no vendor's package: ``Library.problems`` tells of modules that cannot be loaded.
+    """
+    return _read(Path(path), mapped, trusted, bears_lost=True)
+
+
+def _read(path: Path, mapped: bool, trusted: Sequence[bytes] | None, bears_lost: bool) -> Library:
+    artifact = read_artifact(path, mapped, trusted)
     for needed in (GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER, "metadata/constants.json"):
         if needed not in artifact.members:
             raise ArtifactError(f"{path}: member {needed} is missing; the file was not written by Library.save")
     try:
-        return _assemble(artifact, str(path))
+        return _assemble(artifact, str(path), bears_lost)
     except ArtifactError as error:
         raise error if str(path) in str(error) else type(error)(f"{path}: {error}") from error
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
@@ -248,7 +344,7 @@ def read_library(path: str | os.PathLike[str], mapped: bool = False, trusted: Se
         raise ArtifactError(f"{path}: its members do not fit together ({error!r}); save the model again") from error
 
 
-def _assemble(artifact: Artifact, where: str) -> Library:
+def _assemble(artifact: Artifact, where: str, bears_lost: bool) -> Library:
     manifest, members = artifact.manifest, artifact.members
     told = read_manifest(manifest)
     constants = read_weights(members[WEIGHTS_MEMBER], where)
@@ -258,7 +354,7 @@ def _assemble(artifact: Artifact, where: str) -> Library:
         module = _module(entry, members_below(members, entry.path))
         root.import_module(module)
         loaded.append((module, entry.symbols))
-    check_lost(root)
+    check_lost(root, bears_lost)
     check_parts(root, loaded)
     graph = checked_graph(read_json(members[GRAPH_MEMBER], GRAPH_MEMBER), GRAPH_MEMBER)
     report = mapping_of(read_json(members[REPORT_MEMBER], REPORT_MEMBER, constants=True), REPORT_MEMBER)
@@ -269,54 +365,8 @@ def _assemble(artifact: Artifact, where: str) -> Library:
 
 
 def _module(entry: ModuleEntry, members: Members) -> Module:
-    key = entry.type_key
-    return load_or_lose(key, entry.symbols, members, lambda: module_class(key).load(members))
+    def load() -> Module:
+        with told_packages(entry.packages):
+            return module_class(entry.type_key).load(members)
 
-
-def load_module_tree(path: str | os.PathLike[str], trusted: Iterable[Key] | None = None) -> Module:
-    """The modules that ``Module.export_library`` wrote; *trusted* as :func:`load` takes it.
-
-    Raises ArtifactError for a damaged file or one of another kind, UnavailableError for what this machine lacks.
-    """
-    artifact = read_artifact(Path(path), trusted=trusted_keys(trusted))
-    if not artifact.manifest.get("tree"):
-        raise ArtifactError(f"{path}: the file holds no tree of modules; load it with byoc.runtime.load")
-    try:
-        root = _tree(artifact, read_tree(artifact.manifest), str(path))
-    except ArtifactError as error:
-        raise error if str(path) in str(error) else type(error)(f"{path}: {error}") from error
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise ArtifactError(f"{path}: its members do not fit together ({error!r}); save the modules again") from error
-    covered = covered_symbols(root)
-    for module in root.walk():
-        problem = problem_of(module, covered)
-        if problem:
-            raise UnavailableError(f"{path}: the module {module.type_key} cannot run here: {problem}")
-    if artifact.edited:
-        raise ArtifactError(f"{path}: {artifact.edited}")
-    return root
-
-
-def _tree(artifact: Artifact, entries: Sequence[ModuleEntry], where: str) -> Module:
-    below: list[list[Module]] = [[] for _ in entries]
-    for index in range(len(entries) - 1, -1, -1):  # children stand behind their parents
-        entry = entries[index]
-        members = members_below(artifact.members, entry.path)
-        arrays = read_weights(memoryview(members[ARRAYS_MEMBER]), where) if ARRAYS_MEMBER in members else {}
-        module = _restored(entry, members, arrays, below[index][::-1])
-        if isinstance(module, MetadataModule):
-            check_parts(module, [(child, child.symbols) for child in module.imports])
-        if index == 0:
-            check_lost(module)
-            return module
-        below[entry.parent or 0].append(module)
-    raise ArtifactError(f"{where}: the tree of modules is empty")
-
-
-def _restored(entry: ModuleEntry, members: Members, arrays: Mapping[str, NDArray], below: Sequence[Module]) -> Module:
-    key, symbols = entry.type_key, entry.symbols
-    if below or arrays:
-        return module_class(key).restore(members, arrays, below)
-    return load_or_lose(key, symbols, members, lambda: module_class(key).restore(members, arrays, below))
+    return load_or_lose(entry.type_key, entry.symbols, members, load)

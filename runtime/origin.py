@@ -36,6 +36,7 @@ class OriginModule(Module):
     """
 
     type_key = "origin"
+    thread_safe = True
 
     def __init__(
         self,

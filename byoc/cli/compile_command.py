@@ -13,14 +13,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from byoc.cli.flags.words import AVAILABLE
 from byoc.cli.progress import StageProgress
-from byoc.cli.words import AVAILABLE
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.options import CompileRequest
 from byoc.errors import UserError
 from byoc.options.declaration import part_of
 from byoc.options.flags import add_flags, flag_of, given_options
 from byoc.partition.options import CutOptions, PlacingOptions
+from byoc.runtime.core.strict_json import list_of
+from byoc.runtime.region.record import Fallback
 
 if TYPE_CHECKING:
     from byoc.partition.plan.plan import Plan
@@ -103,7 +105,10 @@ def origin_lines(report: Mapping[str, object]) -> str:
     """The regions that should have a version for the host and have none, and why; else empty."""
     told: Mapping[str, str] = report.get("fallback", {})  # type: ignore[assignment]
     rows = "".join(f"  {symbol}: {reason}\n" for symbol, reason in told.items() if reason != AVAILABLE)
-    return f"\nregions that cannot fall back:\n{rows}" if rows else ""
+    lost = list_of(report.get("fallbacks", []), "fallbacks")
+    gone = "".join(f"  {Fallback.from_json(record, 'fallbacks')}\n" for record in lost)
+    gone = f"\nregions that the host computes, since their backends failed:\n{gone}" if gone else ""
+    return gone + (f"\nregions that cannot fall back:\n{rows}" if rows else "")
 
 
 def fallback_lines(report: Mapping[str, object]) -> str:

@@ -16,7 +16,6 @@ from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.contract.registration import backend_names
 from byoc.errors import UserError
 from byoc.runtime.core.distribution import install_command
-from byoc.runtime.opencl.devices import list_devices
 
 HELP = "check the compiler, the devices and the packages of this machine"
 PACKAGES = ("numpy", "onnx", "cffi", "safetensors", "filelock", "platformdirs", "rich", "pyopencl")
@@ -84,7 +83,11 @@ def _cache() -> dict[str, object]:
 
 def _devices() -> list[dict[str, object]]:
     try:
+        from byoc.runtime.opencl.devices import list_devices  # a part that an installation may leave out
+
         found = list_devices()
+    except ModuleNotFoundError as error:
+        return [_check("OpenCL device", f"byoc is installed without {error.name}", ok=False)]
     except UserError as error:
         return [_check("OpenCL device", str(error), ok=False)]
     if not found:

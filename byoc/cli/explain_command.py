@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from byoc.cli.plan_command import planned_model
 from byoc.contract.backend import Backend
 from byoc.contract.registration import backend_names, get_backend
+from byoc.driver.integers import simplified
 from byoc.driver.options import PlanRequest
-from byoc.driver.pipeline import optimize
 from byoc.errors import UserError
 from byoc.options.flags import add_flags, given_options
 from byoc.partition.content.plan_json import decision_to_json
@@ -61,7 +61,6 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
 def _matrix(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """What each target says of each operator of the model."""
     asked = PlanRequest(arguments.model, **given_options(arguments, PlanRequest))
-    mod = optimize(import_onnx(arguments.model, shapes=asked.shapes), asked.pipeline)
     backends: list[Backend] = []
     broken: list[str] = []
     for name in asked.target_list() if arguments.target else backend_names():
@@ -73,6 +72,8 @@ def _matrix(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, i
             if arguments.target:
                 raise
             broken.append(str(error))
+    names = [backend.name for backend in backends]
+    mod = simplified(import_onnx(arguments.model, shapes=asked.shapes), names, asked.pipeline)
     matrix = support_matrix(mod, backends)
     return {**matrix.to_json(), "broken": broken}, "\n".join([str(matrix), *broken]), 0
 

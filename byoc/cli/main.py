@@ -1,6 +1,7 @@
 """The entry point of the command line: arguments, dispatch, and what a failure looks like.
 
-Exit codes: 0 done; 1 an internal error; 2 a mistake in the command, the model or the inputs; 3 something that this
+Exit codes: 0 done; 1 an internal error; 2 a mistake in the command, the model or the inputs, or what ``certify``,
+``bisect`` and ``compare`` found wrong; 3 something that this
 machine lacks (a compiler, a device, memory); 130 interrupted; 141 nobody reads the output any more. With
 ``BYOC_DEBUG=1`` every error comes with its traceback.
 """
@@ -20,6 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
 from byoc import __version__
+from byoc.cli.flags.backend_imports import IMPORTING, VARIABLE, import_backends
+from byoc.cli.flags.backend_imports import add_arguments as add_imports
 from byoc.errors import CompilerNotFoundError, DeviceError, InternalError, OutOfMemoryError, UserError
 
 EXIT_OK, EXIT_INTERNAL, EXIT_USER, EXIT_MACHINE = 0, 1, 2, 3
@@ -40,8 +43,10 @@ COMMANDS = (
     "compile",
     "plan",
     "explain",
+    "calibrate",
     "partition",
     "run",
+    "profile",
     "export-c",
     "inspect",
     "sign",
@@ -49,11 +54,16 @@ COMMANDS = (
     "targets",
     "doctor",
     "tune",
+    "new-backend",
+    "certify",
+    "bisect",
+    "compare",
 )
 EPILOG = (
-    "exit codes: 0 done, 1 internal error, 2 a mistake in the command, the model or the inputs, 3 something that this "
+    "exit codes: 0 done, 1 internal error, 2 a mistake in the command, the model or the inputs, or what "
+    "certify, bisect and compare found wrong, 3 something that this "
     f"machine lacks; {DEBUG_VARIABLE}=1 shows the traceback of an error; {SANITIZE_VARIABLE}=address (or undefined, "
-    "thread) has generated C check itself while it runs"
+    f"thread) has generated C check itself while it runs; {VARIABLE} names files and modules that register backends"
 )
 
 
@@ -73,6 +83,8 @@ def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=module.HELP, description=module.HELP, allow_abbrev=False)
         command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
         module.add_arguments(command)
+        if name in IMPORTING:
+            add_imports(command)
     return root
 
 
@@ -89,6 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.showwarning = functools.partial(_warn, arguments.command, warnings.showwarning)
             if os.environ.get(SANITIZE_VARIABLE) and argv is None:
                 importlib.import_module("byoc.cli.sanitized").start_again_where_needed()
+            import_backends(arguments.command, arguments)
             data, text, code = command(arguments)
         print(json.dumps(data, indent=1) if arguments.json else text, flush=True)
         return code

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from byoc.cli.pass_options import value_from
+from byoc.cli.flags.pass_options import value_from
 from byoc.cli.progress import StageProgress
 from byoc.driver.compiler.compile import CompileOptions, build_planned
-from byoc.driver.compiler.planning import planned
+from byoc.driver.compiler.plan import planned
 from byoc.driver.measure_plan import measure
 from byoc.driver.options import PlanRequest
 from byoc.errors import UserError
@@ -22,7 +22,11 @@ from byoc.partition.show.report_page import to_html
 from byoc.runtime.artefact.artifact import replace_file
 
 HELP = "show where each operator of a model would go, and why"
-DRAWN = {".svg": to_svg, ".dot": to_dot, ".html": to_html}
+DRAWN: Mapping[str, Callable[[IRModule, Plan, str], str]] = {
+    ".svg": lambda mod, plan, _: to_svg(mod, plan),
+    ".dot": lambda mod, plan, _: to_dot(mod, plan),
+    ".html": to_html,
+}
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -53,15 +57,17 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         with StageProgress(quiet=arguments.json) as tell:
             plan = measure(build_planned(mod, plan, CompileOptions(pipeline=value_from(arguments)), tell), plan)
     for path in outputs:
-        text = json.dumps(plan.to_json(), indent=1) if path.suffix == ".json" else DRAWN[path.suffix](mod, plan)
-        write(path, text)
+        drawn = DRAWN.get(path.suffix)
+        name = Path(arguments.model).stem
+        write(path, json.dumps(plan.to_json(), indent=1) if drawn is None else drawn(mod, plan, name))
     wrote = "".join(f"\nwrote {path}" for path in outputs)
     return plan.to_json(), f"{plan}{wrote}", 0
 
 
 def planned_model(arguments: argparse.Namespace) -> tuple[IRModule, Plan]:
     """The simplified model of a command line and its plan."""
-    return planned(PlanRequest(arguments.model, **given_options(arguments, PlanRequest)))
+    with StageProgress(quiet=arguments.json) as tell:
+        return planned(PlanRequest(arguments.model, **given_options(arguments, PlanRequest), progress=tell))
 
 
 def write(path: Path, text: str) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import math
-import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from byoc.cli.arrays import npz_bytes, parse_sizes, random_inputs, read_inputs
 from byoc.cli.progress import StageProgress
+from byoc.cli.tensors.arrays import npz_bytes, parse_sizes, random_inputs, read_inputs
 from byoc.driver.compiler.compile import compile_model
 from byoc.driver.options import CompileRequest
 from byoc.errors import InputError, UserError
@@ -36,7 +35,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--size", action="append", default=[], metavar="NAME=N", help="the size of a free dimension for --random"
     )
     command.add_argument("-o", "--output", metavar="FILE.npz", help="write the outputs to a file")
-    command.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times more and give the median")
+    command.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times more and give the spread")
     command.add_argument(
         "--trusted",
         action="append",
@@ -49,6 +48,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--timeout", type=float, metavar="SECONDS", help="how long a run may take (default: as long as it takes)"
     )
+    command.add_argument(
+        "--eager", action="store_true", help="initialise every module before the first run, and say how long that took"
+    )
     add_flags(command.add_argument_group("options for a model, as of byoc compile"), "run", CompileRequest)
 
 
@@ -58,9 +60,14 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         raise UserError(f"--repeat is at least 1, got {arguments.repeat}")
     check_timeout(arguments.timeout)
     with StageProgress(quiet=arguments.json) as tell:
+        begin = time.perf_counter()
         library = open_library(arguments, tell)
+        opening = time.perf_counter() - begin
         library.threads = arguments.threads
         inputs = _inputs(library, arguments)
+        if arguments.eager:
+            tell("initialising the modules")
+            library.initialize()
         tell("running")
         outputs, first = _timed(library, inputs, arguments.timeout)
         seconds = [_timed(library, inputs, arguments.timeout)[1] for _ in range(arguments.repeat)]
@@ -68,37 +75,77 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     if arguments.output:
         replace_file(Path(arguments.output), lambda file: file.write(npz_bytes(named)))
     rows = [describe(name, value) for name, value in named.items()]
-    median = statistics.median(seconds) * 1e3
+    spread = spread_ms(seconds)
     fallbacks = library.fallbacks
     data = {
         "outputs": rows,
         "first_ms": first * 1e3,
-        "median_ms": median,
+        "open_ms": opening * 1e3,
+        **{f"{name}_ms": value for name, value in spread.items()},
         "runs": arguments.repeat,
         "fallbacks": [f.to_json() for f in fallbacks],
     }
-    again = f"median of {arguments.repeat} after it" if arguments.repeat > 1 else "the second"
-    lines = [*map(_line, rows), f"first run {first * 1e3:.3f} ms, {again} {median:.3f} ms"]
+    lines = [*map(_line, rows), f"first run {first * 1e3:.3f} ms, {_again(spread, arguments.repeat)}"]
+    data["initialization"] = library.initialization
+    if arguments.eager:
+        lines += [f"initialised {_initialized(told)}" for told in library.initialization]
     lines += [f"on the host instead: {fallback}" for fallback in fallbacks]
     if arguments.output:
         lines.append(f"wrote {arguments.output}")
     return data, "\n".join(lines), 0
 
 
+def _initialized(told: Mapping[str, Any]) -> str:
+    return f"module {told['module']} ({told['type']}: {', '.join(told['symbols'])}) in {told['seconds'] * 1e3:.3f} ms"
+
+
+def spread_ms(seconds: Sequence[float]) -> dict[str, float]:
+    """Least, middle and greatest of *seconds*, the one that nine in ten do not exceed, and their deviation, in ms."""
+    of: Mapping[str, Callable[[np.ndarray], object]] = {
+        "min": np.min,
+        "median": np.median,
+        "max": np.max,
+        "p90": _ninth,
+        "stdev": np.std,
+    }
+    return {name: 1e3 * float(np.asarray(statistic(np.asarray(seconds)))) for name, statistic in of.items()}
+
+
+def _ninth(seconds: np.ndarray) -> float:
+    return float(np.quantile(seconds, 0.9, method="higher"))
+
+
+def _again(spread: Mapping[str, float], repeat: int) -> str:
+    if repeat == 1:
+        return f"the second {spread['median']:.3f} ms"
+    rest = ", ".join(f"{name} {value:.3f}" for name, value in spread.items() if name != "median")
+    return f"median of {repeat} after it {spread['median']:.3f} ms ({rest})"
+
+
 def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
     """The artefact, or the model compiled. Raises UserError for options that do not belong to the file."""
     path = Path(arguments.file)
-    if not path.exists():
-        raise UserError(f"{path}: there is no such file")
-    if path.suffix != ".onnx" or _is_zip(path):
-        given = given_flags(arguments, CompileRequest)
-        if given:
-            raise UserError(f"{given[0]} is for ONNX models; {path} is compiled already")
-        tell("loading the artefact")
-        return load(path, trusted=arguments.trusted)
+    if not is_model(path):
+        return load_artifact(path, arguments, tell)
     if arguments.trusted:
         raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
     return compile_model(CompileRequest(path, **given_options(arguments, CompileRequest), progress=tell))
+
+
+def is_model(path: Path) -> bool:
+    """Whether the file at *path* is a model and no artefact. Raises UserError where there is none."""
+    if not path.exists():
+        raise UserError(f"{path}: there is no such file")
+    return path.suffix == ".onnx" and not _is_zip(path)
+
+
+def load_artifact(path: Path, arguments: argparse.Namespace, tell: StageProgress) -> Library:
+    """The artefact at *path*. Raises UserError for options that are for models."""
+    given = given_flags(arguments, CompileRequest)
+    if given:
+        raise UserError(f"{given[0]} is for ONNX models; {path} is compiled already")
+    tell("loading the artefact")
+    return load(path, trusted=arguments.trusted)
 
 
 def _is_zip(path: Path) -> bool:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from byoc.cli.flags.tuning_options import add_tuning_options, database_of, tuner_from
 from byoc.cli.progress import StageProgress
-from byoc.cli.tuning_options import add_tuning_options, database_of, tuner_from
 from byoc.codegen.tune.database import best_of, export_records, import_records
 from byoc.codegen.tune.level import LEVELS
 from byoc.driver.compiler.compile import compile_model

@@ -3,8 +3,15 @@
 from byoc.contract.backend import Backend as Backend
 from byoc.contract.backend import PatternEntry as PatternEntry
 from byoc.contract.backend import contradiction as contradiction
+from byoc.contract.generator import RegionGenerator as RegionGenerator
+from byoc.contract.generator import RegionNode as RegionNode
+from byoc.contract.generator import makes as makes
 from byoc.contract.limits import Limits as Limits
 from byoc.contract.options import checked_options as checked_options
+from byoc.contract.quantized import Quantized as Quantized
+from byoc.contract.region_steps import RegionSteps as RegionSteps
+from byoc.contract.region_steps import Step as Step
+from byoc.contract.region_steps import steps_of as steps_of
 from byoc.contract.registration import BACKENDS as BACKENDS
 from byoc.contract.registration import backend_names as backend_names
 from byoc.contract.registration import get_backend as get_backend

@@ -27,10 +27,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.contract.limits import Limits
+from byoc.contract.quantized import Quantized
 from byoc.contract.verdict import (
     Constraint,
     ConstraintCheck,
     Verdict,
+    as_constraint,
     judge,
     place_of,
 )
@@ -51,6 +53,7 @@ class PatternEntry:
 
     The check is a function of the match's root, or a sequence of constraints, which are asked about the composite that
     the match would become and kept as one :class:`ConstraintCheck`; a match that they refuse is told with its reasons.
+    A function with a docstring among them is a constraint of its own name. Raises PartitionError for one without.
     """
 
     name: str
@@ -59,7 +62,8 @@ class PatternEntry:
 
     def __post_init__(self) -> None:
         if isinstance(self.check, Sequence):
-            object.__setattr__(self, "check", ConstraintCheck(tuple(self.check)) if self.check else None)
+            checks = tuple(as_constraint(c, f"the pattern {self.name}: check[{k}]") for k, c in enumerate(self.check))
+            object.__setattr__(self, "check", ConstraintCheck(checks) if checks else None)
 
     @property
     def asked(self) -> Check | None:
@@ -73,6 +77,15 @@ class Backend:
     ``supports``.
 
     ``options`` are the names of those that ``compile`` knows; others are then refused. With None it is given any.
+
+    All methods are called on the caller's thread while a model is planned and compiled, one call after the other:
+    ``patterns`` and ``supports`` as often as a plan wants, then for each region ``optimize`` (of the plan, and of the
+    cut) and once ``compile``, which may run on a thread of its own where ``compile_timeout`` bounds it. A backend keeps
+    nothing of the functions that it is given. What it raises is told with backend, region and nodes; with
+    ``fallback=True`` the host computes that region. The module that it returns says how it runs: see
+    ``byoc.runtime.Module`` and its ``thread_safe``. The whole contract is one page: ``docs/guides/contract.md``.
+    ``quantized`` says on which integers it computes, where it does: what a model quantizes then reaches it as operators
+    of ``relay.qnn``, and ``precision="int8"`` quantizes the rest for it.
     """
 
     name: str = ""
@@ -80,6 +93,7 @@ class Backend:
     limits: Limits = Limits()
     devices: Sequence[str] = ("cpu",)
     options: Sequence[str] | None = None
+    quantized: Quantized | None = None
 
     def patterns(self) -> Sequence[PatternEntry]:
         """The pattern table in order of preference: groups of operators that become one composite function."""
@@ -108,6 +122,13 @@ class Backend:
 
     def unavailable(self) -> str | None:
         """One sentence when the backend cannot work on this machine (a missing package or device), else None."""
+        return None
+
+    def device_kind(self) -> str | None:
+        """What kind of device stands behind this backend here: ``cpu``, ``gpu``, ``accelerator``, ...; None if unknown.
+
+        Costs that ask no machine depend on it (``byoc.partition.costs.register_profile``).
+        """
         return None
 
     def optimize(self, region: Function) -> Function:

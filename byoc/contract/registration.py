@@ -3,46 +3,82 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
 from weakref import WeakSet
 
 from byoc.contract.backend import Backend
+from byoc.contract.checks import check_backend, nearest_names, pattern_entries
 from byoc.contract.relay_style import RelayStyleBackend
 from byoc.contract.verdict import EVERY, ConstraintCheck
 from byoc.errors import PartitionError
 from byoc.ir import entry_points
 from byoc.ir.module import IRModule
 from byoc.ir.op import OPS
-from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location, register_func
-from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
+from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location
+from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES, PatternTable
+from byoc.runtime.core.source_place import source_of
 
 BACKENDS: Registry[Backend] = Registry("backend")
+B = TypeVar("B", bound=type[Backend] | Backend)
 
 
-def register_backend(backend: type[Backend] | Backend) -> type[Backend] | Backend:
-    """Register a backend (class or object), as a call or as a class decorator, also as ``relay.ext.<name>``.
+@overload
+def register_backend(backend: B, *, override: bool = False) -> B: ...
+@overload
+def register_backend(backend: None = None, *, override: bool = False) -> Callable[[B], B]: ...
+def register_backend(backend: B | None = None, *, override: bool = False) -> B | Callable[[B], B]:
+    """Register a backend, as a call or as a class decorator, also as ``relay.ext.<name>``.
 
-    Raises PartitionError when it has no name, RegistryError when the name is taken.
+    A class that is defined again at the same place (a notebook's cell that runs twice, a module that is reloaded) takes
+    the place of what it was.
+
+    Args:
+        backend: the class, or an object of it.
+        override: take the place of a backend of that name from another place.
+
+    Raises:
+        PartitionError: it has no name or one against the rule, cannot compile, or does not say what it takes.
+        RegistryError: the name is taken by a backend from another place, and *override* is false.
     """
-    instance = backend() if isinstance(backend, type) else backend
-    if not instance.name:
-        raise PartitionError(f"{type(instance).__name__} needs a name: the target that users will write")
     where = caller_location()
-    BACKENDS.register(instance.name, instance, where=where)
-    TARGET_PREDICATES.register(instance.name, instance.supports, where=where)
-    PATTERN_TABLES.register(
-        instance.name, lambda: [(e.name, e.pattern, e.check) for e in instance.patterns()], where=where
-    )
-    register_func(f"relay.ext.{instance.name}", lambda function: instance.compile(function, {}))
+
+    def register(given: B) -> B:
+        _register(given() if isinstance(given, type) else given, where, override)
+        return given
+
+    return register if backend is None else register(backend)
+
+
+def _register(instance: Backend, where: str, override: bool) -> None:
+    check_backend(instance)
+    name, source = instance.name, source_of(instance)
+
+    def table() -> PatternTable:
+        return [(e.name, e.pattern, e.check) for e in pattern_entries(instance)]
+
+    entries: list[tuple[Registry[Any], str, object]] = [
+        (BACKENDS, name, instance),
+        (TARGET_PREDICATES, name, instance.supports),
+        (PATTERN_TABLES, name, table),
+        (GLOBAL_FUNCTIONS, f"relay.ext.{name}", lambda function: instance.compile(function, {})),
+    ]
+    optimize = f"relay.ext.{name}.optimize"
     if type(instance).optimize is not Backend.optimize:
-        register_func(
-            f"relay.ext.{instance.name}.optimize", lambda mod: IRModule({"main": instance.optimize(mod["main"])})
-        )
-    return backend
+        entries.append((GLOBAL_FUNCTIONS, optimize, lambda mod: IRModule({"main": instance.optimize(mod["main"])})))
+    elif GLOBAL_FUNCTIONS.source(optimize) == source:
+        GLOBAL_FUNCTIONS.unregister(optimize)  # of the class that this one replaces
+    for registry, key, _ in () if override else entries:
+        registry.check_free(key, where, source)
+    for registry, key, value in entries:
+        registry.register(key, value, where=where, override=True, source=source)
 
 
 def register_installed(name: str, found: object) -> None:
     """Register what the entry point *name* gives, where that is a class which did not register itself."""
-    if isinstance(found, type) and issubclass(found, Backend) and name not in BACKENDS:
+    if name in BACKENDS:
+        return
+    if isinstance(found, Backend) or (isinstance(found, type) and issubclass(found, Backend)):
         register_backend(found)
 
 
@@ -73,7 +109,10 @@ def get_backend(name: str) -> Backend:
         raise PartitionError(f"the package of backend {name!r} cannot be imported: {broken}")
     if f"relay.ext.{name}" in GLOBAL_FUNCTIONS:
         return RelayStyleBackend(name)
-    raise PartitionError(f"no backend is called {name!r}; known: {', '.join(backend_names()) or 'none'}")
+    known = backend_names()
+    raise PartitionError(
+        f"no backend is called {name!r}; known: {', '.join(known) or 'none'}{nearest_names(name, known)}"
+    )
 
 
 _KNOWN: WeakSet[Backend] = WeakSet()  # whose constraints are about operators that there are
@@ -82,7 +121,9 @@ _KNOWN: WeakSet[Backend] = WeakSet()  # whose constraints are about operators th
 def _check_names(backend: Backend) -> None:
     """Not when it is registered, since the operators of a vendor may be registered after it."""
     try:
-        entries = backend.patterns()
+        entries = pattern_entries(backend)
+    except PartitionError:
+        raise
     except Exception:  # told where the patterns are asked for
         entries = ()
     checks = [e.check.constraints for e in entries if isinstance(e.check, ConstraintCheck)]

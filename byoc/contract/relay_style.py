@@ -43,8 +43,7 @@ class RelayStyleBackend(Backend):
         with entered_for(self.name):  # the target of this kind that the build was given is the current one
             module: Module = compiler(function.without_attr("Compiler"))
         if isinstance(module, Module) and any(module.constants().values()):
-            given: Mapping[str, NDArray] = getattr(module, "constant_arrays", {})
-            module.constant_arrays = {**self._constants(function), **given}  # type: ignore[attr-defined]
+            module.constant_arrays = {**self._constants(function), **module.constant_arrays}
         return module
 
     def _constants(self, function: Function) -> dict[str, NDArray]:

@@ -1,7 +1,9 @@
 """What a backend supports, found by asking it: the documentation of a backend, made of its own constraints.
 
-Each operator of the registry is tried on its own samples. A verdict that is no for constraints of the machine alone
+Each operator of the registry is tried on its own samples, on variables and, where a backend refuses these, with all
+arguments but the first as constants, as weights are. A verdict that is no for constraints of the machine alone
 (:class:`Constraint`, ``machine``) counts as a yes, so that a table is the same everywhere; the constraint is listed.
+What is taken stands first.
 """
 
 from __future__ import annotations
@@ -14,27 +16,33 @@ import numpy as np
 import byoc.relay.op
 import byoc.relay.qnn.op  # noqa: F401 - both register their operators
 from byoc.contract.backend import Backend, Check
+from byoc.contract.checks import pattern_entries
 from byoc.contract.verdict import Constraint, ConstraintCheck, Reason, Verdict, first_sentence
 from byoc.errors import ByocError
+from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.dataflow_pattern.pattern_graph import pattern_post_order
 from byoc.relay.dataflow_pattern.patterns import CallPattern, ExprPattern
-from byoc.relay.expr import Call, Function, Tuple, Var
-from byoc.runtime.core.ndarray import dtype_name
+from byoc.relay.expr import Call, Constant, Function, Tuple, Var
+from byoc.runtime.core.ndarray import NDArray, dtype_name
 
 TAKEN, PARTLY, REFUSED, UNTRIED = "yes", "partly", "no", "untried"
+_ORDER = {TAKEN: 0, PARTLY: 0, REFUSED: 1, UNTRIED: 2}  # in which operators are listed, by name among equals
 
 
 @dataclass(frozen=True)
 class OperatorRow:
-    """An operator: how many of its samples are taken, and the distinct reasons for which others are not."""
+    """An operator: how many of its samples are taken, how many of these with constant weights alone, and the distinct
+    reasons for which others are not.
+    """
 
     name: str
     taken: int
     samples: int
     reasons: tuple[Reason, ...] = ()
+    constant: int = 0
 
     @property
     def state(self) -> str:
@@ -103,7 +111,8 @@ class SupportTable:
             ]
         width = max((len(r.name) for r in self.operators), default=0)
         lines += ["", f"operators: {self.counted()}"]
-        lines += [f"  {r.name:{width}}  {_state(r):10}  {_reasons(r)}".rstrip() for r in self.operators]
+        states = max((len(_state(r)) for r in self.operators), default=0)
+        lines += [f"  {r.name:{width}}  {_state(r):{states}}  {_reasons(r)}".rstrip() for r in self.operators]
         return "\n".join(lines)
 
     def markdown(self) -> str:
@@ -142,14 +151,16 @@ def support_table(backend: Backend) -> SupportTable:
         backend.name,
         text or "no description",
         tuple(ConstraintRow(c.code, c.text, c.of, c.machine) for c in backend.constraints),
-        tuple(PatternRow(e.name, tuple(_operators(e.pattern)), tuple(_checks(e.check))) for e in backend.patterns()),
-        tuple(_row(backend, op) for op in registered_operators()),
+        tuple(
+            PatternRow(e.name, tuple(_operators(e.pattern)), tuple(_checks(e.check))) for e in pattern_entries(backend)
+        ),
+        tuple(sorted((_row(backend, op) for op in registered_operators()), key=lambda row: _ORDER[row.state])),
     )
 
 
 def supported_ops(backend: Backend) -> tuple[str, ...]:
     """The operators of which *backend* takes at least one sample."""
-    return tuple(op.name for op in registered_operators() if any(taken for taken, _ in _verdicts(backend, op)))
+    return tuple(op.name for op in registered_operators() if any(a.taken for a in _answers(backend, op)))
 
 
 def registered_operators() -> Iterator[Op]:
@@ -157,38 +168,64 @@ def registered_operators() -> Iterator[Op]:
     return (OPS[n] for n in sorted(OPS) if OPS[n].rel is not None and not n.startswith("test_"))
 
 
-def sample_call(op: Op, sample: Sample) -> Call:
-    """A typed call of *op* on parameters like the arrays of *sample*."""
+def sample_call(op: Op, sample: Sample, constant_weights: bool = False) -> Call:
+    """A typed call of *op* on parameters like the arrays of *sample*; with *constant_weights* its arguments behind the
+    first are constants.
+    """
     params: list[Var] = []
-    args: list[Tuple | Var] = []
+    args: list[RelayExpr] = []
     for k, item in enumerate(sample.arrays()):
         arrays = [np.asarray(a) for a in (item if isinstance(item, list) else [item])]
-        group = [Var(f"x{k}_{j}", TensorType(a.shape, dtype_name(a.dtype))) for j, a in enumerate(arrays)]
-        params += group
+        group: list[RelayExpr] = []
+        for j, array in enumerate(arrays):
+            if constant_weights and k > 0:
+                group.append(Constant(NDArray(array)))
+            else:
+                params.append(Var(f"x{k}_{j}", TensorType(array.shape, dtype_name(array.dtype))))
+                group.append(params[-1])
         args.append(Tuple(group) if isinstance(item, list) else group[0])
     call = Call(op, args, op.attrs_type(**sample.attrs) if op.attrs_type else None)
     infer_expr(Function(params, call))
     return call
 
 
-def _verdicts(backend: Backend, op: Op) -> Iterator[tuple[bool, Verdict]]:
-    """For each sample whether it is taken on a machine that has everything, and the verdict here."""
-    machine = {c.code for c in backend.constraints if c.machine}
+@dataclass(frozen=True)
+class _Answer:
+    """Whether a sample is taken on a machine that has everything, whether with constant weights alone, and why not."""
+
+    taken: bool
+    constant: bool
+    reasons: tuple[Reason, ...]
+
+
+def _answers(backend: Backend, op: Op) -> Iterator[_Answer]:
     for sample in op.samples:
-        try:
-            verdict = backend.supports(sample_call(op, sample))
-        except ByocError as error:
-            verdict = Verdict(False, op.name, (), (Reason("error", str(error)),))
-        if not isinstance(verdict, Verdict):
-            verdict = Verdict(bool(verdict), op.name, (), () if verdict else (Reason("predicate", "it is refused"),))
-        yield bool(verdict) or (bool(verdict.reasons) and all(r.code in machine for r in verdict.reasons)), verdict
+        taken, reasons = _asked(backend, op, sample, constant_weights=False)
+        constant = False
+        if not taken and len(sample.inputs) > 1:
+            constant, reasons = _asked(backend, op, sample, constant_weights=True)
+        yield _Answer(taken or constant, constant, reasons)
+
+
+def _asked(backend: Backend, op: Op, sample: Sample, constant_weights: bool) -> tuple[bool, tuple[Reason, ...]]:
+    """Whether *sample* is taken, and the reasons against it, those of the machine left out."""
+    machine = {c.code for c in backend.constraints if c.machine}
+    try:
+        verdict = backend.supports(sample_call(op, sample, constant_weights))
+    except ByocError as error:
+        verdict = Verdict(False, op.name, (), (Reason("error", str(error)),))
+    if not isinstance(verdict, Verdict):
+        verdict = Verdict(bool(verdict), op.name, (), () if verdict else (Reason("predicate", "it is refused"),))
+    taken = bool(verdict) or (bool(verdict.reasons) and all(r.code in machine for r in verdict.reasons))
+    return taken, tuple(r for r in verdict.reasons if r.code not in machine)
 
 
 def _row(backend: Backend, op: Op) -> OperatorRow:
-    machine = {c.code for c in backend.constraints if c.machine}
-    asked = list(_verdicts(backend, op))
-    reasons = [r for taken, v in asked if not taken for r in v.reasons if r.code not in machine]
-    return OperatorRow(op.name, sum(taken for taken, _ in asked), len(asked), tuple(dict.fromkeys(reasons)))
+    answers = list(_answers(backend, op))
+    reasons = [reason for answer in answers if not answer.taken for reason in answer.reasons]
+    constant = sum(answer.constant for answer in answers)
+    taken = sum(answer.taken for answer in answers)
+    return OperatorRow(op.name, taken, len(answers), tuple(dict.fromkeys(reasons)), constant)
 
 
 def _operators(pattern: object) -> Sequence[str]:
@@ -219,7 +256,11 @@ def _about(row: ConstraintRow) -> str:
 
 
 def _state(row: OperatorRow) -> str:
-    return row.state if row.state == UNTRIED else f"{row.taken} of {row.samples}"
+    """How much of an operator is taken: ``8 of 8, 3 of these with constant weights``."""
+    if row.state == UNTRIED:
+        return row.state
+    of = "" if row.constant == row.taken else f"{row.constant} of these "
+    return f"{row.taken} of {row.samples}{f', {of}with constant weights' if row.constant else ''}"
 
 
 def _reasons(row: OperatorRow) -> str:

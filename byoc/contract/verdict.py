@@ -91,7 +91,13 @@ class Constraint:
 
     def refusals(self, call: Call) -> tuple[Reason, ...]:
         """Every reason for a refusal: one for each call inside that does not satisfy it."""
-        found = ((inner, self.check(inner)) for inner in self._about(call))
+        found = [(inner, self.check(inner)) for inner in self._about(call)]
+        truth = next((actual for _, actual in found if isinstance(actual, bool)), None)
+        if truth is not None:
+            raise PartitionError(
+                f"it returned {truth}, which does not say what was found: return None where the call is supported, and "
+                "else the value that is not"
+            )
         return tuple(
             Reason(self.code, self.text, str(actual), "" if inner is call else place_of(inner))
             for inner, actual in found
@@ -121,6 +127,24 @@ def constraint(
         return Constraint(code, text, check, (of,) if isinstance(of, str) else tuple(of), machine)
 
     return make
+
+
+def as_constraint(given: object, place: str) -> Constraint:
+    """*given*, which stands at *place*, as a constraint: a plain function with a docstring is one of its own name.
+
+    Raises PartitionError for what is neither, and for a function without a docstring.
+    """
+    if isinstance(given, Constraint):
+        return given
+    if not callable(given) or isinstance(given, type):
+        raise PartitionError(f"{place} is {given!r}, expected a function of a call, or what @constraint makes of one")
+    name = str(getattr(given, "__name__", type(given).__name__))
+    if not first_sentence(given):
+        raise PartitionError(
+            f'{place}: the function {name} has no docstring, which says what is supported (as "float32 only") and '
+            "explains a refusal; write one"
+        )
+    return constraint(name)(given)
 
 
 def first_sentence(function: object) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from byoc.codegen.json.backend import compile_functions as compile_json
-from byoc.codegen.signature import signature_of
+from byoc.contract.signature import signature_of
+from byoc.contract.verdict import callee_name
 from byoc.driver.assembly import assemble
 from byoc.driver.host import lower_host
+from byoc.driver.json_functions import compile_json
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import host_layout, prepare_host
 from byoc.errors import ByocError, InternalError
@@ -21,7 +22,9 @@ from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.ir.types import tensor_types
 from byoc.relay import transform
-from byoc.relay.expr import Function
+from byoc.relay.analysis.module_types import infer_function
+from byoc.relay.expr import Call, Function
+from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.modules.module import Module
 from byoc.runtime.origin import OriginModule
@@ -30,12 +33,17 @@ from byoc.runtime.region.record import Region
 HOST, AVAILABLE = "c", "the host's version is in the artefact"
 
 
-def described(regions: Mapping[GlobalVar, Function]) -> dict[str, Region]:
-    """The regions by their symbols, as the runtime knows them."""
-    return {
-        str(f.attrs["global_symbol"]): Region(str(f.attrs["Compiler"]), tuple(span_names(f.span)))
-        for f in regions.values()
-    }
+def described(regions: Mapping[GlobalVar, Function], seconds: float | None = None) -> dict[str, Region]:
+    """The regions by their symbols, as the runtime knows them; a run of one may take *seconds*."""
+    return {str(f.attrs["global_symbol"]): _described(f, seconds) for f in regions.values()}
+
+
+def _described(region: Function, seconds: float | None) -> Region:
+    calls = [node for node in post_order(region.body, dataflow_children) if isinstance(node, Call)]
+    operators = tuple(dict.fromkeys(callee_name(call) for call in calls))
+    symbol = str(region.attrs["global_symbol"])
+    signature = signature_of(symbol, infer_function(region), {})
+    return Region(str(region.attrs["Compiler"]), tuple(span_names(region.span)), operators, signature, seconds)
 
 
 def origins(
@@ -71,7 +79,7 @@ def origin(region: Function, options: Mapping[str, object], chosen: Pipeline | N
     assert isinstance(main, Function)
     signature = signature_of(symbol, main, {})
     if not all(ty.is_symbolic for param in main.params for ty in tensor_types(param.checked_type)):
-        return _assembled(signature, None, [compile_json({symbol: main})])
+        return _assembled(signature, None, [compile_json({symbol: main}, {})])
     host = lower_host(prepare_host(host_layout(options), chosen=chosen)(mod)["main"], {})  # type: ignore[arg-type]
     return _assembled(signature, host.graph, host.functions.modules(options))
 

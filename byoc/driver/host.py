@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from byoc.codegen.signature import spec_of
+from byoc.contract.signature import spec_of
 from byoc.driver.host_functions import HostFunctions
 from byoc.errors import CompileError
 from byoc.ir.expr import GlobalVar, RelayExpr

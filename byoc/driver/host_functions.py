@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from byoc.codegen.c.backend import compile_functions as compile_c
 from byoc.codegen.c.whole.program import no_whole_program
-from byoc.codegen.json.backend import compile_functions as compile_json
 from byoc.codegen.kernel.lower import unsupported_reason
+from byoc.driver.json_functions import compile_json
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
 from byoc.relay.structure.structural import structural_equal, structural_hash
@@ -69,4 +69,4 @@ class HostFunctions:
             none = "none of the host's functions is generated code"
             self.node_by_node = no_whole_program(Graph(self.graph)) if self.compiled else none
         found: list[Module] = [compile_c(self.compiled, options, self.graph)] if self.compiled else []
-        return [*found, compile_json(self.interpreted)] if self.interpreted else found
+        return [*found, compile_json(self.interpreted, self.fallback_reasons)] if self.interpreted else found

@@ -37,7 +37,7 @@ def measure(
     Raises UserError for a model whose inputs have free sizes, without *inputs*.
     """
     own = Plan.from_json(library.report["plan"]) if plan is None else plan  # type: ignore[arg-type]
-    values = dict(inputs) if inputs is not None else _random(library)
+    values = dict(inputs) if inputs is not None else random_inputs(library)
     found: dict[str, list[float]] = {WHOLE: [], HOST_WORK: []}
     whole, stepwise = library.executor(), library.graph_executor()
     stepwise(values)
@@ -67,7 +67,8 @@ def _seconds(call: Callable[[], object], clock: Callable[[], float]) -> float:
             return passed / count
 
 
-def _random(library: Library) -> dict[str, object]:
+def random_inputs(library: Library) -> dict[str, object]:
+    """Seeded inputs of *library* by name. Raises UserError where one has free sizes."""
     rng = np.random.default_rng(0)
     values: dict[str, object] = {}
     for spec in library.inputs:

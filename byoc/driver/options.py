@@ -76,7 +76,7 @@ class ModelOptions(Options):
     pipeline: Pipeline | None = option(
         None,
         "the passes, where they are not byoc's own: byoc.pipeline() as somebody edited it",
-        flag=FlagModule("byoc.cli.pass_options", commands=PLANNING),
+        flag=FlagModule("byoc.cli.flags.pass_options", commands=PLANNING),
         key=Keyed.DEFAULT,
     )
 
@@ -88,7 +88,7 @@ class HostOptions(Options):
     backend_options: Mapping[str, Mapping[str, object]] | None = option(
         None,
         "options of the backends, by their names",
-        flag=FlagModule("byoc.cli.generator_options"),
+        flag=FlagModule("byoc.cli.flags.generator_options"),
     )
     precision: str = option(
         PRECISIONS[0],
@@ -106,7 +106,7 @@ class HostOptions(Options):
     calibration: Calibration | Iterable[Mapping[str, np.ndarray]] | None = option(
         None,
         "precision int8: samples of the model's inputs by name, or a byoc.Calibration",
-        flag=FlagModule("byoc.cli.calibration_options", commands=("compile", "export-c")),
+        flag=FlagModule("byoc.cli.flags.calibration_options", commands=("compile", "export-c")),
         key=Keyed.DEFAULT,
     )
     tune: str | Tuner = option(
@@ -144,14 +144,27 @@ class CompileRequest(ProgressOptions, DeviceOptions, CutOptions, HostOptions, Mo
     )
     fallback: bool = option(
         False,
-        "put the host's version of each region in as well, which runs where a backend fails to load, to initialise or "
-        "to run; Library.fallbacks tells",
+        "have the host compute a region whose backend fails: when it is compiled, in its place; when it is loaded, "
+        "initialised or run, by the host's version of it, which is put in as well; Library.fallbacks tells",
         flag=Flag("--fallback", commands=("compile",)),
+    )
+    compile_timeout: float = option(
+        0.0,
+        "the seconds that a backend may take to compile one region; 0 for as long as it takes",
+        least=0,
+        flag=Flag("--compile-timeout", metavar="SECONDS", commands=("compile",)),
+    )
+    region_timeout: float = option(
+        0.0,
+        "the seconds that a backend's region may take in a run; then the run ends, or goes on without that backend "
+        "where the host stands in; 0 for as long as it takes",
+        least=0,
+        flag=Flag("--region-timeout", metavar="SECONDS", commands=("compile",)),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanRequest(PlacingOptions, ModelOptions, _ModelAndTargets):
+class PlanRequest(ProgressOptions, PlacingOptions, ModelOptions, _ModelAndTargets):
     """What ``byoc.plan`` is asked for."""
 
 

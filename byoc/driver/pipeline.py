@@ -16,6 +16,7 @@ from byoc.ir.passes.pass_info import NAMES_OF_PASSES
 from byoc.ir.passes.transform import Pass, PassContext, Sequential
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay import transform
+from byoc.relay.qnn.onnx_arithmetic import LowerOnnxQuantization
 from byoc.relay.qnn.quantized_products import QuantizedProducts
 from byoc.relay.transform.host_stage import PRECISION, Item, host_stage
 from byoc.relay.transform.scales.fold_constant_scales import FoldConstantScales
@@ -28,6 +29,7 @@ LAYOUTS = ("channels_last", "default")
 MAKERS = "relay._transform."  # before the name of each pass that a user makes by name
 SIMPLIFY, HOST = "simplify", "host"  # the stages: before planning, and the host's share after the cut
 INT8 = "precision int8"
+LOWERED = "no target that computes on integers"  # else quantized operators stay until the model is cut
 
 
 def pipeline() -> Pipeline:
@@ -40,7 +42,7 @@ def pipeline() -> Pipeline:
     the rest fused into groups. It requires regions to be functions of the module.
 
     >>> pipeline().remove("EliminateCommonSubexpr").stages["simplify"][:3]
-    ('InferType', 'QuantizedProducts', 'RemoveDeviceAnnotations')
+    ('InferType', 'LowerOnnxQuantization', 'QuantizedProducts')
     """
     return Pipeline(labelled({SIMPLIFY: _simplify(), HOST: _host()}))
 
@@ -48,6 +50,7 @@ def pipeline() -> Pipeline:
 def _simplify() -> Sequence[Step]:
     return _steps(
         transform.InferType(),
+        (LowerOnnxQuantization(), LOWERED),
         (QuantizedProducts(), INT8),
         transform.RemoveDeviceAnnotations(),
         transform.OutlineCompilerFunctionsWithExistingGlobalSymbols(),
@@ -86,9 +89,12 @@ def _steps(*items: Item) -> list[Step]:
     return steps
 
 
-def simplify(chosen: Pipeline | None = None, precision: str = "f32") -> Sequential:
-    """The stage ``simplify`` of *chosen*, or of the pipeline as it comes."""
-    kinds = [f"precision {precision}"]
+def simplify(chosen: Pipeline | None = None, precision: str = "f32", integers: bool = False) -> Sequential:
+    """The stage ``simplify`` of *chosen*, or of the pipeline as it comes.
+
+    With *integers* a target computes on integers, and quantized operators stay.
+    """
+    kinds = [] if integers else [f"precision {precision}", LOWERED]
     return Sequential((chosen or pipeline()).passes(SIMPLIFY, kinds), name=SIMPLIFY)
 
 
@@ -135,7 +141,7 @@ def check_pass_names(chosen: Pipeline | None = None) -> None:
                 raise UserError(f"{field} of the PassContext: no pass is called {name!r}; {nearest(name, known)}")
 
 
-def optimize(mod: IRModule, chosen: Pipeline | None = None, precision: str = "f32") -> IRModule:
+def optimize(mod: IRModule, chosen: Pipeline | None = None, precision: str = "f32", integers: bool = False) -> IRModule:
     """*mod* after :func:`simplify`. A pass that the current context disables is left out."""
     with at_least_level_3():
-        return simplify(chosen, precision)(mod)
+        return simplify(chosen, precision, integers)(mod)

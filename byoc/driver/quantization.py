@@ -20,7 +20,7 @@ from byoc.ir.span import span_names
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function, Tuple, Var
-from byoc.relay.qnn.quantize import METHODS, Affine, Histogram, Left, StaticQuantizer, choose_range, quantize_dynamic
+from byoc.relay.qnn.quantize import METHODS, Histogram, Left, StaticQuantizer, choose_range, quantize_dynamic
 from byoc.relay.qnn.quantize.products import FIRST, LAST, NOT_FINITE
 from byoc.relay.qnn.quantize.ranges import PERCENTILE
 from byoc.relay.qnn.quantized_products import QuantizedProducts
@@ -106,7 +106,7 @@ class HostQuantization:
         main = mod["main"]
         assert isinstance(main, Function)
         if self.calibration.samples is None:
-            if _quantizes_itself(main):
+            if quantizes_itself(main):
                 self.told = {"ranges": "the model's own"}
                 return mod
             func, reasons = quantize_dynamic(main, self.keep)
@@ -126,7 +126,8 @@ class HostQuantization:
                 quantizer.leave(source, NOT_FINITE)
         how = self.calibration
         ranges = {s: choose_range(seen[s], how.method, how.percentile) for s in quantizer.sources}
-        self.told.update({"method": how.method, "ranges": [_range_row(s, a) for s, a in ranges.items()]})
+        rows = [range_row(s, a.scale, a.zero_point, "uint8", seen[s]) for s, a in ranges.items()]
+        self.told.update({"method": how.method, "ranges": rows})
         return quantizer.rewritten(ranges), quantizer.reasons
 
     def _observe(
@@ -187,12 +188,29 @@ class HostQuantization:
         return {spec.name: float(e) for spec, e in zip(library.outputs, ratio, strict=True)}
 
 
-def _range_row(source: RelayExpr, affine: Affine) -> dict[str, object]:
+def range_row(source: RelayExpr, scale: float, zero_point: int, dtype: str, seen: Histogram) -> dict[str, object]:
+    """What the report says of a tensor: its range on the samples, what stands for it, and what rounding changes.
+
+    ``error`` is the Euclidean norm of the difference over that of the values.
+    """
     nodes = [source.name_hint] if isinstance(source, Var) else list(span_names(source.span))
-    return {"nodes": nodes, "scale": affine.scale, "zero_point": affine.zero_point}
+    values, counts = seen.bins()
+    limits = np.iinfo(dtype)
+    kept = np.clip(np.rint(values / scale) + zero_point, limits.min, limits.max)
+    whole = float(counts @ np.square(values))
+    lost = float(counts @ np.square(values - (kept - zero_point) * scale))
+    return {
+        "nodes": nodes,
+        "scale": scale,
+        "zero_point": zero_point,
+        "dtype": dtype,
+        "low": seen.low,
+        "high": seen.high,
+        "error": float(np.sqrt(lost / whole)) if whole else 0.0,
+    }
 
 
-def _quantizes_itself(main: Function) -> bool:
+def quantizes_itself(main: Function) -> bool:
     """Whether an operator of *main* makes bytes."""
     calls = (n for n in post_order(main.body, fusion_children) if isinstance(n, Call))
     return any(t.dtype in BYTES for n in calls for t in tensor_types(n.checked_type))

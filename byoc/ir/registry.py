@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, Literal, TypeVar, overload
 
 from byoc.errors import RegistryError
+from byoc.runtime.core.source_place import source_of
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -39,27 +40,43 @@ class Registry(Generic[T]):
         self.kind = kind
         self._values: dict[str, T] = {}
         self._places: dict[str, str] = {}
+        self._sources: dict[str, str] = {}
 
-    def register(self, name: str, value: T, *, where: str = "", override: bool = False) -> None:
-        """Raises RegistryError when *name* is taken, unless *override*."""
+    def register(self, name: str, value: T, *, where: str = "", override: bool = False, source: str = "") -> None:
+        """Raises RegistryError when *name* is taken, unless *override*, or by what has the same *source*.
+
+        That is where the value is defined (``byoc.runtime.core.source_place``), for those that may be defined again.
+        """
         place = where or caller_location()
-        if name in self._values and not override:
+        if not override:
+            self.check_free(name, place, source)
+        self._values[name] = value
+        self._places[name] = place
+        self._sources[name] = source
+
+    def check_free(self, name: str, place: str, source: str = "") -> None:
+        """Raises RegistryError when *name* is taken by what has not the same *source*."""
+        again = source != "" and self._sources.get(name) == source
+        if name in self._values and not again:
             raise RegistryError(
                 f"{self.kind} {name!r} is registered twice: at {self._places[name]} and at {place}; "
                 "choose another name, or pass override=True to replace it"
             )
-        self._values[name] = value
-        self._places[name] = place
 
     def unregister(self, name: str) -> None:
         """Raises RegistryError when nothing has that name."""
         self[name]
         del self._values[name]
         del self._places[name]
+        del self._sources[name]
 
     def get(self, name: str) -> T | None:
         """The value, or None where there may be none."""
         return self._values.get(name)
+
+    def source(self, name: str) -> str:
+        """Where the value is defined; empty where nothing has that name, or nobody said."""
+        return self._sources.get(name, "")
 
     def place(self, name: str) -> str:
         """``file:line`` of the registration."""
@@ -96,12 +113,13 @@ def register_func(name: str, f: None = None, override: bool = False) -> Callable
 def register_func(name: str, f: F | None = None, override: bool = False) -> F | Callable[[F], F]:
     """Register a global function, as a call or as a decorator.
 
-    Raises RegistryError when the name is taken and *override* is false. Source: ``tvm.register_func``.
+    A function that is defined again at the same place replaces itself. Raises RegistryError when another has the name
+    and *override* is false. Source: ``tvm.register_func``.
     """
     where = caller_location()
 
     def register(function: F) -> F:
-        GLOBAL_FUNCTIONS.register(name, function, where=where, override=override)
+        GLOBAL_FUNCTIONS.register(name, function, where=where, override=override, source=source_of(function))
         return function
 
     return register(f) if f is not None else register

@@ -191,6 +191,17 @@ class _OfRegions(threading.local):
 
 
 _OF_REGIONS = _OfRegions()
+Targets = tuple[list[Target], Mapping[str, Target]]
+
+
+def targets_of_thread() -> Targets:
+    """The targets that were entered on this thread, and those of the build that it makes."""
+    return list(Target._stack()), _OF_REGIONS.by_kind
+
+
+def with_targets_of(targets: Targets) -> None:
+    """Have this thread know *targets*, those of another."""
+    Target._local.stack, _OF_REGIONS.by_kind = list(targets[0]), targets[1]
 
 
 def _words(text: str) -> dict[str, object]:

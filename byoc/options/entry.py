@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 
 from byoc.errors import OptionError
 from byoc.options.declaration import Options, nearest
+from byoc.options.parameters import shows_fields
 from byoc.options.table import table
 
 P = ParamSpec("P")
@@ -25,8 +26,6 @@ def takes(options: Callable[P, O], name: str) -> Callable[[Callable[[O], R]], Ca
     """
 
     def decorate(function: Callable[[O], R]) -> Callable[P, R]:
-        signature = inspect.signature(options)
-
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             _check_names(name, signature, kwargs)
@@ -36,10 +35,7 @@ def takes(options: Callable[P, O], name: str) -> Callable[[Callable[[O], R]], Ca
                 raise OptionError(f"{name}: {error}; it takes {', '.join(signature.parameters)}") from None
             return function(options(*args, **kwargs))
 
-        returned = inspect.signature(function).return_annotation
-        types = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
-        call.__annotations__ = {**types, "return": returned}
-        vars(call)["__signature__"] = signature.replace(return_annotation=returned)
+        signature = shows_fields(call, _class_of(options), function.__annotations__["return"])
         call.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\nOptions:\n\n{table(_class_of(options))}\n"
         return call
 

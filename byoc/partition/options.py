@@ -44,9 +44,10 @@ class CutOptions(Options):
         error=PartitionError,
     )
     costs: object = option(
-        "analytic",
-        'policy cost: what things cost: "analytic", "measured", a table\'s .json file, a function, or one of these by '
-        "target",
+        "auto",
+        'policy cost: what things cost: "auto" by what `byoc calibrate` found of this machine, else as "typical", by '
+        'numbers of usual devices; "analytic", which calibrates first what is not; "measured", which builds and times; '
+        "a table's .json file, a function, or one of these by target",
         flag=Flag(
             "--costs",
             metavar="[NAME=]COSTS",

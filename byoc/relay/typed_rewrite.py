@@ -49,13 +49,6 @@ def typed_function(func: Function) -> Function:
     return func
 
 
-def typed_call(func: RelayExpr, args: Sequence[RelayExpr], like: RelayExpr) -> Call:
-    """A call of *func* that computes what *like* computes: with its span and its type."""
-    call = Call(func, args, span=like.span)
-    keep_type(like, call)
-    return call
-
-
 def typed_rewrite(
     root: RelayExpr,
     transform: Callable[[RelayExpr, RelayExpr], RelayExpr],

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from byoc.codegen.json.kernel_attributes import attributes_inside, check_declared
 from byoc.codegen.json.serialize import CompositeAttributes, JSONSerializer, no_attributes
-from byoc.codegen.signature import signature_of
 from byoc.contract.backend import Backend
+from byoc.contract.signature import signature_of
 from byoc.contract.verdict import Constraint, constraint
 from byoc.errors import CompileError
 from byoc.ir.op import Op
@@ -52,6 +53,7 @@ class JsonBackend(Backend):
     """Regions as JSON graphs. ``table`` names the kernels that the engine calls.
 
     A kernel of a composite gets its arguments, then the constants that the pattern matched, in post-order of its body.
+    An attribute that a kernel does not declare must mean nothing (``kernel_attributes.py``).
     """
 
     name = "json"
@@ -60,14 +62,19 @@ class JsonBackend(Backend):
     constraints: Sequence[Constraint] = (has_kernel, no_annotation, ranked_tensors)
 
     def composite_attributes(self, composite: Function) -> Mapping[str, object]:
-        """What the engine is told of a composite, beside its name; override it."""
-        return {}
+        """What the engine is told of a composite, beside its name: those attributes of the operators in it that its
+        kernel declares. Override it to tell others. Raises CompileError where two operators differ in one.
+        """
+        return attributes_inside(composite, get_table(self.table))
 
     def compile(self, function: Function, options: Mapping[str, object]) -> Module:
         """A JsonModule with the region's graph. Raises CompileError for a function without ``global_symbol``."""
         symbol = function.attrs.get("global_symbol")
         if not symbol:
             raise CompileError("a region needs the attribute global_symbol: run PartitionGraph")
+        overrides = type(self).composite_attributes is not JsonBackend.composite_attributes
+        unsaid = {} if overrides else {entry.name: entry.pattern for entry in self.patterns() if entry.asked is None}
+        check_declared(function, get_table(self.table), unsaid)
         return compile_functions({str(symbol): function}, self.table, self.composite_attributes)
 
 

@@ -84,6 +84,12 @@ class OpenCLBackend(Backend):
     def unavailable(self) -> str | None:
         return why_unavailable()
 
+    def device_kind(self) -> str | None:
+        try:
+            return open_device().info.kind
+        except DeviceError:
+            return None
+
     def compile(self, function: Function, options: Mapping[str, object]) -> OpenCLModule:
         symbol = function.attrs.get("global_symbol")
         if not isinstance(symbol, str):

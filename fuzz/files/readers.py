@@ -15,7 +15,8 @@ from byoc.runtime.core.container import ADT
 from byoc.runtime.core.device import cpu
 from byoc.runtime.core.errors import ByocError, InternalError
 from byoc.runtime.core.ndarray import NDArray
-from byoc.runtime.library import load, load_module_tree, read_library
+from byoc.runtime.library import load, read_library
+from byoc.runtime.module_tree import load_module_tree
 from byoc.runtime.vm import VirtualMachine
 from fuzz.files.edit import ArtifactEdits, edited_bytes, edited_json
 
@@ -118,14 +119,14 @@ def _boundaries(path: Path) -> None:
 
 
 def _samples(path: Path) -> None:
-    from byoc.cli.calibration_options import SampleFiles
+    from byoc.cli.flags.calibration_options import SampleFiles
 
     for sample in SampleFiles((path,), {"x": 4}, path.suffix == ".npy"):
         {name: array.shape for name, array in sample.items()}
 
 
 def _input(path: Path) -> None:
-    from byoc.cli.array_files import read_array
+    from byoc.cli.tensors.array_files import read_array
 
     read_array("x", path)
 
@@ -169,9 +170,9 @@ _JSON = ("plan.json", "rules_json.boundaries", "graph.relay", "table.json")
 NEEDED = (
     "byoc.partition.plan.plan",
     "byoc.partition.boundary_file",
-    "byoc.cli.calibration_options",
+    "byoc.cli.flags.calibration_options",
     "byoc.annex.node_json",
-    "byoc.cli.array_files",
+    "byoc.cli.tensors.array_files",
     "byoc.partition.costs.table",
     "byoc.runtime.vm.executable",
     "byoc.runtime.dso.aot",

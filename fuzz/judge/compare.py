@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from onnx import ModelProto
 
+from byoc.testing.core.difference import QUICK, difference
 from fuzz.case import Feeds
 from fuzz.configurations import Narrowing
 from fuzz.disturbance import Disturbance
@@ -22,8 +23,6 @@ from fuzz.generators.draft import MOST_ELEMENTS
 from fuzz.judge.oracle import ORT_ERRORS, NotApplicable, is_float, read_names, run_reference, session
 from fuzz.promote import in_float64, values_in_float64
 
-# of the largest magnitude of an output: what sums in another order may differ by without a question
-QUICK = {"float64": 1e-12, "float32": 5e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
 NOISE = {"float64": 2e-16, "float32": 1.2e-7, "float16": 1e-3, "bfloat16": 8e-3}  # a rounding
 LARGEST_DRIFT = 0.05  # of the largest magnitude, in types so narrow that many roundings may lead anywhere
 AGREED, BY_REFERENCE, ILL_CONDITIONED, WRONG = "agreed", "agreed with the reference", "ill conditioned", "wrong"
@@ -35,36 +34,6 @@ class Judgement:
 
     verdict: str
     text: str = ""
-
-
-def difference(got: np.ndarray, want: np.ndarray, scale: float) -> str | None:
-    """What is different, or None: a sentence. *scale* is the allowed part of the largest magnitude."""
-    if got.shape != want.shape:
-        return f"shape {got.shape}, expected {want.shape}"
-    if got.dtype != want.dtype:
-        return f"element type {got.dtype}, expected {want.dtype}"
-    if got.size == 0:
-        return None
-    if not is_float(got.dtype):
-        wrong = got != want
-        if not wrong.any():
-            return None
-        at = tuple(int(k) for k in np.argwhere(wrong)[0])
-        return f"{int(wrong.sum())} of {got.size} differ, at {at}: {got[at]}, expected {want[at]}"
-    a, b = got.astype("float64"), want.astype("float64")
-    finite = np.isfinite(b)
-    with np.errstate(invalid="ignore"):
-        special = ~finite & ~((np.isnan(a) & np.isnan(b)) | (a == b)) | finite & ~np.isfinite(a)
-        if special.any():
-            at = tuple(int(k) for k in np.argwhere(special)[0])
-            return f"{int(special.sum())} of {got.size} are {a[at]} instead of {b[at]}, first at {at}"
-        error = np.where(finite, np.abs(a - b), 0)
-    span = float(np.abs(b[finite]).max(initial=0))
-    allowed = scale * span + 2 * float(np.abs(np.nextafter(got.dtype.type(0), got.dtype.type(1))))
-    if not (error > allowed).any():
-        return None
-    at = tuple(int(k) for k in np.unravel_index(int(error.argmax()), error.shape))
-    return f"off by {error.max():.3g} of {span:.3g} at {at}: {a[at]:.9g}, expected {b[at]:.9g}"
 
 
 def _is_trusted(exact: np.ndarray, want: np.ndarray, size: float) -> bool:

@@ -13,6 +13,7 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi import onnxruntime_pybind11_state as ort
 
+from byoc.testing.core.difference import is_float
 from fuzz.case import Feeds
 from fuzz.judge.onnx_runtime import session, unsigned_product
 from fuzz.judge.reference_errors import reference_error
@@ -160,8 +161,3 @@ def disturbed(value: np.ndarray, size: float, numbers: np.random.Generator) -> n
     noise = 1 + max(size, least) * numbers.uniform(-1, 1, value.shape)
     with np.errstate(all="ignore"):
         return np.asarray(value.astype("float64") * noise).astype(value.dtype)
-
-
-def is_float(dtype: np.dtype) -> bool:
-    """True for the floating-point types, bfloat16 included."""
-    return dtype.kind == "f" or str(dtype) == "bfloat16"

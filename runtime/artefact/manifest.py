@@ -16,12 +16,16 @@ _TREE_DEPTH = 64
 
 @dataclass(frozen=True)
 class ModuleEntry:
-    """A module: by what it is loaded, the functions that it has, where its members lie, below which it hangs."""
+    """A module: by what it is loaded, the functions that it has, where its members lie, below which it hangs.
+
+    ``packages`` are those that brought it, as ``acme-byoc 1.2``.
+    """
 
     type_key: str
     symbols: tuple[str, ...]
     path: str
     parent: int | None = None
+    packages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def read_tree(data: Mapping[str, object]) -> tuple[ModuleEntry, ...]:
 
 
 def _entry(data: object, where: str, more: tuple[str, ...]) -> ModuleEntry:
-    fields = object_of(data, where, ("type_key", "symbols", "path", *more))
+    fields = object_of(data, where, ("type_key", "symbols", "path", *more), ("packages",))
     symbols = tuple(symbol_of(s, place) for place, s in numbered(fields, "symbols", where))
     parent = fields.get("parent")
     return ModuleEntry(
@@ -73,6 +77,7 @@ def _entry(data: object, where: str, more: tuple[str, ...]) -> ModuleEntry:
         symbols,
         text_of(fields["path"], at(where, "path")),
         None if parent is None else number_of(parent, at(where, "parent")),
+        tuple(texts_of(fields.get("packages", []), at(where, "packages"))),
     )
 
 

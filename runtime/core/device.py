@@ -1,13 +1,30 @@
-"""Devices by kind and number: ``cpu(0)``, ``opencl(0)``."""
+"""Devices by kind and number: ``cpu(0)``, ``opencl(0)``.
+
+A vendor's own kind is registered (:func:`register_device_kind`) by the entry point of that name in the group
+``byoc.runtime``, when the kind is first asked for, or by whoever imports the vendor's package.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from byoc.runtime.core.entry_points import RUNTIME
 from byoc.runtime.core.errors import DeviceError
 
 # kind -> DLPack's number of it
 DEVICE_TYPES = {"cpu": 1, "cuda": 2, "opencl": 4, "vulkan": 7, "metal": 8, "ext_dev": 12}
+EXTENSION = "ext_dev"
+
+
+def register_device_kind(kind: str, like: str = EXTENSION) -> None:
+    """Make *kind* a kind of device, which DLPack calls as it calls *like*.
+
+    Raises DeviceError where *like* is unknown, or *kind* is one already that DLPack calls otherwise.
+    """
+    if like not in DEVICE_TYPES:
+        raise DeviceError(f"device kind {kind!r} cannot be like {like!r}; known: {', '.join(DEVICE_TYPES)}")
+    if DEVICE_TYPES.setdefault(kind, DEVICE_TYPES[like]) != DEVICE_TYPES[like]:
+        raise DeviceError(f"a device kind is called {kind!r} already; choose another name")
 
 
 @dataclass(frozen=True, order=True)
@@ -22,8 +39,10 @@ class Device:
     index: int = 0
 
     def __post_init__(self) -> None:
+        broken = None if self.kind in DEVICE_TYPES else RUNTIME.load(self.kind).broken
         if self.kind not in DEVICE_TYPES:
-            raise DeviceError(f"unknown kind of device {self.kind!r}; known: {', '.join(DEVICE_TYPES)}")
+            why = f"; its package cannot be imported ({broken})" if broken else ""
+            raise DeviceError(f"unknown kind of device {self.kind!r}; known: {', '.join(DEVICE_TYPES)}{why}")
 
     @property
     def device_type(self) -> int:

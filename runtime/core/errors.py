@@ -32,6 +32,10 @@ class UnavailableError(ArtifactError, DeviceError):
     """An artefact that is whole, and needs what this machine lacks: a device, a package, a processor's feature."""
 
 
+class ContractError(UserError):
+    """A backend's function or module that does not do what the contract says of it: its outputs are not to be used."""
+
+
 class InputError(UserError):
     """An input of a run that is missing, unknown, or of another shape or dtype than the model declares."""
 
@@ -42,6 +46,14 @@ class IndexOutsideError(InputError):
 
 class RunTimeoutError(UserError):
     """A run that took longer than its caller allowed: it was ended, and the library can run again."""
+
+
+class RegionTimeoutError(RunTimeoutError):
+    """A backend that took longer for a region, or a device for its work, than is allowed; the library can run again."""
+
+
+class RunAgainError(RegionTimeoutError):
+    """The same, where the host stands in from now on: executors run again, in other memory."""
 
 
 class OutOfMemoryError(UserError, MemoryError):

@@ -24,6 +24,7 @@ from byoc.runtime.graph.executor_base import Executor, as_input, check_arena, ch
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.graph.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.region.function import guards_of
+from byoc.runtime.region.in_time import run_again
 from byoc.runtime.region.left_behind import at_work, hold
 
 ALIGNMENT = 64
@@ -96,14 +97,17 @@ class AotExecutor(Executor):
         if LIMIT.deadline:
             return self._compute_in_time(inputs)
         with self._lock:
-            return self._computed(inputs)
+            return self._computed(inputs) if not self._guards else self._guarded(inputs)
+
+    def _guarded(self, inputs: Sequence[object]) -> list[np.ndarray]:
+        return run_again(lambda: self._computed(inputs), len(self._guards))
 
     def _compute_in_time(self, inputs: Sequence[object]) -> list[np.ndarray]:
         """As :meth:`compute`, where the run of another thread is waited for as long as there is time."""
         if not self._lock.acquire(timeout=seconds_left() or 0):
             raise timed_out(" while another run of its executor went on")
         try:
-            return self._computed(inputs)
+            return self._guarded(inputs)
         finally:
             self._lock.release()
 

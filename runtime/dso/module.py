@@ -50,6 +50,7 @@ class DsoModule(Module):
     """
 
     type_key = "c"
+    thread_safe = True
 
     def __init__(
         self,

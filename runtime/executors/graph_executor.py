@@ -31,7 +31,11 @@ from byoc.runtime.graph.graph import RESHAPE, Entry, Graph, Node
 from byoc.runtime.graph.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.modules.module import Module, PackedFunction
 from byoc.runtime.region.function import guards_of
+from byoc.runtime.region.in_time import run_again
 from byoc.runtime.region.left_behind import at_work, hold
+
+Step = Callable[[], object]  # of a started node a RegionCall
+Wrap = Callable[[Node, Step], Step]
 
 
 class GraphExecutor(Executor):
@@ -64,20 +68,25 @@ class GraphExecutor(Executor):
         self._own: list[np.ndarray] = []
         self._steps: list[Callable[[], object]] = []
         self.memory = MemoryPlan((), 0)
+        self.wrap: Wrap | None = None  # what a profiler puts around the steps of a run
         for name, value in (params or {}).items():
             self.set_input(name, value)
 
     def _run_once(self) -> None:
+        run_again(self._attempt, len(self._guards))
+
+    def _attempt(self) -> None:
         self._complete = False  # what a run leaves behind that fails is no output
         self._look_at_file()
         self._bind()
         for node in self.graph.inputs:
             self._take(node)
         try:
+            steps = self._steps if self.wrap is None else list(map(self.wrap, self._calls, self._steps))
             if self._is_overlapping:
-                self._run_overlapping()
+                self._run_overlapping(steps)
             else:
-                self._run_in_order()
+                self._run_in_order(steps)
         except BaseException:
             self._leave_memory()
             raise
@@ -88,8 +97,8 @@ class GraphExecutor(Executor):
         if self._watch is not None:
             self._watch.check()
 
-    def _run_in_order(self) -> None:
-        for node, step in zip(self._calls, self._steps, strict=True):
+    def _run_in_order(self, steps: Sequence[Step]) -> None:
+        for node, step in zip(self._calls, steps, strict=True):
             if LIMIT.deadline:
                 check_time()
             try:
@@ -103,29 +112,29 @@ class GraphExecutor(Executor):
             hold((self._buffers, self._own, dict(self._values)))
             self._sizes = None
 
-    def _run_overlapping(self) -> None:
+    def _run_overlapping(self, steps: Sequence[Step]) -> None:
         """The steps in their order, those that can be started being waited for only when they are needed."""
-        order, steps = self._overlap, self._steps
+        order = self._overlap
         try:
             for k, (node, step) in enumerate(zip(self._calls, steps, strict=True)):
                 with _named(node):
                     check_time()
-                    self._wait(order.waits[k])
+                    self._wait(steps, order.waits[k])
                     if order.is_started(k):
                         step.start([steps[a] for a in order.after[k]])  # type: ignore[attr-defined]  # a RegionCall
                     else:
                         step()
-            self._wait(order.waits[-1])
+            self._wait(steps, order.waits[-1])
         except BaseException as error:
             for k, step in enumerate(steps):
                 if order.is_started(k):
                     step.abandon(patience(error))  # type: ignore[attr-defined]  # the same
             raise
 
-    def _wait(self, started: Sequence[int]) -> None:
+    def _wait(self, steps: Sequence[Step], started: Sequence[int]) -> None:
         for k in started:
             with _named(self._calls[k]):
-                self._steps[k].wait()  # type: ignore[attr-defined]  # a RegionCall
+                steps[k].wait()  # type: ignore[attr-defined]  # a RegionCall
 
     def _take(self, node: Node) -> None:
         """Have the steps read the input's value where it lies, or copy it."""
@@ -183,6 +192,23 @@ class GraphExecutor(Executor):
     def steps(self) -> Sequence[Callable[[], object]]:
         """The calls of the nodes that call a function, in order, as the last run prepared them."""
         return tuple(self._steps)
+
+    def live_bytes(self) -> list[int]:
+        """For each of the steps, as the last run prepared them: bytes of all values that are needed while it runs."""
+        shapes = {entry: array.shape for entry, array in self._buffers.items()}
+        roots = {entry: self._roots[entry] for entry in shapes}
+        lives = self._lifetimes(shapes, roots, set()).values()
+        return [sum(v.size for v in lives if v.first <= k <= v.last) for k in range(len(self._calls))]
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The sizes of the free dimensions in the last run."""
+        return self._sizes or {}
+
+    @property
+    def buffers(self) -> Mapping[Entry, np.ndarray]:
+        """The memory of each entry, as the last run left it; another entry may have taken its place since."""
+        return self._buffers
 
     def value_of(self, entry: Entry) -> np.ndarray | None:
         """What stands in the place of *entry* after a run, or None; another entry may have taken the place since."""

@@ -26,6 +26,17 @@ _FLAT = re.compile(r"tuple\[(int|float|bool|str)(?:, *(?:\.\.\.|int|float|bool|s
 _NESTED = re.compile(r"tuple\[tuple\[(int|float|bool|str).*\], *\.\.\.\]$")
 
 
+def check_annotation(annotation: str, place: str) -> None:
+    """Raises KernelError, naming *place*, where *annotation* is not one that attributes are read back by."""
+    for alternative in (part.strip() for part in annotation.split("|")):
+        known = alternative == "None" or alternative in _SCALARS
+        if not (known or _FLAT.match(alternative) or _NESTED.match(alternative)):
+            raise KernelError(
+                f"{place} has {f'the annotation {annotation!r}' if annotation else 'no annotation'}, expected "
+                f"{', '.join(_SCALARS)}, tuple[int, ...], tuple[tuple[int, ...], ...], or a union of these with None"
+            )
+
+
 def scalar_text(value: object) -> str:
     """One number or string as text."""
     if isinstance(value, bool):
@@ -97,6 +108,37 @@ def decode_attributes(attrs: Mapping[str, Texts], annotations: Mapping[str, str]
     """The attributes that *annotations* names, decoded; others are left out."""
     keys = {name: attribute_key(name) for name in annotations}
     return {name: decode_attribute(attrs[key], annotations[name]) for name, key in keys.items() if key in attrs}
+
+
+def guessed_annotations(attrs: Mapping[str, Texts]) -> dict[str, str]:
+    """Annotations for attributes of which only the texts are known: numbers where all texts are some, else strings.
+
+    >>> guessed_annotations({"axis": [["1"]], "layout": [["NCHW"]], "scales": [["1.5", "2"]]})
+    {'axis': 'int', 'layout': 'str', 'scales': 'tuple[float, ...]'}
+    """
+    found = {}
+    for key, texts in attrs.items():
+        name = key.removeprefix("op.")
+        if key in _OF_OUTPUTS or not isinstance(texts, list):
+            continue
+        kind = _kind_of([text for row in texts for text in row])
+        if texts == [[""]]:
+            found[name] = f"{kind} | None"
+        elif len(texts) != 1:
+            found[name] = f"tuple[tuple[{kind}, ...], ...]"
+        else:
+            found[name] = kind if len(texts[0]) == 1 else f"tuple[{kind}, ...]"
+    return found
+
+
+def _kind_of(texts: Sequence[str]) -> str:
+    for kind in ("int", "float"):
+        try:
+            list(map(_SCALARS[kind], texts))
+        except ValueError:
+            continue
+        return kind
+    return "str"
 
 
 def attribute_key(name: str) -> str:

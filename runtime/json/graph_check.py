@@ -6,6 +6,7 @@ outputs and constants are those of the signature and of the attributes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from byoc.runtime.core.errors import ArtifactError
@@ -14,6 +15,7 @@ from byoc.runtime.core.strict_json import at, list_of, mapping_of, number_of, nu
 from byoc.runtime.graph.graph_check import checked_entry, checked_rows
 
 _KEYS = ("symbol", "nodes", "arg_nodes", "heads", "node_row_ptr")
+_KEY = re.compile(r"(op\.)?[A-Za-z_]\w*")
 _COUNTS = ("num_inputs", "num_outputs")
 
 
@@ -62,6 +64,8 @@ def _node(data: object, where: str, index: int, rows: Sequence[int]) -> list[Ten
     if len(types) != rows[index + 1] - rows[index] or (node["op"] == "const" and len(types) != 1):
         raise ArtifactError(f"{where}: it has {rows[index + 1] - rows[index]} outputs, and types for {len(types)}")
     for key, value in mapping_of(node["attrs"], at(where, "attrs")).items():
+        if not _KEY.fullmatch(key) or (node["op"] != "kernel" and key not in ("shape", "dtype")):
+            raise ArtifactError(f"{where}.attrs: {key[:80]!r} is no attribute of {node['op']} nodes")
         if key in _COUNTS:
             if value != str(len(inputs) if key == "num_inputs" else len(types)):
                 raise ArtifactError(f"{where}.attrs.{key}: it is another number")

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from byoc.runtime.core.errors import ArtifactError, InputError, UserError
+from byoc.runtime.core.device_event import DeviceEvent
+from byoc.runtime.core.errors import ArtifactError, InputError, KernelError, UnavailableError, UserError
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.core.strict_json import at, object_of, read_json, text_of
 from byoc.runtime.json.engine import JsonEngine
 from byoc.runtime.json.graph_check import checked_json_graph, constant_specs
-from byoc.runtime.json.table import get_table
+from byoc.runtime.json.table import NUMPY, get_table
 from byoc.runtime.modules.module import Members, Module, PackedFunction
 
 ENGINE_MEMBER = "engine.json"
@@ -27,6 +28,7 @@ class JsonModule(Module):
     """
 
     type_key = "json"
+    thread_safe = True
 
     def __init__(
         self, graphs: Mapping[str, Mapping[str, object]], signatures: Sequence[Signature], table: str = "numpy"
@@ -39,6 +41,10 @@ class JsonModule(Module):
         self.constant_arrays: dict[str, NDArray] = {}
         self._engines = {symbol: JsonEngine(graph, get_table(table)) for symbol, graph in graphs.items()}
         self._constants: dict[str, list[np.ndarray]] = {}
+
+    @property
+    def brought_by(self) -> Sequence[str]:
+        return () if self.table == NUMPY.name else (self.table,)
 
     def constants(self) -> Mapping[str, Sequence[str]]:
         return {symbol: tuple(engine.constant_names) for symbol, engine in self._engines.items()}
@@ -67,6 +73,12 @@ class JsonModule(Module):
             raise UserError(f"{symbol}: its constants were not given; call it through the metadata module")
         return engine(inputs, constants)
 
+    def profile(self, on: bool) -> Sequence[DeviceEvent]:
+        told = [event for engine in self._engines.values() for event in engine.events or ()]
+        for engine in self._engines.values():
+            engine.events = [] if on else None
+        return told
+
     def get_source(self, fmt: str = "") -> str:
         return "\n".join(_text(graph) for graph in self.graphs.values())
 
@@ -86,6 +98,10 @@ class JsonModule(Module):
             table = text_of(head["table"], at(ENGINE_MEMBER, "table"))
         except (KeyError, ValueError, TypeError) as error:
             raise ArtifactError(f"a JSON module cannot be read ({error!r}); save the model again") from error
+        try:
+            get_table(table)
+        except KernelError as error:
+            raise UnavailableError(str(error)) from error
         return cls(graphs, signatures, table)
 
 
@@ -105,7 +121,13 @@ class JsonFunction:
             raise InputError(
                 f"{self._symbol}: expected {count} inputs and {len(self._signature.outputs)} outputs, got {len(arrays)}"
             )
-        for target, value in zip(arrays[count:], self._module.call(self._symbol, arrays[:count]), strict=True):
+        for k, value in enumerate(self._module.call(self._symbol, arrays[:count])):
+            target = arrays[count + k]
+            if value.shape != target.shape:
+                raise KernelError(
+                    f"{self._symbol}: its output {k} is of shape {list(value.shape)}, and the graph has "
+                    f"{list(target.shape)}: a kernel must give the shape that the operator's type says"
+                )
             np.copyto(target, value)
 
     def call_returning(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -1,15 +1,19 @@
 """Tables of kernels for the JSON engine: numpy's by default, a vendor's own where it gives one.
 
 A vendor makes a table, fills it with kernels in the convention of ``byoc.runtime.kernels``, and names it in the module:
-the name is saved with the module, so that the package that registers the table must be imported before loading.
+the name is saved with the module. Where nobody imported what makes the table, the entry point of that name in the group
+``byoc.runtime`` does.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from byoc.runtime.core.errors import KernelError
+from byoc.runtime.core.entry_points import RUNTIME
+from byoc.runtime.core.errors import KernelError, UnavailableError
+from byoc.runtime.core.source_place import caller_source
+from byoc.runtime.json.attributes import check_annotation
 from byoc.runtime.kernels import get_kernel
 from byoc.runtime.kernels.core.registry import KERNELS, Kernel, KernelFunction
 
@@ -19,30 +23,51 @@ TABLES: dict[str, KernelTable] = {}
 class KernelTable:
     """Kernels by operator or composite name; what is not here is looked up in numpy's table if *fallback* is true.
 
-    Raises KernelError when a table of that name exists.
+    A table that is made again at the same place (a notebook's cell that runs twice), or with *override*, begins anew.
+    Raises KernelError when a table of that name exists otherwise.
     """
 
-    def __init__(self, name: str, fallback: bool = False):
-        if name in TABLES:
-            raise KernelError(f"a kernel table is called {name!r} already; choose another name")
+    def __init__(self, name: str, fallback: bool = False, override: bool = False):
         self.name, self.fallback = name, fallback
+        self.source: str = caller_source()
+        taken = TABLES.get(name)
+        if taken is not None and not override and taken.source != self.source:
+            raise KernelError(
+                f"a kernel table is called {name!r} already, of {taken.source}; choose another name, or pass "
+                "override=True to replace it"
+            )
         self._kernels: dict[str, Kernel] = {}
         TABLES[name] = self
 
-    def kernel(self, *names: str) -> Callable[[KernelFunction], KernelFunction]:
-        """Register a kernel of this table, as a decorator. Raises KernelError for a taken name."""
+    def kernel(self, *names: str, override: bool = False) -> Callable[[KernelFunction], KernelFunction]:
+        """Register a kernel of this table, as a decorator.
+
+        The same function, defined again, takes the place of what it was. Raises KernelError for a name that another
+        has, unless *override*, and for an attribute whose annotation no attribute has.
+        """
 
         def register(function: KernelFunction) -> KernelFunction:
             for name in names:
-                if name in self._kernels:
-                    raise KernelError(f"the kernel table {self.name!r} has a kernel {name!r} already")
-                self._kernels[name] = Kernel.of(name, function)
+                made = Kernel.of(name, function)
+                for attribute, annotation in made.attributes.items():
+                    check_annotation(annotation, f"kernel {name!r} of the table {self.name!r}: attribute {attribute!r}")
+                taken = self._kernels.get(name)
+                if taken is not None and not override and taken.source != made.source:
+                    raise KernelError(
+                        f"the kernel table {self.name!r} has a kernel {name!r} already, {taken.source}; pass "
+                        "override=True to replace it"
+                    )
+                self._kernels[name] = made
             return function
 
         return register
 
     def __contains__(self, name: str) -> bool:
         return name in self._kernels or (self.fallback and name in KERNELS)
+
+    def has_own(self, name: str) -> bool:
+        """Whether the kernel *name* is the vendor's, not numpy's reference."""
+        return name in self._kernels
 
     def arity(self, name: str) -> int | None:
         """How many arrays the kernel *name* takes; None where it takes a list of them."""
@@ -59,13 +84,26 @@ class KernelTable:
         raise KernelError(f"the kernel table {self.name!r} has no kernel {name!r}{hint}")
 
 
+def reference_attributes(name: str) -> Mapping[str, str]:
+    """The attributes of numpy's kernel of that name, which are those that mean something; none where there is none."""
+    return KERNELS[name].attributes if name in KERNELS else {}
+
+
 NUMPY = KernelTable("numpy", fallback=True)
 
 
 def get_table(name: str) -> KernelTable:
-    """The table *name*. Raises KernelError with the known ones."""
+    """The table *name*, which an installed package may bring.
+
+    Raises KernelError with the known ones, UnavailableError where that package cannot be imported.
+    """
+    if name not in TABLES:
+        loaded = RUNTIME.load(name)
+        if name not in TABLES and loaded.broken:
+            raise UnavailableError(f"the kernel table {name!r}: its package cannot be imported ({loaded.broken})")
     if name not in TABLES:
         raise KernelError(
-            f"no kernel table is called {name!r}; known: {', '.join(TABLES)}; import the package that registers it"
+            f"no kernel table is called {name!r}; known: {', '.join(TABLES)}; install the vendor's package (its entry "
+            f"point {name!r} of the group {RUNTIME.group} brings the table), or import what makes it first"
         )
     return TABLES[name]

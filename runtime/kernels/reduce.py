@@ -106,9 +106,8 @@ def _arg_kernel(find: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
         count = int(np.prod([data.shape[k] for k in axes], dtype=np.int64))
         rows = rows.reshape([data.shape[k] for k in kept] + [count])
         if not count:  # the position that generated code gives where there is none
-            return np.zeros(
-                [1 if k in axes else data.shape[k] for k in (range(data.ndim) if keepdims else kept)], "int32"
-            )
+            left = [1 if k in axes else data.shape[k] for k in (range(data.ndim) if keepdims else kept)]
+            return np.full(left, -1 if select_last_index else 0, "int32")
         found = find(rows[..., ::-1], axis=-1) if select_last_index else find(rows, axis=-1)
         found = rows.shape[-1] - 1 - found if select_last_index else found
         shape = [1 if k in axes else data.shape[k] for k in range(data.ndim)] if keepdims else np.shape(found)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
-from byoc.runtime.core.errors import ArtifactError, DeviceError
+from byoc.runtime.core.entry_points import advice
+from byoc.runtime.core.errors import ArtifactError, DeviceError, UnavailableError, UserError
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.modules.module import Members, Module, PackedFunction
 from byoc.runtime.region.record import DEVICE, INITIALIZE, LOAD, StageError
@@ -38,7 +40,13 @@ class LostModule(Module):
         self.found().initialize(symbol, constants)
 
     def unavailable(self) -> str | None:
-        return self.found().unavailable()
+        """Why it cannot be loaded, in words, or what the module itself says where it now can."""
+        try:
+            return self.found().unavailable()
+        except UserError as error:
+            return str(error)
+        except Exception as error:  # whatever a vendor's code raises
+            return f"{type(error).__name__}: {error}"
 
     def save(self) -> dict[str, bytes]:
         return {name: bytes(data) for name, data in self._members.items()}
@@ -52,12 +60,29 @@ def load_or_lose(type_key: str, symbols: Sequence[str], members: Members, load: 
         return LostModule(type_key, symbols, members, load, error)
 
 
-def check_lost(root: Module) -> None:
-    """Raise the error of the first module of the tree that could not be loaded and that nothing stands in for."""
+@contextlib.contextmanager
+def told_packages(packages: tuple[str, ...]) -> Iterator[None]:
+    """Add to the error of a module that cannot be loaded here which of the *packages* that made it are missing."""
+    try:
+        yield
+    except UnavailableError as error:
+        if not advice(packages):
+            raise
+        raise UnavailableError(f"{error}{advice(packages)}") from error
+
+
+def check_lost(root: Module, bears_missing: bool = False) -> None:
+    """Raise the error of the first module of the tree that could not be loaded and that nothing stands in for.
+
+    With *bears_missing* one whose backend is not here, or does not load it, may stay lost: the artefact is only looked
+    into. Damaged members are told all the same.
+    """
     covered = covered_symbols(root)
     for module in root.walk():
         if isinstance(module, LostModule) and not is_covered(module, covered):
-            raise module.error
+            is_damaged = isinstance(module.error, ArtifactError) and not isinstance(module.error, UnavailableError)
+            if is_damaged or not bears_missing:
+                raise module.error
 
 
 def covered_symbols(root: Module) -> frozenset[str]:

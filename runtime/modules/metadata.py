@@ -9,40 +9,51 @@ model is called through its guard, which knows what stands in for it (``region/`
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 
 from byoc.runtime.core.errors import ArtifactError, UserError
 from byoc.runtime.core.fork import new_rlock
+from byoc.runtime.core.function_work import FunctionWork, functions_from_json
 from byoc.runtime.core.ndarray import NDArray, read_only
 from byoc.runtime.core.signature import symbol_of
-from byoc.runtime.core.strict_json import at, mapping_of, read_json, texts_of
+from byoc.runtime.core.strict_json import at, list_of, mapping_of, read_json, texts_of
 from byoc.runtime.modules.lost import load_function
 from byoc.runtime.modules.module import Members, Module, PackedFunction
 from byoc.runtime.region.function import RegionFunction
 from byoc.runtime.region.guard import RegionGuard
+from byoc.runtime.region.locked import lock_of
 from byoc.runtime.region.record import Fallback, Region
 
 REGIONS_MEMBER, NEEDS_MEMBER = "regions.json", "constants.json"
+FALLBACKS_MEMBER, WORK_MEMBER = "fallbacks.json", "work.json"
 
 
 class MetadataModule(Module):
     """Constants by key, for each symbol the keys that it needs, and the modules that have the symbols.
 
     *regions* are the symbols that backends compiled; a module below may stand in for them (``Module.stands_for``).
+    *fallbacks* are regions that backends could not compile, which the host's share holds; *work* says of symbols what
+    they compute, for profiles.
 
     Raises ArtifactError when a symbol needs a constant that is not there.
     """
 
     type_key = "metadata"
+    thread_safe = True
 
     def __init__(
         self,
         constants: Mapping[str, NDArray],
         needs: Mapping[str, Sequence[str]],
         regions: Mapping[str, Region] | None = None,
+        fallbacks: Sequence[Fallback] = (),
+        work: Mapping[str, FunctionWork] | None = None,
     ):
         super().__init__()
+        self.work = dict(work or {})
         self.regions = dict(regions or {})
+        self._compiled_fallbacks = tuple(fallbacks)
         self.constant_arrays = {key: read_only(array) for key, array in constants.items()}
         self.needs = {symbol: tuple(keys) for symbol, keys in needs.items()}
         for symbol, keys in self.needs.items():
@@ -53,6 +64,7 @@ class MetadataModule(Module):
         self._stand_ins: dict[str, str] = {}
         self._guards: dict[str, RegionGuard] = {}
         self._ready: set[str] = set()
+        self._seconds: dict[str, float] = {}  # of the symbols that have constants
         self._lock = new_rlock()
 
     def import_module(self, module: Module) -> None:
@@ -104,15 +116,17 @@ class MetadataModule(Module):
         def load() -> PackedFunction:
             return load_function(owner, symbol, self.ensure_initialized, ask=own is not None)
 
+        lock = None if owner.thread_safe else lock_of(owner.type_key)
         if own is None:
-            return RegionGuard(symbol, self.regions[symbol], load)
+            return RegionGuard(symbol, self.regions[symbol], load, lock=lock)
         signature = self._owners[own].signatures[own]  # type: ignore[attr-defined]  # an OriginModule, which imports this
-        return RegionGuard(symbol, self.regions[symbol], load, lambda: self[own], signature)
+        return RegionGuard(symbol, self.regions[symbol], load, lambda: self[own], signature, lock)
 
     @property
     def fallbacks(self) -> list[Fallback]:
-        """What ran on the host instead, so far: region by region, in the order of their first use."""
-        return [record for guard in list(self._guards.values()) for record in guard.fallbacks]
+        """What is, and what ran, on the host instead, so far: region by region, in the order of their first use."""
+        guards = list(self._guards.values())
+        return [*self._compiled_fallbacks, *(record for guard in guards for record in guard.fallbacks)]
 
     def ensure_initialized(self, symbol: str) -> None:
         """Give *symbol* its constants unless it has them."""
@@ -122,15 +136,47 @@ class MetadataModule(Module):
             if symbol not in self._ready:
                 keys = self.needs.get(symbol, ())
                 if keys:
+                    start = time.perf_counter()
                     self._owners[symbol].initialize(symbol, [self.constant_arrays[k] for k in keys])
+                    self._seconds[symbol] = time.perf_counter() - start
                 self._ready.add(symbol)
 
+    def initialize_all(self) -> None:
+        """Load and initialise every module below now; a region whose backend fails is then the host's, or an error."""
+        for symbol in self._owners:
+            if symbol in self.regions:
+                guard = self.guard(symbol)
+                try:
+                    guard.function()
+                except Exception as error:  # whatever a vendor's code raises
+                    guard.failed((), error)
+            elif symbol not in self._stand_ins.values():
+                self.ensure_initialized(symbol)
+
+    @property
+    def initialization(self) -> list[dict[str, object]]:
+        """What has been initialised so far: each module's type and symbols, and the seconds that it took."""
+        spent = dict(self._seconds)
+        spent.update({s: g.initialize_seconds for s, g in self._guards.items() if g.initialize_seconds is not None})
+        told = []
+        for k, module in enumerate(self.imports):
+            symbols = [symbol for symbol in module.symbols if symbol in spent]
+            if symbols:
+                seconds = sum(spent[symbol] for symbol in symbols)
+                told.append({"module": k, "type": module.type_key, "symbols": symbols, "seconds": round(seconds, 6)})
+        return told
+
     def save(self) -> dict[str, bytes]:
-        """The tables of needs and regions; the constants themselves are the artefact's ``weights.safetensors``."""
+        """The tables of needs, regions and work; the constants are the artefact's ``weights.safetensors``."""
         members = {NEEDS_MEMBER: json.dumps({s: list(k) for s, k in self.needs.items()}, indent=1).encode()}
         if self.regions:
             regions = {symbol: region.to_json() for symbol, region in self.regions.items()}
             members[REGIONS_MEMBER] = json.dumps(regions, indent=1).encode()
+        if self._compiled_fallbacks:
+            members[FALLBACKS_MEMBER] = json.dumps([f.to_json() for f in self._compiled_fallbacks], indent=1).encode()
+        if self.work:
+            work = {symbol: function.to_json() for symbol, function in self.work.items()}
+            members[WORK_MEMBER] = json.dumps(work, indent=1).encode()
         return members
 
     def arrays(self) -> Mapping[str, NDArray]:
@@ -157,4 +203,8 @@ class MetadataModule(Module):
             for symbol, data in mapping_of(told, REGIONS_MEMBER).items()
         }
         needs = mapping_of(read_json(members[NEEDS_MEMBER], NEEDS_MEMBER), NEEDS_MEMBER)
-        return cls(constants, {s: texts_of(names, at(NEEDS_MEMBER, s)) for s, names in needs.items()}, regions)
+        lost = list_of(read_json(members.get(FALLBACKS_MEMBER, b"[]"), FALLBACKS_MEMBER), FALLBACKS_MEMBER)
+        fallbacks = [Fallback.from_json(data, f"{FALLBACKS_MEMBER}[{k}]") for k, data in enumerate(lost)]
+        needed = {s: texts_of(names, at(NEEDS_MEMBER, s)) for s, names in needs.items()}
+        work = functions_from_json(read_json(members.get(WORK_MEMBER, b"{}"), WORK_MEMBER), WORK_MEMBER)
+        return cls(constants, needed, regions, fallbacks, work)

@@ -7,19 +7,25 @@ saves itself as named members (bytes) and is loaded from them by its type key; n
 from __future__ import annotations
 
 import importlib
+import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 from byoc.runtime.artefact.artifact import write_artifact
 from byoc.runtime.core.benchmark import BenchmarkResult, benchmark
-from byoc.runtime.core.errors import ArtifactError, UnavailableError, UserError
-from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.entry_points import RUNTIME, package_of
+from byoc.runtime.core.errors import UnavailableError, UserError
+from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.packed_function import PackedFunction as PackedFunction
 from byoc.runtime.files.weights import write_weights
 
 if TYPE_CHECKING:
+    from byoc.runtime.core.device_event import DeviceEvent
     from byoc.runtime.core.signature import TensorSpec
     from byoc.runtime.graph.executor_base import Executor
     from byoc.runtime.graph.graph import Graph
@@ -40,16 +46,32 @@ class Root(Protocol):
 class Module:
     """The root of runtime modules. Source: ``tvm.runtime.Module``.
 
-    A subclass sets ``type_key`` and gives ``symbols``, ``get_function``, ``get_source``, ``save`` and ``load``.
+    A subclass sets ``type_key`` and gives ``symbols``, ``get_function``, ``get_source``, ``save`` and ``load``. A saved
+    one is found in a new process by the entry point of the group ``byoc.runtime`` that is called as its ``type_key``.
+
+    A vendor's module is loaded by ``load``, asked whether it is ``unavailable``, given each symbol's constants once
+    (``initialize``; read-only arrays, which it may keep), then asked for its functions, which any number of executors
+    share. A function is called with arrays in C order, aligned for their dtypes, the inputs (read-only) before the
+    outputs, which it fills, every element, and returns None; it must not keep arrays beyond the call, but for those
+    that it was bound to (``bind``). It may be called from any thread; by several at once only where ``thread_safe`` is
+    True, else one thread at a time is in modules of that type. The whole contract is one page:
+    ``docs/guides/contract.md``.
     """
 
     type_key = ""
     symbols: Sequence[str] = ()  # the names of the functions of this module itself
     can_start = False  # whether its functions have ``start`` (``region/call.py``) and work while the host goes on
+    constant_arrays: Mapping[str, NDArray] = MappingProxyType({})  # the arrays of ``constants()``, by name, until saved
+    thread_safe = False  # whether its functions may run on several threads at once; else one thread of a type at a time
     stands_for: Mapping[str, str] = {}  # of these, those that compute the same as another module's: its symbol
 
     def __init__(self) -> None:
         self._imports: list[Module] = []
+
+    @property
+    def brought_by(self) -> Sequence[str]:
+        """The names of the entry points (``core/entry_points.py``) that bring what loads this module."""
+        return (self.type_key,)
 
     @property
     def imports(self) -> Sequence[Module]:
@@ -100,6 +122,10 @@ class Module:
     def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
         """Give *symbol* its constants; called once before its first use, by the metadata module."""
 
+    def memory(self, symbol: str) -> Mapping[str, int]:
+        """The bytes that *symbol* takes beside its inputs, outputs and constants, by what for: for the report."""
+        return {}
+
     def unavailable(self) -> str | None:
         """One sentence when this module cannot run on this machine (no device, another processor), else None."""
         return None
@@ -108,8 +134,15 @@ class Module:
         """An executor that runs all of *graph* by one call, or None where this module has no function for that."""
         return None
 
+    def profile(self, on: bool) -> Sequence[DeviceEvent]:
+        """Begin to keep events of what this module does (*on*), or end: what was kept since the last call, in order.
+
+        A module that keeps none gives none: then a profile has the times of its functions' calls.
+        """
+        return ()
+
     def save(self) -> dict[str, bytes]:
-        """The module's own content (imports aside) as members by relative file name."""
+        """The module's own content (imports aside) as members by relative file name: bytes, or text."""
         raise NotImplementedError
 
     @classmethod
@@ -196,7 +229,8 @@ def tree_members(root: Module) -> tuple[dict[str, object], dict[str, bytes]]:
             members[f"{place}/{ARRAYS_MEMBER}"] = write_weights(arrays)
         pending.extend((child, len(entries)) for child in reversed(module.imports))
         symbols = list(module.symbols)
-        entries.append({"type_key": module.type_key, "path": place, "parent": parent, "symbols": symbols})
+        entry = {"type_key": module.type_key, "path": place, "parent": parent, "symbols": symbols}
+        entries.append({**entry, **packages_of(module)})
     needed = [symbol for module in root.walk() for symbol, names in module.constants().items() if names]
     if needed and not any(module.arrays() for module in root.walk()):
         raise UserError(f"the constants of {needed[0]} are not in the module: export the library that holds it")
@@ -204,14 +238,58 @@ def tree_members(root: Module) -> tuple[dict[str, object], dict[str, bytes]]:
 
 
 def saved_members(module: Module) -> Mapping[str, bytes]:
-    """What *module* saves. Raises UserError for one whose class says no type key, or no way to save it."""
+    """What *module* saves, text as UTF-8.
+
+    Raises UserError for one whose class says no type key or no way to save it, and for what are no members.
+    """
     where = f"the module {type(module).__name__} of {', '.join(module.symbols)}"
     if not module.type_key:
         raise UserError(f"{where} cannot be saved: its class has no type_key, by which it would be loaded")
     try:
-        return module.save()
+        found: object = module.save()
     except NotImplementedError as error:
         raise UserError(f"{where} cannot be saved: its class has no method save") from error
+    if not isinstance(found, Mapping):
+        raise UserError(
+            f"{where} cannot be saved: its save gave a {type(found).__name__}, expected a dictionary of bytes by the "
+            'names of files, as in {"program.json": text.encode()}'
+        )
+    return {member_name(name, where): _content(data, name, where) for name, data in found.items()}
+
+
+def member_name(name: object, where: str) -> str:
+    """The relative *name* of a file. Raises UserError for what leads out of the module's folder."""
+    parts = name.split("/") if isinstance(name, str) else [""]
+    if not all(parts) or {".", ".."} & set(parts):
+        raise UserError(f"{where} cannot be saved: it names a member {name!r}, expected a file's relative name")
+    return str(name)
+
+
+def _content(data: object, name: object, where: str) -> bytes:
+    if isinstance(data, str):
+        return data.encode()
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return bytes(data)
+    raise UserError(f"{where} cannot be saved: its member {name!r} is a {type(data).__name__}, expected bytes or text")
+
+
+def packages_of(module: Module) -> dict[str, list[str]]:
+    """The installed packages that bring what loads *module*, as a manifest lists them: none where byoc itself does."""
+    names = [name for name in module.brought_by if name not in OWN]
+    packages = [package for name in names if (package := package_of(name)) is not None]
+    return {"packages": packages} if packages else {}
+
+
+def constant_arrays_of(module: Module) -> dict[str, NDArray]:
+    """The constants that *module* gives, numpy's arrays as ours. Raises UserError for what is no array."""
+    given: Mapping[str, object] = module.constant_arrays
+    wrong = next((n for n, value in given.items() if not isinstance(value, (np.ndarray, NDArray))), None)
+    if wrong is not None:
+        raise UserError(
+            f"the constant {wrong!r} of the module for {', '.join(module.symbols)} is a {type(given[wrong]).__name__}, "
+            "expected an array of byoc or numpy"
+        )
+    return {name: value if isinstance(value, NDArray) else NDArray(from_any(value)) for name, value in given.items()}
 
 
 def members_below(members: Members, folder: str) -> dict[str, bytes | memoryview]:
@@ -221,7 +299,7 @@ def members_below(members: Members, folder: str) -> dict[str, bytes | memoryview
 
 ARRAYS_MEMBER = "arrays.safetensors"
 
-LOADERS: dict[str, str] = {
+LOADERS: dict[str, str | type[Module]] = {
     "VMExecutable": "byoc.runtime.vm.executable:ExecutableModule",
     "c": "byoc.runtime.dso.module:DsoModule",
     "json": "byoc.runtime.json.module:JsonModule",
@@ -231,30 +309,62 @@ LOADERS: dict[str, str] = {
 }
 
 
-def register_module_loader(type_key: str, location: str) -> None:
-    """Say that modules of *type_key* are loaded by the class at ``package.module:Class``.
+OWN = frozenset(LOADERS)  # the types of byoc's own modules
 
+
+def register_module_loader(type_key: str, location: str | type[Module]) -> None:
+    """Say that modules of *type_key* are loaded by *location*: ``package.module:Class``, or the class itself.
+
+    A class of the same name in the same module takes the place of the first, as when a notebook's cell runs again.
     Raises UserError when the key is taken by another class.
     """
-    if LOADERS.setdefault(type_key, location) != location:
-        raise UserError(f"module type {type_key!r} is loaded by {LOADERS[type_key]}; {location} must take another key")
+    taken = LOADERS.setdefault(type_key, location)
+    if _written(taken) != _written(location):
+        raise UserError(
+            f"module type {type_key!r} is loaded by {_written(taken)}; {_written(location)} must take another key"
+        )
+    LOADERS[type_key] = location
+
+
+def _written(location: str | type[Module]) -> str:
+    return location if isinstance(location, str) else f"{location.__module__}:{location.__qualname__}"
 
 
 def module_class(type_key: str) -> type[Module]:
-    """The class that loads modules of *type_key*, imported on first use.
+    """The class that loads modules of *type_key*, imported on first use; an installed package may bring it.
 
-    Raises ArtifactError for an unknown key, UnavailableError when a package that the class imports is missing.
+    Raises UnavailableError for a key that nobody brings, and when a package that the class imports is missing.
     """
     if type_key not in LOADERS:
-        raise ArtifactError(
-            f"nothing here loads modules of type {type_key!r}; known: {', '.join(LOADERS)}; "
-            "import the vendor's runtime package first"
-        )
-    module_name, class_name = LOADERS[type_key].split(":")
+        _load_brought(type_key)
+    location = LOADERS[type_key]
+    if not isinstance(location, str):
+        return location
+    module_name, class_name = location.split(":")
     try:
-        result: type[Module] = getattr(importlib.import_module(module_name), class_name)
+        result: type[Module] = operator.attrgetter(class_name)(importlib.import_module(module_name))
         return result
     except ImportError as error:
+        missing = error.name or module_name
+        advice = "byoc is installed without that part" if missing.startswith("byoc.") else f"install {missing}"
+        raise UnavailableError(f"modules of type {type_key!r} cannot be loaded here ({error}): {advice}") from error
+
+
+def _load_brought(type_key: str) -> None:
+    """Register what an installed package brings for *type_key*. Raises as :func:`module_class`."""
+    loaded = RUNTIME.load(type_key)
+    for value in loaded.values:
+        for kind in vars(value).values() if isinstance(value, ModuleType) else (value,):
+            if isinstance(kind, type) and issubclass(kind, Module) and kind.type_key == type_key:
+                register_module_loader(type_key, kind)
+    if type_key in LOADERS:
+        return
+    if loaded.broken:
         raise UnavailableError(
-            f"modules of type {type_key!r} cannot be loaded here ({error}): install {error.name or module_name}"
-        ) from error
+            f"modules of type {type_key!r} cannot be loaded here: their package cannot be imported ({loaded.broken})"
+        )
+    raise UnavailableError(
+        f"nothing here loads modules of type {type_key!r}; known: {', '.join(LOADERS)}; "
+        f"install the vendor's package (its entry point {type_key!r} of the group {RUNTIME.group} brings the class), "
+        "or import it first"
+    )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.errors import ArtifactError, InputError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.ndarray import NDArray
@@ -37,6 +38,7 @@ class OpenCLModule(Module):
     """
 
     type_key = "opencl"
+    thread_safe = True
     can_start = True
 
     def __init__(
@@ -49,6 +51,7 @@ class OpenCLModule(Module):
         self.symbols = tuple(self._plans)
         self._given: dict[str, tuple[NDArray, ...]] = {}
         self._sessions: dict[str, Session] = {}
+        self._events: list[DeviceEvent] | None = None  # of the device, while somebody profiles
         self._lock = new_lock()
 
     @property
@@ -76,6 +79,16 @@ class OpenCLModule(Module):
         with self._lock:
             sessions = list(self._sessions.values())
         return tuple(chosen for session in sessions for chosen in list(session.chosen.values()))
+
+    def profile(self, on: bool) -> Sequence[DeviceEvent]:
+        with self._lock:
+            told = list(self._events or ())
+            if on and self._events is not None:
+                self._events.clear()
+            else:
+                self._events = [] if on else None
+                self._sessions.clear()  # the next calls make others, whose queues keep times or do not
+        return told
 
     def unavailable(self) -> str | None:
         return why_unavailable()
@@ -105,7 +118,8 @@ class OpenCLModule(Module):
                 constants = self._constants_of(symbol)
                 opened = open_device()
                 program = build_program(self._source, opened)
-                self._sessions[symbol] = Session(self._plans[symbol], program, opened, constants)
+                tell = None if self._events is None else self._events.extend
+                self._sessions[symbol] = Session(self._plans[symbol], program, opened, constants, tell)
             return self._sessions[symbol]
 
     def _constants_of(self, symbol: str) -> Sequence[NDArray]:

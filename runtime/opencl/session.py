@@ -28,6 +28,7 @@ from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.found_indices import FoundIndices
 from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.process import driver_use, in_driver
+from byoc.runtime.opencl.timed_events import Tell, TimedEvents
 from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.left_behind import leave_behind
@@ -53,15 +54,24 @@ class Session:
     """Runs one symbol. Made when the symbol is first used, with its constants."""
 
     @in_driver
-    def __init__(self, plan: FunctionPlan, program: pyopencl.Program, opened: OpenDevice, constants: Sequence[NDArray]):
+    def __init__(
+        self,
+        plan: FunctionPlan,
+        program: pyopencl.Program,
+        opened: OpenDevice,
+        constants: Sequence[NDArray],
+        tell: Tell | None = None,
+    ):
         cl = import_pyopencl()
+        self._tell = tell  # what hears of the times of kernels and copies
         driver_use().keep(self)
         self._cl, self._plan, self._program, self._opened = cl, plan, program, opened
         self._lock = new_lock()
         self.bindings = ShapeCache(self._bind, KEPT_SIZES)
         self.chosen: dict[tuple[tuple[str, int], ...], ChosenVariants] = {}  # by sizes, the most recent
         try:
-            self._queue = cl.CommandQueue(opened.context, opened.device)
+            timing = cl.command_queue_properties.PROFILING_ENABLE if tell is not None else 0
+            self._queue = cl.CommandQueue(opened.context, opened.device, properties=timing)
             self._late: StartedCall | None = None  # a call that was given up, and may still go on
             self._constants = [self._upload(c.numpy()) for c in constants]
             self._found = FoundIndices(cl, opened.context, self._queue) if plan.checks else None
@@ -148,18 +158,23 @@ class Session:
             self.wait_for(after)  # the host copies them, which has to see what they will be
         held = [np.asarray(a, order="C") for a in inputs]
         events = []
+        timed = TimedEvents(self._plan.signature.symbol)
         for buffer, array in zip(binding.buffers, held, strict=False):
             if array.nbytes:
                 events.append(cl.enqueue_copy(queue, buffer, array, is_blocking=False, wait_for=after))
+                timed.add("copy in", events[-1])
         if self._found is not None:
             self._found.begin()
         for kernel, global_size, local_size in binding.launches:
-            cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
+            event = cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
+            if self._tell is not None:
+                timed.add(kernel.function_name, event)
         first = self._plan.first_output
         results = [a if a.flags.c_contiguous and a.flags.writeable else np.empty(a.shape, a.dtype) for a in outputs]
         for k, result in enumerate(results):
             if result.nbytes:
                 events.append(cl.enqueue_copy(queue, result, binding.buffers[first + k], is_blocking=False))
+                timed.add("copy out", events[-1])
         words = None
         if self._found is not None:
             words, event = self._found.read()
@@ -167,7 +182,12 @@ class Session:
         done = cl.enqueue_marker(queue)
         queue.flush()
         pairs = list(zip(outputs, results, strict=True))
-        return StartedCall(self, done, events, self._opened.context, pairs, words)
+        return StartedCall(self, done, events, self._opened.context, pairs, (words, timed))
+
+    def tell_times(self, timed: TimedEvents) -> None:
+        """Hand the times of a call that is done to whoever profiles."""
+        if self._tell is not None:
+            self._tell(timed.told())
 
     def check_indices(self, words: np.ndarray) -> None:
         """Raises InputError where a call's *words* tell of an index outside its dimension."""
@@ -233,11 +253,12 @@ class StartedCall:
         events: list[pyopencl.Event],
         context: pyopencl.Context,
         results: Sequence[tuple[np.ndarray, np.ndarray]],
-        found: np.ndarray | None = None,
+        rest: tuple[np.ndarray | None, TimedEvents],
     ):
         self.event, self.context = event, context
         driver_use().keep(self)
-        self._session, self._events, self._results, self._found = session, events, results, found
+        self._session, self._events, self._results = session, events, results
+        self._found, self._timed = rest
 
     keeps_time = True
 
@@ -258,6 +279,7 @@ class StartedCall:
             self._session.give_up(self)
             raise
         self._events.clear()
+        self._session.tell_times(self._timed)
         found, self._found = self._found, None
         if found is not None:
             self._session.check_indices(found)

@@ -12,7 +12,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from byoc.runtime.core.time_limit import LIMIT, timed_out
+from byoc.runtime.core.errors import RegionTimeoutError, RunTimeoutError
+from byoc.runtime.core.time_limit import LIMIT, time_limit, timed_out
+from byoc.runtime.region.seconds import WAIT_VARIABLE, wait_seconds
 
 if TYPE_CHECKING:
     import pyopencl
@@ -26,9 +28,17 @@ _MAIN = threading.main_thread().ident
 def wait_for(events: Sequence[pyopencl.Event], where: str, spins: bool) -> None:
     """Return when all *events* are complete.
 
-    Raises RunTimeoutError, saying *where*, when the time of this thread's run is over, pyopencl's error where the
-    device has failed, and whatever a signal's handler raises.
+    Raises RunTimeoutError, saying *where*, when the time of this thread's run is over, RegionTimeoutError where it has
+    no limit and the device hangs, pyopencl's error where it has failed, and whatever a signal's handler raises.
     """
+    seconds = None if LIMIT.deadline else wait_seconds()
+    if seconds is not None:
+        try:
+            with time_limit(seconds):
+                return wait_for(events, where, spins)
+        except RunTimeoutError as error:
+            text = f"{where} for longer than the {WAIT_VARIABLE}, {seconds:g} s, that a wait may take: it hangs"
+            raise RegionTimeoutError(text) from error
     if LIMIT.deadline or threading.get_ident() == _MAIN:
         for event in events:
             _ask(event, where, spins)
@@ -42,6 +52,10 @@ def is_complete(event: pyopencl.Event) -> bool:
 
 
 def _ask(event: pyopencl.Event, where: str, spins: bool) -> None:
+    """Ask until *event* has come. A driver need not begin before its queue is flushed, which asking does not do."""
+    if is_complete(event):
+        return
+    event.command_queue.flush()
     start = time.monotonic()
     while not is_complete(event):
         if LIMIT.deadline and time.monotonic_ns() >= LIMIT.deadline:

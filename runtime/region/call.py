@@ -16,11 +16,13 @@ from typing import Protocol
 
 import numpy as np
 
-from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.ndarray import NDArray, read_only
 from byoc.runtime.core.packed_function import PackedFunction
 from byoc.runtime.core.time_limit import time_limit
+from byoc.runtime.region.checks import CheckedCall, check_returned
 from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.in_time import in_time
+from byoc.runtime.region.locked import locked
 
 
 class Pending(Protocol):
@@ -48,6 +50,11 @@ class RegionCall:
         self.was_repaired = False  # the last start's outputs came from the host after all, when it was waited for
         self._guard, self._arrays = guard, list(arrays)
         self._prepare = prepare or bound
+        self._count = guard.inputs_of(len(self._arrays))
+        if self._count is not None:  # a function that writes to its inputs says so, where it uses numpy
+            self._arrays[: self._count] = [read_only(NDArray(a)).numpy() for a in self._arrays[: self._count]]
+        self._watch: CheckedCall | None = None
+        self._seconds: float | None = None
         inputs = self._arrays
         if guard.signature is not None:
             inputs = self._arrays[: len(guard.signature.inputs)]
@@ -63,12 +70,25 @@ class RegionCall:
         if self._guard.may_try(self._shapes):
             try:
                 if self._ready is None:
-                    self._ready = self._prepare(self._guard.function(), self._arrays)
-                in_time(self._ready, self._guard.place)
+                    self._ready = self._prepared()
+                check_returned(in_time(self._ready, self._guard.place, self._seconds))
                 return
             except Exception as error:  # whatever a vendor's code raises
                 self._failed(error)
         self._run_host()
+
+    def _prepared(self) -> Callable[[], object]:
+        function, guard = self._guard.function(), self._guard
+        waits = hasattr(function, "start")  # a call of what can be started is a wait for a device
+        self._seconds = guard.seconds or (guard.wait_seconds if waits else None)
+        work = locked(self._prepare(function, self._arrays), guard.lock)
+        return work if self._guard.checks is None else self._checked(work)
+
+    def _checked(self, work: Callable[[], object]) -> CheckedCall:
+        """The call *work* with the checks that were asked for."""
+        assert self._guard.checks is not None
+        told = self._guard.region.signature
+        return CheckedCall(work, self._guard.checks, self._arrays, self._count, told)
 
     def start(self, after: Sequence[RegionCall] = ()) -> None:
         """Begin to fill the outputs, when *after*, whose outputs are inputs here, are done."""
@@ -90,11 +110,21 @@ class RegionCall:
         try:
             start = getattr(self._guard.function(), "start", None)
             if start is not None:
+                if self._guard.checks is not None:
+                    self._begin_watch(start)
                 before = [call._pending for call in self._after if call._pending is not None]
-                self._pending = start(self._arrays, before)
+                with self._guard.lock or contextlib.nullcontext():
+                    self._pending = start(self._arrays, before)
         except Exception as error:  # whatever a vendor's code raises
             self._failed(error)
         return self._pending is not None
+
+    def _begin_watch(self, start: Callable[[Sequence[np.ndarray], Sequence[Pending]], Pending]) -> None:
+        """Look at the arrays before a start, when nobody writes to the inputs any more."""
+        for call in self._after:
+            call.wait()
+        self._watch = self._checked(lambda: start(self._arrays, []).wait())
+        self._watch.begin()
 
     def wait(self) -> None:
         """Return when the outputs of the last start are filled."""
@@ -107,7 +137,10 @@ class RegionCall:
         self.is_started = False
         is_stale = any(call.was_repaired for call in after)
         try:
-            in_time(pending.wait, self._guard.place)  # type: ignore[union-attr]  # is_started says that there is one
+            wait = locked(pending.wait, self._guard.lock)  # type: ignore[union-attr]  # is_started says that there is one
+            check_returned(in_time(wait, self._guard.place, self._guard.seconds or self._guard.wait_seconds))
+            if self._watch is not None and not is_stale:
+                self._watch.end()
         except Exception as error:  # whatever a vendor's code raises
             if not is_stale:
                 self._failed(error)

@@ -11,8 +11,10 @@ from byoc.runtime.core.ndarray import from_any
 from byoc.runtime.core.packed_function import PackedFunction
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.region.call import RegionCall, called
+from byoc.runtime.region.checks import CheckedCall, check_results, check_returned
 from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.in_time import in_time
+from byoc.runtime.region.locked import locked
 
 
 class RegionFunction:
@@ -32,7 +34,9 @@ class RegionFunction:
             self.call_returning = self._returning
 
     def __call__(self, *arrays: object) -> None:
-        RegionCall(self.guard, [from_any(a) for a in arrays], called)()
+        given = [from_any(a) for a in arrays]
+        count = self.guard.inputs_of(len(given)) or 0
+        RegionCall(self.guard, [*_laid_out(given[:count]), *given[count:]], called)()
 
     def bind(self, arrays: Sequence[np.ndarray]) -> RegionCall:
         """The call on these arrays. Raises InputError for inputs that do not fit, where the signature is known."""
@@ -41,14 +45,35 @@ class RegionFunction:
     def _returning(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs for *inputs*, in new arrays. Raises InputError for inputs that do not fit."""
         guard, shapes = self.guard, tuple(a.shape for a in inputs)
+        inputs = _laid_out(inputs)
         if guard.signature is not None:
             guard.signature.bind_sizes(inputs)
         if guard.may_try(shapes):
             try:
-                return in_time(functools.partial(_results, guard.function(), guard.signature, inputs), guard.place)
+                return self._from_backend(inputs)
             except Exception as error:  # whatever a vendor's code raises
                 guard.failed(shapes, error)
         return _results(guard.host_function(), guard.signature, inputs)
+
+    def _from_backend(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """What the backend's function gives for *inputs*, looked at."""
+        guard = self.guard
+        told = guard.region.signature
+        work = locked(functools.partial(_results, guard.function(), guard.signature, inputs), guard.lock)
+        watch = None if guard.checks is None else CheckedCall(work, guard.checks, inputs, len(inputs), told)
+        if watch is not None:
+            watch.begin()
+        results = in_time(work, guard.place, guard.seconds)
+        if told is not None:
+            check_results(results, told, inputs)
+        if watch is not None:
+            watch.end(results)
+        return results
+
+
+def _laid_out(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """*arrays* as the contract promises them: in C order, aligned; themselves where they are so."""
+    return [np.require(array, requirements=["C", "A"]) for array in arrays]
 
 
 def _results(function: PackedFunction, signature: Signature | None, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -57,7 +82,7 @@ def _results(function: PackedFunction, signature: Signature | None, inputs: Sequ
     if returning is not None or signature is None:
         return returning(inputs)  # type: ignore[misc]  # a function without a signature returns its outputs
     outputs = signature.empty_outputs(inputs)
-    called(function, [*inputs, *outputs])()
+    check_returned(called(function, [*inputs, *outputs])())
     return outputs
 
 

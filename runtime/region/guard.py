@@ -8,13 +8,23 @@ Paddle Lite's subgraph engines, which launch the origin program where they canno
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
-from byoc.runtime.core.errors import IndexOutsideError, InputError, RunTimeoutError
+from byoc.runtime.core.errors import (
+    IndexOutsideError,
+    InputError,
+    RegionTimeoutError,
+    RunAgainError,
+    RunTimeoutError,
+)
 from byoc.runtime.core.fork import new_rlock
 from byoc.runtime.core.packed_function import PackedFunction
 from byoc.runtime.core.signature import Signature
+from byoc.runtime.region.checks import CallChecks, checks_asked
+from byoc.runtime.region.locked import Lock
 from byoc.runtime.region.record import (
     Fallback,
     Region,
@@ -22,13 +32,17 @@ from byoc.runtime.region.record import (
     explained,
     stage_of,
 )
+from byoc.runtime.region.seconds import region_seconds, wait_seconds
 
 KEPT_FAILURES = 64  # shapes for which a backend is known to fail
 KEPT_RECORDS = 256
 
 
 class RegionGuard:
-    """*load* gives the backend's function, or raises StageError; *stand_in* gives the host's, where there is one."""
+    """*load* gives the backend's function, or raises StageError; *stand_in* gives the host's, where there is one.
+
+    *lock* is held while the backend's code runs, where that is not for several threads at once.
+    """
 
     def __init__(
         self,
@@ -37,10 +51,14 @@ class RegionGuard:
         load: Callable[[], PackedFunction],
         stand_in: Callable[[], PackedFunction] | None = None,
         signature: Signature | None = None,
+        lock: Lock | None = None,
     ):
         self.symbol, self.region, self.signature = symbol, region, signature
+        self.checks: CallChecks | None = checks_asked()
+        self.seconds, self.wait_seconds = region_seconds(region.seconds), wait_seconds()
         self.fallbacks: deque[Fallback] = deque(maxlen=KEPT_RECORDS)
-        self._load, self._stand_in = load, stand_in
+        self._load, self._stand_in, self.lock = load, stand_in, lock
+        self.initialize_seconds: float | None = None  # what it took to load the function, once it is there
         self._function: PackedFunction | None = None
         self._failures: OrderedDict[Shapes, None] = OrderedDict()
         self._lock = new_rlock()
@@ -54,13 +72,23 @@ class RegionGuard:
         """The backend's function, loaded and initialised. Raises StageError."""
         with self._lock:
             if self._function is None:
-                self._function = self._load()
+                start = time.perf_counter()
+                with self.lock or contextlib.nullcontext():
+                    self._function = self._load()
+                self.initialize_seconds = time.perf_counter() - start
             return self._function
 
     @property
     def place(self) -> str:
         """What a run waits for that waits for the region."""
         return f"{self.region.target} computed {self.symbol} (nodes {', '.join(self.region.nodes)})"
+
+    def inputs_of(self, count: int) -> int | None:
+        """How many of *count* arrays, inputs then outputs, are inputs; None where nobody told, or told otherwise."""
+        told = self.region.signature
+        if told is None or count != len(told.inputs) + len(told.outputs):
+            return None
+        return len(told.inputs)
 
     def host_function(self) -> PackedFunction:
         """The host's function for this region."""
@@ -72,9 +100,13 @@ class RegionGuard:
         return shapes not in self._failures
 
     def failed(self, shapes: Shapes, error: Exception) -> None:
-        """Record that the backend failed with *error*; where nothing stands in, raise it with its place."""
+        """Record that the backend failed with *error*; where nothing stands in, raise it with its place.
+
+        Raises RunAgainError where something does, and the backend may still be at work on the arrays.
+        """
         stage, error = stage_of(error)
-        if isinstance(error, IndexOutsideError | RunTimeoutError):  # the caller's, whoever computes
+        is_late = isinstance(error, RegionTimeoutError)
+        if isinstance(error, IndexOutsideError | RunTimeoutError) and not is_late:  # the caller's, whoever computes
             raise error
         if not self.has_stand_in:
             if isinstance(error, (InputError, MemoryError)):
@@ -88,3 +120,5 @@ class RegionGuard:
             self.fallbacks.append(
                 Fallback(self.symbol, region.target, stage, name, str(error) or name, region.nodes, shapes)
             )
+        if is_late:  # it may still write to the outputs of this call
+            raise RunAgainError(f"{region.describe(self.symbol)} is the host's from now on: {error}") from error

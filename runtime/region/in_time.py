@@ -7,19 +7,44 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from byoc.runtime.core.time_limit import LIMIT, seconds_left, timed_out
+from byoc.runtime.core.errors import RegionTimeoutError, RunAgainError, RunTimeoutError
+from byoc.runtime.core.time_limit import LIMIT, seconds_left, time_limit, timed_out
 from byoc.runtime.region.left_behind import leave_behind
 
 Result = TypeVar("Result")
 
 
-def in_time(work: Callable[[], Result], where: str) -> Result:
+def in_time(work: Callable[[], Result], where: str, seconds: float | None = None) -> Result:
     """What *work* gives; where the run has a time limit, on a thread that is left behind when the time is over.
 
-    What says ``keeps_time = True`` (it asks ``time_limit`` itself) is called as it is. Raises RunTimeoutError, which
-    says *where*, and whatever the work raises.
+    What says ``keeps_time = True`` (it asks ``time_limit`` itself) is called as it is.
+
+    Args:
+        work: what a vendor does.
+        where: what is waited for, for the message.
+        seconds: what the work itself may take; None for as long as the run.
+
+    Raises:
+        RunTimeoutError: the run's time is over.
+        RegionTimeoutError: the work's time is.
     """
-    if not LIMIT.deadline or keeps_time(work):
+    if seconds is None:
+        return _limited(work, where) if LIMIT.deadline else work()
+    left = seconds_left()
+    if left is not None and left <= seconds:
+        return _limited(work, where)
+    with time_limit(seconds):
+        try:
+            return _limited(work, where)
+        except RegionTimeoutError:
+            raise
+        except RunTimeoutError as error:
+            raise RegionTimeoutError(f"it took longer than the {seconds:g} s that it may take") from error
+
+
+def _limited(work: Callable[[], Result], where: str) -> Result:
+    """What *work* gives within the time limit of this thread."""
+    if keeps_time(work):
         return work()
     helper = _Helper(work)
     helper.thread.start()
@@ -29,6 +54,19 @@ def in_time(work: Callable[[], Result], where: str) -> Result:
     if helper.error is not None:
         raise helper.error
     return helper.result
+
+
+def run_again(run: Callable[[], Result], regions: int) -> Result:
+    """What *run* gives; it is made again where a region's time was over and the host has that region from now on.
+
+    The memory of the run before may still be in use: who calls this takes other memory. There are so many *regions*.
+    """
+    for _ in range(regions):
+        try:
+            return run()
+        except RunAgainError:
+            continue
+    return run()
 
 
 def keeps_time(work: object) -> bool:

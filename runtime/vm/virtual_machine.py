@@ -12,11 +12,17 @@ from byoc.runtime.core.device import Device
 from byoc.runtime.core.errors import InputError, UserError
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.time_limit import time_limit
+from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Module, PackedFunction
+from byoc.runtime.profile.graph_profile import Runs
+from byoc.runtime.profile.run_profile import RunProfile
+from byoc.runtime.region.guard import KEPT_FAILURES
+from byoc.runtime.region.in_time import run_again
 from byoc.runtime.vm.executable import Executable, ExecutableModule
 from byoc.runtime.vm.library_calls import LibraryCalls
 from byoc.runtime.vm.machine import Machine
 from byoc.runtime.vm.program import VMFunction
+from byoc.runtime.vm.timed_calls import TimedCalls, profile_calls
 from byoc.runtime.vm.values import Value, argument, unchecked_argument
 
 MAIN = "main"
@@ -107,7 +113,7 @@ class VirtualMachine:
         function = self._exe.function(func_name)
         given = self._inputs.get(func_name, [_MISSING] * len(function.params))
         with time_limit(timeout):
-            result = self._machine.call(function, _arguments(function, given))
+            result = run_again(lambda: self._machine.call(function, _arguments(function, given)), KEPT_FAILURES)
         self._outputs = list(result) if isinstance(result, ADT) else [result]  # type: ignore[arg-type]  # of the VM's values
         return result
 
@@ -164,6 +170,26 @@ class VirtualMachine:
             repeats_to_cooldown=repeats_to_cooldown,
         )
         return timed(func_name)
+
+    def profile(
+        self, *args: object, func_name: str = MAIN, repeat: int = 10, warmup: int = 2, **kwargs: object
+    ) -> RunProfile:
+        """Run a function on inputs in order or by name, and tell what each function of the library takes in it.
+
+        The first *warmup* runs do not count, *repeat* do. Raises InputError for an input that is missing or does not
+        fit, UserError for an executable without a library.
+        """
+        root = self._exe.lib
+        if not isinstance(root, MetadataModule):
+            raise UserError("the executable has no library whose functions could be timed")
+        if args or kwargs:
+            self.set_input(func_name, *args, **kwargs)
+        function = self._exe.function(func_name)
+        values = _arguments(function, self._inputs.get(func_name, [_MISSING] * len(function.params)))
+        runs = Runs(repeat, warmup)
+        calls = TimedCalls(self._exe.symbols, root, runs.clock)
+        machine = Machine(self._exe.functions, self._exe.live_constants, calls)
+        return profile_calls(func_name, calls, root, runs, lambda: machine.call(function, values))
 
     def invoke_end_to_end(self, func_name: str) -> None:
         """Run a function on copies of the inputs that are set, and copy the outputs: what a caller waits for."""

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tools.health.imports import MODEL, PROBE, python
 from tools.health.sources import ROOT, imported, modules, tree
 
 BASE = {"runtime", "errors", "lazy_names", "module_aliases"}
@@ -19,12 +20,17 @@ LAYERS = {
     "options": {"errors"},
     "ir": BASE,
     "te": {"ir", *BASE},
-    "relay": {"ir", "te", *BASE},
+    "relay": {"ir", "te", "options", *BASE},
     "contract": {"ir", "relay", *BASE},
     "codegen": {"ir", "te", "relay", "contract", *BASE},
     "partition": {"ir", "relay", "contract", "options", *BASE},
     "driver": {"ir", "te", "relay", "contract", "codegen", "partition", "options", "__init__", *BASE},
-    "cli": {"ir", "te", "relay", "contract", "codegen", "partition", "driver", "options", "__init__", *BASE},
+    "testing": {"ir", "relay", "contract", "partition", "driver", "options", "__init__", *BASE},
+    "debug": {"ir", "relay", "contract", "codegen", "partition", "driver", "options", "testing", "__init__", *BASE},
+    "cli": {
+        *{"ir", "te", "relay", "contract", "codegen", "partition", "driver", "options", "testing", "debug", "__init__"},
+        *BASE,
+    },
     "__main__": {"cli"},
     "contrib": {"ir", "relay", "contract", "codegen", "__init__", *BASE},
     "annex": {"ir", "te", "relay", "contract", "partition", "driver", *BASE},
@@ -63,6 +69,13 @@ def test_importing_pulls_in_no_compiler(module):
     forbidden = ("byoc.ir", "byoc.te", "byoc.relay", "byoc.codegen", "byoc.partition", "byoc.driver")
     forbidden += ("onnx", "networkx", "pyopencl", "scipy", "rich", "cffi")
     assert [m for m in loaded if m.startswith(forbidden)] == []
+
+
+@pytest.mark.needs_cc
+def test_a_models_road_imports_nothing_of_the_annex():
+    loaded = json.loads(python(PROBE, str(MODEL)))["names"]
+    assert "byoc.relay.op.nn" in loaded
+    assert [name for name in loaded if name.startswith(("byoc.annex", "byoc.compat"))] == []
 
 
 IMPORT_EACH_ALONE = """

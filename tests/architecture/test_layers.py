@@ -14,6 +14,8 @@ LAYERS = {
         "byoc.runtime.graph",
         "byoc.runtime.modules",
         "byoc.runtime.executors",
+        "byoc.runtime.page",
+        "byoc.runtime.profile",
         "byoc.runtime.dso",
         "byoc.runtime.kernels.core",
         "byoc.runtime.kernels",
@@ -54,6 +56,7 @@ LAYERS = {
         "byoc.relay.qnn.op",
         "byoc.relay.qnn.lowering",
         "byoc.relay.text",
+        "byoc.relay.onnx_writer",
         "byoc.relay.std",
         "byoc.relay.structure",
         "byoc.relay.dataflow_pattern",
@@ -111,7 +114,17 @@ LAYERS = {
         "byoc.driver.compiler",
         "byoc.driver.vm",
     ],
+    "byoc.testing": [
+        "byoc.testing.core",
+        "byoc.testing.cases",
+        "byoc.testing",
+    ],
+    "byoc.debug": [
+        "byoc.debug",
+    ],
     "byoc.cli": [
+        "byoc.cli.tensors",
+        "byoc.cli.flags",
         "byoc.cli",
     ],
     "byoc.contrib": [

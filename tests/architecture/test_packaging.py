@@ -52,6 +52,8 @@ def test_the_wheel_holds_every_module_and_the_data(distributions):
     names = zipfile.ZipFile(distributions[0]).namelist()
     assert wheel_modules(n for n in names if n.startswith("byoc/")) == module_names()
     assert {"byoc/py.typed", "byoc/codegen/json/schema.json"} <= set(names)
+    templates = ROOT / "byoc" / "cli" / "templates"
+    assert {f"byoc/cli/templates/{p.relative_to(templates)}" for p in templates.glob("*/*")} <= set(names)
 
 
 def test_the_source_distribution_holds_every_module(distributions):
@@ -193,7 +195,21 @@ def test_the_editable_installation_imports_every_module_of_this_tree():
 
 def test_every_extra_names_packages_that_an_installation_can_find():
     extras = extras_of_setup()
-    assert set(extras) == {"opencl", "graph", "zig", "solve", "sign", "bench", "test", "fuzz", "docs", "all"}
+    named = {
+        "opencl",
+        "graph",
+        "zig",
+        "solve",
+        "sign",
+        "onnxruntime",
+        "openvino",
+        "bench",
+        "test",
+        "fuzz",
+        "docs",
+        "all",
+    }
+    assert set(extras) == named
     own = {line.removeprefix(f"{DISTRIBUTION}[").removesuffix("]") for line in extras["all"] if line}
     assert own == set(extras) - {"all", "fuzz"}  # NNSmith has gigabytes of its own
     metadata = importlib.metadata.metadata(DISTRIBUTION)

@@ -7,11 +7,19 @@ import pytest
 
 from byoc.cli.main import main
 from byoc.contract import Backend, PatternEntry, callee_name, constraint, get_backend
-from byoc.contract.support_table import registered_operators, sample_call, support_table, supported_ops
+from byoc.contract.support_table import (
+    OperatorRow,
+    SupportTable,
+    registered_operators,
+    sample_call,
+    support_table,
+    supported_ops,
+)
 from byoc.relay.dataflow_pattern import is_op, wildcard
+from byoc.relay.expr import Constant
 
 ROOT = pathlib.Path(__file__).parents[2]
-OURS = ("c", "opencl", "json")
+OURS = ("c", "json", "onnxruntime", "opencl", "openvino")
 
 
 @constraint("operator")
@@ -49,7 +57,7 @@ def rows(table):
 
 def test_B15_the_table_has_every_operator_with_what_was_taken_and_which_constraint_refused():
     table = support_table(Acme())
-    assert [r.name for r in table.operators] == [op.name for op in registered_operators()]
+    assert sorted(r.name for r in table.operators) == [op.name for op in registered_operators()]
     found = rows(table)
     assert found["nn.relu"].state == "yes" and found["nn.relu"].reasons == ()  # whatever the moon
     assert found["nn.conv2d"].state == "partly"
@@ -57,6 +65,44 @@ def test_B15_the_table_has_every_operator_with_what_was_taken_and_which_constrai
     assert all(int(r.actual) > 1 for r in found["nn.conv2d"].reasons)
     assert [r.code for r in found["abs"].reasons] == ["operator"]
     assert table.supported == supported_ops(Acme()) == ("nn.conv2d", "nn.relu")
+
+
+@constraint("weights", of=("nn.conv2d", "nn.dense"))
+def constant_weights(call):
+    """constant weights"""
+    return None if isinstance(call.args[1], Constant) else "a variable"
+
+
+class WithWeights(Backend):
+    """Products of constant weights."""
+
+    name = "with_weights"
+    constraints = (known, constant_weights, one_group)
+
+
+def test_a_backend_that_wants_constants_is_asked_with_constants():
+    table = support_table(WithWeights())
+    found = rows(table)
+    conv = found["nn.conv2d"]
+    assert conv.constant == conv.taken > 0 and conv.taken < conv.samples
+    assert (found["nn.relu"].constant, found["nn.relu"].state) == (0, "yes")
+    text = str(table)
+    assert f"{conv.taken} of {conv.samples}, with constant weights  groups" in text
+    assert "nn.conv2d" in supported_ops(WithWeights())
+    assert "| `nn.conv2d` | " + f"{conv.taken} of {conv.samples}, with constant weights" in table.markdown()
+    assert table.to_json()["operators"][0]["constant"] == conv.taken
+
+
+def test_what_is_taken_comes_first_and_what_has_no_samples_last():
+    names = [r.name for r in support_table(WithWeights()).operators]
+    states = [r.state for r in support_table(WithWeights()).operators]
+    assert names[:2] == ["nn.conv2d", "nn.relu"]
+    assert states.index("untried") > max(k for k, state in enumerate(states) if state == "no")
+
+
+def test_a_row_that_some_samples_need_constants_for_says_how_many():
+    row = OperatorRow("nn.dense", 8, 8, (), 3)
+    assert str(SupportTable("a", "b", (), (), (row,))).endswith("nn.dense  8 of 8, 3 of these with constant weights")
 
 
 def test_the_table_documents_constraints_and_patterns_with_their_checks():

@@ -4,3 +4,4 @@ import pathlib
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).parent))
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "contrib"))

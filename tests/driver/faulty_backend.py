@@ -5,6 +5,7 @@ executor's back where ``Faults.asynchronous`` says so: a start only writes down 
 """
 
 import json
+import threading
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -12,7 +13,9 @@ import numpy as np
 
 from byoc.contract import BACKENDS, Backend, accept, callee_name, get_backend, refuse, register_backend
 from byoc.ir.registry import GLOBAL_FUNCTIONS
+from byoc.relay.expr import Call
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
+from byoc.relay.traverse import post_order
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.json.module import JsonModule
 from byoc.runtime.modules.module import LOADERS, Module, register_module_loader
@@ -23,11 +26,18 @@ TAKEN = ("exp", "tanh", "split", "nn.dense")
 
 @dataclass
 class Faults:
-    """What goes wrong: an error by stage; ``bad_shapes`` are those for which the launch fails (None: all)."""
+    """What goes wrong: an error by stage; ``bad_shapes`` are those for which the launch fails (None: all).
+
+    ``optimize`` and ``compile`` fail for regions with an operator in ``bad_operators`` (None: for all); ``hang`` is set
+    when what hangs, at the stages in ``hanging``, may end.
+    """
 
     errors: dict = field(default_factory=dict)
     missing: str | None = None
     bad_shapes: tuple | None = None
+    bad_operators: tuple | None = None
+    hanging: tuple = ()
+    hang: threading.Event = field(default_factory=threading.Event)
     is_asynchronous: bool = False
     counts: Counter = field(default_factory=Counter)
     seen: list = field(default_factory=list)  # the arrays of each launch
@@ -35,6 +45,22 @@ class Faults:
 
 
 FAULTS = Faults()
+
+
+def hang(stage):
+    if stage in FAULTS.hanging:
+        assert FAULTS.hang.wait(60), "nobody ended the hang"
+
+
+def fail(stage, function):
+    """What ``optimize`` and ``compile`` do about their region."""
+    names = {callee_name(n) for n in post_order(function.body) if isinstance(n, Call)}
+    if FAULTS.bad_operators is not None and names.isdisjoint(FAULTS.bad_operators):
+        return
+    FAULTS.counts[stage] += 1
+    hang(stage)
+    if stage in FAULTS.errors:
+        raise FAULTS.errors[stage]
 
 
 class FaultyModule(Module):
@@ -94,6 +120,7 @@ class FaultyFunction:
         values = [a.numpy() for a in arrays]
         FAULTS.counts["launch"] += 1
         FAULTS.seen.append(values)
+        hang("launch")
         shape = values[0].shape
         if "launch" in FAULTS.errors and (FAULTS.bad_shapes is None or shape in FAULTS.bad_shapes):
             values[self._inputs][...] = 777
@@ -125,7 +152,14 @@ class FaultyBackend(Backend):
         name = callee_name(call)
         return accept(call) if name in TAKEN else refuse(call, "operator", f"only {TAKEN}", name)
 
+    def optimize(self, region):
+        fail("optimize", region)
+        return region
+
     def compile(self, function, options):
+        fail("compile", function)
+        if "module" in FAULTS.errors:
+            return FAULTS.errors["module"]
         return FaultyModule(get_backend("json").compile(function, options), FAULTS.is_asynchronous)
 
 
@@ -135,10 +169,12 @@ def registered():
     register_backend(FaultyBackend())
     register_module_loader(NAME, f"{__name__}:FaultyModule")
     yield FAULTS
+    FAULTS.hang.set()
     LOADERS.pop(NAME, None)
     for registry in (BACKENDS, TARGET_PREDICATES, PATTERN_TABLES):
         registry.unregister(NAME)
     GLOBAL_FUNCTIONS.unregister(f"relay.ext.{NAME}")
+    GLOBAL_FUNCTIONS.unregister(f"relay.ext.{NAME}.optimize")
 
 
 def same(got, want):

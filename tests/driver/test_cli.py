@@ -147,7 +147,10 @@ def test_compile_says_why_a_model_runs_node_by_node():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["-t", "nosuch"], "no backend is called 'nosuch'; known: blas, c, json, opencl"),
+        (
+            ["-t", "nosuch"],
+            "no backend is called 'nosuch'; known: blas, c, int8_npu, json, onnxruntime, ",
+        ),
         (["-t", "json", "-t", "json"], "a target is named twice in json, json"),
         (["-t", "json,,c"], "a name is empty"),
         (["--time-limit", "-1"], "time_limit is a number from 0 on, got -1.0"),

@@ -2,7 +2,7 @@
 
 from dataclasses import fields
 
-from byoc.cli import words
+from byoc.cli.flags import words
 from byoc.codegen.c.export.options import WEIGHTS
 from byoc.codegen.c.winograd.options import CHOICES
 from byoc.codegen.tune.level import LEVELS

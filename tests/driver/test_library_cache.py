@@ -214,6 +214,8 @@ OTHERS = {
     "policy": ["cost", "score"],
     "replan": [True],
     "fallback": [True],
+    "compile_timeout": [60.0],
+    "region_timeout": [60.0],
     "prefer": [{"nn.relu": ["c"]}],
     "configuration": ["first"],
 }

@@ -92,7 +92,7 @@ def test_a_pass_is_replaced_by_another():
 
 def test_the_text_has_a_line_for_each_pass():
     text = str(pipeline().insert_after("InferType", step()))
-    assert text.startswith("simplify:\n  InferType\n  Mine  (yours)\n  QuantizedProducts  (with precision int8)\n")
+    assert text.startswith("simplify:\n  InferType\n  Mine  (yours)\n  LowerOnnxQuantization  (with ")
     assert "  FastMath  (from level 4)\n" in text and "\nhost:\n" in text
 
 

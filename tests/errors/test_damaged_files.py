@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from byoc.annex.node_json import load_json
-from byoc.cli.array_files import read_array, read_arrays
+from byoc.cli.tensors.array_files import read_array, read_arrays
 from byoc.codegen.tune.database import read_records
 from byoc.errors import InputError, ParseError, UserError
 from byoc.ir.target import Target

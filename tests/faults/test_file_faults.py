@@ -16,7 +16,7 @@ from injection import DIGITS, SECONDS, one_sentence
 
 import byoc
 import byoc.runtime
-from byoc.cli.calibration_options import SampleFiles
+from byoc.cli.flags.calibration_options import SampleFiles
 from byoc.cli.main import main
 from byoc.driver.compiler.planning import read_plan
 from byoc.driver.costs.store import Store

@@ -50,6 +50,9 @@ class Random(Backend):
             return accept(call)
         return refuse(call, "operator", "not this one", name)
 
+    def compile(self, function, options):
+        raise NotImplementedError("it is planned for alone")
+
 
 def random_plan(seed, size, registered):
     """A module, a plan by cost for it, and the plan by order."""

@@ -59,6 +59,9 @@ class Acme(Backend):
     def patterns(self):
         return self.entries
 
+    def compile(self, function, options):
+        raise NotImplementedError("it is planned for alone")
+
 
 def network(kernel=9, dtype="float32"):
     x = relay.var("x", shape=(1, 3, 16, 16), dtype=dtype)
@@ -223,6 +226,9 @@ class Moody(Backend):
             return answer == "yes"
         verdict = judge(call, [])
         return type(verdict)(False, verdict.operator, (), () if answer == "silent" else (Reason("mood", "not today"),))
+
+    def compile(self, function, options):
+        raise NotImplementedError("it is planned for alone")
 
 
 @settings(max_examples=60)

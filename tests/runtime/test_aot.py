@@ -235,18 +235,20 @@ def thread_ids():
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="the system does not list a process's threads")
 def test_threads_start_with_the_first_run_and_end_with_the_executor(model):
     library, x = model
-    before = thread_ids()
+    before = thread_ids()  # those of other libraries in this process end when they like
     executor = library.executor(threads=4)
-    assert thread_ids() == before
+    assert not thread_ids() - before
     executor({"x": x})
-    assert len(thread_ids() - before) == 3
+    team = thread_ids() - before
+    assert len(team) == 3
     executor.end()
-    assert thread_ids() == before
+    assert not thread_ids() & team
     executor({"x": x})
-    assert len(thread_ids() - before) == 3
+    team = thread_ids() - before
+    assert len(team) == 3
     del executor
     gc.collect()
-    assert thread_ids() == before
+    assert not thread_ids() & team
 
 
 def test_idle_threads_burn_no_processor(model):

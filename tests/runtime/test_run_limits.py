@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 
 import numpy as np
 import onnx
@@ -18,7 +19,9 @@ from byoc.cli.main import main
 from byoc.driver.vm import compile_module
 from byoc.errors import RunTimeoutError, UserError
 from byoc.runtime import cpu
+from byoc.runtime.core.errors import RegionTimeoutError
 from byoc.runtime.core.time_limit import seconds_left, time_limit
+from byoc.runtime.opencl.waiting import wait_for
 from byoc.runtime.region.in_time import in_time
 from byoc.runtime.region.left_behind import at_work, hold
 from byoc.runtime.vm import VirtualMachine
@@ -166,3 +169,20 @@ def test_a_limit_within_another_is_the_shorter_of_both():
             assert seconds_left() <= 1
         assert 1 < seconds_left() <= 5
     assert seconds_left() is None
+
+
+class _Unfinished:
+    """An event of a device that never comes, and its queue."""
+
+    command_execution_status = 1
+    command_queue = types.SimpleNamespace(flush=lambda: None)
+
+    def wait(self):
+        raise AssertionError("the driver's own wait has no end")
+
+
+@pytest.mark.parametrize("spins", [False, True])
+def test_D24_a_device_that_hangs_is_waited_for_as_long_as_the_variable_says(monkeypatch, spins):
+    monkeypatch.setenv("BYOC_WAIT_SECONDS", "0.05")
+    with pytest.raises(RegionTimeoutError, match="the device computed f for longer than the BYOC_WAIT_SECONDS"):
+        wait_for([_Unfinished()], "the device computed f", spins)

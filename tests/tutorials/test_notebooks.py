@@ -3,16 +3,29 @@
 import os
 import pathlib
 import re
+import sys
+import types
 
 import nbformat
+import numpy as np
 import onnx
 import pytest
 from nbclient import NotebookClient
 
+import byoc
+from byoc import relay
+from byoc.contract import BACKENDS
+from byoc.ir.registry import GLOBAL_FUNCTIONS
+from byoc.ir.types import Any, TensorType
+from byoc.relay.interpreter import evaluate
+from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
+from byoc.runtime.modules.module import LOADERS
+
 FOLDER = pathlib.Path(__file__).parents[2] / "tutorials"
 PATHS = sorted(FOLDER.glob("*.ipynb"))
-SAME_EVERYWHERE = ("quickstart", "bring_your_own_codegen")  # the third measures the machine
-PICTURES = {"quickstart": 1, "bring_your_own_codegen": 0, "where_should_it_run": 2}
+SAME_EVERYWHERE = ("quickstart", "bring_your_own_codegen", "int8_npu")  # others measure, or tell versions
+PICTURES = {"quickstart": 1, "bring_your_own_codegen": 0, "where_should_it_run": 2, "wrong_numbers": 0, "int8_npu": 0}
+PICTURES["profile_and_cost"] = 0
 
 
 def code_cells(notebook):
@@ -68,3 +81,54 @@ def test_the_backend_of_the_tutorial_is_at_most_80_lines():
     cell = next(c.source for c in notebook.cells if c.cell_type == "code")
     assert "register_backend" in cell
     assert len(cell.splitlines()) <= 80
+
+
+@pytest.fixture
+def tutorials_backend():
+    """The backend of the tutorial, registered: its code cell, run as a module of its own."""
+    notebook = nbformat.read(FOLDER / "bring_your_own_codegen.ipynb", as_version=4)
+    cell = next(c.source for c in notebook.cells if c.cell_type == "code")
+    module = types.ModuleType("acme_of_the_tutorial")
+    sys.modules[module.__name__] = module
+    exec(compile(cell.replace("__main__:", f"{module.__name__}:"), "tutorial", "exec"), module.__dict__)
+    yield module
+    del sys.modules[module.__name__]
+    LOADERS.pop("acme")
+    for registry in (BACKENDS, TARGET_PREDICATES, PATTERN_TABLES):
+        registry.unregister("acme")
+    GLOBAL_FUNCTIONS.unregister("relay.ext.acme")
+
+
+def regions_of_the_tutorial():
+    """What went wrong with it once, and could: outputs, tuples, constants, free sizes, an input that is an output."""
+    rng = np.random.default_rng(0)
+    weight = relay.const(rng.standard_normal((8, 8)).astype("float32"))
+    x, y = relay.var("x", shape=(4, 8)), relay.var("y", shape=(4, 8))
+    shared = relay.nn.dense(x, weight)
+    yield "two outputs", [x], relay.Tuple([relay.tanh(shared), relay.exp(relay.nn.dense(shared, weight))])
+    rectified = relay.nn.relu(relay.add(relay.nn.dense(x, weight), y))
+    yield "a composite and its parts", [x, y], relay.Tuple([rectified, shared])
+    yield "the outputs of the model", [x], relay.Tuple([shared, relay.add(shared, relay.const(1.0)), shared])
+    yield "tuples", [x], relay.TupleGetItem(relay.Tuple([relay.add(x, x), shared]), 1)
+    yield "one constant twice", [x], relay.add(relay.nn.dense(shared, weight), relay.nn.dense(x, weight))
+    n = relay.var("n", TensorType((Any("n"), 8), "float32"))
+    yield "a free size", [n], relay.Tuple([relay.add(relay.nn.dense(n, weight), n), relay.nn.dense(n, weight)])
+    yield "broadcast", [x], relay.add(shared, relay.const(np.ones((1, 8), "float32")))
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("case", list(regions_of_the_tutorial()), ids=lambda case: case[0])
+def test_the_backend_of_the_tutorial_computes_every_kind_of_region(case, tutorials_backend, tmp_path, monkeypatch):
+    monkeypatch.setenv("BYOC_CHECK", "1")
+    _, params, body = case
+    mod = relay.transform.InferType()(byoc.IRModule.from_expr(relay.Function(params, body)))
+    data = [np.linspace(-1, 1, 32, dtype="float32").reshape(4, 8) + k for k in range(len(params))]
+    want = evaluate(mod, data)
+    want = want if isinstance(want, (list, tuple)) else [want]
+    library = byoc.compile(mod, ["acme", "c"])
+    assert any(region.target == "acme" for region in library.module.regions.values())
+    inputs = dict(zip((spec.name for spec in library.inputs), data, strict=True))
+    loaded = byoc.runtime.load(library.save(tmp_path / "m.byoc"))
+    for run in (library.run, library.graph_executor(), loaded.run):
+        for got, wanted in zip(run(inputs), want, strict=True):
+            np.testing.assert_allclose(got, wanted, atol=1e-5)

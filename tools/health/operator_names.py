@@ -10,8 +10,9 @@ reads the sources, without running them, and finds:
 - *unknown names*: string literals in the namespaces of operators (``nn.…``, ``qnn.…``) that no operator has.
 
 Left out are the places that are about single operators by their nature: where operators are registered, the
-converters of frontends, the quantized operators' definitions, TVM's names, the test networks and vendors'
-integrations; and tensor expressions, whose functions of scalars have names of their own, some of them the same.
+converters of frontends and of the writer of ONNX, the quantized operators' definitions, TVM's names, the test networks
+and vendors' integrations; and tensor expressions, whose functions of scalars have names of their own, some of them the
+same.
 
 Run ``python -m tools.health.operator_names`` in the root of the repository.
 """
@@ -31,6 +32,7 @@ ABOUT_SINGLE_OPERATORS = (
     "byoc/relay/op",
     "byoc/relay/qnn",
     "byoc/relay/frontend",
+    "byoc/relay/onnx_writer",
     "byoc/annex/gradients/rules",
     "byoc/annex/testing",
     "byoc/compat",

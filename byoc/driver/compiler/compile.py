@@ -3,49 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from byoc.codegen.tune.tuner import Tuner, tuner_of
-from byoc.contract.backend import Backend, contradiction
 from byoc.contract.options import checked_options
-from byoc.contract.registration import get_backend
 from byoc.driver.assembly import assemble
-from byoc.driver.compiler.planning import plan_module, read_plan
+from byoc.driver.compiler.not_slower import not_slower
+from byoc.driver.compiler.planning import accelerators, plan_module, read_plan
 from byoc.driver.fallback import described, origins
+from byoc.driver.function_work import work_of_functions
 from byoc.driver.host import HostProgram, check_inputs, lower_host
+from byoc.driver.integers import host_integers, region_integers, simplified
 from byoc.driver.model import module_of
 from byoc.driver.options import CompileRequest
 from byoc.driver.pass_list import Pipeline
-from byoc.driver.pipeline import check_pass_names, host_layout, optimize, prepare_host
+from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
 from byoc.driver.precision import NarrowProducts, Precision, with_precision
-from byoc.driver.replan import Loss, RegionLostError, lost, unavailable
+from byoc.driver.region_build import BuildRequest, build_regions, keeping_unconverted
+from byoc.driver.region_memory import region_memory
+from byoc.driver.replan import Loss, RegionLostError, unavailable
+from byoc.driver.target_quantization import TargetQuantization, target_quantization
 from byoc.errors import (
-    ByocError,
-    CompileError,
-    CompilerNotFoundError,
-    DeviceError,
-    InternalError,
-    KernelError,
     PartitionError,
-    UnsupportedError,
     UserError,
 )
-from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.passes.transform import PassContext
 from byoc.ir.passes.verification import check_made
-from byoc.ir.span import span_names
 from byoc.options.declaration import part_of
 from byoc.partition.calls import known_names
 from byoc.partition.options import PlacingOptions
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Function
-from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import Library
-from byoc.runtime.modules.module import Module
 
 MAX_NODES_NAMED = 3
 Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TimeLimits:
+    """Seconds that a backend may take for a region: ``compiling`` it, and each time that it runs, ``running`` it."""
+
+    compiling: float | None = None
+    running: float | None = None
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,21 @@ class CompileOptions:
     replan: bool = False
     fallback: bool = False
     pipeline: Pipeline | None = None
+    limits: TimeLimits = TimeLimits()
+
+    @property
+    def regions(self) -> BuildRequest:
+        """How the regions' modules are made."""
+        return BuildRequest(self.backend_options, self.limits.compiling, self.fallback)
 
 
 def compile_model(asked: CompileRequest) -> Library:
     """What ``byoc.compile`` gives, compiled whatever is in the cache."""
+    with keeping_unconverted(asked.fallback):
+        return _compile_model(asked)
+
+
+def _compile_model(asked: CompileRequest) -> Library:
     tell = asked.progress or _silent
     tuner = tuner_of(asked.tune, tell)
     options = CompileOptions(
@@ -81,6 +93,7 @@ def compile_model(asked: CompileRequest) -> Library:
         asked.replan,
         asked.fallback,
         asked.pipeline,
+        TimeLimits(asked.compile_timeout or None, asked.region_timeout or None),
     )
     check_pass_names(asked.pipeline)
     plans = asked.policy != "order" or asked.exclude or asked.prefer or asked.configuration
@@ -91,11 +104,29 @@ def compile_model(asked: CompileRequest) -> Library:
     tell("reading the model")
     mod = module_of(asked.model, asked.shapes)
     tell("simplifying the graph")
-    mod = optimize(mod, options.pipeline, options.precision.products)
+    given = None if asked.plan is None else read_plan(asked.plan)
+    targets = accelerators(options.targets) if given is None else given.targets
+    mod = simplified(mod, targets, options.pipeline, options.precision.products)
     options.precision.check(known_names(mod))
+    targeted: TargetQuantization | None = None
+    if options.precision.products == "int8":
+        targeted = target_quantization(options.precision.calibration, options.precision.keep_f32, targets)
+        if targeted.applies(mod):
+            tell("quantizing what the targets take")
+            mod = targeted.quantized(mod, lambda probe: build_host(probe, options, tell))
+            precision = replace(options.precision, calibration=targeted.calibration)
+            options = replace(options, precision=precision)
+        else:
+            targeted = None
     tell("planning")
-    plan = plan_for(mod, options, asked.model) if asked.plan is None else read_plan(asked.plan)
+    if given is None:
+        plan = plan_for(mod, options, asked.model, tell)
+        plan = not_slower(plan, asked.costs, lambda plan: build_planned(mod, plan, options, tell), tell)
+    else:
+        plan = given
     library = build_planned(mod, plan, options, tell)
+    if targeted is not None:
+        targeted.check(library)
     if tuner.tunes:
         library.report["tuning"] = {**tuner.report.to_json(), "text": tuner.report.text()}
     return library
@@ -112,9 +143,9 @@ def _silent(stage: str) -> None:
     """Progress that nobody watches."""
 
 
-def plan_for(mod: IRModule, options: CompileOptions, model: object = None) -> Plan:
+def plan_for(mod: IRModule, options: CompileOptions, model: object = None, tell: Progress = _silent) -> Plan:
     """The plan of a simplified module under *options*; *model* is what it was read from."""
-    return plan_module(mod, options.targets, options.placing, model)
+    return plan_module(mod, options.targets, options.placing, model, tell)
 
 
 def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _silent) -> Library:
@@ -127,7 +158,8 @@ def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, tell: Prog
             plan = _without(mod, plan, missing, options, tell)
             continue
         try:
-            cut = check_made(plan.apply(mod), "the cut", PassContext.current().config)
+            with keeping_unconverted(options.fallback):
+                cut = check_made(plan.apply(mod), "the cut", PassContext.current().config)
             library = _build(cut, plan, options, tell)
         except RegionLostError as error:
             if not options.replan:
@@ -161,12 +193,8 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _
 def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -> Library:
     """:func:`build`, but a region that fails raises RegionLostError."""
     check_inputs(mod["main"])  # type: ignore[arg-type]
-    regions = {v: f for v, f in mod.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}
-    modules: list[Module] = []
-    for var, region in regions.items():
-        tell(f"compiling {var.name_hint}")
-        with lost(var, region):
-            modules.append(compile_region(var, region, options))
+    built = build_regions(region_integers(mod), options.regions, tell)
+    mod, regions, modules = built.mod, built.regions, built.modules
     tell("compiling the host's share")
     host_options = options.backend_options.get("c", {})
     narrow = NarrowProducts(options.precision)
@@ -179,15 +207,27 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
         tell("compiling the host's versions of the regions")
         stand_ins, told["fallback"] = origins(regions, host_options, options.pipeline)
         modules.extend(stand_ins)
-    root = assemble(modules, described(regions))
+    if built.fallbacks:
+        told["fallbacks"] = [lost.to_json() for lost in built.fallbacks]
+    work = work_of_functions(regions, host.functions)
+    root = assemble(modules, described(regions, options.limits.running), built.fallbacks, work)
+    if regions:
+        told["regions"] = region_memory(root)
     return narrow.tell(Library(host.graph, root, output_names(main, host), told))
+
+
+def build_host(mod: IRModule, options: CompileOptions, tell: Progress = _silent) -> Library:
+    """The simplified *mod* compiled for the host alone, in float32."""
+    return build(mod, Plan("order", (), "default", ()), CompileOptions(pipeline=options.pipeline), tell)
 
 
 def host_main(
     mod: IRModule, plan: Plan, options: CompileOptions, narrow: NarrowProducts, tell: Progress = _silent
 ) -> Function:
     """The host's share of the partitioned *mod*: quantized where *narrow* says so, lowered and fused."""
-    mod = narrow.quantized(mod, lambda probe: build(probe, plan, CompileOptions(pipeline=options.pipeline), tell))
+    plain = CompileOptions(pipeline=options.pipeline)
+    mod = host_integers(mod, options.precision.products == "int8")
+    mod = narrow.quantized(mod, lambda probe: build(probe, plan, plain, tell))
     layout = host_layout(options.backend_options.get("c", {}))
     main = prepare_host(layout, narrow.passes(), options.pipeline)(mod)["main"]
     assert isinstance(main, Function)
@@ -199,51 +239,6 @@ def output_names(main: Function, host: HostProgram) -> list[str]:
     heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]
     named: Sequence[object] = main.attrs.get("output_names") or ()  # type: ignore[assignment]
     return [str(n) for n in named] or [f"output{k}" for k in range(len(heads))]
-
-
-def compile_region(var: GlobalVar, region: Function, options: CompileOptions) -> Module:
-    """The module of a region. Raises CompileError naming backend and region for whatever goes wrong in a backend."""
-    name = str(region.attrs["Compiler"])
-    backend: Backend = get_backend(name)
-    try:
-        module = backend.compile(region, options.backend_options.get(name, {}))
-    except (CompilerNotFoundError, DeviceError):
-        raise
-    except Exception as error:  # whatever a vendor's code raises
-        kind = InternalError if isinstance(error, InternalError) else CompileError
-        text = str(error) if isinstance(error, ByocError) else f"{type(error).__name__}: {error}"
-        if isinstance(error, (UnsupportedError, KernelError)):
-            raise contradiction(backend, region, text) from error
-        raise kind(f"backend {name!r} failed on {_place(var, region)}: {text}") from error
-    if not isinstance(module, Module):
-        raise CompileError(
-            f"backend {name!r} gave {type(module).__name__} for {_place(var, region)}; "
-            "its compile must return a byoc.runtime.Module"
-        )
-    symbol = str(region.attrs["global_symbol"])
-    known = ", ".join(module.symbols) or "none"
-    if symbol not in module.symbols:
-        raise CompileError(f"backend {name!r}: its module for {_place(var, region)} has no such symbol; it has {known}")
-    _check_constants(name, module)
-    return module
-
-
-def _place(var: GlobalVar, region: Function) -> str:
-    """A region for a message: its name, and the first ONNX nodes in it."""
-    nodes = span_names(region.span) or span_names(region.body.span)
-    more = ", ..." if len(nodes) > MAX_NODES_NAMED else ""
-    return var.name_hint + (f" (nodes {', '.join(nodes[:MAX_NODES_NAMED])}{more})" if nodes else "")
-
-
-def _check_constants(backend: str, module: Module) -> None:
-    arrays: Mapping[str, NDArray] = getattr(module, "constant_arrays", {})
-    for symbol, names in module.constants().items():
-        missing = [name for name in names if name not in arrays]
-        if missing:
-            raise CompileError(
-                f"backend {backend!r}: the module of {symbol} asks for the constant {missing[0]!r}, which it does not "
-                "give; put it in the module's constant_arrays"
-            )
 
 
 def report(plan: Plan, host: HostProgram) -> dict[str, object]:

@@ -1,25 +1,17 @@
-"""From a model to a plan, and to the module that the plan is for.
-
-:func:`plan` is ``byoc.plan``. A plan that it makes, changed or not, saved or not, is what ``byoc.compile(plan=...)``
-takes.
-"""
+"""From a simplified module to its plan."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from byoc.contract.registration import get_backend
-from byoc.driver.costs import Machine
-from byoc.driver.model import module_of
+from byoc.driver.costs import Machine, threads_for
 from byoc.driver.onnx_placement import proto_of, read_placement
-from byoc.driver.options import PlanRequest
-from byoc.driver.pipeline import check_pass_names, optimize
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.options.declaration import part_of
-from byoc.options.entry import takes
 from byoc.partition.boundaries import Rule
 from byoc.partition.boundary_file import read_boundaries
 from byoc.partition.options import BY_MODEL, PlacingOptions, PlannerOptions, PlannerRequest
@@ -29,33 +21,21 @@ from byoc.relay.frontend.onnx.named_nodes import named_nodes
 from byoc.runtime.files.regular_file import read_text
 
 Model = object  # an ONNX file, its bytes, a ModelProto, or a module of the graph language
+Tell = Callable[[str], object]
 HOST_TARGETS = frozenset(["c", "host"])
 
 
-@takes(PlanRequest, "byoc.plan")
-def plan(asked: PlanRequest) -> Plan:
-    """Where each operator of a model goes, and why: nothing is compiled.
+def silent(stage: str) -> None:
+    """Progress that nobody watches."""
 
-    With policy ``model`` the targets default to the devices that the model names.
 
-    Returns:
-        The plan, which ``byoc.compile(plan=...)`` takes, changed or not, saved or not.
+def plan_module(
+    mod: IRModule, targets: Sequence[str], placing: PlacingOptions, model: Model = None, tell: Tell = silent
+) -> Plan:
+    """The plan of the simplified module *mod*; *model* is what it was read from, whose tensors a file may name.
 
-    Raises:
-        UserError: whatever cannot be planned, in one sentence.
+    *tell* hears of what takes seconds.
     """
-    return planned(asked)[1]
-
-
-def planned(asked: PlanRequest) -> tuple[IRModule, Plan]:
-    """The simplified module that a plan is for, and the plan."""
-    check_pass_names(asked.pipeline)
-    mod = optimize(module_of(asked.model, asked.shapes), asked.pipeline)
-    return mod, plan_module(mod, asked.target_list(), asked, asked.model)
-
-
-def plan_module(mod: IRModule, targets: Sequence[str], placing: PlacingOptions, model: Model = None) -> Plan:
-    """The plan of the simplified module *mod*; *model* is what it was read from, whose tensors a file may name."""
     lines: tuple[Rule, ...] = ()
     notes: tuple[str, ...] = ()
     policy = placing.policy
@@ -71,7 +51,7 @@ def plan_module(mod: IRModule, targets: Sequence[str], placing: PlacingOptions, 
         nodes = () if model is None or isinstance(model, IRModule) else named_nodes(model)  # type: ignore[arg-type]
         lines += read_boundaries(placing.boundaries, nodes)
     names = accelerators(targets)
-    machine = Machine()
+    machine = Machine(lambda: threads_for(mod), tell=tell)
     told = {**part_of(placing, PlannerOptions), "policy": policy, "costs": machine.costs(placing.costs, names)}
     made = plan_of(PlannerRequest(mod, names, **told, boundary_lines=lines))
     return replace(made, notes=(*notes, *made.notes, *machine.problems))
@@ -104,4 +84,4 @@ def accelerators(targets: Sequence[str]) -> list[str]:
     return kept
 
 
-__all__ = ["accelerators", "plan", "plan_module", "planned", "read_plan"]
+__all__ = ["accelerators", "plan_module", "read_plan", "silent"]

@@ -5,7 +5,7 @@ No plan is made and nothing is reported; constants are given as they are, withou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from byoc.contract.registration import get_backend
 from byoc.driver.host import check_inputs, lower_host
@@ -17,7 +17,7 @@ from byoc.relay.expr import Function
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import Library
 from byoc.runtime.modules.metadata import MetadataModule
-from byoc.runtime.modules.module import Module
+from byoc.runtime.modules.module import Module, constant_arrays_of
 
 PRECISIONS = {"": "f32", "float32": "f32", "bfloat16": "bf16"}  # of the host's products
 
@@ -56,7 +56,7 @@ def _root(modules: Sequence[Module]) -> MetadataModule:
     stored: dict[str, NDArray] = {}
     needs: dict[str, list[str]] = {}
     for number, module in enumerate(modules):
-        arrays: Mapping[str, NDArray] = getattr(module, "constant_arrays", {})
+        arrays = constant_arrays_of(module)
         for symbol, names in module.constants().items():
             needs[symbol] = [f"{number}.{name}" for name in names]
             stored.update({f"{number}.{name}": arrays[name] for name in names})

@@ -1,7 +1,7 @@
 """A device's profile from the seconds of probes: each rate in turn, with those found before it taken off.
 
-What cannot be built or timed leaves its default, and is named in the profile's source. Nothing is assumed of a
-backend but that it compiles functions, so that a vendor's device is calibrated as the host is.
+What cannot be built or timed leaves its default, and is named in the profile's source. A vendor's device is calibrated
+as the host is, by regions that its backend would be given: what it refuses is not asked.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from byoc import relay
 from byoc.driver.costs.probes import (
@@ -28,10 +30,13 @@ from byoc.driver.costs.probes import (
     VECTOR,
     WIDTH,
     Probe,
+    Step,
     by_annotation,
+    by_nothing,
     by_pool,
     probes,
 )
+from byoc.driver.costs.regions import as_region
 from byoc.driver.costs.timing import TURNS, Build, Clock, Run, Turns, interleaved, ready
 from byoc.errors import UserError
 from byoc.ir.types import TensorType
@@ -47,6 +52,8 @@ FASTEST = 16.0  # times its default: more is not believed, the step was too shor
 ATTEMPTS = 4  # at timing the probes, before those that make no sense are left out
 SENSIBLE = (0.25, 1.5)  # times the share of a function's seconds that its further steps should have
 BUSY = "the machine was busy with something else"
+REFUSED = "the backend does not take it"
+LATE = "there was no time left"
 BORDERS = (2 << 20, 32 << 20)  # bytes of nearer memories where the machine tells none
 
 
@@ -63,48 +70,117 @@ class Sheet:
         return None if found is None else max(found - taken, LEAST)
 
 
-def calibrate(
-    backend: str,
-    build: Build,
-    base: Profile,
-    caches: Sequence[int] = (),
-    threads: int | None = None,
-    turns: Turns = TURNS,
-    clock: Clock = time.perf_counter,
-) -> Profile:
+class Calibrator:
     """What the device of *backend* can do, with *base* for what cannot be measured.
 
-    *caches* are the bytes of its nearer memories. Where something else keeps the machine busy the probes are timed
-    again; the source of the profile ends with ``BUSY`` where that was no help. Raises UserError where nothing at all
-    can be built.
+    *caches* are the bytes of its nearer memories. *tell* hears which probe is built; what is not built or timed at
+    *until*, by *clock*, is left out.
     """
-    sheet = Sheet()
-    runs: dict[str, Callable[[], object]] = {}
-    host = backend == HOST_BACKEND
-    apart, asked = by_annotation if host else by_pool, probes(channels_last=host)
-    for probe in asked:
+
+    tell: Callable[[str], object] = staticmethod(lambda stage: None)
+    until: float = math.inf
+
+    def __init__(
+        self,
+        backend: str,
+        build: Build,
+        base: Profile,
+        caches: Sequence[int] = (),
+        threads: int | None = None,
+        turns: Turns = TURNS,
+        clock: Clock = time.perf_counter,
+    ):
+        self._backend, self._base, self._caches = backend, base, caches
+        self._build, self._threads, self._turns, self._clock = build, threads, turns, clock
+        self._sheet = Sheet()
+        self._taken: dict[tuple[Probe, Step], bool] = {}
+
+    def profile(self) -> Profile:
+        """The profile. Where something else keeps the machine busy the probes are timed again; the source of the
+        profile ends with ``BUSY`` where that was no help. Raises UserError where nothing at all can be built.
+        """
+        sheet, host = self._sheet, self._backend == HOST_BACKEND
+        asked = probes(channels_last=host)
+        self.tell(f"calibrating {self._backend}")
+        runs = self._runs(asked, by_annotation if host else self._apart(asked))
+        if not runs:
+            why = next((why for why in sheet.failed.values() if why != REFUSED), "it takes none of the probes")
+            raise UserError(f"backend {self._backend!r} cannot be calibrated: {why}")
+        self.tell(f"calibrating {self._backend}: timing {len(runs)} functions")
+        found = self._timed(runs)
+        for _ in range(ATTEMPTS - 1):
+            if not senseless(found, asked) or self._clock() > self.until:
+                break
+            again = self._timed(runs)
+            found = {name: min(found[name], again[name]) for name in found}
+        sheet.failed.update(dict.fromkeys(senseless(found, asked), BUSY))
+        sheet.seconds.update(steps_of(found, [p for p in asked if p.name not in sheet.failed]))
+        profile = solve(sheet, self._base, self._caches)
+        if not host:
+            profile = self._with_borders(profile)
+        failed = [name for name, why in sheet.failed.items() if why != REFUSED]
+        lacking = f", without {', '.join(failed)}" if failed else ""
+        lacking += f": {BUSY}" if BUSY in sheet.failed.values() else ""
+        return replace(profile, device=self._backend, source=f"calibrated{lacking}")
+
+    def _timed(self, runs: Mapping[str, Run]) -> dict[str, float]:
+        return interleaved(runs, self._turns, self._clock, self.until)
+
+    def _runs(self, asked: Sequence[Probe], apart: Step) -> dict[str, Run]:
+        """Each probe with one step and with many, ready; what could not be had is on the sheet with the reason."""
+        runs: dict[str, Run] = {}
+        for number, probe in enumerate(asked):
+            if not self._takes_probe(probe, apart):
+                self._sheet.failed[probe.name] = REFUSED
+                continue
+            if self._clock() > self.until:
+                self._sheet.failed[probe.name] = LATE
+                continue
+            self.tell(f"calibrating {self._backend}: {probe.name}, {number + 1} of {len(asked)}")
+            try:
+                pair = [self._ready(probe.function(n, apart)) for n in (1, 1 + probe.more)]
+            except UserError as error:
+                self._sheet.failed[probe.name] = str(error)
+                continue
+            runs.update(zip((f"{probe.name} 1", f"{probe.name} n"), pair, strict=True))
+        return runs
+
+    def _apart(self, asked: Sequence[Probe]) -> Step:
+        """What keeps steps apart in a region: a pool, unless that costs probes."""
+        return max((by_pool, by_nothing), key=lambda apart: sum(self._takes_probe(p, apart) for p in asked))
+
+    def _takes_probe(self, probe: Probe, apart: Step) -> bool:
+        if (probe, apart) not in self._taken:
+            self._taken[probe, apart] = self._takes(probe.function(1, apart))
+        return self._taken[probe, apart]
+
+    def _takes(self, function: Function) -> bool:
+        """Whether the backend would be given all of *function*: nothing else is built, as nothing else will run."""
+        return self._backend == HOST_BACKEND or as_region(function, self._backend) is not None
+
+    def _ready(self, function: Function) -> Run:
+        mod = None if self._backend == HOST_BACKEND else as_region(function, self._backend)
+        return ready(function, self._backend, self._build, self._threads, mod)
+
+    def _with_borders(self, profile: Profile) -> Profile:
+        """A launch, and transfers: of regions that get little, much or two things, or give much; the host's call off.
+        Of *profile* itself where the backend does not take what would tell.
+        """
+        kinds: tuple[Callable[..., Function], ...] = (_summed, _doubled, _multiplied)
+        little = next((f for f in kinds if self._takes(f(TINY))), None)
+        if little is None:
+            return profile
+        asked = {"little": little(TINY)}
+        if not math.isinf(profile.upload):
+            asked.update({"much": little(MIDDLE), "two": little(TINY, 2), "given": _spread()})
+        if not all(map(self._takes, asked.values())):
+            return profile
         try:
-            pair = [ready(probe.function(n, apart), backend, build, threads) for n in (1, 1 + probe.more)]
-        except UserError as error:
-            sheet.failed[probe.name] = str(error)
-            continue
-        runs.update(zip((f"{probe.name} 1", f"{probe.name} n"), pair, strict=True))
-    if not runs:
-        raise UserError(f"backend {backend!r} cannot be calibrated: {next(iter(sheet.failed.values()))}")
-    found = interleaved(runs, turns, clock)
-    for _ in range(ATTEMPTS - 1):
-        if not senseless(found, asked):
-            break
-        again = interleaved(runs, turns, clock)
-        found = {name: min(found[name], again[name]) for name in found}
-    sheet.failed.update(dict.fromkeys(senseless(found, asked), BUSY))
-    sheet.seconds.update(steps_of(found, [p for p in asked if p.name not in sheet.failed]))
-    profile = solve(sheet, base, caches)
-    if not host:
-        profile = _borders(profile, backend, build, threads, turns, clock)
-    lacking = f", without {', '.join(sheet.failed)}" if sheet.failed else ""
-    lacking += f": {BUSY}" if BUSY in sheet.failed.values() else ""
-    return replace(profile, device=backend, source=f"calibrated{lacking}")
+            runs: dict[str, Run] = {"host": ready(little(TINY), HOST_BACKEND, self._build, self._threads)}
+            runs.update({name: self._ready(function) for name, function in asked.items()})
+        except UserError:
+            return profile
+        return with_borders(profile, self._timed(runs))
 
 
 def senseless(found: Mapping[str, float], asked: Iterable[Probe]) -> list[str]:
@@ -169,7 +245,7 @@ def _products(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
         seconds = sheet.beyond(name, _moved(profile, ROWS * width, item))
         if seconds is not None:
             rates.update(dict.fromkeys(dtypes, ROWS * width * width / seconds))
-    if "bytes" not in sheet.seconds and sheet.failed.get("bytes") != BUSY:  # it cannot be built
+    if "bytes" not in sheet.seconds and sheet.failed.get("bytes") not in (BUSY, LATE):  # it cannot be built
         rates = {k: v for k, v in rates.items() if k not in ("int8", "uint8")}
     if "product" in sheet.seconds:  # operands of half the size, as far as they are known at all
         gain = base.multiply_adds.get("bfloat16", 0.0) / base.rate_of("float32")
@@ -237,33 +313,17 @@ def _winograd(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
     return replace(profile, winograd=True, transform=_rate(max(seconds - sums, LEAST), transformed, base.transform))
 
 
-def _borders(profile: Profile, backend: str, build: Build, threads: int | None, turns: Turns, clock: Clock) -> Profile:
-    """A launch, and transfers: of regions that get little, much or two things, or give much; the host's call off."""
-    runs: dict[str, Run] = {"host": ready(_summed(TINY), HOST_BACKEND, build, threads)}
-    for name, function in {
-        "little": _summed(TINY),
-        "much": _summed(MIDDLE),
-        "two": _summed(TINY, 2),
-        "given": _spread(),
-    }.items():
-        try:
-            runs[name] = ready(function, backend, build, threads)
-        except UserError:
-            return profile
-    return with_borders(profile, interleaved(runs, turns, clock))
-
-
 def with_borders(profile: Profile, seconds: Mapping[str, float]) -> Profile:
     """*profile* with its launch and its transfers from the seconds of regions."""
     size = math.prod(MIDDLE) * ITEM
     little = max(seconds["little"] - seconds["host"], LEAST)
+    if math.isinf(profile.upload):  # it works in the host's own memory
+        return replace(profile, launch=little)
     latency = min(max(seconds["two"] - seconds["little"], 0.0), little / 3)
     far = profile.kernel + size / profile.bandwidth(size)
     reading = size / max(seconds["much"] - seconds["little"] - far, size / 1e13)
     writing = size / max(seconds["given"] - seconds["little"] - far, size / 1e13)
     launch = max(little - 2 * latency - profile.kernel, 0.0)
-    if math.isinf(profile.upload):  # it works in the host's own memory
-        return replace(profile, launch=little)
     return replace(profile, launch=launch, latency=latency, upload=reading, download=writing)
 
 
@@ -274,10 +334,25 @@ def _summed(shape: tuple[int, ...], inputs: int = 1) -> Function:
     return Function(params, sums[0] if inputs == 1 else relay.add(*sums))
 
 
+def _doubled(shape: tuple[int, ...], inputs: int = 1) -> Function:
+    """Inputs added up, or one to itself."""
+    params = [Var(f"x{k}", TensorType(shape, "float32")) for k in range(inputs)]
+    return Function(params, relay.add(params[0], params[-1]))
+
+
+def _multiplied(shape: tuple[int, ...], inputs: int = 1) -> Function:
+    """Rows of an input by a constant, or by another input."""
+    rows = Var("x", TensorType((math.prod(shape) // TINY[0], TINY[0]), "float32"))
+    row = TensorType((1, TINY[0]), "float32")
+    others = [Var(f"x{k}", row) for k in range(1, inputs)]
+    weight = others[0] if others else relay.const(np.ones(row.concrete_shape, "float32"))
+    return Function([rows, *others], relay.nn.dense(rows, weight))
+
+
 def _spread() -> Function:
     """A few numbers repeated."""
     few = Var("x", TensorType(TINY, "float32"))
     return Function([few], relay.tile(few, (math.prod(MIDDLE) // TINY[0],)))
 
 
-__all__ = ["Sheet", "calibrate", "solve", "steps_of", "with_borders"]
+__all__ = ["Calibrator", "Sheet", "solve", "steps_of", "with_borders"]

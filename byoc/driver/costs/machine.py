@@ -1,8 +1,15 @@
-"""The cost models that ask this machine: ``analytic`` by a calibration, and ``measured``, kept in the cache folder."""
+"""The cost models that ask this machine, by numbers kept in the cache folder.
+
+``auto`` takes what a calibration found before, of all devices that are asked for, and else typical numbers, since a
+calibration takes longer than anybody who asks for a plan expects to wait; ``analytic`` calibrates first what was not;
+``measured`` builds and times the kernels themselves.
+"""
 
 from __future__ import annotations
 
+import functools
 import platform
+import time
 from collections.abc import Callable, Iterable, Mapping
 
 import byoc
@@ -11,42 +18,64 @@ from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.codegen.tune.context import cache_sizes, context_of, processor_model, schedules_digest
 from byoc.contract.registration import BACKENDS, get_backend
 from byoc.driver.costs.alone import build_alone
-from byoc.driver.costs.calibrate import BUSY, calibrate
+from byoc.driver.costs.calibrate import BUSY, Calibrator
 from byoc.driver.costs.measured import MeasuredModel
 from byoc.driver.costs.store import FOLDER, Facts, Store
 from byoc.driver.costs.timing import Build
 from byoc.errors import ByocError, CompilerNotFoundError, DeviceError
+from byoc.ir.module import IRModule
+from byoc.partition.calls import calls_of, functions_of, inner_calls
 from byoc.partition.costs import AnalyticModel, CostModel, CostSpec, cost_model
-from byoc.partition.costs.model import HOST_BACKEND
+from byoc.partition.costs.analytic import registered_profile
+from byoc.partition.costs.model import HOST_BACKEND, backend_of
 from byoc.partition.costs.profile import GPU_DEFAULTS, NUMPY_DEFAULTS, PROFILES, Profile
+from byoc.partition.costs.work import work_of
 from byoc.partition.place import in_host_memory
 from byoc.runtime.core.processor import usable_processors
-from byoc.runtime.opencl.devices import open_device
+from byoc.runtime.graph.executor_base import thread_count
 
 BUSY_SECONDS = 30 * 60  # so long the profile of a busy machine is used, before it is calibrated again
-EDITION = "2"  # of what is measured and how: another one is measured anew
+LONGEST_SECONDS = 120.0  # of the calibration of one backend
+EDITION = "3"  # of what is measured and how: another one is measured anew
 Tell = Callable[[str], object]
+_FOUND: dict[tuple[tuple[str, str], ...], Profile] = {}  # what this process found, where it cannot be kept for others
 
 
 class Machine:
-    """This machine's numbers, for *threads* of host code (all processors by default), in *store*.
+    """This machine's numbers, for *threads* of host code (all processors by default; a function is asked when it is
+    known that somebody wants them), in *store*.
 
-    *tell* hears of what takes seconds.
+    *tell* hears of what takes seconds, which a calibration does no longer than *longest*.
     """
 
-    def __init__(self, threads: int | None = None, store: Store | None = None, tell: Tell = lambda stage: None):
-        self._threads, self._tell = threads or usable_processors(), tell
+    def __init__(
+        self,
+        threads: int | Callable[[], int] | None = None,
+        store: Store | None = None,
+        tell: Tell = lambda stage: None,
+        longest: float = LONGEST_SECONDS,
+    ):
+        self._asked_threads, self._tell, self._longest = threads or usable_processors(), tell, longest
         self._store = store or Store(cache_dir() / FOLDER)
         self._analytic = AnalyticModel(find=self.profile)
-        self.problems: list[str] = []  # why something could not be measured or kept
+        self.problems: list[str] = []  # why something could not be measured or kept, and what stood in for it
 
-    def words(self) -> Mapping[str, Callable[[], CostModel]]:
-        """The names that users may write for costs, and what makes the models."""
-        return {"analytic": lambda: self._analytic, "measured": self._measured, "typical": AnalyticModel}
+    @functools.cached_property
+    def _threads(self) -> int:
+        asked = self._asked_threads
+        return asked() if callable(asked) else asked
 
     def costs(self, spec: CostSpec, backends: Iterable[str]) -> CostModel:
         """The model that *spec* means for *backends*. Raises PartitionError as ``partition.costs.cost_model`` does."""
-        return cost_model(spec, backends, self.words())
+        asked = dict.fromkeys([*map(backend_of, backends), HOST_BACKEND])
+        named = {backend_of(str(name)) for name in spec} if isinstance(spec, Mapping) else set()
+        words: dict[str, Callable[[], CostModel]] = {
+            "auto": lambda: self._automatic([name for name in asked if name not in named]),
+            "analytic": lambda: self._analytic,
+            "measured": self._measured,
+            "typical": AnalyticModel,
+        }
+        return cost_model(spec, list(asked), words)
 
     def profile(self, backend: str) -> Profile | None:
         """What the device of *backend* can do: as kept, else by a calibration that takes seconds to a minute.
@@ -54,41 +83,42 @@ class Machine:
         What a busy machine gave is kept for ``BUSY_SECONDS``, and told among the problems each time that it is used.
         None where nothing of it can be built here, or its vendor has registered one.
         """
-        if backend in PROFILES and backend not in CALIBRATED:
+        if not is_calibrated(backend):
             return None
-        facts = self.facts(backend)
-        known = self._kept(facts)
+        known = self.kept(backend)
         if known is not None:
-            return known
-        self._tell(f"calibrating {backend}, once")
+            self._tell_of_busy(backend, known)
+        return known or self.calibrate(backend)
+
+    def kept(self, backend: str) -> Profile | None:
+        """What was found before; of a busy machine only for a while, by other processes."""
+        facts = self.facts(backend)
+        known = _FOUND.get(self._place(facts)) or self._store.profile(facts)
+        if known is not None and known.source.endswith(BUSY):
+            if self._place(facts) not in _FOUND and self._store.age(facts) > BUSY_SECONDS:
+                return None
+        return known
+
+    def calibrate(self, backend: str) -> Profile | None:
+        """What is found now, which is kept; None where nothing of it can be built here, which the problems tell."""
+        facts = self.facts(backend)
         sizes = cache_sizes()
         caches = [sizes[level] for level in sorted(sizes) if level > 1] if backend == HOST_BACKEND else []
-        base = PROFILES.get(backend) or (NUMPY_DEFAULTS if in_host_memory(backend) else GPU_DEFAULTS)
+        base = registered_profile(backend) or (NUMPY_DEFAULTS if in_host_memory(backend) else GPU_DEFAULTS)
+        calibrator = Calibrator(backend, build_alone, base, caches, self._threads)
+        calibrator.tell, calibrator.until = self._tell, time.perf_counter() + self._longest
         try:
-            found = calibrate(backend, build_alone, base, caches, self._threads)
+            found = calibrator.profile()
         except ByocError as error:
             self.problems.append(f"{backend} is not calibrated: {error}")
             return None
         problem = self._store.keep_profile(facts, found)
         if problem is not None:
             self.problems.append(problem)
+        if problem is not None or found.source.endswith(BUSY):
+            _FOUND[self._place(facts)] = found
         self._tell_of_busy(backend, found)
         return found
-
-    def _kept(self, facts: Facts) -> Profile | None:
-        """What was found before; of a busy machine only for a while."""
-        known = self._store.profile(facts)
-        if known is None or not known.source.endswith(BUSY):
-            return known
-        if self._store.age(facts) > BUSY_SECONDS:
-            return None
-        self._tell_of_busy(facts["backend"], known)
-        return known
-
-    def _tell_of_busy(self, backend: str, found: Profile) -> None:
-        if found.source.endswith(BUSY):
-            again = f"it is calibrated again after {BUSY_SECONDS // 60} minutes"
-            self.problems.append(f"{backend}: {found.source}; {again}")
 
     def facts(self, backend: str) -> Facts:
         """Where a profile of *backend* holds."""
@@ -96,7 +126,7 @@ class Machine:
             "backend": backend,
             "edition": EDITION,
             "version": byoc.__version__,
-            "threads": str(self._threads),
+            "threads": str(self._threads) if backend == HOST_BACKEND else "",
             "code": _code_of(backend),
             "machine": f"{platform.system()} {platform.machine()}",
             "processor": processor_model(),
@@ -104,15 +134,58 @@ class Machine:
             "compiler": _compiler(),
         }
 
+    def _automatic(self, backends: Iterable[str]) -> CostModel:
+        """By the calibrations of *backends*; by typical numbers of all where one of them has none."""
+
+        @functools.cache
+        def known() -> Mapping[str, Profile]:
+            found = {name: self.kept(name) for name in backends if is_calibrated(name)}
+            lacking = [name for name, profile in found.items() if profile is None]
+            if lacking:
+                times = f"{self._threads} thread{'s' if self._threads > 1 else ''}"
+                self.problems.append(
+                    f"costs are typical numbers: this machine is not calibrated for {', '.join(lacking)} ({times} of "
+                    f"host code); byoc calibrate -t {','.join(found)} does it, once"
+                )
+                return {}
+            profiles = {name: profile for name, profile in found.items() if profile is not None}
+            for name, profile in profiles.items():
+                self._tell_of_busy(name, profile)
+            return profiles
+
+        return AnalyticModel(find=lambda backend: known().get(backend))
+
+    def _place(self, facts: Facts) -> tuple[tuple[str, str], ...]:
+        return (("folder", str(self._store.folder)), *sorted(facts.items()))
+
+    def _tell_of_busy(self, backend: str, found: Profile) -> None:
+        if found.source.endswith(BUSY):
+            again = f"it is calibrated again after {BUSY_SECONDS // 60} minutes"
+            self.problems.append(f"{backend}: {found.source}; {again}")
+
     def _measured(self) -> CostModel:
         def facts(backend: str) -> Facts:
             return {**self.facts(backend), "schedules": schedules_digest()}
 
-        return MeasuredModel(self._analytic, self._store, facts, _builds, self._threads)
+        model = MeasuredModel(self._analytic, self._store, facts, _builds, self._threads)
+        model.tell = self._tell
+        return model
 
 
 # backends whose registered profile is only a default
 CALIBRATED = frozenset([HOST_BACKEND, "opencl", "json"])
+
+
+def is_calibrated(backend: str) -> bool:
+    """Whether this machine is asked what the device of *backend* can do: not where its vendor has said it."""
+    return backend in CALIBRATED or backend not in PROFILES
+
+
+def threads_for(mod: IRModule) -> int:
+    """The threads on which the host runs all of the typed module *mod*, where nobody says otherwise."""
+    calls = (inner for _, func in functions_of(mod) for call in calls_of(func) for inner in inner_calls(call))
+    work = [work_of(call) for call in calls]
+    return thread_count(None, sum(w.elements if w.product is None else w.product.multiply_adds for w in work))
 
 
 def _builds(precision: str) -> Build:
@@ -142,6 +215,8 @@ def _device_of(backend: str) -> str:
     if found is None or "opencl" not in found.devices:
         return ""
     try:
+        from byoc.runtime.opencl.devices import open_device  # a part that an installation may leave out
+
         return repr(open_device().info)
-    except DeviceError:
+    except (DeviceError, ModuleNotFoundError):
         return ""

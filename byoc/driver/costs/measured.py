@@ -9,6 +9,7 @@ its estimate is infinite and says why; on the host, which runs everything, the a
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -45,10 +46,12 @@ class _Work:
 class MeasuredModel(CostModel):
     """Seconds by measurement; *analytic* divides them, and knows launches and transfers by its calibration.
 
-    *facts* gives a backend's context, *build* builds a module for a precision. *threads* run the host's code.
+    *facts* gives a backend's context, *build* builds a module for a precision. *threads* run the host's code; *tell*
+    hears what is done.
     """
 
     name = "measured"
+    tell: Callable[[str], object] = staticmethod(lambda stage: None)
 
     def __init__(
         self,
@@ -139,6 +142,7 @@ class MeasuredModel(CostModel):
         missing = {key: f for key, f in zip(keys, functions, strict=True) if key not in known}
         names = list(missing)
         for start in range(0, len(names), BATCH):
+            self.tell(f"measuring {backend}: {start} of {len(names)} kernels are timed")
             made = self._time({key: missing[key] for key in names[start : start + BATCH]}, backend, dtype)
             self._store.add(facts, made.values())
             known.update(made)
@@ -159,8 +163,7 @@ class MeasuredModel(CostModel):
             if other is not None:
                 with suppress(ByocError):  # then the order of the model is the only one
                     runs[f"{key} {OTHER}"] = ready(other, backend, self._build(dtype), self._threads)
-        clock = {} if self._clock is None else {"clock": self._clock}
-        found = interleaved(runs, self._turns, **clock)
+        found = interleaved(runs, self._turns, self._clock or time.perf_counter)
         made.update(
             {
                 key: Measurement(key, min(found[key], found.get(f"{key} {OTHER}", math.inf)))

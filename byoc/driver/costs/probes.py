@@ -56,6 +56,11 @@ def by_pool(value: RelayExpr) -> RelayExpr:
     return relay.reshape(relay.nn.max_pool2d(image, (1, 1), layout="NHWC"), shape)
 
 
+def by_nothing(value: RelayExpr) -> RelayExpr:
+    """*value*: for backends that take no pool, and whose steps may become one kernel."""
+    return value
+
+
 TINY, SMALL, MIDDLE = (16,), (1 << 16,), (1 << 19,)
 LARGE = (1 << 24,)
 CHAIN = 8  # pairs of cheap steps in one kernel
@@ -90,7 +95,7 @@ def probes(channels_last: bool = True) -> tuple[Probe, ...]:
         Probe("depthwise3", channels, _convolution(CHANNELS[3], 3, CHANNELS[3], layout)),
         Probe("depthwise5", channels, _convolution(CHANNELS[3], 5, CHANNELS[3], layout)),
         Probe("window", image, lambda x: relay.nn.max_pool2d(x, (3, 3), padding=(1, 1), layout=layout)),
-        Probe("reduction", NORM, _centred),
+        Probe("reduction", NORM, _centred if channels_last else _centred_as_it_is),
         Probe("rows", NORM, _norm),
         Probe("move", SQUARE, lambda x: relay.transpose(x, (1, 0))),
         Probe("library", SMALL, lambda x: relay.sort(x, axis=0)),
@@ -130,6 +135,11 @@ def _convolution(channels: int, size: int, groups: int, layout: str) -> Step:
 
 def _centred(x: RelayExpr) -> RelayExpr:
     return relay.add(x, relay.annotation.stop_fusion(relay.mean(x, axis=0, keepdims=True)))
+
+
+def _centred_as_it_is(x: RelayExpr) -> RelayExpr:
+    """For generators that join nothing to a reduction anyway, and whose backends take no annotation."""
+    return relay.add(x, relay.mean(x, axis=0, keepdims=True))
 
 
 def _norm(x: RelayExpr) -> RelayExpr:

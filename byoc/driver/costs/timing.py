@@ -51,10 +51,14 @@ def as_module(function: Function, target: str) -> IRModule:
     return infer_module(IRModule(functions))
 
 
-def ready(function: Function, target: str, build: Build, threads: int | None = None) -> Run:
-    """A call that runs *function* on *target* on random inputs. Raises UserError where it cannot be built or run."""
-    mod = as_module(function, target)
-    executor: Executor = build(mod).executor(threads)
+def ready(
+    function: Function, target: str, build: Build, threads: int | None = None, mod: IRModule | None = None
+) -> Run:
+    """A call that runs *function* on *target* on random inputs. Raises UserError where it cannot be built or run.
+
+    *mod* is the module that holds it, where it is not all of it one region.
+    """
+    executor: Executor = build(as_module(function, target) if mod is None else mod).executor(threads)
     for seed, param in enumerate(function.params):
         for name, ty in _inputs_of(param):
             executor.set_input(name, argument_for(ty, seed))
@@ -83,12 +87,18 @@ def argument_for(ty: Type, seed: int = 0) -> NDArray:
     return NDArray((2 * rng.random(ty.concrete_shape, "float32") - 1).astype(dtype))
 
 
-def interleaved(runs: Mapping[str, Run], turns: Turns = TURNS, clock: Clock = time.perf_counter) -> dict[str, float]:
-    """The least seconds of a call of each of *runs* over all turns; each has been called before."""
+def interleaved(
+    runs: Mapping[str, Run], turns: Turns = TURNS, clock: Clock = time.perf_counter, until: float = math.inf
+) -> dict[str, float]:
+    """The least seconds of a call of each of *runs* over all turns, of which none but the first begins after *until*;
+    each has been called before.
+    """
     counts = {name: _repeats(run, turns, clock) for name, run in runs.items()}
     least = dict.fromkeys(runs, math.inf)
     names = list(runs)
     for number in range(turns.rounds):
+        if number > 0 and clock() > until:
+            break
         first = number % max(len(names), 1)
         for name in names[first:] + names[:first]:
             runs[name]()

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
-from byoc.driver.compiler.compile import CompileOptions, compile_region, with_tuner
+from byoc.driver.compiler.compile import CompileOptions, with_tuner
 from byoc.driver.fallback import described, origins
+from byoc.driver.function_work import work_of_functions
 from byoc.driver.pipeline import host_layout
 from byoc.driver.precision import NarrowProducts, Precision
+from byoc.driver.region_build import BuiltRegions, build_regions, compile_region
 from byoc.driver.vm.lower import lower_function
 from byoc.driver.vm.passes import prepare
 from byoc.driver.vm.program import ProgramBuilder
@@ -19,6 +21,7 @@ from byoc.ir.module import IRModule
 from byoc.partition.calls import known_names
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
+from byoc.relay.transform import OutlineCompilerFunctionsWithExistingGlobalSymbols
 from byoc.runtime.modules.module import Module
 from byoc.runtime.vm.executable import Executable
 
@@ -46,18 +49,29 @@ def compile_module(
         narrow.precision.check(known_names(infer_module(mod)))
     given = checked_options(backend_options or {})
     options = CompileOptions(backend_options=with_tuner(given, tuner_of(tune)), fallback=fallback)
-    return generate(prepare(mod, host_layout(options.backend_options.get("c", {})), narrow.passes()), options)
+    layout = host_layout(options.backend_options.get("c", {}))
+    if not fallback:
+        return generate(prepare(mod, layout, narrow.passes()), options)
+    outlined = OutlineCompilerFunctionsWithExistingGlobalSymbols()(infer_module(mod))
+    built = build_regions(outlined, options.regions, lambda told: None)
+    return generate(prepare(built.mod, layout, narrow.passes()), options, built)
 
 
-def generate(mod: IRModule, options: CompileOptions) -> Executable:
-    """The executable of a module that :func:`prepare` gave."""
+def generate(mod: IRModule, options: CompileOptions, built: BuiltRegions | None = None) -> Executable:
+    """The executable of a module that :func:`prepare` gave; *built* are its regions, where that was done before."""
     functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function) and "Compiler" not in f.attrs}
     regions = {v: f for v, f in mod.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}
     program = ProgramBuilder(functions, regions)
     for var, function in functions.items():
         lower_function(program, var, function)
-    modules: list[Module] = [compile_region(var, region, options) for var, region in regions.items()]
+    if built is None:
+        modules: list[Module] = [compile_region(var, region, options.regions) for var, region in regions.items()]
+    else:
+        modules = list(built.modules)
     modules += program.host.modules(options.backend_options.get("c", {}))
     if options.fallback:
         modules += origins(regions, options.backend_options.get("c", {}))[0]
-    return Executable(program.finish(), program.symbols, program.constants, assemble(modules, described(regions)))
+    fallbacks = built.fallbacks if built is not None else ()
+    work = work_of_functions(regions, program.host)
+    root = assemble(modules, described(regions, options.limits.running), fallbacks, work)
+    return Executable(program.finish(), program.symbols, program.constants, root)

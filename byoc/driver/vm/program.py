@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from byoc.codegen.signature import spec_of
+from byoc.contract.signature import spec_of
 from byoc.driver.host_functions import HostFunctions
 from byoc.errors import CompileError
 from byoc.ir.adt import Constructor

@@ -42,6 +42,7 @@ def plan_to_json(plan: PlannedCut) -> dict[str, object]:
         "measured": dict(plan.measured),
         **({"preferred": True} if plan.preferred else {}),
         "places": list(plan.places),
+        **({"layouts": list(plan.layouts)} if plan.layouts else {}),
     }
 
 
@@ -133,6 +134,7 @@ class WrittenPlan:
     measured: Mapping[str, float]
     places: tuple[str, ...]
     preferred: bool = False
+    layouts: tuple[str, ...] = ()
 
 
 def plan_from_json(data: Mapping[str, object]) -> dict[str, object]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from byoc.contract.checks import pattern_entries
 from byoc.contract.limits import Limits
 from byoc.contract.registration import get_backend
 from byoc.contract.verdict import Verdict, callee_name
@@ -45,6 +46,7 @@ class PlannedCut:
     measured: Mapping[str, float] = field(default_factory=dict)
     places: tuple[str, ...] = ()
     preferred: bool = False
+    layouts: tuple[str, ...] = ()
 
     @property
     def is_read(self) -> bool:
@@ -74,28 +76,32 @@ class PlannedCut:
         Raises PartitionError where *mod* is not the module that the plan was made for, and where a plan from a file has
         an operator on a target that does not take it.
         """
-        mod = InferType()(mod)
+        mod = self._placed(InferType()(mod), self.layouts)
         chosen = self.total is not None or self.preferred
         if chosen:
             mod, _ = with_composites(mod, self.composites)
         for target in () if chosen else self.targets:
-            rows = [(e.name, e.pattern, e.check) for e in get_backend(target).patterns()]
+            rows = [(e.name, e.pattern, e.check) for e in pattern_entries(get_backend(target))]
             if rows:
                 mod = MergeComposite(rows)(mod)
                 found = composites_of(mod, target)
                 gone = self.dissolved.get(target, ())
                 if gone:
                     mod = dissolve(mod, {found[n] for n in gone if n < len(found)})
-        if self.places:
-            try:
-                mod, _ = with_casts(mod, self.places)
-            except IndexError as error:
-                raise PartitionError("the plan was made for a module with fewer operators; make it again") from error
+        mod = self._placed(mod, self.places)
         calls = [call for _, func in functions_of(mod) for call in calls_of(func)]
         self._check([callee_name(call) for call in calls])
         if self.is_read:
             self._ask_again(calls)
         return mod
+
+    @staticmethod
+    def _placed(mod: IRModule, places: Sequence[str]) -> IRModule:
+        """*mod* with its calls at *places*, and casts between these; as it is without any."""
+        try:
+            return with_casts(mod, places)[0] if places else mod
+        except IndexError as error:
+            raise PartitionError("the plan was made for a module with fewer operators; make it again") from error
 
     def _ask_again(self, calls: Sequence[Call]) -> None:
         """Raises PartitionError for an operator on a target that does not take it, as a file may have it."""

@@ -108,12 +108,21 @@ def is_one_kernel(function: Function) -> bool:
     return bool(attrs.get("Composite") or (attrs.get("Primitive") and not attrs.get("Compiler")))
 
 
+def registered_profile(backend: str) -> Profile | None:
+    """What is registered for the kind of device that stands behind *backend* here, else for *backend*, else None."""
+    if any(name.startswith(f"{backend}/") for name in PROFILES):
+        kind = get_backend(backend).device_kind()
+        if f"{backend}/{kind}" in PROFILES:
+            return PROFILES[f"{backend}/{kind}"]
+    return PROFILES.get(backend)
+
+
 def default_profile(backend: str) -> Profile:
     """What is registered for *backend*; one whose devices are the host's gets the host's, unfused.
 
     Raises PartitionError for another, whose device nobody described.
     """
-    known = PROFILES.get(backend)
+    known = registered_profile(backend)
     if known is not None:
         return known
     if set(get_backend(backend).devices) <= {"cpu"} and backend in BACKENDS:

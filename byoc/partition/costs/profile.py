@@ -6,7 +6,6 @@ done here, from a vendor, or are the defaults below, which are those of one core
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -143,6 +142,24 @@ HOST_DEFAULTS = Profile(
     launch=0.0,
     winograd=True,
 )
+OPENCL_ON_CPU_DEFAULTS = Profile(
+    device="a processor under an OpenCL driver",
+    multiply_adds={"float32": 1.2e10, "int8": 4.0e10, "uint8": 4.0e10, "*": 1.2e10},
+    depthwise=5.0e9,
+    window=1.0e9,
+    pointwise=5.0e10,
+    costly=5.0e9,
+    reduction=1.0e9,
+    rows=5.0e8,
+    move=2.0e9,
+    library=2.0e8,
+    memories=(Memory(1 << 21, 1.0e11), Memory(1 << 25, 3.0e10), Memory(math.inf, 1.5e10)),
+    kernel=4.0e-5,
+    launch=5.0e-5,
+    latency=1.0e-5,
+    upload=2.0e9,
+    download=4.0e9,
+)
 GPU_DEFAULTS = Profile(
     device="a large graphics processor",
     multiply_adds={"float32": 5.0e12, "float16": 1.0e13, "*": 1.0e12},
@@ -180,15 +197,19 @@ NUMPY_DEFAULTS = Profile(
 )
 
 PROFILES: Registry[Profile] = Registry("profile of a device")
-for _name, _profile in (("c", HOST_DEFAULTS), ("opencl", GPU_DEFAULTS), ("json", NUMPY_DEFAULTS)):
+for _name, _profile in (
+    ("c", HOST_DEFAULTS),
+    ("opencl", GPU_DEFAULTS),
+    ("opencl/cpu", OPENCL_ON_CPU_DEFAULTS),
+    ("json", NUMPY_DEFAULTS),
+):
     PROFILES.register(_name, _profile, where=__name__)
 
 
 def register_profile(backend: str, profile: Profile) -> None:
-    """Say what the device of *backend* can do, for the model ``analytic``. Raises RegistryError for a second one."""
+    """Say what the device of *backend* can do, for the models ``auto``, ``analytic`` and ``typical``.
+
+    ``acme/cpu`` is where ``Backend.device_kind`` says ``cpu``, ``acme`` any other device. Raises RegistryError for a
+    second one.
+    """
     PROFILES.register(backend, profile, where=caller_location())
-
-
-def profile_to_text(profile: Profile) -> str:
-    """One line of JSON."""
-    return json.dumps(profile.to_json(), sort_keys=True)

@@ -1,8 +1,9 @@
 """What a user writes for costs, and the model that it means.
 
-``"analytic"``, ``"typical"`` (the same without asking the machine), or with the driver ``"measured"``; a file of a
-table; a function ``(unit, place) -> seconds``; a model; or a mapping from backends to any of these, where the backends
-that are not named get ``"analytic"``.
+``"typical"`` (numbers of usual devices), ``"auto"`` (with the driver this machine's numbers where they are known, else
+the typical ones), with the driver ``"analytic"`` (this machine's, which is asked where they are not known) and
+``"measured"``; a file of a table; a function ``(unit, place) -> seconds``; a model; or a mapping from backends to any
+of these, where the backends that are not named get ``"auto"``.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from byoc.partition.costs.mix import MixedModel
 from byoc.partition.costs.model import HOST, HOST_BACKEND, CostModel, backend_of
 from byoc.partition.costs.table import FunctionModel, Table, TableModel
 
-DEFAULT = "analytic"
+DEFAULT = "auto"
 CostSpec = object  # str | path | CostModel | CostFunction | Mapping[str, CostSpec]
 Models = Mapping[str, Callable[[], CostModel]]
 # words that mean something without a machine to measure; the driver has more
-TYPICAL: Models = {DEFAULT: AnalyticModel, "typical": AnalyticModel}
+TYPICAL: Models = dict.fromkeys((DEFAULT, "analytic", "typical"), AnalyticModel)
 
 
 def cost_model(spec: CostSpec = DEFAULT, backends: Iterable[str] = (), words: Models = TYPICAL) -> CostModel:

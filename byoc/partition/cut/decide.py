@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from byoc.contract.backend import Backend
+from byoc.contract.checks import pattern_entries
 from byoc.contract.verdict import Verdict, accept, callee_name, refuse
 from byoc.errors import in_one_line
 from byoc.ir.module import IRModule
@@ -47,7 +48,7 @@ def form_composites(
     """
     dissolved: dict[str, tuple[int, ...]] = {}
     for backend in backends:
-        rows = [(e.name, e.pattern, e.check) for e in backend.patterns()]
+        rows = [(e.name, e.pattern, e.check) for e in pattern_entries(backend)]
         if not rows:
             continue
         mod = MergeComposite(rows, record)(mod)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from byoc.contract.backend import Backend
+from byoc.contract.checks import pattern_entries
 from byoc.contract.registration import get_backend
 from byoc.errors import PartitionError
 from byoc.ir.expr import RelayExpr
@@ -55,7 +56,7 @@ def matches_of(name: str, func: Function, backends: Sequence[Backend], record: C
     graph = IndexedGraph(func)
     found: list[Match] = []
     for backend in backends:
-        for row, entry in enumerate(backend.patterns()):
+        for row, entry in enumerate(pattern_entries(backend)):
             check = guarded_check(entry.name, entry.asked, record)
             groups = Grouper(entry.pattern, graph, overlapping=True).groups
             for root in sorted((r for r in groups if r in number), key=number.__getitem__):
@@ -114,7 +115,7 @@ def _groups(graph: MutableGraph, calls: Sequence[Call], chosen: Sequence[Chosen]
     for choice in chosen:
         rows.setdefault((choice.target, choice.row), []).append(choice)
     for (target, row), choices in rows.items():
-        table = get_backend(target).patterns()
+        table = pattern_entries(get_backend(target))
         groups = Grouper(table[row].pattern, graph, overlapping=True).groups if row < len(table) else {}
         for choice in choices:
             group = groups.get(calls[choice.root]) if choice.root < len(calls) else None

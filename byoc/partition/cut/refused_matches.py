@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from byoc.contract.backend import Backend, PatternEntry
+from byoc.contract.checks import pattern_entries
 from byoc.contract.verdict import ConstraintCheck, Reason, callee_name, first_sentence
 from byoc.errors import in_one_line
 from byoc.ir.module import IRModule
@@ -47,7 +48,7 @@ def refused_matches(
     graph = IndexedGraph(func)
     number = {call: k for k, call in enumerate(calls_of(func))}
     for backend in backends:
-        for entry in backend.patterns():
+        for entry in pattern_entries(backend):
             if entry.check is None and not unchecked(backend.name):
                 continue
             groups = Grouper(entry.pattern, graph, overlapping=True).groups
@@ -95,7 +96,7 @@ def with_refused_matches(
     unchecked: Callable[[str], bool],
 ) -> tuple[Decision, ...]:
     """*decisions* about *mod* whose verdicts also tell of refused matches (see :func:`refused_matches`)."""
-    if not any(e.check is not None or unchecked(b.name) for b in backends for e in b.patterns()):
+    if not any(e.check is not None or unchecked(b.name) for b in backends for e in pattern_entries(b)):
         return tuple(decisions)
     view = boundaries.on(mod)
     calls = [call for _, func in functions_of(mod) for call in calls_of(func)]

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from byoc.contract.backend import Backend
 from byoc.contract.registration import get_backend
 from byoc.contract.verdict import Verdict
 from byoc.errors import PartitionError
-from byoc.partition.place import ANY, HOST, Place, precision_of
+from byoc.partition.place import ANY, HOST, DataLayout, Place, precision_of
 from byoc.partition.places.grade import Argument, Formula, Request, formula_of
 from byoc.partition.places.kernel import KERNELS, Kernel, KernelRegistry
 from byoc.partition.places.pick import Explanation, pick_kernel, valid_places
@@ -52,11 +53,30 @@ def backend_places(target: str) -> tuple[Place, ...]:
     """The places of a backend's kernels, as it says them. Raises PartitionError for one of another target."""
     if target == HOST:
         return (Place(HOST, ANY, ANY),)
-    found = tuple(Place.of(p) for p in get_backend(target).places())
+    backend = get_backend(target)
+    found = tuple(Place.of(p) for p in backend.places())
     for place in found:
         if place.target != target:
             raise PartitionError(f"backend {target!r} names a place {place}; its places are its own target's")
-    return found
+    return tuple(dict.fromkeys(map(as_it_comes, found))) if is_settled(backend) else found
+
+
+def wants_channels_last(backend: Backend) -> bool:
+    """Whether every place of *backend* says NHWC."""
+    return {Place.of(p).layout for p in backend.places()} == {DataLayout.NHWC}
+
+
+def is_settled(backend: Backend) -> bool:
+    """Whether the module has the integers, and the layout, of *backend* before places are chosen.
+
+    So it is for backends of integers, and for patterns over channels innermost, since a composite has no other form.
+    """
+    return backend.quantized is not None or (bool(backend.patterns()) and wants_channels_last(backend))
+
+
+def as_it_comes(place: Place) -> Place:
+    """*place*, which takes numbers and layouts as they are."""
+    return Place(place.target, ANY, ANY, place.device)
 
 
 def derived_kernels(unit: Unit, targets: Iterable[str], kernels: KernelRegistry = KERNELS) -> tuple[Kernel, ...]:

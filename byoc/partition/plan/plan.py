@@ -28,6 +28,7 @@ class Plan(PlannedCut):
     *decisions* has an entry for each call, in post-order; *dissolved* the numbers of the composites that were taken
     apart again, by target; *notes* what happened on the way (a check that raised). A plan with *total* was made by
     cost: its composites are *composites*, its regions those that the decisions name, and *moves* what is brought where.
+    *layouts* are places for the layouts that backends ask for (``cut/layouts.py``), of the calls before composites.
     *places* are those of the calls before casts were written between them, where that was needed. *preferred*: made
     with a priority list for some operators; its composites are *composites* too. *measured* has seconds by region's
     name, and under ``total`` for the whole model. *origin* is None for a plan that was read from a file.
@@ -73,6 +74,10 @@ class Plan(PlannedCut):
         """A plan for each value of one limit: ``plan.sweep(min_gain=[0, 50, 500])``."""
         return sweep(self._origin("sweep"), limits)
 
+    def with_note(self, note: str) -> Plan:
+        """This plan with one sentence more on how it came about."""
+        return replace(self, notes=(*self.notes, note))
+
     def without(self, gone: Mapping[str, Reason]) -> Plan:
         """The best plan without the targets *gone*, each for its reason."""
         return self._origin("planning again").without(gone)
@@ -95,6 +100,12 @@ class Plan(PlannedCut):
             except (ValueError, RecursionError) as error:
                 raise PartitionError(f"a plan must be JSON: {error}") from error
         return Plan(**plan_from_json(data))  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        placed = sum(d.target is not None for d in self.decisions)
+        targets, regions = ", ".join(self.targets) or "the host alone", len(self.regions)
+        count = f"{regions} region{'' if regions == 1 else 's'}"
+        return f"Plan({self.policy}, {targets}: {count}, {placed} of {len(self.decisions)} operators offloaded)"
 
     def __str__(self) -> str:
         return plan_table(self)

@@ -26,6 +26,7 @@ from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
 from byoc.partition.cut.casting import HOME_PLACE, asks_for_casts, cast_decisions, in_regions, with_casts
 from byoc.partition.cut.decide import decide, form_composites, next_in_order
+from byoc.partition.cut.layouts import asked_layouts
 from byoc.partition.cut.matches import Chosen, with_composites
 from byoc.partition.cut.preference import Preferences, form_preferred, preferred_order
 from byoc.partition.cut.refused_matches import with_refused_matches
@@ -79,7 +80,10 @@ def plan_of(asked: PlannerRequest) -> Plan:
                 f'prefer is for policy "order", not for {asked.policy!r}, which chooses by what it knows'
             )
         request.prefer.check(known_names(mod))
-    return remake(mod, request, {})
+    asked_for = asked_layouts(mod, backends, request.boundaries, asked.policy != "order")
+    if asked_for.places:
+        mod, _ = with_casts(mod, asked_for.places)
+    return remake(mod, replace(request, layouts=asked_for), {})
 
 
 def _limits(given: object, names: Sequence[str]) -> dict[str, Limits]:
@@ -114,6 +118,7 @@ def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
         plan,
         notes=notes,
         origin=Origin(mod, request, remake, placed),
+        layouts=request.layouts.places,
         regions=tuple(planned_regions(*plan.annotate_numbered(prepared), plan.mod_name)),
     )
 

@@ -16,7 +16,7 @@ from byoc.partition.content.request import Request
 from byoc.partition.cut.decide import judged
 from byoc.partition.decision import Decision
 from byoc.partition.places import Place, Placed, Unit, score_places
-from byoc.partition.places.score import backend_places
+from byoc.partition.places.score import as_it_comes, backend_places, is_settled
 from byoc.relay.expr import Call, Constant
 
 OUTSCORED = "score"
@@ -37,7 +37,8 @@ def score(mod: IRModule, request: Request) -> list[Decision]:
 def wish(request: Request) -> tuple[Place, ...]:
     """The places that are asked for, in order: those of *request*, else each target's own and then the host."""
     if request.valid_places:
-        return request.valid_places
+        settled = {b.name for b in request.backends if is_settled(b)}
+        return tuple(dict.fromkeys(as_it_comes(p) if p.target in settled else p for p in request.valid_places))
     return (*(place for name in request.names for place in backend_places(name)), *backend_places(HOST))
 
 

@@ -7,31 +7,21 @@ bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
 from byoc.ir.dot import quoted, region_colour
 from byoc.ir.module import IRModule
 from byoc.partition.content.planned_cut import PlannedCut
 from byoc.partition.show.picture import HOST, Box, Layout, Picture, layered, picture_of
+from byoc.runtime.page.colours import colour as colour_of
 
-# fill and frame by target, the host first; more targets begin again after the host
-COLOURS = (
-    ("#eeeeee", "#888888"),
-    ("#cfe8ff", "#1f6fb2"),
-    ("#ffe3c2", "#c46a00"),
-    ("#d5f2d0", "#2e7d32"),
-    ("#f3d4f0", "#8e2a86"),
-    ("#fff3b0", "#9a7d00"),
-    ("#d8d6f7", "#4a3fb5"),
-)
 WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN, LEGEND = 172, 40, 20, 34, 20, 34
 MAX_LABEL, MAX_ORIGIN = 24, 30
 
 
 def colour(picture: Picture, target: str) -> tuple[str, str]:
     """The fill and the frame of *target*."""
-    at = picture.targets.index(target) if target in picture.targets else 0
-    return COLOURS[0] if at == 0 else COLOURS[1 + (at - 1) % (len(COLOURS) - 1)]
+    return colour_of(picture.targets, target)
 
 
 def to_dot(mod: IRModule, plan: PlannedCut) -> str:
@@ -58,7 +48,11 @@ def _dot_box(picture: Picture, number: int) -> str:
 
 def to_svg(mod: IRModule, plan: PlannedCut) -> str:
     """An SVG of *mod* as *plan* cuts it, inputs at the top. Raises PartitionError where they do not fit."""
-    picture = picture_of(mod, plan)
+    return svg_of(picture_of(mod, plan))
+
+
+def svg_of(picture: Picture, for_page: bool = False) -> str:
+    """The SVG of *picture*; *for_page* without a legend, and with each box's place and cost for the page's script."""
     layout = layered(len(picture.boxes), picture.arrows)
     columns = max(layout.widths, default=1)
     width = max(2 * MARGIN + columns * (WIDTH + GAP_X) - GAP_X, 2 * MARGIN + 150 * len(picture.targets))
@@ -70,9 +64,9 @@ def to_svg(mod: IRModule, plan: PlannedCut) -> str:
         '<rect width="100%" height="100%" fill="white"/>',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
         '<path d="M0 0L8 4L0 8z" fill="#555"/></marker></defs>',
-        *_legend(picture),
+        *([] if for_page else _legend(picture)),
         *(_arrow(corners[source], corners[sink]) for source, sink in picture.arrows),
-        *(_box(picture, box, corner) for box, corner in zip(picture.boxes, corners, strict=True)),
+        *(_box(picture, box, corner, for_page) for box, corner in zip(picture.boxes, corners, strict=True)),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -107,16 +101,20 @@ def _arrow(source: tuple[int, int], sink: tuple[int, int]) -> str:
     )
 
 
-def _box(picture: Picture, box: Box, corner: tuple[int, int]) -> str:
+def _box(picture: Picture, box: Box, corner: tuple[int, int], for_page: bool) -> str:
     x, y = corner
     fill, frame = colour(picture, box.target)
     where = box.target if box.region < 0 else f"{box.target}, region {box.region}"
     middle = x + WIDTH // 2
-    title = _text(f"{box.label}\n{box.origin}\n{where}".strip(), 2000)
+    more, place = "", ""
+    if for_page:
+        more = f"\n{box.note}" if box.note else ""
+        place = f" data-place={quoteattr(_text(box.target, 200))}"
+    title = _text(f"{box.label}\n{box.origin}\n{where}{more}".strip(), 2000)
     mark = "" if box.region < 0 else f'<text x="{x + 5}" y="{y + 12}" font-size="9" fill="{frame}">{box.region}</text>'
     rounded = 10 if box.target == HOST else 3
     return (
-        f'<g><title>{title}</title><rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="{rounded}" '
+        f'<g{place}><title>{title}</title><rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="{rounded}" '
         f'fill="{fill}" stroke="{frame}"/>{mark}'
         f'<text x="{middle}" y="{y + 17}" text-anchor="middle">{_text(box.label, MAX_LABEL)}</text>'
         f'<text x="{middle}" y="{y + 32}" text-anchor="middle" font-size="9" fill="#444">'

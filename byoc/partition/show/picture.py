@@ -14,8 +14,10 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.calls import calls_of, functions_of
+from byoc.partition.content.explanation import seconds
 from byoc.partition.content.planned_cut import PlannedCut
 from byoc.partition.cut.annotate import regions_of
+from byoc.partition.decision import Decision
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.traverse import post_order
@@ -25,12 +27,16 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class Box:
-    """A node of the picture: what it is, where it came from, its target, and the number of its region (-1 is none)."""
+    """A node of the picture: what it is, where it came from, its target, and the number of its region (-1 is none).
+
+    *note* is what a reader may want to know besides: its cost, and why it is nowhere else.
+    """
 
     label: str
     origin: str
     target: str
     region: int
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,8 @@ def _draw_function(
             at = number[node]
             target = plan.decisions[at].target or HOST
             origin = ", ".join(span_names(node.span))
-            boxes.append(Box(callee_name(node), origin, target, region_of.get(at, -1)))
+            note = _note(plan.decisions[at])
+            boxes.append(Box(callee_name(node), origin, target, region_of.get(at, -1), note))
             arrows.update(((source, len(boxes) - 1), None) for source in above)
             sources[node] = (len(boxes) - 1,)
         elif isinstance(node, Var) and node in func.params:
@@ -86,6 +93,12 @@ def _draw_function(
             sources[node] = (len(boxes) - 1,)
         else:
             sources[node] = above
+
+
+def _note(decision: Decision) -> str:
+    lines = [f"estimate {seconds(decision.seconds)}"] if decision.seconds is not None else []
+    lines += [f"not on {target}: {r}" for target, verdict in decision.verdicts for r in verdict.why]
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)

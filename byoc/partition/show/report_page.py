@@ -1,6 +1,6 @@
 """A plan as a page: the graph coloured by place, regions, costs, moves, and the reason of each operator that stayed.
 
-One file without scripts; nothing is fetched. Text from the model is escaped.
+One file, which fetches nothing. Without a script it shows all; with its own it is searched, zoomed, sorted.
 """
 
 from __future__ import annotations
@@ -12,46 +12,51 @@ from typing import TYPE_CHECKING
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.content.explanation import HOST, seconds
-from byoc.partition.show.draw import to_svg
+from byoc.partition.show.draw import svg_of
+from byoc.partition.show.picture import picture_of
 from byoc.partition.show.table import COST_HEADER, HEADER, WHOLE, cost_columns, region_row
+from byoc.runtime.page.document import document
+from byoc.runtime.page.document import fragment as live
+from byoc.runtime.page.parts import Cell, Mark, legend, picture, table, time_line
 
 if TYPE_CHECKING:
     from byoc.partition.content.planned_cut import PlannedCut
     from byoc.partition.decision import Decision
 
-STYLE = (
-    "<style>.byoc{font:13px/1.5 sans-serif;color:#222}.byoc table{border-collapse:collapse;margin:8px 0}"
-    ".byoc td,.byoc th{border:1px solid #ccc;padding:2px 8px;text-align:right}"
-    ".byoc td.l,.byoc th.l{text-align:left}.byoc th{background:#f4f4f4}.byoc .graph{overflow:auto;max-height:640px;"
-    "border:1px solid #ddd}</style>"
-)
 MOST_DRAWN = 2000  # calls of a graph that a notebook draws
 
 
-def to_html(mod: IRModule, plan: PlannedCut) -> str:
-    """The page of *plan* for *mod*. Raises PartitionError where they do not fit."""
-    title = f"Plan of {plan.mod_name}"
-    return (
-        f'<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{escape(title)}</title></head><body>\n'
-        f"{fragment(plan, mod)}\n</body></html>\n"
-    )
+def to_html(mod: IRModule, plan: PlannedCut, model: str = "") -> str:
+    """The page of *plan* for *mod*, which is called *model*. Raises PartitionError where they do not fit."""
+    return document(_title(plan, model), fragment(plan, mod, model))
 
 
-def fragment(plan: PlannedCut, mod: IRModule | None = None) -> str:
+def _title(plan: PlannedCut, model: str) -> str:
+    return f"Plan of {model or plan.mod_name} on {', '.join((*plan.targets, HOST))}"
+
+
+def fragment(plan: PlannedCut, mod: IRModule | None = None, model: str = "") -> str:
     """The content of the page, without the graph where *mod* is None."""
-    graph = "" if mod is None else f'<div class="graph">{_inline(to_svg(mod, plan))}</div>'
-    host = sum(d.target is None for d in plan.decisions)
-    parts = [
-        f"<p><b>policy {escape(plan.policy)}</b>, targets {escape(', '.join(plan.targets) or 'none')}: "
-        f"{len(plan.regions)} regions, {len(plan.decisions) - host} of {len(plan.decisions)} calls offloaded</p>",
-        *_costs(plan),
-        graph,
-        _regions(plan),
-        _moves(plan),
-        _decisions(plan.decisions),
-        *(f"<p>note: {escape(note)}</p>" for note in plan.notes),
-    ]
-    return f'<div class="byoc">{STYLE}{"".join(filter(None, parts))}</div>'
+    places = (HOST, *plan.targets)
+    away = sum(d.target is not None for d in plan.decisions)
+    return live(
+        [
+            f"<h1>{escape(_title(plan, model))}</h1>",
+            f"<p><b>policy {escape(plan.policy)}</b>, targets {escape(', '.join(plan.targets) or 'none')}: "
+            f"{len(plan.regions)} regions, {away} of {len(plan.decisions)} calls offloaded</p>",
+            *_costs(plan),
+            *(f"<p>note: {escape(note)}</p>" for note in plan.notes),
+            legend(places),
+            ""
+            if mod is None
+            else picture(svg_of(picture_of(mod, plan), for_page=True), "graph", "an operator or node"),
+            _bars(plan, places),
+            _one_after_the_other(plan, places),
+            _titled("Regions", _regions(plan)),
+            _titled("What is moved", _moves(plan)),
+            _decisions(plan.decisions, places),
+        ]
+    )
 
 
 def notebook(plan: PlannedCut, mod: IRModule | None) -> str:
@@ -63,9 +68,8 @@ def notebook(plan: PlannedCut, mod: IRModule | None) -> str:
         return fragment(plan)
 
 
-def _inline(svg: str) -> str:
-    """An SVG document as part of a page."""
-    return svg[svg.index("<svg") :]
+def _titled(title: str, content: str) -> str:
+    return f"<h2>{escape(title)}</h2>{content}" if content else ""
 
 
 def _costs(plan: PlannedCut) -> Iterable[str]:
@@ -82,16 +86,39 @@ def _costs(plan: PlannedCut) -> Iterable[str]:
     )
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> str:
-    def row(cells: Sequence[str], tag: str) -> str:
-        return (
-            "<tr>"
-            + "".join(f"<{tag}{' class=l' if k < left else ''}>{escape(c)}</{tag}>" for k, c in enumerate(cells))
-            + "</tr>"
-        )
+def _bars(plan: PlannedCut, places: Sequence[str]) -> str:
+    """What the regions, the host and the transfers take, as estimated and as measured."""
+    estimated = plan.region_seconds()
+    if plan.total is None or not plan.decisions:
+        return ""
+    own = [d.seconds or 0.0 for d, symbol in zip(plan.decisions, plan.symbols(), strict=True) if not symbol]
+    found = [(r.symbol, r.target, estimated.get(r.symbol), plan.measured.get(r.symbol)) for r in plan.regions]
+    found.append((HOST, HOST, sum(own), plan.measured.get(HOST)))
+    found += [("transfers", "", plan.total.transfers, None), ("launches", "", plan.total.launches, None)]
+    longest = max((v for row in found for v in row[2:] if v is not None), default=0.0) or 1.0
 
-    body = "".join(row(cells, "td") for cells in rows)
-    return f"<table>{row(header, 'th')}{body}</table>" if body else ""
+    def bar(value: float | None, place: str) -> Cell:
+        return Cell("-", 0.0) if value is None else Cell(seconds(value), value, value / longest, place)
+
+    rows = [(Cell(name), Cell(place), bar(first, place), bar(second, place)) for name, place, first, second in found]
+    return _titled("Costs", table(("", "place", "estimate", "measured"), rows, 2, places))
+
+
+def _one_after_the_other(plan: PlannedCut, places: Sequence[str]) -> str:
+    """The estimates of the operators in their order: nothing overlaps in it."""
+    marks: list[Mark] = []
+    now = 0.0
+    for decision, symbol in zip(plan.decisions, plan.symbols(), strict=True):
+        if decision.seconds:
+            place, nodes = decision.target or HOST, ", ".join(decision.nodes)
+            tip = f"{decision.operator}\n{nodes}\n{symbol or HOST}\nestimate {seconds(decision.seconds)}"
+            marks.append(Mark(place, now, now + decision.seconds, decision.operator, tip, place))
+            now += decision.seconds
+    return _titled("Estimates, one operator after the other", time_line(marks, places))
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> str:
+    return table(header, ([Cell(text) for text in cells] for cells in rows), left)
 
 
 def _regions(plan: PlannedCut) -> str:
@@ -101,15 +128,27 @@ def _regions(plan: PlannedCut) -> str:
 
 
 def _moves(plan: PlannedCut) -> str:
-    rows = [(m.tensor, m.source, m.destination, f"{m.bytes:,}", seconds(m.seconds)) for m in plan.moves]
-    return _table(("tensor", "from", "to", "bytes", "estimate"), rows, 3)
+    rows = [
+        (
+            *(Cell(text) for text in (m.tensor, m.source, m.destination)),
+            Cell(f"{m.bytes:,}", m.bytes),
+            Cell(seconds(m.seconds), m.seconds),
+        )
+        for m in plan.moves
+    ]
+    return table(("tensor", "from", "to", "bytes", "estimate"), rows, 3)
 
 
-def _decisions(decisions: Sequence[Decision]) -> str:
+def _decisions(decisions: Sequence[Decision], places: Sequence[str]) -> str:
+    longest = max((d.seconds or 0.0 for d in decisions), default=0.0) or 1.0
     rows = []
     for decision in decisions:
         why = "; ".join(f"{t}: {r} [{r.code}]" for t, v in decision.verdicts for r in v.why)
-        cost = seconds(decision.seconds) if decision.seconds is not None else ""
-        rows.append((decision.operator, ", ".join(decision.nodes), decision.target or HOST, why, cost))
-    table = _table(("operator", "node", "place", "why not elsewhere", "estimate"), rows, 4)
-    return f"<details><summary>{len(decisions)} operators</summary>{table}</details>"
+        place = decision.target or HOST
+        cost = Cell("", 0.0, place=place)
+        if decision.seconds is not None:
+            cost = Cell(seconds(decision.seconds), decision.seconds, decision.seconds / longest, place)
+        texts = (decision.operator, ", ".join(decision.nodes), place, why)
+        rows.append((*map(Cell, texts), cost))
+    found = table(("operator", "node", "place", "why not elsewhere", "estimate"), rows, 4, places)
+    return f"<details open><summary>{len(decisions)} operators</summary>{found}</details>"

@@ -10,13 +10,15 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
 from byoc.runtime.core.errors import KernelError
+from byoc.runtime.core.source_place import source_of
 from byoc.runtime.kernels.core.attributes import by_keywords
 
 Arrays = np.ndarray | tuple[np.ndarray, ...]
@@ -24,12 +26,34 @@ KernelFunction = Callable[..., Arrays]
 F = TypeVar("F", bound=KernelFunction)
 
 
+_LISTS = ("list", "sequence", "tuple")
+
+
+def annotation_text(annotation: object) -> str:
+    """An annotation as it is written, ``tuple[int, ...] | None``, also where it is not kept as text.
+
+    >>> annotation_text(int), annotation_text("int | None"), annotation_text("Optional[Tuple[int, ...]]")
+    ('int', 'int | None', 'tuple[int, ...] | None')
+    """
+    if annotation is inspect.Parameter.empty:
+        return ""
+    text = annotation.__qualname__ if type(annotation) is type else str(annotation)
+    text = text.replace("typing.", "").replace("collections.abc.", "").replace("NoneType", "None")
+    text = re.sub(r"\b(Tuple|List)\[", lambda found: f"{found[1].lower()}[", text)
+    inner = re.fullmatch(r"(Optional|Union)\[(.*)\]", text)
+    if inner is None:
+        return text
+    parts = re.split(r", *(?![^\[]*\])", inner[2]) if inner[1] == "Union" else [inner[2], "None"]
+    return " | ".join(parts)
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A kernel by its name, the attributes that it takes (name to annotation) and those without a default.
 
     ``tuple_arguments`` are the positions of the arguments that are lists of arrays; several are equally long.
-    ``variadic`` is a kernel that takes further arrays, or has arrays that may be left out.
+    ``variadic`` is a kernel that takes further arrays, or has arrays that may be left out; ``takes_all`` one that takes
+    any attribute (``**attributes``).
     """
 
     name: str
@@ -39,6 +63,8 @@ class Kernel:
     positional: int = 0
     tuple_arguments: tuple[int, ...] = ()
     variadic: bool = False
+    source: str = ""
+    takes_all: bool = False
 
     @staticmethod
     def of(name: str, function: KernelFunction) -> Kernel:
@@ -46,16 +72,20 @@ class Kernel:
         function = by_keywords(function)
         parameters = tuple(inspect.signature(function).parameters.values())
         keywords = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        if isinstance(function, np.ufunc):  # whose keywords (where, casting, ...) are no attributes of an operator
+            keywords = []
         arrays = [p for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
-        lists = [k for k, p in enumerate(arrays) if str(p.annotation).lower().startswith(("list", "sequence", "tuple"))]
+        lists = [k for k, p in enumerate(arrays) if annotation_text(p.annotation).lower().startswith(_LISTS)]
         return Kernel(
             name,
             function,
-            {p.name: str(p.annotation) for p in keywords},
+            {p.name: annotation_text(p.annotation) for p in keywords},
             frozenset(p.name for p in keywords if p.default is inspect.Parameter.empty),
             len(arrays),
             tuple(lists),
             any(p.kind is p.VAR_POSITIONAL for p in parameters) or any(p.default is not p.empty for p in arrays),
+            takes_all=any(p.kind is p.VAR_KEYWORD for p in parameters),
+            source=source_of(function),
         )
 
     def regroup(self, arrays: list[np.ndarray]) -> list[object]:
@@ -71,18 +101,23 @@ class Kernel:
             start += each if is_list else 1
         return grouped
 
+    def check_attributes(self, attrs: Collection[str]) -> None:
+        """Raises KernelError where *attrs* lack one that has no default."""
+        missing = self.required.difference(attrs)
+        if missing:
+            raise KernelError(f"kernel {self.name}: attribute {', '.join(sorted(missing))} is missing")
+
     def __call__(self, *arrays: object, **attrs: object) -> Arrays:
         """Run on arrays; attributes that the kernel does not name are ignored, a missing one is a KernelError.
 
         So is an operation that numpy does not define for the dtypes: the type relations of Relay take them all.
         Infinities and NaNs are numbers like others: numpy does not warn of them, as compiled code does not.
         """
-        missing = self.required - attrs.keys()
-        if missing:
-            raise KernelError(f"kernel {self.name}: attribute {', '.join(sorted(missing))} is missing")
+        self.check_attributes(attrs)
+        given = attrs if self.takes_all else {k: attrs[k] for k in self.attributes if k in attrs}
         try:
             with np.errstate(all="ignore"):
-                return self.function(*arrays, **{k: attrs[k] for k in self.attributes if k in attrs})
+                return self.function(*arrays, **given)
         except TypeError as error:
             dtypes = ", ".join(dict.fromkeys(str(a.dtype) for a in arrays if isinstance(a, np.ndarray)))
             raise KernelError(f"kernel {self.name} is not defined for elements of {dtypes}: {error}") from error
@@ -197,13 +232,14 @@ KERNELS = KernelTable(FAMILIES)
 
 
 def kernel(*names: str) -> Callable[[F], F]:
-    """Register a numpy kernel under one or several operator names. Raises KernelError for a taken name."""
+    """Register a numpy kernel under one or several operator names. Raises KernelError for a name that another has."""
 
     def register(function: F) -> F:
         for name in names:
-            if KERNELS.has_registered(name):
-                raise KernelError(f"kernel {name!r} is registered twice")
-            KERNELS[name] = Kernel.of(name, function)
+            made = Kernel.of(name, function)
+            if KERNELS.has_registered(name) and KERNELS[name].source != made.source:
+                raise KernelError(f"kernel {name!r} is registered twice: by {KERNELS[name].source} and {made.source}")
+            KERNELS[name] = made
         return function
 
     return register

@@ -7,16 +7,28 @@ import numpy as np
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.qnn.parameters import limits, spread
+from byoc.runtime.kernels.qnn.rounding import TOEVEN, UNSAID
 
 # the codes of the dtypes that a simulated quantization takes as a tensor; 0 passes the data through
 SIMULATED_DTYPES: dict[int, np.dtype[np.integer]] = {1: np.dtype("int8"), 2: np.dtype("uint8"), 3: np.dtype("int32")}
 
 
-def quantized(data: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, axis: int, dtype: np.dtype) -> np.ndarray:
-    """``round(data / scale + zero_point)`` moved into the range of *dtype*, computed in float32."""
+def quantized(
+    data: np.ndarray,
+    scale: np.ndarray,
+    zero_point: np.ndarray,
+    axis: int,
+    dtype: np.dtype,
+    rounding: str = UNSAID,
+) -> np.ndarray:
+    """``round(data / scale + zero_point)`` moved into the range of *dtype*, computed in float32.
+
+    With ``TOEVEN`` as in ONNX, ``round(data / scale) + zero_point``, of which ties differ where the zero point is odd.
+    """
     x = data.astype(np.float32, copy=False)
     with np.errstate(all="ignore"):
-        x = x / spread(scale, axis, data.ndim) + spread(zero_point, axis, data.ndim).astype(np.float32)
+        x = x / spread(scale, axis, data.ndim)
+        x = (np.rint(x) if rounding == TOEVEN else x) + spread(zero_point, axis, data.ndim).astype(np.float32)
         low, high = limits(dtype, x.dtype)
         result: np.ndarray = np.rint(np.minimum(np.maximum(x, low), high)).astype(dtype)
         return result
@@ -39,9 +51,10 @@ def quantize(
     *,
     out_dtype: str = "int8",
     axis: int = -1,
+    rounding: str = UNSAID,
 ) -> np.ndarray:
     """data: f[...], scale: f32, zero point: i32 -> out_dtype[...]."""
-    return np.asarray(quantized(data, output_scale, output_zero_point, axis, numpy_dtype(out_dtype)))
+    return np.asarray(quantized(data, output_scale, output_zero_point, axis, numpy_dtype(out_dtype), rounding))
 
 
 @kernel("qnn.dequantize")

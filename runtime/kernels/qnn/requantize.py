@@ -15,7 +15,7 @@ from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.qnn.fixed_point import multiply_fixed_point
 from byoc.runtime.kernels.qnn.parameters import limits, narrow, scalar, spread
-from byoc.runtime.kernels.qnn.rounding import UNSAID, UPWARD, resolve
+from byoc.runtime.kernels.qnn.rounding import TOEVEN, UNSAID, UPWARD, resolve
 
 
 def _multipliers(data: np.ndarray, input_scale: np.ndarray, output_scale: np.ndarray, axis: int) -> np.ndarray | None:
@@ -24,6 +24,13 @@ def _multipliers(data: np.ndarray, input_scale: np.ndarray, output_scale: np.nda
     if input_scale.size == 1 and scalar(input_scale) == scalar(output_scale):
         return None
     return scale.astype(np.float64) / np.float64(scalar(output_scale))
+
+
+def rounded(x: np.ndarray, rounding: str) -> np.ndarray:
+    """Floats to whole numbers: halves up, away from zero, or to even."""
+    if rounding == TOEVEN:
+        return np.asarray(np.rint(x))
+    return np.asarray(np.floor(x + x.dtype.type(0.5))) if rounding == UPWARD else round_away(x)
 
 
 def round_away(x: np.ndarray) -> np.ndarray:
@@ -45,8 +52,7 @@ def _in_floats(
     x = data.astype(work) - zero_in.astype(work)
     if multipliers is not None:
         x = multipliers.astype(work) * x
-    x = np.floor(x + work.type(0.5)) if rounding == UPWARD else round_away(x)
-    x = x + zero_out.astype(work)
+    x = rounded(x, rounding) + zero_out.astype(work)
     low, high = limits(out, work)
     result: np.ndarray = np.minimum(np.maximum(x, low), high).astype(out)
     return result

@@ -10,6 +10,8 @@ from contextvars import ContextVar
 
 UPWARD, TONEAREST = "UPWARD", "TONEAREST"
 ROUNDINGS = (UPWARD, TONEAREST)
+# as ONNX says it, which Relay does not know: in floats, halves to even, before the zero point is added
+TOEVEN = "TOEVEN"
 COMPUTE_DTYPES = ("int64", "float32", "float64")
 UNSAID = "None"
 DEFAULT = (UPWARD, "int64")
@@ -34,8 +36,11 @@ def pop_defaults() -> None:
 
 
 def resolve(rounding: str, compute_dtype: str) -> tuple[str, str]:
-    """The rounding and the compute dtype of an operator: its own, or those of the current choice for ``None``."""
-    default = current_defaults()
+    """The rounding and the compute dtype of an operator: its own, or those of the current choice for ``None``.
+
+    ``TOEVEN`` is of floats: float32 where nothing else is said.
+    """
+    default = (TOEVEN, "float32") if rounding == TOEVEN else current_defaults()
     return (
         default[0] if rounding in (UNSAID, "") else rounding,
         default[1] if compute_dtype in (UNSAID, "") else compute_dtype,

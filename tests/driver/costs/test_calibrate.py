@@ -1,16 +1,17 @@
 """Calibration: from the seconds of probes to a profile, on a device whose numbers are known, without a clock."""
 
 import math
-import os
 from dataclasses import replace
 
 import pytest
 
+from byoc.codegen.json.backend import JsonBackend
+from byoc.contract import callee_name, constraint, register_backend
+from byoc.contract.registration import BACKENDS
 from byoc.driver.costs import calibrate as calibration
-from byoc.driver.costs import machine
-from byoc.driver.costs.calibrate import BUSY, Sheet, calibrate, senseless, solve, steps_of, with_borders
+from byoc.driver.costs.alone import build_alone
+from byoc.driver.costs.calibrate import BUSY, Calibrator, Sheet, senseless, solve, steps_of, with_borders
 from byoc.driver.costs.probes import MIDDLE, TINY, Probe, by_annotation, by_pool, nothing, probes
-from byoc.driver.costs.store import Store
 from byoc.driver.costs.timing import Turns, interleaved
 from byoc.errors import CompileError, UserError
 from byoc.ir.module import IRModule
@@ -18,7 +19,7 @@ from byoc.partition.costs import Memory, Profile
 from byoc.partition.costs.analytic import kernel_seconds
 from byoc.partition.costs.kernels import kernels_of
 from byoc.partition.costs.model import unit_calls
-from byoc.partition.costs.profile import GPU_DEFAULTS, HOST_DEFAULTS
+from byoc.partition.costs.profile import GPU_DEFAULTS, HOST_DEFAULTS, NUMPY_DEFAULTS
 from byoc.relay.transform import InferType
 from byoc.relay.transform.fuse.fuse_ops import fuse_body
 
@@ -133,7 +134,7 @@ def test_a_backend_that_builds_nothing_is_said_to_be_so():
         raise CompileError("no device")
 
     with pytest.raises(UserError, match="backend 'c' cannot be calibrated: no device"):
-        calibrate("c", build, HOST_DEFAULTS)
+        Calibrator("c", build, HOST_DEFAULTS).profile()
 
 
 class Ticking:
@@ -198,28 +199,65 @@ def test_a_busy_machine_is_asked_again_and_what_stays_senseless_is_left_out(monk
     """Runs are numbered by their steps; the clock of the first attempts says the same for one step and for many."""
     attempts = []
 
-    def timed(runs, turns, clock):
+    def timed(runs, turns, clock, until):
         attempts.append(len(runs))
         good = len(attempts) > 2
         return {name: 1e-4 * (5 if good and name.endswith(" n") else 1) for name in runs}
 
     monkeypatch.setattr(calibration, "ready", lambda function, *rest: function)
     monkeypatch.setattr(calibration, "interleaved", timed)
-    found = calibrate("c", None, HOST_DEFAULTS)
+    found = Calibrator("c", None, HOST_DEFAULTS).profile()
     assert len(attempts) == 4 and found.source.endswith(BUSY) and "product" in found.source
     assert found.multiply_adds == HOST_DEFAULTS.multiply_adds  # what was not told apart is as it was
 
 
-def test_what_a_busy_machine_gave_is_told_and_used_for_a_while(monkeypatch, tmp_path):
-    calls, busy = [], replace(TRUE, source=f"calibrated, without product: {BUSY}")
-    monkeypatch.setattr(machine, "calibrate", lambda *arguments: calls.append(arguments) or busy)
-    for count in (1, 1):  # the second is another Machine, as in another process
-        asked = machine.Machine(1, Store(tmp_path))
-        assert asked.profile("c") == busy and len(calls) == count
-        assert asked.problems == [f"c: calibrated, without product: {BUSY}; it is calibrated again after 30 minutes"]
-    (kept,) = tmp_path.glob("profile_*")
-    long_ago = kept.stat().st_mtime - machine.BUSY_SECONDS - 1
-    os.utime(kept, (long_ago, long_ago))
-    monkeypatch.setattr(machine, "calibrate", lambda *arguments: TRUE)
-    asked = machine.Machine(1, Store(tmp_path))
-    assert asked.profile("c") == TRUE == machine.Machine(1, Store(tmp_path)).profile("c") and asked.problems == []
+class Picky(JsonBackend):
+    """Takes dense layers of constant weights alone."""
+
+    name = "test_picky"
+
+    @property
+    def constraints(self):
+        return (dense_alone,)
+
+
+@constraint("operator")
+def dense_alone(call):
+    """dense layers"""
+    return None if callee_name(call) == "nn.dense" else callee_name(call)
+
+
+@pytest.fixture
+def picky():
+    register_backend(Picky)
+    yield Picky.name
+    BACKENDS.unregister(Picky.name)
+
+
+def test_a_backend_is_not_asked_for_what_it_refuses(picky):
+    built = []
+
+    def build(mod):
+        built.append([c.op.name for f in mod.functions.values() for c in unit_calls(f)])
+        return build_alone(mod)
+
+    found = Calibrator(picky, build, NUMPY_DEFAULTS, turns=Turns(1, 0.0)).profile()
+    assert {name for names in built[:-2] for name in names} == {"nn.dense"}
+    assert found.launch > 0 and found.multiply_adds["float32"] != NUMPY_DEFAULTS.multiply_adds["float32"]
+    assert found.window == NUMPY_DEFAULTS.window and "window" not in found.source
+
+
+def test_a_calibration_ends_in_time_with_what_it_has():
+    clock = Ticking()
+
+    def ready(function, target, build, threads, mod):
+        clock.now += 1.0
+        return clock.run(1e-3)
+
+    calibrator = Calibrator("c", None, HOST_DEFAULTS, turns=Turns(2, 0.0), clock=clock)
+    calibrator.until = 5.0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibration, "ready", ready)
+        found = calibrator.profile()
+    assert clock.now < 7 and "without double" not in found.source and "product" in found.source
+    assert found.multiply_adds == HOST_DEFAULTS.multiply_adds

@@ -115,11 +115,14 @@ def test_of_what_a_cost_function_raises_the_first_line_is_told():
     [
         ("analytical", "no costs are called 'analytical'.*did you mean 'analytic'"),
         ({"acne": "analytic"}, "costs name the backend 'acne', which is not asked for; asked: acme, c"),
-        ({"acme": 3}, "backend 'acme': costs are one of analytic, typical, a .json file, a function .*, got 3"),
-        ({"acme": None}, "backend 'acme': costs are one of analytic, typical, a .json file, a function .*, got None"),
+        ({"acme": 3}, "backend 'acme': costs are one of analytic, auto, typical, a .json file, a function .*, got 3"),
+        (
+            {"acme": None},
+            "backend 'acme': costs are one of analytic, auto, typical, a .json file, a function .*, got None",
+        ),
         ({"host": "typical", "c": "analytic"}, "costs name the host twice, as 'host' and as 'c': drop one of both"),
         ({"acme": "no_such.json"}, "no_such.json: the cost table cannot be read"),
-        (7, "backend 'acme': costs are one of analytic, typical"),
+        (7, "backend 'acme': costs are one of analytic, auto, typical"),
     ],
 )
 def test_what_is_no_description_of_costs_is_refused(spec, message):

@@ -89,7 +89,10 @@ _FOLDABLE = (Call, Constant, Tuple, TupleGetItem)
 
 
 def _is_foldable(node: RelayExpr) -> bool:
-    return isinstance(node.op, Op) if isinstance(node, Call) else isinstance(node, _FOLDABLE)
+    """Whether *node* may be computed now; quantized weights stay for whoever computes on integers."""
+    if isinstance(node, Call):
+        return isinstance(node.op, Op) and not node.op.traits.quantized
+    return isinstance(node, _FOLDABLE)
 
 
 def _is_constant(roots: Sequence[RelayExpr]) -> bool:

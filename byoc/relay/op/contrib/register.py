@@ -15,6 +15,7 @@ from byoc.ir import entry_points
 from byoc.ir.registry import Registry, caller_location
 from byoc.ir.target_kind import KNOWS_COMPILER
 from byoc.relay.expr import Call
+from byoc.runtime.core.source_place import source_of
 
 if TYPE_CHECKING:
     from byoc.relay.dataflow_pattern import DFPattern
@@ -46,18 +47,26 @@ def load_target(name: str) -> None:
 
 
 @overload
-def register_pattern_table(compiler: str) -> Callable[[TableMaker], TableMaker]: ...
+def register_pattern_table(
+    compiler: str, table: None = None, override: bool = False
+) -> Callable[[TableMaker], TableMaker]: ...
 @overload
-def register_pattern_table(compiler: str, table: Callable[[], PatternTable]) -> Callable[[], PatternTable]: ...
-def register_pattern_table(compiler: str, table: Callable[[], PatternTable] | None = None) -> object:
+def register_pattern_table(
+    compiler: str, table: Callable[[], PatternTable], override: bool = False
+) -> Callable[[], PatternTable]: ...
+def register_pattern_table(
+    compiler: str, table: Callable[[], PatternTable] | None = None, override: bool = False
+) -> object:
     """Register a function that gives the pattern table of *compiler*, as a call or as a decorator.
 
-    Raises RegistryError when *compiler* has one already, unless that is of byoc's :data:`INTEGRATIONS`.
+    A function that is defined again at the same place replaces itself, any function those of :data:`INTEGRATIONS`.
+    Raises RegistryError when *compiler* has another table and *override* is false.
     """
     where = caller_location()
 
     def register(make: TableMaker) -> TableMaker:
-        PATTERN_TABLES.register(compiler, make, where=where, override=compiler in INTEGRATIONS)
+        replaces = override or compiler in INTEGRATIONS
+        PATTERN_TABLES.register(compiler, make, where=where, override=replaces, source=source_of(make))
         return make
 
     return register(table) if table is not None else register

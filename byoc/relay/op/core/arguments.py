@@ -15,7 +15,6 @@ attribute stands in :meth:`Arguments.attribute` alone.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Sequence
@@ -24,6 +23,7 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
+from byoc.options.parameters import shows_fields
 from byoc.relay.op.core.window import pad_tuple, per_axis
 
 Ints = int | Sequence[int]
@@ -90,10 +90,7 @@ def takes_fields_of(arguments: Callable[P, G]) -> Callable[[Callable[[G], R]], C
                 raise
             return function(given)
 
-        signature = _signature(_class_of(arguments), function.__annotations__["return"])
-        call.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
-        call.__annotations__["return"] = signature.return_annotation
-        vars(call)["__signature__"] = signature
+        shows_fields(call, _class_of(arguments), function.__annotations__["return"])
         return call
 
     return decorate
@@ -102,19 +99,6 @@ def takes_fields_of(arguments: Callable[P, G]) -> Callable[[Callable[[G], R]], C
 def _class_of(arguments: Callable[..., Arguments]) -> type[Arguments]:
     assert isinstance(arguments, type) and issubclass(arguments, Arguments)
     return arguments
-
-
-def _signature(kind: type[Arguments], returned: object) -> inspect.Signature:
-    parameters = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
-            annotation=field.type,
-        )
-        for field in dataclasses.fields(kind)
-    ]
-    return inspect.Signature(parameters, return_annotation=returned)
 
 
 def _bind(function: Callable[..., object], args: Sequence[object], kwargs: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ The rules that it follows, and what they are made of, have here the names of Rel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from byoc.ir.affine_type import TensorAffineType, TupleAffineType
 from byoc.ir.module import IRModule
@@ -28,20 +28,24 @@ from byoc.relay.qnn.fake.elementwise_rules import (
 from byoc.relay.qnn.fake.identity_rules import register_unary_identity
 from byoc.relay.qnn.fake.parameters import approx_equal, fold_constant, get_zeros, infer_shape
 from byoc.relay.qnn.fake.qat import turn_dequantized
-from byoc.relay.qnn.fake.rewriting import rewrite_regions
+from byoc.relay.qnn.fake.rewriting import Chosen, rewrite_regions
 from byoc.relay.transform.base.infer_type import FunctionPass
 
 
 def FakeQuantizationToInteger(
-    hard_fail: bool = False, use_qat: bool = False, optional_qnn_ops: Sequence[str] | None = None
+    hard_fail: bool = False,
+    use_qat: bool = False,
+    optional_qnn_ops: Sequence[str] | None = None,
+    only: Iterable[str] | None = None,
 ) -> FunctionPass:
     """The pass that turns regions of floats between dequantized tensors and a quantize into integers.
 
     A region with an operator that has no rule, or whose rule refuses, stays; with *hard_fail* the pass raises what went
     wrong. *use_qat* also turns operators on dequantized tensors that no quantize follows. *optional_qnn_ops* names
-    operators whose rules are off by default (``nn.softmax``). Requires types; ensures that no type changes.
+    operators whose rules are off by default (``nn.softmax``). *only* names the operators that may turn, besides those
+    that carry numbers; Relay's pass turns all. Requires types; ensures that no type changes.
     """
-    optional = frozenset(optional_qnn_ops or ())
+    optional = Chosen.of(optional_qnn_ops or (), only)
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         new = rewrite_regions(infer_function(func, mod), optional, hard_fail)

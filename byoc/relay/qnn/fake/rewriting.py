@@ -7,7 +7,7 @@ type]``. Source: ``SubgraphMutator`` and ``FakeQuantizationRewriter``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from byoc.errors import UserError
 from byoc.ir.affine_type import AffineType, TensorAffineType, TupleAffineType
@@ -30,6 +30,7 @@ from byoc.relay.traverse import rebuild
 from byoc.relay.typed_rewrite import typed_rewrite
 
 RULE, OPTIONAL_RULE = "FTVMFakeQuantizationToInteger", "FTVMOptionalFakeQuantizationToInteger"
+TRUNCATES = "FakeQuantizationTruncates"  # marks operators whose result on integers is cut off in the data's units
 Rule = Callable[[Call, "TypeMap"], Sequence[object]]
 Known = dict[RelayExpr, tuple[RelayExpr, AffineType]]
 
@@ -56,8 +57,29 @@ class NoRuleError(UserError):
     """An operator cannot become an integer one: nobody said how."""
 
 
+class Chosen(frozenset[str]):
+    """The operators whose optional rules count; with *only*, besides what carries numbers, no other rules do."""
+
+    only: frozenset[str] | None = None
+
+    @staticmethod
+    def of(optional_qnn_ops: Iterable[str] = (), only: Iterable[str] | None = None) -> Chosen:
+        """A choice."""
+        chosen = Chosen(optional_qnn_ops)
+        chosen.only = None if only is None else frozenset(only)
+        return chosen
+
+    def leaves(self, op: Op) -> bool:
+        """Whether *op* stays as it is though it may have a rule."""
+        return self.only is not None and not (
+            op.name in self.only or op.traits.quantized or op.traits.carries or op.traits.is_view
+        )
+
+
 def rule_of(op: Op, optional_qnn_ops: frozenset[str]) -> Rule | None:
     """The operator's rule; one that is off by default counts where the operator is named in *optional_qnn_ops*."""
+    if isinstance(optional_qnn_ops, Chosen) and optional_qnn_ops.leaves(op):
+        return None
     rule = op.get_attr(RULE)
     if rule is None and op.name in optional_qnn_ops:
         rule = op.get_attr(OPTIONAL_RULE)

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 
 from byoc.errors import UserError
 from byoc.ir.affine_type import TensorAffineType
+from byoc.ir.op import register_op_attr
 from byoc.relay import op as relay
 from byoc.relay import qnn
 from byoc.relay.expr import Call, Constant
 from byoc.relay.narrowing import operator_of
 from byoc.relay.op.op import register_fake_quantization_to_integer as register
 from byoc.relay.qnn.fake.parameters import fold_constant, is_per_axis
-from byoc.relay.qnn.fake.rewriting import TypeMap
+from byoc.relay.qnn.fake.rewriting import TRUNCATES, TypeMap
 
 Result = Sequence[object]
 
@@ -59,6 +60,7 @@ def register_integer_mean(op_name: str, op: Callable[..., Call]) -> object:
         out = op(relay.cast(expr.args[0], "int32"), **expr.attrs)
         return [relay.cast(out, ty.dtype), ty]
 
+    register_op_attr(op_name, TRUNCATES, True)
     return register(op_name, mean)
 
 

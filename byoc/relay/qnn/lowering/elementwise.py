@@ -86,7 +86,7 @@ def hard_swish(x: RelayExpr) -> RelayExpr:
     return relay.divide(relay.multiply(x, relay.clip(relay.add(x, constant(3.0)), 0.0, 6.0)), constant(6.0))
 
 
-_FUNCTIONS: dict[str, Callable[[RelayExpr], RelayExpr]] = {
+FUNCTIONS: dict[str, Callable[[RelayExpr], RelayExpr]] = {
     "tanh": relay.tanh,
     "exp": relay.exp,
     "sqrt": relay.sqrt,
@@ -97,7 +97,7 @@ _FUNCTIONS: dict[str, Callable[[RelayExpr], RelayExpr]] = {
     "abs": relay.abs,
     "hardswish": hard_swish,
 }
-for _name, _function in _FUNCTIONS.items():
+for _name, _function in FUNCTIONS.items():
     register_qnn_canonicalize(f"qnn.{_name}", _through_floats(_function))
 
 

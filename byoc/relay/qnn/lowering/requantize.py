@@ -21,7 +21,7 @@ from byoc.relay.qnn.op.requantize import RequantizeAttrs
 from byoc.runtime.kernels.qnn.fixed_point import FRACTION_BITS, multiplier_and_shift
 from byoc.runtime.kernels.qnn.parameters import limits
 from byoc.runtime.kernels.qnn.parameters import spread as spread_array
-from byoc.runtime.kernels.qnn.rounding import UNSAID, UPWARD, resolve
+from byoc.runtime.kernels.qnn.rounding import TOEVEN, UNSAID, UPWARD, resolve
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,9 @@ def _in_floats(data: RelayExpr, ty: TensorType, how: Rescaling, rounding: str, w
     multipliers = how.multipliers()
     if multipliers is not None:
         value = relay.multiply(constant(np.array(spread_array(multipliers, how.axis, ty.ndim), work)), value)
-    if rounding == UPWARD:
+    if rounding == TOEVEN:
+        value = relay.round(value)
+    elif rounding == UPWARD:
         value = relay.floor(relay.add(value, constant(0.5, work)))
     else:  # halves away from zero, each step exact
         whole = relay.trunc(value)

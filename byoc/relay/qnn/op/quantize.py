@@ -20,6 +20,7 @@ from byoc.relay.expr import Call, constant
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.type_relations import is_float, tensor_arg
 from byoc.relay.qnn.op.type_relations import FLOATS, QUANTIZED, check_along, check_dtype, check_scalar, data_of
+from byoc.runtime.kernels.qnn.rounding import TOEVEN, UNSAID
 
 # what a simulated quantization takes as a tensor in place of a dtype
 SQNN_DTYPE_TO_CODE = {"disable": 0, "int8": 1, "uint8": 2, "int32": 3}
@@ -28,10 +29,11 @@ SQNN_CODE_TO_DTYPE = {code: name for name, code in SQNN_DTYPE_TO_CODE.items()}
 
 @dataclass(frozen=True)
 class QuantizeAttrs(Attrs):
-    """Attributes of ``qnn.quantize``."""
+    """Attributes of ``qnn.quantize``; rounding ``TOEVEN`` is ONNX's, before the zero point is added; else Relay's."""
 
     out_dtype: str = written("int8")
     axis: int = -1
+    rounding: str = UNSAID
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ def _quantize_rel(types: Sequence[Type], attrs: QuantizeAttrs) -> Type:
     data = data_of(types, 0, "data", FLOATS)
     check_along(data, types[1:3], ("output_scale", "output_zero_point"), attrs.axis)
     check_dtype("out_dtype", attrs.out_dtype, QUANTIZED)
+    if attrs.rounding not in (UNSAID, TOEVEN):
+        raise TypeInferenceError(f"rounding is {TOEVEN} or {UNSAID}, got {attrs.rounding!r}")
     return TensorType(data.shape, attrs.out_dtype)
 
 
@@ -88,6 +92,7 @@ register_op(
         Sample([(2, 3), _SCALE, _ZERO], {"out_dtype": "uint8"}),
         Sample([(2, 3), _SCALES, _ZEROS], {"axis": 1}),
         Sample([(3, 2, 2), _SCALES, _ZERO], {"axis": 0, "out_dtype": "int32"}),
+        Sample([(2, 3), _SCALES, _ZEROS], {"axis": 1, "rounding": TOEVEN}),
     ),
 )
 register_op(
@@ -123,12 +128,19 @@ for _name, _doc in (
 
 
 def quantize(
-    data: Operand, output_scale: Operand, output_zero_point: Operand, axis: int = -1, out_dtype: str = "int8"
+    data: Operand,
+    output_scale: Operand,
+    output_zero_point: Operand,
+    axis: int = -1,
+    out_dtype: str = "int8",
+    rounding: str = UNSAID,
 ) -> Call:
-    """Floats as integers of *out_dtype*: ``round(data / scale + zero_point)``. Source: ``relay.qnn.op.quantize``."""
-    return make_call(
-        "qnn.quantize", _operands(data, output_scale, output_zero_point), QuantizeAttrs(str(out_dtype), int(axis))
-    )
+    """Floats as integers of *out_dtype*: ``round(data / scale + zero_point)``. Source: ``relay.qnn.op.quantize``.
+
+    With *rounding* ``TOEVEN`` ``round(data / scale) + zero_point``, as ONNX has it.
+    """
+    attrs = QuantizeAttrs(str(out_dtype), int(axis), rounding)
+    return make_call("qnn.quantize", _operands(data, output_scale, output_zero_point), attrs)
 
 
 def dequantize(

@@ -22,6 +22,7 @@ from byoc.relay.qnn.op.type_relations import SCALE, ZERO_POINT, check_along, che
 from byoc.runtime.kernels.qnn.rounding import (
     COMPUTE_DTYPES,
     ROUNDINGS,
+    TOEVEN,
     UNSAID,
     current_defaults,
     pop_defaults,
@@ -31,7 +32,10 @@ from byoc.runtime.kernels.qnn.rounding import (
 
 @dataclass(frozen=True)
 class RequantizeAttrs(Attrs):
-    """Attributes of ``qnn.requantize``; rounding and compute dtype ``None`` leave the choice to the configuration."""
+    """Attributes of ``qnn.requantize``; rounding and compute dtype ``None`` leave the choice to the configuration.
+
+    Rounding ``TOEVEN`` is ONNX's, in floats; Relay does not have it.
+    """
 
     axis: int = -1
     rounding: str = UNSAID
@@ -45,9 +49,12 @@ def _requantize_rel(types: Sequence[Type], attrs: RequantizeAttrs) -> Type:
     check_scalar(types[3], "output_scale", SCALE)
     check_scalar(types[4], "output_zero_point", ZERO_POINT)
     check_dtype("out_dtype", attrs.out_dtype, ("int8", "uint8", "int16", "int32"))
-    if attrs.rounding not in (*ROUNDINGS, UNSAID, "") or attrs.compute_dtype not in (*COMPUTE_DTYPES, UNSAID, ""):
+    if attrs.rounding == TOEVEN and attrs.compute_dtype == "int64":
+        raise TypeInferenceError(f"rounding {TOEVEN} is computed in floats, got compute_dtype int64")
+    roundings = (*ROUNDINGS, TOEVEN)
+    if attrs.rounding not in (*roundings, UNSAID, "") or attrs.compute_dtype not in (*COMPUTE_DTYPES, UNSAID, ""):
         raise TypeInferenceError(
-            f"rounding is one of {', '.join(ROUNDINGS)} and compute_dtype one of {', '.join(COMPUTE_DTYPES)}, "
+            f"rounding is one of {', '.join(roundings)} and compute_dtype one of {', '.join(COMPUTE_DTYPES)}, "
             f"got {attrs.rounding!r} and {attrs.compute_dtype!r}"
         )
     return TensorType(data.shape, attrs.out_dtype)
@@ -70,6 +77,7 @@ register_op(
         Sample([_WIDE // 4, *_CHANNELS], {"axis": 0, "rounding": "TONEAREST", "out_dtype": "int32"}),
         Sample([_WIDE // 4, *_CHANNELS], {"axis": 0, "compute_dtype": "float32", "out_dtype": "uint8"}),
         Sample([_WIDE, *_PARAMETERS], {"compute_dtype": "float64", "rounding": "TONEAREST", "out_dtype": "int16"}),
+        Sample([_WIDE // 4, *_CHANNELS], {"axis": 0, "rounding": TOEVEN}),
     ),
 )
 

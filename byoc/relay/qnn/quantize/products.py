@@ -94,8 +94,11 @@ def rule_of(call: RelayExpr) -> ProductRule | None:
     return None if traits is None or traits.quantized else RULES.get(traits.product)
 
 
-def refusal(call: Call, keep: Collection[str]) -> Left | None:
-    """Why the product *call* cannot be quantized, whatever its input's range; *keep* names what the user keeps."""
+def refusal(call: Call, keep: Collection[str], narrow: bool = True) -> Left | None:
+    """Why the product *call* cannot be quantized, whatever its input's range; *keep* names what the user keeps.
+
+    *narrow*: for the host, whose products of bytes take four terms at a time.
+    """
     if not {op_name(call), *span_names(call.span)}.isdisjoint(keep):
         return KEPT
     rule = rule_of(call)
@@ -108,4 +111,4 @@ def refusal(call: Call, keep: Collection[str]) -> Left | None:
         return COMPUTED
     if not np.isfinite(call.args[1].data.numpy()).all():
         return NOT_FINITE_WEIGHTS
-    return rule.refuses(call)
+    return rule.refuses(call) if narrow else None

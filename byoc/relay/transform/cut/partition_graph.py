@@ -7,13 +7,14 @@ outputs are a tuple of distinct ones. Constants that enter a region are in its b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
+from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo, register_config_option
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.ir.span import merge_spans
 from byoc.ir.types import TupleType
@@ -28,6 +29,11 @@ from byoc.relay.transform.cut.flatten_annotations import without_defaults_and_tu
 from byoc.relay.transform.cut.mangle_names import mangle_compiler_functions, unique_name
 from byoc.relay.traverse import post_order
 from byoc.relay.typed_rewrite import keep_type, typed_function, typed_rebuild
+
+# a region that its backend's optimize cannot change is kept as it is, with what was raised as its attributes
+KEEP_UNCONVERTED = "byoc.keep_unconverted"
+UNCONVERTED, RAISED = "Unconverted", "UnconvertedBy"
+register_config_option(KEEP_UNCONVERTED, bool)
 
 
 @dataclass(frozen=True)
@@ -137,12 +143,22 @@ class _Outliner:
 
 def _optimized(func: Function, target: str) -> Function:
     """*func* after ``relay.ext.<target>.optimize``, where there is one. Raises PartitionError for a bad result."""
-    optimize = GLOBAL_FUNCTIONS.get(f"relay.ext.{target}.optimize")
+    optimize: Callable[[IRModule], object] | None = GLOBAL_FUNCTIONS.get(f"relay.ext.{target}.optimize")
     if optimize is None:
         return func
     try:
+        return _changed(func, target, optimize)
+    except Exception as error:  # whatever a vendor's code raises, and types that do not fit any more
+        if not PassContext.current().config.get(KEEP_UNCONVERTED):
+            raise
+        by = error.__cause__ or error
+        return func.with_attr({UNCONVERTED: str(error), RAISED: type(by).__name__})
+
+
+def _changed(func: Function, target: str, optimize: Callable[[IRModule], object]) -> Function:
+    try:
         result = optimize(infer_module(IRModule({"main": func})))
-    except Exception as error:  # whatever a vendor's code raises
+    except Exception as error:
         raise PartitionError(f"relay.ext.{target}.optimize failed: {type(error).__name__}: {error}") from error
     if not isinstance(result, IRModule) or "main" not in result or not isinstance(result["main"], Function):
         raise PartitionError(f"relay.ext.{target}.optimize must return a module with a function main, got {result!r}")

@@ -90,7 +90,7 @@ def channels_last_form(call: Call, from_last: bool = False) -> Form | None:
     Every result is as given or has its channels innermost. A transpose that is its own inverse takes its input so, or
     gives its result so (*from_last*).
     """
-    if not isinstance(call.op, Op) or call.op.compute is None or _tuples_as_values(call):
+    if not isinstance(call.op, Op) or not _has_meaning(call.op) or _tuples_as_values(call):
         return None
     inputs, outputs = [t for a in call.args for t in tensor_types(a.checked_type)], tensor_types(call.checked_type)
     if not inputs or not all(t.is_symbolic for t in (*inputs, *outputs)):
@@ -101,6 +101,11 @@ def channels_last_form(call: Call, from_last: bool = False) -> Form | None:
         return None
     fits = all(o in (as_given(len(o)), channels_last(len(o))) for o in form.outputs)
     return form if fits else None
+
+
+def _has_meaning(op: Op) -> bool:
+    """Whether the axes of *op* are known: it has a tensor expression, or is quantized and follows a plain operator."""
+    return op.compute is not None or op.traits.quantized
 
 
 def _is_last(order: Order) -> bool:
@@ -124,6 +129,9 @@ def _by_rule(call: Call, types: Sequence[TensorType]) -> Form | None:
 
     def ask(attrs: Attrs | None, new: tuple[Layout, ...] | None, old: tuple[Layout, ...]) -> CorrectLayouts | None:
         found = rule(LayoutCase(attrs, new, old, case_types))
+        if found is not None and len(found.inputs) == len(types):  # scales and zero points of one number have no axes
+            inputs = tuple(x if t.ndim else SCALAR for x, t in zip(found.inputs, types, strict=True))
+            found = replace(found, inputs=inputs)
         return found and found.with_scalars(results)
 
     before = ask(call.attrs, None, old)

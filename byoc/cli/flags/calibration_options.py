@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from byoc.cli.array_files import read_arrays
-from byoc.cli.words import CALIBRATIONS, PERCENTILE
+from byoc.cli.flags.words import CALIBRATIONS, PERCENTILE
+from byoc.cli.tensors.array_files import read_arrays
 from byoc.errors import InputError, UserError
 from byoc.runtime.files.regular_file import read_file
 

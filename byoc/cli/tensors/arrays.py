@@ -1,22 +1,23 @@
-"""Arrays from and for files: the inputs and outputs of ``byoc run``. Nothing is unpickled."""
+"""Arrays from and for files: inputs and outputs of ``byoc run``, inputs of ``bisect`` and ``compare``.
+
+Nothing is unpickled.
+"""
 
 from __future__ import annotations
 
+import argparse
 import io
-import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from byoc.cli.array_files import read_array
+from byoc.cli.tensors.array_files import read_array
 from byoc.errors import InputError, UserError
-from byoc.runtime.core.ndarray import numpy_dtype
-from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.library import Library
+from byoc.testing.core.inputs import seeded_inputs
 
-MAX_BYTES = 1 << 36
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -43,31 +44,17 @@ def parse_sizes(library: Library, texts: Sequence[str]) -> dict[str, int]:
     """``NAME=N`` texts as sizes of free dimensions. Raises UserError for a name that the inputs do not have."""
     known = list(dict.fromkeys(d for s in library.inputs for d in s.shape if isinstance(d, str)))
     sizes = {}
-    for text in texts:
-        name, _, number = text.rpartition("=")
-        if not name or not number.isdecimal():
-            raise UserError(f"--size {text!r}: expected NAME=NUMBER")
+    for name, number in map(_size, texts):
         if name not in known:
-            raise UserError(f"--size {text!r}: the free dimensions of the inputs are {', '.join(known) or 'none'}")
-        sizes[name] = int(number)
+            given = f"{name}={number}"
+            raise UserError(f"--size {given!r}: the free dimensions of the inputs are {', '.join(known) or 'none'}")
+        sizes[name] = number
     return sizes
 
 
 def random_inputs(library: Library, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
     """Seeded inputs; a free dimension is 1 unless *sizes* names it."""
-    rng = np.random.default_rng(0)
-    return {spec.name: _random(spec, sizes, rng) for spec in library.inputs}
-
-
-def _random(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
-    shape = tuple(d if isinstance(d, int) else sizes.get(d or "", 1) for d in spec.shape)
-    dtype = numpy_dtype(spec.dtype)
-    if math.prod(shape) * dtype.itemsize > MAX_BYTES:
-        raise UserError(f"input {spec.name!r}: {spec.dtype}{list(shape)} is more than {MAX_BYTES:,} bytes; give less")
-    if dtype.kind in "iubO":
-        values = np.asarray(rng.integers(0, 2, shape))
-        return (values.astype(str) if dtype.kind == "O" else values).astype(dtype)
-    return np.asarray(rng.standard_normal(shape)).astype(dtype)
+    return seeded_inputs(library.inputs, sizes)
 
 
 def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -80,3 +67,43 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
             np.lib.format.write_array(member, np.asanyarray(plain), allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), member.getvalue())
     return buffer.getvalue()
+
+
+def add_input_arguments(command: argparse.ArgumentParser) -> None:
+    """The options about inputs."""
+    command.add_argument(
+        "-i",
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=FILE.npy",
+        help="an input; those that are not given are seeded numbers",
+    )
+    command.add_argument(
+        "--size", action="append", default=[], metavar="NAME=N", help="the size of a free dimension (default: 1)"
+    )
+
+
+def given_arrays(arguments: argparse.Namespace) -> dict[str, np.ndarray] | None:
+    """What ``--input`` gives, by name; None without any. Raises InputError for a text of another form."""
+    arrays: dict[str, np.ndarray] = {}
+    for text in arguments.input:
+        name, equals, file = text.partition("=")
+        if not equals or not name:
+            raise InputError(f"--input {text!r}: expected NAME=FILE.npy")
+        if name in arrays:
+            raise InputError(f"--input {text!r}: the input {name!r} is given twice")
+        arrays[name] = read_array(name, Path(file))
+    return arrays or None
+
+
+def given_sizes(arguments: argparse.Namespace) -> dict[str, int]:
+    """What ``--size`` gives, by name. Raises UserError for a text of another form."""
+    return {name: number for name, number in map(_size, arguments.size)}
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, _, number = text.rpartition("=")
+    if not name or not number.isdecimal():
+        raise UserError(f"--size {text!r}: expected NAME=NUMBER")
+    return name, int(number)

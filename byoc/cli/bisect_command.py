@@ -1,0 +1,43 @@
+"""``byoc bisect``: the first region, and the operator in it, whose numbers leave the reference."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from byoc.cli.progress import StageProgress
+from byoc.cli.tensors.arrays import add_input_arguments, given_arrays, given_sizes
+from byoc.debug.bisection import bisect, replay
+from byoc.debug.limits import Limits
+from byoc.debug.options import BisectRequest
+from byoc.errors import UserError
+from byoc.options.flags import add_flags, given_options
+
+HELP = "find the first region, and the operator in it, whose numbers leave the reference"
+EXIT_FOUND = 2
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of ``byoc bisect``."""
+    command.add_argument("model", nargs="?", help="the ONNX file")
+    command.add_argument("--replay", metavar="CASE.npz", help="run a case that bisect or certify wrote, on one target")
+    add_input_arguments(command)
+    add_flags(command, "bisect", BisectRequest)
+
+
+def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
+    """What was found; the exit code is 0 where nothing leaves the reference."""
+    given = given_options(arguments, BisectRequest)
+    if (arguments.model is None) == (arguments.replay is None):
+        raise UserError("give an ONNX model, or --replay and a case")
+    if arguments.replay is not None:
+        targets = given.get("targets", ())
+        if len(targets) != 1:
+            raise UserError("--replay runs on one target: write -t acme")
+        step = replay(arguments.replay, targets[0], Limits(given.get("tolerance") or {}, given.get("snr")))
+        told = {"case": arguments.replay, "target": targets[0], "ok": step.is_right, "text": str(step)}
+        return told, f"{'right' if step.is_right else 'wrong'}: {step}", 0 if step.is_right else EXIT_FOUND
+    inputs, sizes = given_arrays(arguments), given_sizes(arguments)
+    with StageProgress(quiet=arguments.json) as tell:
+        found = bisect(arguments.model, **given, inputs=inputs, sizes=sizes, progress=tell)
+    return found.to_json(), str(found), 0 if found.ok else EXIT_FOUND

@@ -1,0 +1,89 @@
+"""``byoc calibrate``: measure what the devices of this machine can do, for plans by cost."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Mapping, Sequence
+
+from byoc.cli.progress import StageProgress
+from byoc.driver.compiler.planning import accelerators
+from byoc.driver.costs import Machine
+from byoc.driver.costs.machine import LONGEST_SECONDS, is_calibrated
+from byoc.errors import UserError
+from byoc.options.texts import parse_targets
+from byoc.partition.costs.model import HOST_BACKEND
+from byoc.partition.costs.profile import Profile
+from byoc.runtime.core.processor import usable_processors
+
+HELP = "measure what the devices of this machine can do, which plans by cost then use"
+MICRO, GIGA = 1e6, 1e-9
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of ``byoc calibrate``."""
+    command.add_argument(
+        "-t",
+        "--target",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="repeat it or separate by commas; the host is always among them (default: c, the host alone)",
+    )
+    command.add_argument(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="threads of the host's code (default: one, as small models run, and then as many as there are processors)",
+    )
+    command.add_argument(
+        "--time-limit",
+        type=float,
+        default=LONGEST_SECONDS,
+        metavar="SECONDS",
+        help=f"for how long one device is asked (default: {LONGEST_SECONDS:g})",
+    )
+    command.add_argument("--again", action="store_true", help="also what is known already")
+
+
+def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
+    """Calibrate what is not known, and print all. Raises UserError for a target that is not there."""
+    if arguments.threads is not None and arguments.threads < 1:
+        raise UserError(f"--threads {arguments.threads}: give a whole number from 1")
+    if not arguments.time_limit > 0:
+        raise UserError(f"--time-limit {arguments.time_limit:g}: give seconds above 0")
+    targets = parse_targets(arguments.target) if arguments.target else []
+    names = [HOST_BACKEND, *(n for n in accelerators([*targets, "host"]) if n != HOST_BACKEND)] if targets else ["c"]
+    counts = [arguments.threads] if arguments.threads else sorted({1, usable_processors()})
+    rows: list[tuple[str, int, Profile]] = []
+    problems: list[str] = []
+    with StageProgress(quiet=arguments.json) as tell:
+        for name in names:
+            if not is_calibrated(name):
+                problems.append(f"{name} is not calibrated: its vendor says what its device can do")
+                continue
+            for threads in counts if name == HOST_BACKEND else counts[:1]:
+                machine = Machine(threads, tell=tell, longest=arguments.time_limit)
+                known = None if arguments.again else machine.kept(name)
+                found = known or machine.calibrate(name)
+                problems += [problem for problem in machine.problems if problem not in problems]
+                if found is not None:
+                    rows.append((name, threads if name == HOST_BACKEND else 0, found))
+    data = {
+        "profiles": [{"backend": name, "threads": threads or None, **p.to_json()} for name, threads, p in rows],
+        "problems": problems,
+    }
+    return data, "\n".join([*_table(rows), *(f"note: {problem}" for problem in problems)]), 0 if rows else 3
+
+
+def _table(rows: Sequence[tuple[str, int, Profile]]) -> list[str]:
+    head = ("device", "threads", "float32", "int8", "memory", "kernel", "launch", "transfer")
+    units = ("", "", "GFLOP/s", "GOP/s", "GB/s", "us", "us", "GB/s")
+    table: list[tuple[str, ...]] = [head, units]
+    for name, threads, p in rows:
+        products = [2 * GIGA * p.rate_of(dtype) for dtype in ("float32", "int8")]
+        moved = [GIGA * min(p.memories[-1].rate, 1e15), MICRO * p.kernel, MICRO * p.launch]
+        transfer = "-" if math.isinf(p.upload) else f"{GIGA * p.upload:.3g}"
+        table.append((name, str(threads or "-"), *(f"{v:.3g}" for v in (*products, *moved)), transfer))
+    widths = [max(len(row[k]) for row in table) for k in range(len(head))]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table]

@@ -1,0 +1,42 @@
+"""``byoc certify``: try a backend on everything that it says it takes, and write a certificate."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from byoc.cli.progress import StageProgress
+from byoc.errors import UserError
+from byoc.options.flags import add_flags, given_options
+from byoc.testing.certificate import read_certificate
+from byoc.testing.certifying import certify
+from byoc.testing.options import CertifyRequest
+
+HELP = "try a backend on everything that it says it takes, and write a certificate"
+EXIT_FAILED = 2
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of ``byoc certify``."""
+    command.add_argument("backend", help="the name under which it is registered")
+    command.add_argument("-o", "--output", metavar="FILE.json", help="write the certificate, and its page as FILE.md")
+    command.add_argument("--against", metavar="OLD.json", help="an earlier certificate: show what changed since")
+    add_flags(command, "certify", CertifyRequest)
+
+
+def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
+    """What is covered, wrong, refused late and slow; the exit code is 0 where nothing is wrong nor refused late."""
+    if arguments.output and not arguments.output.endswith(".json"):
+        raise UserError(f"--output {arguments.output}: a certificate is a .json file; its page is written beside it")
+    old = read_certificate(arguments.against) if arguments.against else None
+    with StageProgress(quiet=arguments.json) as tell:
+        found = certify(arguments.backend, **given_options(arguments, CertifyRequest), progress=tell)
+    data, lines = found.to_json(), [str(found)]
+    if old is not None:
+        changes = found.changes(old)
+        data["changes"] = changes.to_json()
+        lines.append(str(changes))
+    if arguments.output:
+        found.save(arguments.output)
+        lines.append(f"wrote {arguments.output} and its page")
+    return data, "\n".join(lines), 0 if found.ok else EXIT_FAILED

@@ -1,0 +1,1 @@
+"""Options that several commands share: files of backends, passes, generators, tuning, samples."""

@@ -1,0 +1,124 @@
+"""``byoc profile``: what each part of a model takes, as a table, JSON, a page or a trace."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from byoc.cli.progress import StageProgress
+from byoc.cli.run_command import is_model, load_artifact
+from byoc.cli.tensors.arrays import parse_sizes, random_inputs, read_inputs
+from byoc.driver.compiler.compile_times import timed_compile
+from byoc.driver.options import CompileRequest
+from byoc.errors import UserError
+from byoc.options.flags import add_flags, given_options
+from byoc.runtime.artefact.artifact import replace_file
+from byoc.runtime.files.regular_file import read_file
+from byoc.runtime.library import Library
+from byoc.runtime.profile.record import CompileTimes
+from byoc.runtime.profile.rows import LEVELS
+from byoc.runtime.profile.run_profile import RunProfile
+
+HELP = "time each region, kernel, operator and ONNX node of an artefact or a model"
+WRITTEN: Mapping[str, Callable[[RunProfile], str]] = {
+    ".trace.json": lambda p: json.dumps(p.trace()),
+    ".json": lambda p: json.dumps(p.to_json(), indent=1),
+    ".html": RunProfile.to_html,
+}
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of ``byoc profile``."""
+    command.add_argument("file", help="an artefact that byoc compile wrote, or an ONNX model, which is compiled first")
+    command.add_argument(
+        "-i",
+        "--inputs",
+        action="append",
+        default=[],
+        metavar="NAME=FILE.npy",
+        help="an input (default: seeded numbers)",
+    )
+    command.add_argument(
+        "--size", action="append", default=[], metavar="NAME=N", help="the size of a free dimension (default: 1)"
+    )
+    command.add_argument("--repeat", type=int, default=10, metavar="N", help="runs that count (default: 10)")
+    command.add_argument("--warmup", type=int, default=2, metavar="N", help="runs before them (default: 2)")
+    command.add_argument("--by", choices=LEVELS, default="kernel", help="what a row is (default: kernel)")
+    command.add_argument("--all", action="store_true", help="all rows, not the longest alone")
+    command.add_argument(
+        "-o",
+        "--output",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="write the profile: .json (which --compare takes), .html, or .trace.json for Perfetto and chrome://tracing",
+    )
+    command.add_argument("--compare", metavar="OTHER.json", help="put it beside a profile that was written before")
+    command.add_argument("--threads", type=int, metavar="N", help="threads of the whole program's run")
+    command.add_argument(
+        "--trusted", action="append", metavar="KEY.pem", help="an artefact only if one of these public keys signed it"
+    )
+    add_flags(command.add_argument_group("options for a model, as of byoc compile"), "profile", CompileRequest)
+
+
+def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
+    """Profile, write what is asked for, and print the table. Raises UserError with one sentence."""
+    outputs = [Path(text) for text in arguments.output]
+    for path in outputs:
+        _writer(path)
+    other = read_profile(Path(arguments.compare)) if arguments.compare else None
+    with StageProgress(quiet=arguments.json) as tell:
+        library, times = _library(arguments, tell)
+        library.threads = arguments.threads
+        inputs = {
+            **random_inputs(library, parse_sizes(library, arguments.size)),
+            **read_inputs(library, arguments.inputs),
+        }
+        tell("running")
+        measured = library.profile(inputs, repeat=arguments.repeat, warmup=arguments.warmup)
+    profile = dataclasses.replace(measured, model=Path(arguments.file).stem, compiling=times)
+    for path in outputs:
+        write(path, profile)
+    most = None if arguments.all else 40
+    text = profile.table(arguments.by, most)
+    if other is not None:
+        text += f"\n\n{profile.compare(other, arguments.by, most)}"
+    wrote = "".join(f"\nwrote {path}" for path in outputs)
+    data = {**profile.to_json(), "rows": [row.to_json() for row in profile.rows(arguments.by)]}
+    return data, text + wrote, 0
+
+
+def _library(arguments: argparse.Namespace, tell: StageProgress) -> tuple[Library, CompileTimes]:
+    """The artefact, or the model compiled, and what that took."""
+    path = Path(arguments.file)
+    if not is_model(path):
+        return load_artifact(path, arguments, tell), CompileTimes()
+    if arguments.trusted:
+        raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
+    request = CompileRequest(path, **given_options(arguments, CompileRequest), progress=tell)
+    return timed_compile(request)
+
+
+def read_profile(path: Path) -> RunProfile:
+    """The profile in a file. Raises UserError for anything else."""
+    try:
+        data = read_file(path)
+    except OSError as error:
+        raise UserError(f"{path}: the profile cannot be read ({error.strerror})") from error
+    return RunProfile.from_json(data, str(path))
+
+
+def _writer(path: Path) -> Callable[[RunProfile], str]:
+    for suffix, writer in WRITTEN.items():
+        if path.name.endswith(suffix):
+            return writer
+    raise UserError(f"--output {path}: a profile is written as {', '.join(WRITTEN)}")
+
+
+def write(path: Path, profile: RunProfile) -> None:
+    """Write *profile* in the form that the name of *path* says, whole or not at all."""
+    text = _writer(path)(profile)
+    replace_file(path, lambda file: file.write(text.encode()))

@@ -1,0 +1,1 @@
+"""Arrays from and for files, and what the command line says of inputs."""

@@ -1,0 +1,117 @@
+"""What a backend must say, looked at when it is registered: its name, what it takes, and how it compiles.
+
+A name is what users write after ``-t``, what composites begin with (``acme.conv2d_relu``) and a part of symbols:
+lower-case letters, digits, ``_`` and ``-``, beginning with a letter. Its pattern table is looked at when it is first
+used, since a vendor's operators may be registered after the backend.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+
+from byoc.contract.backend import Backend, PatternEntry
+from byoc.contract.verdict import Constraint, as_constraint
+from byoc.errors import PartitionError
+from byoc.relay.dataflow_pattern import DFPattern
+from byoc.runtime.modules.module import Module
+
+NAME = re.compile(r"[a-z][a-z0-9_-]*")
+RULE = "a name is lower-case letters, digits, _ and -, and begins with a letter"
+RESERVED = {"host": "what runs where no target takes an operator", "default": "what Relay calls the host"}
+
+
+def check_backend(backend: Backend) -> None:
+    """Hold *backend* to the contract; plain functions among its constraints become constraints.
+
+    Raises PartitionError for a name that is none, for a backend that cannot compile or that does not say what it takes,
+    and for constraints that are none.
+    """
+    kind = type(backend).__name__
+    if not backend.name:
+        raise PartitionError(f"{kind} needs a name: the target that users will write")
+    _check_name(backend.name, kind)
+    if not _gives(backend, "compile"):
+        raise PartitionError(
+            f"backend {backend.name!r}: {kind} has no method compile(self, function, options), which turns a region "
+            f"into a {Module.__module__}.{Module.__name__}; write it, or begin with JsonBackend, which calls kernels"
+        )
+    if not backend.constraints and not _gives(backend, "supports"):
+        raise PartitionError(
+            f"backend {backend.name!r}: {kind} does not say what it takes: give it constraints, or a method "
+            "supports(self, call) that returns a Verdict"
+        )
+    checked = _constraints(backend)
+    if any(new is not old for new, old in zip(checked, backend.constraints, strict=True)):
+        backend.constraints = checked
+
+
+def _check_name(name: object, kind: str) -> None:
+    if not isinstance(name, str):
+        raise PartitionError(f"{kind}: its name is a {type(name).__name__}, expected a text: {RULE}")
+    if name in RESERVED:
+        raise PartitionError(f"{kind} cannot be called {name!r}, which is {RESERVED[name]}; choose another name")
+    if not NAME.fullmatch(name):
+        nearest = re.sub(r"[^a-z0-9_-]+", "_", name.strip().lower()).strip("_-")
+        hint = f"; {nearest!r} would do" if NAME.fullmatch(nearest) else ""
+        raise PartitionError(f"{kind} cannot be called {name!r}: {RULE}{hint}")
+
+
+def _gives(backend: Backend, method: str) -> bool:
+    """Whether *backend*, or a class of its own, has that method."""
+    return method in vars(backend) or getattr(type(backend), method) is not getattr(Backend, method)
+
+
+def _constraints(backend: Backend) -> tuple[Constraint, ...]:
+    given: object = backend.constraints
+    if isinstance(given, str) or callable(given) or not isinstance(given, Iterable):
+        raise PartitionError(
+            f"backend {backend.name!r}: constraints is a {type(given).__name__}, expected a sequence of functions of a "
+            "call, as in constraints = (floats_only,)"
+        )
+    return tuple(as_constraint(item, f"backend {backend.name!r}: constraints[{k}]") for k, item in enumerate(given))
+
+
+def pattern_entries(backend: Backend) -> Sequence[PatternEntry]:
+    """The pattern table of *backend*. A row may be a tuple, (name, pattern) or (name, pattern, check), as in TVM.
+
+    Raises PartitionError for a row of another form.
+    """
+    rows: object = backend.patterns()
+    if not isinstance(rows, Sequence) or isinstance(rows, str):
+        raise PartitionError(
+            f"backend {backend.name!r}: patterns() gave a {type(rows).__name__}, expected a list of rows"
+        )
+    return [_entry(backend.name, k, row) for k, row in enumerate(rows)]
+
+
+def _entry(backend: str, position: int, row: object) -> PatternEntry:
+    place = f"backend {backend!r}: row {position} of its pattern table"
+    if isinstance(row, tuple) and len(row) in (2, 3):
+        check = row[2] if len(row) == 3 else None
+        if check is not None and not callable(check) and not isinstance(check, Sequence):
+            raise PartitionError(f"{place}: the check is {check!r}, expected a function of the match, or constraints")
+        row = PatternEntry(row[0], row[1], check)
+    if not isinstance(row, PatternEntry):
+        raise PartitionError(f"{place} is {row!r}, expected PatternEntry(name, pattern), or a tuple of these")
+    if not isinstance(row.name, str) or not isinstance(row.pattern, DFPattern):
+        raise PartitionError(
+            f"{place} has the name {row.name!r} and a pattern of type {type(row.pattern).__name__}, expected the "
+            f"composite's name ({backend}.conv2d_relu) and a pattern (is_op('nn.relu')(...))"
+        )
+    return row
+
+
+def nearest_names(name: str, known: Iterable[str]) -> str:
+    """The one of *known* that *name* may mean, as the end of a sentence: that of the same letters, else the closest."""
+    names = sorted(known)
+    same = [other for other in names if _letters(other) == _letters(name)]
+    near = same or difflib.get_close_matches(name.lower(), names, n=1)
+    if not near:
+        return ""
+    return f"; did you mean {near[0]!r}?{'' if NAME.fullmatch(name) else f' ({RULE})'}"
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -1,0 +1,212 @@
+"""Constraints that many backends need, ready made: each says in a sentence what is supported, and finds what is not.
+
+    constraints = (operators("nn.conv2d", "nn.relu"), dtypes("float32"), static_sizes(), layouts(data="NCHW"))
+
+All but :func:`operators` look into composites, at each operator there; a value that the composite is given counts as
+what it is outside. They stand in ``Backend.constraints`` and in rows of pattern tables, as those that
+:func:`byoc.contract.constraint` makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+
+from byoc.contract.verdict import EVERY, Constraint, callee_name, calls_in, place_of
+from byoc.errors import PartitionError
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
+from byoc.ir.types import TensorType, TupleType, Type, tensor_types
+from byoc.relay.expr import Call, Constant, Function
+
+
+def operators(*names: str, table: Container[str] | None = None) -> Constraint:
+    """These operators and composites, or those that a kernel *table* has.
+
+    >>> print(operators("add", "nn.relu").text)
+    the operators add and nn.relu
+    """
+    known: Container[str] = frozenset(names) if table is None else table
+    if not names and table is None:
+        raise PartitionError("operators() needs names, or a table")
+    text = f"the operators {_listed(names)}" if table is None else "an operator that its table of kernels has"
+    return Constraint("operator", text, lambda call: None if callee_name(call) in known else callee_name(call))
+
+
+def dtypes(*names: str) -> Constraint:
+    """Operands and results of these dtypes alone.
+
+    >>> print(dtypes("float32", "float16").text)
+    float32 or float16 for operands and results
+    """
+    text = f"{_listed(_some(names, 'dtypes'), 'or')} for operands and results"
+
+    def check(call: Call) -> str | None:
+        found = dict.fromkeys(t.dtype for t in _tensors(call))
+        return ", ".join(d for d in found if d not in names) or None
+
+    return Constraint("dtype", text, check, (EVERY,))
+
+
+def static_sizes() -> Constraint:
+    """Dimensions that are known when the region is compiled: neither named nor unknown.
+
+    >>> print(static_sizes().text)
+    dimensions that are known when it is compiled
+    """
+
+    def check(call: Call) -> str | None:
+        return next((repr(t) for t in _tensors(call) if not t.is_static), None)
+
+    return Constraint("shape", "dimensions that are known when it is compiled", check, (EVERY,))
+
+
+def ranks(*counts: int, operand: int = 0) -> Constraint:
+    """Tensors of so many dimensions, of those that stand at the place *operand*.
+
+    >>> print(ranks(2, 4).text)
+    2 or 4 dimensions of operand 0
+    """
+    text = f"{_listed([str(c) for c in _some(counts, 'ranks')], 'or')} dimensions of operand {operand}"
+
+    def check(call: Call) -> str | None:
+        if operand >= len(call.args):
+            return None
+        found = [t.ndim for t in tensor_types(call.args[operand].checked_type)]
+        return next((f"{n} dimensions" for n in found if n not in counts), None)
+
+    return Constraint("rank", text, check, (EVERY,))
+
+
+def constant_weights() -> Constraint:
+    """Products (dense layers, convolutions) with weights that are constants of the model.
+
+    >>> print(constant_weights().text)
+    weights that are constants
+    """
+
+    def check(call: Call) -> str | None:
+        given = _given(call)
+        for inner in calls_in(call):
+            if isinstance(inner.op, Op) and inner.op.traits.product is not None and len(inner.args) > 1:
+                weights = given.get(inner.args[1], inner.args[1])
+                if not isinstance(weights, Constant):
+                    return f"weights of {place_of(inner)} that are computed or given"
+        return None
+
+    return Constraint("weights", "weights that are constants", check)
+
+
+def layouts(data: str | Iterable[str] = (), kernel: str | Iterable[str] = ()) -> Constraint:
+    """Convolutions, poolings and resizes in these layouts of *data* and of *kernel*; any, where one is not said.
+
+    >>> print(layouts(data="NHWC", kernel=("HWIO", "OHWI")).text)
+    data in NHWC, weights in HWIO or OHWI
+    """
+    wanted = {"data": _tuple(data), "weights": _tuple(kernel)}
+    said = [f"{what} in {_listed(names, 'or')}" for what, names in wanted.items() if names]
+    if not said:
+        raise PartitionError("layouts() needs layouts of data, of kernels, or of both")
+
+    def check(call: Call) -> str | None:
+        told = {
+            "data": [_attribute(call, name) for name in ("data_layout", "layout", "out_layout")],
+            "weights": [_attribute(call, "kernel_layout")],
+        }
+        for what, names in wanted.items():
+            found = next((f for f in told[what] if names and f and f not in names), None)
+            if found:
+                return f"{what} in {found}"
+        return None
+
+    return Constraint("layout", ", ".join(said), check, (EVERY,))
+
+
+def groups(*counts: int, depthwise: bool = False) -> Constraint:
+    """Convolutions of so many groups; with *depthwise* also of as many as their data has channels.
+
+    >>> print(groups(1, depthwise=True).text)
+    1 group, or one for each channel
+    """
+    text = f"{_listed([str(c) for c in _some(counts, 'groups')], 'or')} {'group' if counts == (1,) else 'groups'}"
+
+    def check(call: Call) -> str | None:
+        found = _attribute(call, "groups")
+        if found is None or found in counts or (depthwise and found == _channels(call)):
+            return None
+        return f"{found} groups"
+
+    return Constraint("groups", text + (", or one for each channel" if depthwise else ""), check, (EVERY,))
+
+
+def attributes(**allowed: object) -> Constraint:
+    """Operators whose attributes of these names have one of the values given, or all of whose numbers are among them.
+
+    >>> print(attributes(dilation=1, strides=(1, 2)).text)
+    dilation of 1, strides of 1 or 2
+    """
+    if not allowed:
+        raise PartitionError("attributes() needs names with their values")
+    wanted = {n: tuple(v) if isinstance(v, (tuple, list, range, set)) else (v,) for n, v in allowed.items()}
+    text = ", ".join(f"{name} of {_listed([str(v) for v in values], 'or')}" for name, values in wanted.items())
+
+    def check(call: Call) -> str | None:
+        for name, values in wanted.items():
+            found = _attribute(call, name)
+            numbers = found if isinstance(found, tuple) else (found,)
+            if found is not None and found not in values and not all(n in values for n in numbers):
+                return f"{name} {found}"
+        return None
+
+    return Constraint("attribute", text, check, (EVERY,))
+
+
+def tensors_only() -> Constraint:
+    """Operators that take and give tensors: no tuples, such as those of split and concatenate.
+
+    >>> print(tensors_only().text)
+    operators without tuples
+    """
+
+    def check(call: Call) -> str | None:
+        types: list[Type] = [call.checked_type, *(arg.checked_type for arg in call.args)]
+        return next((repr(t) for t in types if isinstance(t, TupleType)), None)
+
+    return Constraint("tuple", "operators without tuples", check, (EVERY,))
+
+
+def _tensors(call: Call) -> list[TensorType]:
+    return [t for value in (call, *call.args) for t in tensor_types(value.checked_type)]
+
+
+def _attribute(call: Call, name: str) -> object:
+    return getattr(call.attrs, name, None) if call.attrs is not None else None
+
+
+def _channels(call: Call) -> object:
+    layout = _attribute(call, "data_layout")
+    data = call.args[0].checked_type
+    if not isinstance(layout, str) or not isinstance(data, TensorType) or "C" not in layout:
+        return None
+    return data.shape[layout.index("C")] if len(layout) == data.ndim else None
+
+
+def _given(call: Call) -> Mapping[RelayExpr, RelayExpr]:
+    """What the parameters of the composite that *call* calls stand for."""
+    if not isinstance(call.op, Function):
+        return {}
+    return dict(zip(call.op.params, call.args, strict=True))
+
+
+def _tuple(value: str | Iterable[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _some(values: tuple[object, ...], name: str) -> tuple[object, ...]:
+    if not values:
+        raise PartitionError(f"{name}() needs at least one")
+    return values
+
+
+def _listed(names: Iterable[object], last: str = "and") -> str:
+    *before, end = map(str, names)
+    return f"{', '.join(before)} {last} {end}" if before else end

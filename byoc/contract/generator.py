@@ -1,0 +1,244 @@
+"""The usual steps of a code generator for whole regions, of which a vendor writes those that are about the device.
+
+A subclass of :class:`RegionGenerator` has a hook for each operator and composite that it takes; what hooks give stands
+for tensors of the vendor's network (a layer, a register, a name)::
+
+    class AcmeGenerator(RegionGenerator[int]):
+        def construct(self):
+            self.net = acme.Network()
+
+        def input(self, spec):
+            return self.net.add_input(spec.shape)
+
+        def constant(self, spec, array):
+            return self.net.add_weights(array)
+
+        @makes("nn.dense", "acme.dense_relu")
+        def dense(self, node, data, weight):
+            return self.net.add_dense(data, weight, relu=node.name == "acme.dense_relu")
+
+        def compile(self, results):
+            return AcmeModule(self.symbol, self.net.build(outputs=results))
+
+    def compile(self, function, options):  # of the backend
+        return AcmeGenerator(function, options).generate()
+
+The order is that of Relay's integrations (construct the network, infer tensors, a hook per call, outputs, options,
+compile; source: the codegens of Ethos-N and TensorRT). Tuples, projections and repeated values make no call of a hook:
+inputs, constants and outputs are flattened, as the module's function takes and gives them. A call without a hook, which
+the constraints should have refused, is an InternalError that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from byoc.contract.signature import signature_of, spec_of
+from byoc.contract.verdict import callee_name, calls_in, place_of
+from byoc.errors import CompileError, InternalError
+from byoc.ir.attrs import Attrs
+from byoc.ir.expr import RelayExpr
+from byoc.ir.span import span_names
+from byoc.ir.types import tensor_types
+from byoc.relay.analysis.module_types import infer_function
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.narrowing import tuple_type
+from byoc.relay.traverse import children, post_order
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.signature import TensorSpec
+from byoc.runtime.modules.module import Module
+from byoc.runtime.region.record import BUILD, CONVERT, marked
+
+Value = TypeVar("Value")
+Hook = Callable[..., object]
+H = TypeVar("H", bound=Hook)
+
+
+def makes(*names: str) -> Callable[[H], H]:
+    """Make a method the hook for operators and composites of these names.
+
+    It is called with the node and a value for each tensor that goes in, then one for each constant that the pattern of
+    a composite matched, and gives a value, or a sequence of values for a node of several outputs.
+    """
+
+    def register(hook: H) -> H:
+        vars(hook)["makes"] = names
+        return hook
+
+    return register
+
+
+@dataclass(frozen=True)
+class RegionNode:
+    """A call of the region: an operator's, or a composite's.
+
+    ``name`` is the operator's or the composite's, ``attrs`` the operator's attributes (None of a composite), ``nodes``
+    the ONNX nodes, ``inputs`` and ``outputs`` the tensors that go in and come out.
+    """
+
+    call: Call
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+    @property
+    def name(self) -> str:
+        return callee_name(self.call)
+
+    @property
+    def attrs(self) -> Attrs | None:
+        attrs: Attrs | None = self.call.attrs
+        return attrs
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return span_names(self.call.span)
+
+    def operator(self, name: str) -> Call:
+        """The call of the operator *name* inside of a composite, the first. Raises CompileError where there is none."""
+        for call in calls_in(self.call):
+            if callee_name(call) == name:
+                return call
+        raise CompileError(f"{place_of(self.call)} holds no {name}")
+
+
+class RegionGenerator(Generic[Value]):
+    """Turns one region into a module, step by step; make one for each region and call :meth:`generate`.
+
+    Attributes:
+        symbol: what the module's function must be called.
+        options: those that ``Backend.compile`` was given.
+        inputs, outputs: the tensors that the function takes and gives, in order, tuples flattened.
+        constants: the region's constants by name, in the order in which they were met: ``<symbol>_const_<i>``.
+    """
+
+    _hooks: Mapping[str, str] = {}
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        own = {name: key for key, hook in vars(cls).items() for name in getattr(hook, "makes", ())}
+        cls._hooks = {**cls._hooks, **own}
+
+    def __init__(self, function: Function, options: Mapping[str, object] | None = None):
+        self.function = infer_function(function)
+        self.symbol = str(function.attrs["global_symbol"])
+        self.options = dict(options or {})
+        signature = signature_of(self.symbol, self.function, {})
+        self.inputs, self.outputs = signature.inputs, signature.outputs
+        self.constants: dict[str, NDArray] = {}
+        self._values: dict[RelayExpr, list[Value]] = {}
+
+    @classmethod
+    def operators(cls) -> tuple[str, ...]:
+        """The operators and composites that have hooks: what the backend's constraints may let through."""
+        return tuple(cls._hooks)
+
+    def generate(self) -> Module:
+        """The region's module. Raises InternalError for a call without a hook, and what the steps raise."""
+        with marked(CONVERT):
+            self.construct()
+            specs = iter(self.inputs)
+            for param in self.function.params:
+                self._values[param] = [self._inferred(next(specs)) for _ in tensor_types(param.checked_type)]
+            for node in post_order(self.function.body, _inputs_of):
+                if node not in self._values:
+                    self._values[node] = self._visit(node)
+            results = self._values[self.function.body]
+            for spec, value in zip(self.outputs, results, strict=True):
+                self.output(spec, value)
+        with marked(BUILD):
+            module = self.compile(results)
+            if any(module.constants().values()) and not getattr(module, "constant_arrays", None):
+                vars(module)["constant_arrays"] = dict(self.constants)  # which the driver takes
+            return module
+
+    # the steps ------------------------------------------------------------------------------------------------------
+
+    def construct(self) -> None:
+        """Make the empty network."""
+
+    def input(self, spec: TensorSpec) -> Value:
+        """The value for an input of the region."""
+        raise NotImplementedError(f"{type(self).__name__} needs the method input")
+
+    def constant(self, spec: TensorSpec, array: np.ndarray) -> Value:
+        """The value for a constant, which is called ``spec.name``."""
+        raise CompileError(f"{self.symbol}: {type(self).__name__} takes no constants: it needs the method constant")
+
+    def infer(self, spec: TensorSpec, value: Value) -> None:
+        """Tell the network what *value*, of an input or a node, is: its shape and dtype."""
+
+    def output(self, spec: TensorSpec, value: Value) -> None:
+        """Mark *value* as an output, the next one. A value may be several outputs, or an input."""
+
+    def compile(self, results: Sequence[Value]) -> Module:
+        """The module; *results* are the values of its outputs."""
+        raise NotImplementedError(f"{type(self).__name__} needs the method compile")
+
+    # the walk -------------------------------------------------------------------------------------------------------
+
+    def _inferred(self, spec: TensorSpec) -> Value:
+        value = self.input(spec)
+        self.infer(spec, value)
+        return value
+
+    def _visit(self, node: RelayExpr) -> list[Value]:
+        if isinstance(node, Call):
+            return self._visit_call(node)
+        if isinstance(node, Constant):
+            return [self._visit_constant(node)]
+        if isinstance(node, Tuple):
+            return [value for field in node.fields for value in self._values[field]]
+        if isinstance(node, TupleGetItem):
+            widths = [len(tensor_types(f)) for f in tuple_type(node.tuple_value).fields]
+            first = sum(widths[: node.index])
+            return self._values[node.tuple_value][first : first + widths[node.index]]
+        what = f"%{node.name_hint}, which is no parameter" if isinstance(node, Var) else f"a {type(node).__name__}"
+        raise InternalError(f"{self.symbol}: {what}, is in a region for {type(self).__name__}: regions are dataflow")
+
+    def _visit_constant(self, node: Constant) -> Value:
+        name = f"{self.symbol}_const_{len(self.constants)}"
+        self.constants[name] = node.data
+        (ty,) = tensor_types(node.checked_type)
+        return self.constant(spec_of(name, ty), node.data.numpy())
+
+    def _visit_call(self, call: Call) -> list[Value]:
+        name = callee_name(call)
+        if name not in self._hooks:
+            raise InternalError(
+                f"{place_of(call)} was accepted, and {type(self).__name__} has no hook for it: write "
+                f"one with @makes({name!r}), or have a constraint refuse it (it has {', '.join(self._hooks) or 'none'})"
+            )
+        values = [value for arg in call.args for value in self._values[arg]] + self._matched(call)
+        types = [t for arg in call.args for t in tensor_types(arg.checked_type)]
+        inputs = [spec_of(f"in{k}", t) for k, t in enumerate(types)]
+        outputs = [spec_of(f"{name}.{k}", t) for k, t in enumerate(tensor_types(call.checked_type))]
+        made = getattr(self, self._hooks[name])(RegionNode(call, tuple(inputs), tuple(outputs)), *values)
+        results: list[Value] = list(made) if isinstance(made, (tuple, list)) and len(outputs) != 1 else [made]
+        if len(results) != len(outputs):
+            raise CompileError(
+                f"{type(self).__name__}.{self._hooks[name]} gave {len(results)} values for {place_of(call)}, which has "
+                f"{len(outputs)} outputs"
+            )
+        for spec, value in zip(outputs, results, strict=True):
+            self.infer(spec, value)
+        return results
+
+    def _matched(self, call: Call) -> list[Value]:
+        """The constants inside of a composite, in post-order of its body."""
+        if not isinstance(call.op, Function):
+            return []
+        found = [node for node in post_order(call.op.body) if isinstance(node, Constant)]
+        for constant in found:
+            if constant not in self._values:
+                self._values[constant] = [self._visit_constant(constant)]
+        return [value for constant in found for value in self._values[constant]]
+
+
+def _inputs_of(expr: RelayExpr) -> Sequence[RelayExpr]:
+    if isinstance(expr, Call):
+        return expr.args
+    return () if isinstance(expr, Function) else children(expr)

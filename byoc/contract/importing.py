@@ -1,0 +1,89 @@
+"""Backends in a file or a module that is named, not installed: imported, and what stands in it registered."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from byoc.contract.backend import Backend
+from byoc.contract.registration import BACKENDS, register_backend
+from byoc.errors import UserError, in_one_line
+from byoc.runtime.modules.module import LOADERS, Module, register_module_loader
+
+_IMPORTED: dict[str, ModuleType] = {}  # file -> what was imported of it
+
+
+def import_backend(named: str, place: str = "") -> ModuleType:
+    """Import *named*, a path that ends in ``.py`` or a module, and register its backends and runtime modules.
+
+    A file is imported under its own name, and its folder is searched last for what it imports. Classes in it that
+    nobody registered are: of backends that have a name, of runtime modules that have a ``type_key``. *place* begins the
+    messages.
+
+    Raises:
+        UserError: there is no such file or module, its name is taken, or importing it raises.
+    """
+    where = place or named
+    try:
+        module = _file(Path(named)) if named.endswith(".py") else importlib.import_module(named)
+        for value in list(vars(module).values()):
+            if isinstance(value, type) and value.__module__ == module.__name__:
+                _register(value)
+    except UserError as error:
+        raise type(error)(f"{where}: {error}") from error
+    except Exception as error:  # whatever a vendor's code raises
+        if isinstance(error, ModuleNotFoundError) and f"{named}.".startswith(f"{error.name}."):
+            hint = f"did you mean {named}.py?" if Path(f"{named}.py").is_file() else "a file is named with its .py"
+            raise UserError(f"{where}: there is no such module; {hint}") from error
+        raise UserError(f"{where} cannot be imported: {in_one_line(error)}{_line(error, named)}") from error
+    return module
+
+
+def _file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UserError("there is no such file; name a file that ends in .py, or a module that is installed")
+    file, name = os.path.realpath(path), path.stem
+    if file in _IMPORTED:
+        return _IMPORTED[file]
+    if not name.isidentifier():
+        raise UserError(f"{name!r} cannot be the name of a module; rename the file, as in acme.py")
+    there = sys.modules.get(name)
+    if there is not None and os.path.realpath(getattr(there, "__file__", None) or "") == file:
+        return there
+    other = None if there is not None else importlib.util.find_spec(name)
+    if there is not None or (other is not None and os.path.realpath(other.origin or "") != file):
+        raise UserError(f"a module is called {name!r} already; rename the file")
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None  # of a file that ends in .py
+    module = importlib.util.module_from_spec(spec)
+    if os.path.dirname(file) not in sys.path:
+        sys.path.append(os.path.dirname(file))
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    _IMPORTED[file] = module
+    return module
+
+
+def _line(error: BaseException, named: str) -> str:
+    """Where in the file *named* the error was raised, as the end of a sentence."""
+    found, trace = "", error.__traceback__
+    while trace is not None:
+        if os.path.basename(trace.tb_frame.f_code.co_filename) == os.path.basename(named):
+            found = f" ({named}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return found
+
+
+def _register(kind: type) -> None:
+    if issubclass(kind, Backend) and kind.name and kind.name not in BACKENDS:
+        register_backend(kind)
+    if issubclass(kind, Module) and kind.type_key and kind.type_key not in LOADERS:
+        register_module_loader(kind.type_key, kind)

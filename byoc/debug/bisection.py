@@ -1,0 +1,232 @@
+"""``byoc.bisect``: the first part of a compiled model whose numbers leave the reference, and the operator in it.
+
+The model is cut as ``byoc.compile`` cuts it. Each region, and each group of the host's share, is compiled alone and run
+on what the reference gives it, so that the first that is wrong is wrong of itself; then each operator of it, and where
+each is right alone, the smallest group of operators that is not.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from byoc.contract.registration import get_backend
+from byoc.contract.signature import spec_of
+from byoc.debug.culprit import Bisection, Step, worst
+from byoc.debug.limits import Limits
+from byoc.debug.onnx_runtime import model_outputs
+from byoc.debug.options import INTERPRETER, ONNXRUNTIME, BisectRequest
+from byoc.debug.parts import GROUP, HOST, Part, cut_model, named_inputs, operator_parts, operators
+from byoc.driver.compiler.entry import compile as compile_model
+from byoc.driver.options import PlanRequest
+from byoc.errors import CompileError, UnsupportedError, UserError
+from byoc.ir.span import span_names
+from byoc.ir.types import TensorType
+from byoc.options.entry import takes
+from byoc.relay.expr import Function
+from byoc.runtime.library import Library
+from byoc.testing.cases.operators import Asked
+from byoc.testing.core.case import Case, read_case, write_case
+from byoc.testing.core.difference import errors
+from byoc.testing.core.inputs import seeded_inputs
+from byoc.testing.core.reduction import reduce
+from byoc.testing.core.reference import flat, narrowed, outputs_of
+from byoc.testing.core.region_library import region_library
+from byoc.testing.core.saved import SavedRunner
+from byoc.testing.core.shrink import cut, one_output
+from byoc.testing.run_cases import shown
+
+PARTS_NOTE = "parts are held to the interpreter, so that what the importer or a pass did wrong is in none of them"
+REDUCE_SECONDS = 60.0  # for the smallest group of operators
+
+
+@takes(BisectRequest, "byoc.bisect")
+def bisect(asked: BisectRequest) -> Bisection:
+    """Find the first part of a compiled model whose numbers leave the reference, and the operator in it.
+
+    Returns:
+        What was found: ``str(found)``, ``found.ok``, ``found.operator``.
+
+    Raises:
+        UserError: the model cannot be compiled or run by the reference, or the reference is unknown.
+    """
+    with ExitStack() as stack:
+        runner = Runner(asked, Limits(asked.tolerance or {}, asked.snr), stack)
+        return runner.bisect()
+
+
+@dataclass(frozen=True)
+class _Found:
+    part: Step
+    operator: Step
+    case: Case
+
+
+class Runner:
+    """Runs parts of the model that *asked* names, and judges them by *limits*."""
+
+    def __init__(self, asked: BisectRequest, limits: Limits, stack: ExitStack):
+        self.asked, self.limits = asked, limits
+        self.targets = [asked.targets] if isinstance(asked.targets, str) else list(asked.targets)
+        self._tell: Callable[[str], None] = asked.progress or _silent
+        self._stack = stack
+        self._saved: dict[str, SavedRunner] = {}
+        self._notes: tuple[str, ...] = ()
+        if asked.reference not in (INTERPRETER, ONNXRUNTIME):
+            get_backend(asked.reference)
+
+    def bisect(self) -> Bisection:
+        """See :func:`bisect`."""
+        asked = self.asked
+        self._tell("cutting the model")
+        model = cut_model(PlanRequest(asked.model, self.targets, shapes=asked.shapes, pipeline=asked.pipeline))
+        arrays = self._inputs(model.main)
+        self._tell("running the reference")
+        values = model.values(named_inputs(model.main, arrays))
+        whole = self._whole(model.main, arrays, flat(narrowed(values[model.main.body], model.main.body.checked_type)))
+        steps: list[Step] = []
+        for part in model.parts(values):
+            self._tell(f"{part.kind} {part.name}")
+            step = self.judged(part)
+            if step is None:
+                continue
+            steps.append(step)
+            if not step.is_right:
+                return self._told(whole, steps, self._operator(part, step))
+        return self._told(whole, steps, None)
+
+    def judged(self, part: Part) -> Step | None:
+        """How *part* compares with the reference; None for a group that runs on the reference's own kernels."""
+        try:
+            got = self.run(part.case, part.target)
+        except (UnsupportedError, CompileError) as error:
+            if part.kind == GROUP:  # what no code can be generated for
+                return None
+            return Step(part.name, part.target, part.kind, part.nodes, None, f"it does not compile: {error}")
+        except UserError as error:
+            return Step(part.name, part.target, part.kind, part.nodes, None, f"it does not run: {error}")
+        return self._compared(part, got, self.wanted(part.case))
+
+    def run(self, case: Case, target: str) -> list[np.ndarray]:
+        """The outputs of *case*, compiled alone by *target*; in another process where that was asked."""
+        return self._run(region_library(case.function, target), case, target)
+
+    def wanted(self, case: Case) -> list[np.ndarray]:
+        """What the reference gives for *case*: another backend where one was asked for, and takes it."""
+        reference = self.asked.reference
+        if reference not in (INTERPRETER, ONNXRUNTIME) and Asked(get_backend(reference)).takes(case.function, ""):
+            return region_library(case.function, reference).run(case.inputs())
+        return outputs_of(case.function, case.feeds[0], True)
+
+    def _run(self, library: Library, case: Case, target: str) -> list[np.ndarray]:
+        if not self.asked.saved:
+            return library.run(case.inputs())
+        return self._saved_runner(target).run(library, [case.inputs()])[0]
+
+    def _saved_runner(self, target: str) -> SavedRunner:
+        if target not in self._saved:
+            self._saved[target] = self._stack.enter_context(SavedRunner(get_backend(target)))
+        return self._saved[target]
+
+    def _compared(self, part: Part, got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> Step:
+        problems = [self.limits.leaves(a, b) for a, b in zip(got, want, strict=True)]
+        problem = next((f"output {k}: {p}" if len(got) > 1 else p for k, p in enumerate(problems) if p), "")
+        found = worst([errors(a, b) for a, b in zip(got, want, strict=True)])
+        return Step(part.name, part.target, part.kind, part.nodes, found, problem)
+
+    def _whole(self, main: Function, arrays: dict[str, np.ndarray], want: list[np.ndarray]) -> Step:
+        """The whole model, as users run it."""
+        self._tell("compiling the whole model")
+        asked = self.asked
+        library = compile_model(asked.model, self.targets, shapes=asked.shapes, pipeline=asked.pipeline)
+        if asked.saved:
+            vendors = [t for t in self.targets if t != HOST] or [HOST]
+            got = self._saved_runner(vendors[0]).run(library, [arrays])[0]
+        else:
+            got = library.run(arrays)
+        if asked.reference == ONNXRUNTIME:
+            by_interpreter, want = want, model_outputs(asked.model, arrays, want)
+            problems = [self.limits.leaves(a, b) for a, b in zip(by_interpreter, want, strict=True)]
+            self._notes = tuple(f"the interpreter too leaves ONNX Runtime: {p}; {PARTS_NOTE}" for p in problems if p)[
+                :1
+            ]
+        case = Case("the model", "", "model", main, ())
+        part = Part("whole", ", ".join(self.targets), "model", (), case)
+        return self._compared(part, got, want)
+
+    def _operator(self, part: Part, step: Step) -> _Found:
+        """The operator of a *part* that is wrong, or the smallest group of operators that is."""
+        backend = get_backend(part.target)
+        single = [p for p in operator_parts(part)]
+        for inner in single:
+            self._tell(f"operator {inner.name}")
+            if Asked(backend).takes(inner.case.function, inner.name):
+                found = self.judged(replace(inner, kind=part.kind))
+                if found is not None and not found.is_right:
+                    return _Found(step, replace(found, kind=inner.kind), inner.case)
+        self._tell("looking for the smallest group of operators")
+        small = reduce(part.case, (one_output, cut), self._is_wrong(part), time.monotonic() + REDUCE_SECONDS)
+        body = small.function.body
+        group = replace(
+            part, name=" + ".join(operators(small.function)), nodes=span_names(body.span) or part.nodes, case=small
+        )
+        return _Found(step, replace(self.judged(group) or step, kind="operators together"), small)
+
+    def _is_wrong(self, part: Part) -> Callable[[Case], bool]:
+        def fails(case: Case) -> bool:
+            found = self.judged(replace(part, case=case))
+            return found is not None and not found.is_right
+
+        return fails
+
+    def _inputs(self, main: Function) -> dict[str, np.ndarray]:
+        specs = []
+        for param in main.params:
+            if not isinstance(param.checked_type, TensorType):
+                raise UserError(f"input {param.name_hint} is a tuple: bisect takes models whose inputs are tensors")
+            specs.append(spec_of(param.name_hint, param.checked_type))
+        given = dict(self.asked.inputs or {})
+        unknown = [name for name in given if name not in {s.name for s in specs}]
+        if unknown:
+            known = ", ".join(s.name for s in specs)
+            raise UserError(f"the model has no input {unknown[0]!r}; its inputs are {known}")
+        return {**seeded_inputs(specs, self.asked.sizes or {}, self.asked.seed), **given}
+
+    def _told(self, whole: Step, steps: list[Step], found: _Found | None) -> Bisection:
+        asked = self.asked
+        name = os.fspath(asked.model) if isinstance(asked.model, (str, os.PathLike)) else "the model"
+        made = Bisection(Path(name).name, tuple(self.targets), asked.reference, whole, tuple(steps), notes=self._notes)
+        if found is None:
+            return made
+        path = ""
+        if asked.case is not None:
+            nodes = {"nodes": list(found.operator.nodes), "target": found.operator.target}
+            kept = replace(found.case, notes=nodes)
+            path = str(write_case(kept, Path(asked.case), self.wanted(found.case)))
+        inputs = tuple(f"{n} = {shown(a)}" for n, a in found.case.inputs().items())
+        return replace(made, part=found.part, operator=found.operator, text=found.case.text, inputs=inputs, case=path)
+
+
+def replay(case: str | os.PathLike[str], target: str, limits: Limits | None = None) -> Step:
+    """Run a case that bisect or certify wrote on *target*, against the outputs in it.
+
+    Raises InputError for a file that is no case, UserError where it does not compile or run.
+    """
+    found, want = read_case(Path(case))
+    nodes = found.notes.get("nodes")
+    part = Part(found.name, target, found.kind, tuple(map(str, nodes)) if isinstance(nodes, list) else (), found)
+    got = region_library(found.function, target).run(found.inputs())
+    problems = [(limits or Limits()).leaves(a, b) for a, b in zip(got, want, strict=True)]
+    worst_errors = worst([errors(a, b) for a, b in zip(got, want, strict=True)])
+    problem = next((p for p in problems if p), "")
+    return Step(part.name, target, part.kind, part.nodes, worst_errors, problem)
+
+
+def _silent(stage: str) -> None:
+    """Progress that nobody watches."""

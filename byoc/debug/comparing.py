@@ -1,0 +1,217 @@
+"""``byoc.compare``: two compiled models on the same inputs, value by value, in the order of the first.
+
+Values are matched by the ONNX nodes that they come from. A model is compiled for it with each operator (or pattern) in
+a region or a group of its own, the host's values in the model's layout, so that every value is seen; of an artefact
+those between groups and regions are, and flattened values that are the same numbers in another order count as not
+matched, as do values of nodes that one run has computed further than the other. The outputs are those that users get,
+of what is compiled as always.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from byoc.contract.checks import pattern_entries
+from byoc.contract.limits import Limits as Limit
+from byoc.contract.registration import get_backend
+from byoc.debug.comparison import Comparison, TensorRow
+from byoc.debug.limits import Limits
+from byoc.debug.options import CompareRequest
+from byoc.debug.values import Value, values_of
+from byoc.driver.compiler.entry import compile as compile_model
+from byoc.driver.compiler.plan import plan
+from byoc.driver.pipeline import pipeline
+from byoc.errors import UserError
+from byoc.options.entry import takes
+from byoc.relay import transform
+from byoc.relay.dataflow_pattern.pattern_graph import pattern_post_order
+from byoc.relay.dataflow_pattern.patterns import CallPattern
+from byoc.runtime.core.ndarray import dtype_name
+from byoc.runtime.library import Library, load
+from byoc.testing.core.difference import errors
+from byoc.testing.core.inputs import seeded_inputs
+
+HOST, FUSION = "c", "FuseOps"
+
+
+@takes(CompareRequest, "byoc.compare")
+def compare(asked: CompareRequest) -> Comparison:
+    """Compare the outputs and the values inside of two artefacts, or of a model on two backends.
+
+    Returns:
+        The comparison: ``str(found)``, ``found.ok``, ``found.diverging``, ``found.rows``.
+
+    Raises:
+        UserError: what is given does not compile or load, or the two do not take the same inputs.
+    """
+    one, other = _compared(asked)
+    first, second = one.name, other.name
+    specs = one.whole.inputs
+    wanted = {s.name: (s.dtype, s.shape) for s in specs}
+    if {s.name: (s.dtype, s.shape) for s in other.whole.inputs} != wanted:
+        raise UserError(f"{first} and {second} do not take the same inputs: they are of different models")
+    given = dict(asked.inputs or {})
+    unknown = [name for name in given if name not in wanted]
+    if unknown:
+        raise UserError(f"the models have no input {unknown[0]!r}; their inputs are {', '.join(wanted)}")
+    arrays = {**seeded_inputs(specs, asked.sizes or {}, asked.seed), **given}
+    tell: Callable[[str], None] = asked.progress or _silent
+    tell(f"running {first}")
+    before = values_of(one.split, arrays)
+    tell(f"running {second}")
+    after = values_of(other.split, arrays)
+    limits = Limits(asked.tolerance or {}, asked.snr)
+    rows, unmatched = _rows(before, after, limits)
+    rows += _outputs(one.whole, other.whole, arrays, limits)
+    return Comparison(first, second, tuple(rows), tuple(unmatched))
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """What is compared: as users run it, and in the pieces whose values are looked at."""
+
+    name: str
+    whole: Library
+    split: Library
+
+
+def _compared(asked: CompareRequest) -> Sequence[_Compared]:
+    targets = [asked.targets] if isinstance(asked.targets, str) else list(asked.targets)
+    if asked.second is not None:
+        if targets:
+            raise UserError("targets are of a model: give an ONNX model and two targets, or two artefacts without any")
+        one, other = (_loaded(given) for given in (asked.first, asked.second))
+        if one.name == other.name:
+            return [replace(one, name=f"{one.name} (first)"), replace(other, name=f"{other.name} (second)")]
+        return [one, other]
+    if isinstance(asked.first, Library):
+        raise UserError("compare takes two libraries, or a model and two targets")
+    if len(targets) != 2:
+        raise UserError(f"a model is compared on two targets, got {', '.join(targets) or 'none'}; write -t c -t acme")
+    return [_compiled(asked, target) for target in targets]
+
+
+def _compiled(asked: CompareRequest, target: str) -> _Compared:
+    """The model of *asked* for one target: as users have it, and with each operator in a region or group of its own."""
+    tell: Callable[[str], None] = asked.progress or _silent
+    tell(f"compiling for {target}")
+    cut = [HOST] if target in (HOST, "host") else [target, HOST]
+    assert not isinstance(asked.first, Library)
+    whole = compile_model(asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline)
+    tell(f"compiling for {target}, operator by operator")
+    singly = None
+    if len(cut) > 1:
+        limits = {target: Limit(max_operators=_largest_pattern(target))}
+        singly = plan(asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline, limits=limits)
+    split = compile_model(
+        asked.first,
+        cut,
+        shapes=asked.shapes,
+        pipeline=(asked.pipeline or pipeline()).replace(FUSION, transform.FuseOps(0)),
+        plan=singly,
+        backend_options={HOST: {"layout": "default"}},
+    )
+    return _Compared(target, whole, split)
+
+
+def _largest_pattern(target: str) -> int:
+    """The operators of the largest pattern of *target*; 1 without any."""
+    counts = [
+        sum(isinstance(part, CallPattern) for part in pattern_post_order(entry.pattern))
+        for entry in pattern_entries(get_backend(target))
+    ]
+    return max([1, *counts])
+
+
+def _loaded(given: object) -> _Compared:
+    if isinstance(given, Library):
+        return _Compared("library", given, given)
+    if not isinstance(given, (str, os.PathLike)):
+        raise UserError(
+            f"two artefacts or libraries are compared, got a {type(given).__name__}; a model has two targets"
+        )
+    path = Path(given)
+    library = compile_model(path, [HOST]) if path.suffix == ".onnx" else load(path)
+    return _Compared(path.name, library, library)
+
+
+def _rows(before: Sequence[Value], after: Sequence[Value], limits: Limits) -> tuple[list[TensorRow], list[str]]:
+    """A row for each value that both have, and the names of the others."""
+    rows, unmatched = [], []
+    mine, others = _by_name(before), _by_name(after)
+    for name, values in mine.items():
+        found = _matched(values, others.get(name, []))
+        unmatched += [name] * (max(len(values), len(others.get(name, []))) - len(found))
+        for k, (value, array) in enumerate(found):
+            shown = name if len(found) == 1 else f"{name} ({k + 1} of {len(found)})"
+            rows.append(_row(shown, value.nodes, (array, value.array), limits))
+    return rows, unmatched + [name for name in others if name not in mine]
+
+
+def _by_name(values: Sequence[Value]) -> dict[str, list[Value]]:
+    found: dict[str, list[Value]] = {}
+    for value in values:
+        found.setdefault(value.name, []).append(value)
+    return found
+
+
+def _matched(mine: Sequence[Value], others: Sequence[Value]) -> list[tuple[Value, np.ndarray]]:
+    """The values of one ONNX node in both runs: each with what it is in the other, in the order of its axes.
+
+    Where one run has fewer of them, since it has computed some within others, each is matched with the nearest.
+    """
+    if len(mine) == len(others):
+        pairs = list(zip(mine, others, strict=True))
+    elif len(mine) < len(others):
+        pairs = [(value, max(others, key=lambda o: _nearness(o, value))) for value in mine]
+    else:
+        pairs = [(max(mine, key=lambda m: _nearness(value, m)), value) for value in others]
+    found = [(value, _alike(other.array, value.array)) for value, other in pairs if value.is_whole == other.is_whole]
+    return [(v, a) for v, a in found if a is not None and not _is_reordered(a, v.array)]
+
+
+def _nearness(other: Value, value: Value) -> float:
+    array = _alike(other.array, value.array) if other.is_whole == value.is_whole else None
+    return -math.inf if array is None else errors(array, value.array).snr_db
+
+
+def _alike(array: np.ndarray, like: np.ndarray) -> np.ndarray | None:
+    """*array* in the order of axes of *like*; None where it is another tensor."""
+    if array.shape == like.shape:
+        return array
+    if array.ndim == like.ndim and array.ndim > 2:  # channels last, on one side
+        for moved in (np.moveaxis(array, -1, 1), np.moveaxis(array, 1, -1)):
+            if moved.shape == like.shape:
+                return moved
+    return None
+
+
+def _is_reordered(array: np.ndarray, like: np.ndarray) -> bool:
+    """Whether two arrays have the same numbers in another order: flattened ones, of another layout."""
+    if array.ndim > 2 or array.dtype != like.dtype or array.dtype.hasobject or np.array_equal(array, like):
+        return False
+    return bool(np.array_equal(np.sort(array, axis=None), np.sort(like, axis=None)))
+
+
+def _outputs(one: Library, other: Library, arrays: Mapping[str, np.ndarray], limits: Limits) -> list[TensorRow]:
+    """A row for each output, as users get it."""
+    pairs = zip(one.outputs, one.run(arrays), other.run(arrays), strict=True)
+    return [_row(spec.name, (), (got, want), limits, is_output=True) for spec, want, got in pairs]
+
+
+def _row(
+    name: str, nodes: tuple[str, ...], pair: tuple[np.ndarray, np.ndarray], limits: Limits, is_output: bool = False
+) -> TensorRow:
+    got, want = pair
+    problem = limits.leaves(got, want) or ""
+    return TensorRow(name, nodes, dtype_name(want.dtype), want.shape, errors(got, want), problem, is_output)
+
+
+def _silent(stage: str) -> None:
+    """Progress that nobody watches."""

@@ -1,0 +1,48 @@
+"""What the stages and the passes of a compilation take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from byoc.driver.compiler.compile import compile_model
+from byoc.driver.options import CompileRequest
+from byoc.ir.passes.instrument import PassTimingInstrument
+from byoc.ir.passes.transform import PassContext
+from byoc.runtime.library import Library
+from byoc.runtime.profile.record import CompileTimes
+
+
+class StageTimes:
+    """A ``progress`` of ``byoc.compile`` that times each stage until the next begins, and tells *tell* of it."""
+
+    def __init__(self, tell: Callable[[str], object] | None = None, clock: Callable[[], float] = time.perf_counter):
+        self._tell, self._clock = tell, clock
+        self._found: dict[str, float] = {}
+        self._stage, self._begin = "", 0.0
+
+    def __call__(self, stage: str) -> None:
+        self._end()
+        self._stage, self._begin = stage, self._clock()
+        if self._tell is not None:
+            self._tell(stage)
+
+    def _end(self) -> None:
+        if self._stage:
+            self._found[self._stage] = self._found.get(self._stage, 0.0) + self._clock() - self._begin
+            self._stage = ""
+
+    def finished(self) -> tuple[tuple[str, float], ...]:
+        """The stages so far, in the order in which they first began, with their seconds."""
+        self._end()
+        return tuple(self._found.items())
+
+
+def timed_compile(asked: CompileRequest) -> tuple[Library, CompileTimes]:
+    """What ``byoc.compile`` gives without its cache, and the seconds of its stages and passes."""
+    stages, passes, outer = StageTimes(asked.progress), PassTimingInstrument(), PassContext.current()
+    instruments = [*outer.instruments, passes]
+    with PassContext(outer.opt_level, outer.required_pass, outer.disabled_pass, instruments, outer.config):
+        library = compile_model(replace(asked, progress=stages))
+        return library, CompileTimes(stages.finished(), tuple(passes.profiles))

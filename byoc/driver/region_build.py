@@ -1,0 +1,185 @@
+"""Regions made modules by their backends; where the user allows it, a region whose backend fails is the host's again.
+
+What a backend's ``compile`` may do (raise anything, give something else than a module, not end) concerns its own region
+alone: with ``fallback`` that region's body goes back to where it was called, the host's share is made of it as of the
+rest, and a :class:`Fallback` keeps the stage, the exception, the region and its nodes. Source: Paddle Lite's subgraph
+engines, which keep the origin program where a graph cannot be converted or built.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from byoc.contract.backend import Backend, contradiction
+from byoc.contract.registration import get_backend
+from byoc.driver.replan import Loss, RegionLostError, lost
+from byoc.errors import (
+    ByocError,
+    CompileError,
+    CompilerNotFoundError,
+    DeviceError,
+    InternalError,
+    KernelError,
+    UnsupportedError,
+    UserError,
+)
+from byoc.ir.expr import GlobalVar
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op
+from byoc.ir.passes.carried import carried
+from byoc.ir.passes.transform import PassContext
+from byoc.ir.span import span_names
+from byoc.relay import transform
+from byoc.relay.expr import Call, Function
+from byoc.relay.transform.cut.partition_graph import KEEP_UNCONVERTED, RAISED, UNCONVERTED
+from byoc.relay.traverse import post_order
+from byoc.runtime.core.build_limit import TimeLimitError, bounded
+from byoc.runtime.kernels import KERNELS
+from byoc.runtime.modules.module import Module, constant_arrays_of
+from byoc.runtime.region.record import CONVERT, DEVICE, Fallback, compile_stage
+
+MAX_NODES_NAMED = 3
+HOST = "c"
+BackendOptions = Mapping[str, Mapping[str, object]]
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """How regions are made: the options of the backends, the seconds that one may take, whether the host stands in."""
+
+    backend_options: BackendOptions
+    timeout: float | None = None
+    fallback: bool = False
+
+
+@dataclass(frozen=True)
+class BuiltRegions:
+    """The module without the regions that are the host's again, the others with their modules, and what was lost."""
+
+    mod: IRModule
+    regions: Mapping[GlobalVar, Function]
+    modules: list[Module]
+    fallbacks: tuple[Fallback, ...] = ()
+
+
+@contextlib.contextmanager
+def keeping_unconverted(fallback: bool) -> Iterator[None]:
+    """Let the cut inside keep a region that its backend's ``optimize`` cannot change, where the host may stand in."""
+    if not fallback:
+        yield
+        return
+    now = PassContext.current()
+    config = {**now.config, KEEP_UNCONVERTED: True}
+    with PassContext(now.opt_level, now.required_pass, now.disabled_pass, now.instruments, config):
+        yield
+
+
+def build_regions(mod: IRModule, request: BuildRequest, tell: Callable[[str], None]) -> BuiltRegions:
+    """The modules of the regions of the partitioned *mod*.
+
+    Raises RegionLostError for a region that its backend cannot make, unless the host may and can compute it.
+    """
+    regions = {v: f for v, f in mod.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}
+    made: dict[GlobalVar, Module] = {}
+    fallbacks = []
+    for var, region in regions.items():
+        tell(f"compiling {var.name_hint}")
+        try:
+            with lost(var, region):
+                made[var] = compile_region(var, region, request)
+        except RegionLostError as error:
+            if not request.fallback or region.attrs["Compiler"] == HOST or not _host_can(region):
+                raise
+            fallbacks.append(_record(region, error.loss, error.error))
+            tell(f"the host computes {var.name_hint}: {error.loss.error}")
+    gone = [var for var in regions if var not in made]
+    if gone:
+        mod = transform.InlineCompilerFunctionsBoundTo(gone)(mod)
+    kept = {var: region for var, region in regions.items() if var in made}
+    return BuiltRegions(mod, kept, list(made.values()), tuple(fallbacks))
+
+
+def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> Module:
+    """The module of a region. Raises CompileError naming backend and region for whatever goes wrong in a backend."""
+    name = str(region.attrs["Compiler"])
+    backend: Backend = get_backend(name)
+    options = request.backend_options.get(name, {})
+    if UNCONVERTED in region.attrs:
+        raise CompileError(f"backend {name!r} failed on {_place(var, region)}: {region.attrs[UNCONVERTED]}")
+    try:
+        module = _in_time(lambda: backend.compile(region, options), request.timeout)
+    except (CompilerNotFoundError, DeviceError):
+        raise
+    except (Exception, SystemExit) as error:  # whatever a vendor's code raises
+        kind = InternalError if isinstance(error, InternalError) else CompileError
+        text = str(error) if isinstance(error, (ByocError, TimeLimitError)) else f"{type(error).__name__}: {error}"
+        if isinstance(error, (UnsupportedError, KernelError)):
+            raise contradiction(backend, region, text) from error
+        raise kind(f"backend {name!r} failed on {_place(var, region)}: {text}") from error
+    if not isinstance(module, Module):
+        raise CompileError(
+            f"backend {name!r} gave {type(module).__name__} for {_place(var, region)}; "
+            "its compile must return a byoc.runtime.Module"
+        )
+    symbol = str(region.attrs["global_symbol"])
+    known = ", ".join(module.symbols) or "none"
+    if symbol not in module.symbols:
+        raise CompileError(f"backend {name!r}: its module for {_place(var, region)} has no such symbol; it has {known}")
+    _check_constants(name, module)
+    return module
+
+
+def _in_time(work: Callable[[], Module], seconds: float | None) -> Module:
+    """What *work* gives. Raises TimeLimitError when it takes longer than *seconds*; it is then left where it is."""
+    if seconds is None:
+        return work()
+    try:
+        return bounded(carried(work), seconds)
+    except TimeLimitError as error:
+        raise TimeLimitError(f"its compile {error}, which compile_timeout allows") from None
+
+
+def _place(var: GlobalVar, region: Function) -> str:
+    """A region for a message: its name, and the first ONNX nodes in it."""
+    nodes = span_names(region.span) or span_names(region.body.span)
+    more = ", ..." if len(nodes) > MAX_NODES_NAMED else ""
+    return var.name_hint + (f" (nodes {', '.join(nodes[:MAX_NODES_NAMED])}{more})" if nodes else "")
+
+
+def _check_constants(backend: str, module: Module) -> None:
+    """Look at the constants that *module* gives; numpy's arrays among them become ours."""
+    try:
+        arrays = constant_arrays_of(module)
+    except UserError as error:
+        raise CompileError(f"backend {backend!r}: {error}") from error
+    if arrays:
+        module.constant_arrays = arrays
+    for symbol, names in module.constants().items():
+        missing = [name for name in names if name not in arrays]
+        if missing:
+            raise CompileError(
+                f"backend {backend!r}: the module of {symbol} asks for the constant {missing[0]!r}, which it does not "
+                "give; put it in the module's constant_arrays"
+            )
+
+
+def _host_can(region: Function) -> bool:
+    """Whether the host has kernels for all that is in the region."""
+    calls = [n for n in post_order(region.body) if isinstance(n, Call) and isinstance(n.op, Op)]
+    return all(isinstance(call.op, Op) and call.op.kernel in KERNELS for call in calls)
+
+
+def _record(region: Function, loss: Loss, error: Exception) -> Fallback:
+    """What is kept of a region that is the host's again."""
+    if UNCONVERTED in region.attrs:
+        stage, raised = CONVERT, str(region.attrs[RAISED])
+    else:
+        refused = isinstance(error, InternalError) and isinstance(error.__cause__, (UnsupportedError, KernelError))
+        stage = CONVERT if refused else compile_stage(error)
+        raised = type(error.__cause__ or error).__name__
+        if isinstance(error, DeviceError):
+            stage = DEVICE
+    symbol = str(region.attrs["global_symbol"])
+    return Fallback(symbol, loss.target, stage, raised, loss.error, loss.nodes, ())

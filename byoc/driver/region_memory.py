@@ -1,0 +1,33 @@
+"""What each region takes, for the report of a compiled model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from byoc.runtime.core.signature import TensorSpec, item_bytes
+from byoc.runtime.modules.metadata import MetadataModule
+
+
+def region_memory(root: MetadataModule) -> list[dict[str, object]]:
+    """The bytes of each region, for the report: of a run's inputs and outputs (None where a size is free), of its
+    constants, and what its module says beside.
+    """
+    told: list[dict[str, object]] = []
+    for symbol, region in root.regions.items():
+        owner, signature = root.owner(symbol), region.signature
+        entry: dict[str, object] = {"region": symbol, "target": region.target}
+        if signature is not None:
+            entry.update(inputs=_bytes(signature.inputs), outputs=_bytes(signature.outputs))
+            entry["constants"] = _bytes(signature.constants)
+        if owner is not None:
+            entry.update({name: int(size) for name, size in owner.memory(symbol).items()})
+        told.append(entry)
+    return told
+
+
+def _bytes(specs: Sequence[TensorSpec]) -> int | None:
+    sizes = [d for spec in specs for d in spec.shape]
+    if not all(isinstance(d, int) for d in sizes):
+        return None
+    return sum(math.prod(spec.concrete_shape({})) * item_bytes(spec.dtype, spec.name) for spec in specs)

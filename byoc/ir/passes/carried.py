@@ -1,0 +1,24 @@
+"""Work on another thread that sees what this one sees: the pass context, the targets, context variables."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from typing import TypeVar
+
+from byoc.ir.passes.pass_context import PassContext
+from byoc.ir.target import targets_of_thread, with_targets_of
+
+Result = TypeVar("Result")
+
+
+def carried(work: Callable[[], Result]) -> Callable[[], Result]:
+    """*work*, to be called on another thread, under the contexts of this one."""
+    context, passes, targets = contextvars.copy_context(), list(PassContext._stack()), targets_of_thread()
+
+    def run() -> Result:
+        PassContext._local.stack = passes
+        with_targets_of(targets)
+        return context.run(work)
+
+    return run

@@ -1,0 +1,57 @@
+"""An ONNX graph under construction: values have names, each node gives new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+from byoc.runtime.core.ndarray import numpy_dtype
+
+OPSET = 18
+
+
+def element_type(dtype: str) -> int:
+    """ONNX's number of a dtype; bfloat16 is a dtype of numpy's through ml_dtypes."""
+    if dtype == "bfloat16":
+        return int(TensorProto.BFLOAT16)
+    return int(helper.np_dtype_to_tensor_dtype(np.dtype(numpy_dtype(dtype))))
+
+
+class GraphWriter:
+    """Nodes and constants in order. Every name is new."""
+
+    def __init__(self) -> None:
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
+        self._names = 0
+
+    def name(self, stem: str) -> str:
+        """A name that nothing has."""
+        self._names += 1
+        return f"{stem}_{self._names}"
+
+    def constant(self, value: np.ndarray | Sequence[int]) -> str:
+        """A constant; a sequence of ints is a vector of int64."""
+        array = value if isinstance(value, np.ndarray) else np.asarray(value, "int64")
+        made = numpy_helper.from_array(np.asarray(array, order="C"), self.name("const"))
+        self.constants.append(made)
+        return str(made.name)
+
+    def scalar(self, value: float, dtype: str) -> str:
+        """A constant of no dimension."""
+        return self.constant(np.asarray(value, numpy_dtype(dtype)))
+
+    def node(self, operator: str, inputs: Sequence[str], outputs: int = 1, **attributes: object) -> list[str]:
+        """The values that a new node gives; attributes that are None are left out."""
+        names = [self.name(operator.lower()) for _ in range(outputs)]
+        node = helper.make_node(operator, list(inputs), names)
+        given = {key: value for key, value in attributes.items() if value is not None}
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in sorted(given.items()))
+        self.nodes.append(node)
+        return names
+
+    def value(self, operator: str, *inputs: str, **attributes: object) -> str:
+        """The one value of a new node."""
+        return self.node(operator, inputs, 1, **attributes)[0]

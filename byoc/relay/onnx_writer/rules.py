@@ -1,0 +1,125 @@
+"""How each operator is written: a rule by its name, which refuses what ONNX says otherwise or not at all.
+
+One rule answers for a verdict and for the writing: :func:`unwritable` runs it on a graph that is thrown away.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from byoc.errors import UnsupportedError, in_one_line
+from byoc.ir.op import Op
+from byoc.ir.types import TensorType, Type, tensor_types
+from byoc.relay.expr import Call, Constant
+from byoc.relay.onnx_writer.graph import GraphWriter, element_type
+
+FAMILIES = ("pointwise", "movement", "neural", "reductions")
+
+
+class UnwritableError(UnsupportedError):
+    """What has no rule, or a form that ONNX does not have."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A typed *call* of an operator that is being written into *graph*.
+
+    *inputs* are the names of its arguments, those of a tuple in one list.
+    """
+
+    call: Call
+    graph: GraphWriter
+    inputs: Sequence[str | Sequence[str]]
+
+    @property
+    def attrs(self) -> Any:
+        return self.call.attrs
+
+    @property
+    def operator(self) -> str:
+        """The operator's name."""
+        assert isinstance(self.call.op, Op)
+        return self.call.op.name
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its arguments, tuples flattened."""
+        return [name for given in self.inputs for name in ([given] if isinstance(given, str) else given)]
+
+    def type(self, number: int) -> TensorType:
+        """The type of an argument, which is a tensor."""
+        ty = self.call.args[number].checked_type
+        assert isinstance(ty, TensorType)
+        return ty
+
+    @property
+    def result(self) -> TensorType:
+        """The type of the result; of a tuple the first."""
+        return tensor_types(self.call.checked_type)[0]
+
+    def value(self, operator: str, *inputs: str, **attributes: object) -> str:
+        """The one value of a new node of the graph."""
+        return self.graph.value(operator, *inputs, **attributes)
+
+    def constant(self, number: int) -> Constant:
+        """An argument that must be constant. Raises UnwritableError."""
+        found = self.call.args[number]
+        if not isinstance(found, Constant):
+            raise UnwritableError(f"{self.operator}: argument {number} that is not constant")
+        return found
+
+
+Rule = Callable[[Written], str | list[str]]  # the names of its result's tensors
+
+
+def needs(condition: object, what: str) -> None:
+    """Raise UnwritableError for *what*, unless *condition* holds."""
+    if not condition:
+        raise UnwritableError(what)
+
+
+def static(ty: Type) -> tuple[int, ...]:
+    """The shape of a tensor of static shape. Raises UnwritableError for another."""
+    needs(isinstance(ty, TensorType) and ty.is_static, f"a tensor of free sizes, {ty}")
+    assert isinstance(ty, TensorType)
+    return ty.concrete_shape
+
+
+def write_call(call: Call, graph: GraphWriter, inputs: Sequence[str | Sequence[str]]) -> list[str]:
+    """Write the typed *call* of an operator; the names of its result's tensors. Raises UnwritableError."""
+    needs(isinstance(call.op, Op), f"a call of a {type(call.op).__name__}")
+    assert isinstance(call.op, Op)
+    known = rules()
+    needs(call.op.name in known, f"{call.op.name} has no rule")
+    for ty in [t for value in (call, *call.args) for t in tensor_types(value.checked_type)]:
+        try:
+            element_type(ty.dtype)
+        except (KeyError, ValueError, TypeError) as error:
+            raise UnwritableError(f"a tensor of {ty.dtype}") from error
+    found = known[call.op.name](Written(call, graph, inputs))
+    return [found] if isinstance(found, str) else found
+
+
+@functools.cache
+def rules() -> Mapping[str, Rule]:
+    """All rules, by operator: the tables ``RULES`` of the families."""
+    tables = [importlib.import_module(f"byoc.relay.onnx_writer.{family}").RULES for family in FAMILIES]
+    return {name: rule for table in tables for name, rule in table.items()}
+
+
+def unwritable(call: Call) -> str | None:
+    """Why the typed *call* of an operator cannot be written as ONNX; None where it can."""
+    inputs: list[str | list[str]] = []
+    for number, arg in enumerate(call.args):
+        types = tensor_types(arg.checked_type)
+        one = isinstance(arg.checked_type, TensorType)
+        inputs.append(f"x{number}" if one else [f"x{number}.{k}" for k in range(len(types))])
+    try:
+        write_call(call, GraphWriter(), inputs)
+    except UnsupportedError as error:
+        return in_one_line(error)
+    return None

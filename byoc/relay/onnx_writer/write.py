@@ -1,0 +1,95 @@
+"""A function as an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx import ModelProto, ValueInfoProto, checker, helper
+
+from byoc.errors import InternalError
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
+from byoc.ir.types import Any, TensorType, tensor_types
+from byoc.relay.analysis.module_types import infer_function
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.onnx_writer.graph import OPSET, GraphWriter, element_type
+from byoc.relay.onnx_writer.rules import UnwritableError, write_call
+from byoc.relay.traverse import post_order
+
+IR_VERSION = 8  # of the oldest library that reads OPSET
+Names = str | list[str]
+
+
+def to_onnx(function: Function, name: str = "region") -> ModelProto:
+    """*function* as a model whose inputs are ``x0``, ``x1``, … and whose outputs ``y0``, ``y1``, …, tuples flattened.
+
+    Composite functions inside are written as what they hold. Raises UnwritableError for what has no rule; the model
+    is checked by ONNX.
+    """
+    function = infer_function(function)
+    graph = GraphWriter()
+    names: dict[RelayExpr, Names] = {}
+    inputs: list[ValueInfoProto] = []
+    for param in function.params:
+        names[param] = _inputs_of(param, inputs)
+    found = _written(function.body, names, graph)
+    outputs = []
+    for number, (ty, source) in enumerate(zip(tensor_types(function.body.checked_type), _flat([found]), strict=True)):
+        graph.nodes.append(helper.make_node("Identity", [source], [f"y{number}"]))
+        outputs.append(_value_info(f"y{number}", ty))
+    made = helper.make_graph(graph.nodes, name, inputs, outputs, graph.constants)
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    model.producer_name = "byoc"
+    try:
+        checker.check_model(model)
+    except checker.ValidationError as error:
+        raise InternalError(f"what was written of {name} is no ONNX: {error}") from error
+    return model
+
+
+def _inputs_of(param: Var, inputs: list[ValueInfoProto]) -> Names:
+    types = tensor_types(param.checked_type)
+    names = [f"x{len(inputs) + k}" for k in range(len(types))]
+    inputs.extend(_value_info(name, ty) for name, ty in zip(names, types, strict=True))
+    return names[0] if isinstance(param.checked_type, TensorType) else names
+
+
+def _value_info(name: str, ty: TensorType) -> ValueInfoProto:
+    shape = [(d.name or None) if isinstance(d, Any) else d for d in ty.shape]
+    return helper.make_tensor_value_info(name, element_type(ty.dtype), shape)
+
+
+def _written(body: RelayExpr, names: dict[RelayExpr, Names], graph: GraphWriter) -> Names:
+    """The names of *body*, all below it written."""
+    for node in post_order(body, lambda n: () if isinstance(n, Function) else _children(n)):
+        if node not in names and not isinstance(node, (Op, Function)):
+            names[node] = _name_of(node, names, graph)
+    return names[body]
+
+
+def _children(node: RelayExpr) -> Sequence[RelayExpr]:
+    if isinstance(node, Call):
+        return node.args
+    if isinstance(node, Tuple):
+        return node.fields
+    return (node.tuple_value,) if isinstance(node, TupleGetItem) else ()
+
+
+def _name_of(node: RelayExpr, names: dict[RelayExpr, Names], graph: GraphWriter) -> Names:
+    if isinstance(node, Constant):
+        return graph.constant(node.data.numpy())
+    if isinstance(node, Tuple):
+        return _flat([names[f] for f in node.fields])
+    if isinstance(node, TupleGetItem):
+        return names[node.tuple_value][node.index]
+    if isinstance(node, Call) and isinstance(node.op, Function):  # a composite
+        inner = infer_function(node.op)
+        return _written(inner.body, {p: names[a] for p, a in zip(inner.params, node.args, strict=True)}, graph)
+    if isinstance(node, Call):
+        found = write_call(node, graph, [names[a] for a in node.args])
+        return found[0] if isinstance(node.checked_type, TensorType) else found
+    raise UnwritableError(f"a {type(node).__name__}: ONNX is written of calls of operators and tuples")
+
+
+def _flat(names: Sequence[Names]) -> list[str]:
+    return [name for given in names for name in ([given] if isinstance(given, str) else given)]

@@ -1,0 +1,93 @@
+"""ChangeDataDtype: quantized data of 8 bits with another sign, for whoever computes on the other kind.
+
+``s (q - z)`` is the same number where q and z both move by 128, so that a model quantized to uint8 runs on int8 and the
+other way round, bit for bit. What is quantized or requantized by a constant zero point, and carried by operators that
+only move numbers or choose among them, is changed for the quantized operators that read it; other readers get what they
+had. Requires types.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.transform import PassContext, PassInfo
+from byoc.ir.types import TensorType
+from byoc.relay.analysis.module_types import infer_function
+from byoc.relay.analysis.operator_calls import calls, carries_one
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.expr import Call, Constant, Function, constant
+from byoc.relay.narrowing import as_function
+from byoc.relay.transform.base.fusion_graph import fusion_children
+from byoc.relay.transform.base.infer_type import FunctionPass
+from byoc.relay.traverse import rebuild, rewrite
+
+OTHER = {"uint8": "int8", "int8": "uint8"}
+HALF = 128
+# the place of the zero point that belongs to the first argument of operators that read quantized data
+ZERO_OF_DATA = {"qnn.dequantize": 2, "qnn.requantize": 2, "qnn.conv2d": 2, "qnn.dense": 2}
+MAKERS = {"qnn.quantize": 2, "qnn.requantize": 4}  # that of the result of those that make it
+
+
+class _Changed:
+    """Data in *dtype*, made once for each expression that has it in the other."""
+
+    def __init__(self, dtype: str):
+        self.dtype, self.step = dtype, HALF if dtype == "uint8" else -HALF
+        self.known: dict[RelayExpr, RelayExpr | None] = {}
+
+    def of(self, expr: RelayExpr) -> RelayExpr | None:
+        """*expr* in the wanted dtype, typed; None for what is not made here or has it already."""
+        if expr not in self.known:
+            made = self._made(expr)
+            if made is not None:
+                infer_expr(made)
+            self.known[expr] = made
+        return self.known[expr]
+
+    def _made(self, expr: RelayExpr) -> RelayExpr | None:
+        ty = infer_expr(expr)
+        if not isinstance(expr, Call) or not isinstance(ty, TensorType) or ty.dtype != OTHER[self.dtype]:
+            return None
+        if carries_one(expr):
+            below = self.of(expr.args[0])
+            return None if below is None else rebuild(expr, [below, *expr.args[1:]])
+        place = next((zero for name, zero in MAKERS.items() if calls(expr, name)), None)
+        zero = None if place is None else self.moved(expr.args[place])
+        if place is None or zero is None:
+            return None
+        args = [*expr.args[:place], zero, *expr.args[place + 1 :]]
+        attrs = dataclasses.replace(expr.attrs, out_dtype=self.dtype)
+        return Call(expr.op, args, attrs, expr.type_args, expr.span)
+
+    def moved(self, zero: RelayExpr) -> RelayExpr | None:
+        """The zero point beside changed data."""
+        return constant(zero.data.numpy() + np.int32(self.step)) if isinstance(zero, Constant) else None
+
+
+def ChangeDataDtype(dtype: str) -> FunctionPass:
+    """The pass that brings quantized data of 8 bits to *dtype*, ``int8`` or ``uint8``, where its zero points are known.
+
+    Ensures: all numbers that quantized data stand for are as they were.
+    """
+
+    def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        changed = _Changed(dtype)
+
+        def replaced(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+            place = next((zero for name, zero in ZERO_OF_DATA.items() if calls(after, name)), None)
+            if place is None or not isinstance(after, Call):
+                return after
+            data, zero = changed.of(after.args[0]), changed.moved(after.args[place])
+            if data is None or zero is None:
+                return after
+            args = [data, *after.args[1:place], zero, *after.args[place + 1 :]]
+            return Call(after.op, args, after.attrs, after.type_args, after.span)
+
+        return as_function(rewrite(infer_function(func, mod), replaced, fusion_children))
+
+    return FunctionPass(run, PassInfo("ChangeDataDtype", 0, ("InferType",), ends=REWRITES))

@@ -1,0 +1,79 @@
+"""Cases of several operators in one region: fused with what follows, two outputs, tuples in and out.
+
+Each begins with the first sample of an operator that the backend takes; what follows is another that it takes and that
+fits behind it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op, get_op
+from byoc.ir.types import TensorType, TupleType
+from byoc.relay.expr import Call, Tuple, TupleGetItem, Var
+from byoc.relay.op import concatenate
+from byoc.relay.traverse import substitute
+from byoc.testing.cases.fitting import Given, calls_on, closed_calls, typed
+from byoc.testing.cases.operators import SAMPLE, Asked, is_computed
+from byoc.testing.core.case import Case, function_of
+
+COMBINED = "combinations"
+MOST_TRIED = 40  # operators that are tried behind one
+
+
+def combined_cases(asked: Asked, alone: Sequence[Case]) -> Iterator[Case]:
+    """The combinations of each operator of which a sample is among *alone*."""
+    firsts: dict[str, Case] = {}
+    for case in alone:
+        if case.kind == SAMPLE and isinstance(case.function.body, Call):
+            firsts.setdefault(case.operator, case)
+    ops = (get_op(name) for name in firsts)
+    followers = sorted(ops, key=lambda op: (not op.traits.is_pointwise, len(op.input_names)))
+    for case in firsts.values():
+        yield from _of(asked, case, followers)
+
+
+def _of(asked: Asked, case: Case, followers: Sequence[Op]) -> Iterator[Case]:
+    call = case.function.body
+    if isinstance(call.checked_type, TupleType):
+        for index in dict.fromkeys((0, len(call.checked_type.fields) - 1)):
+            yield from _made(asked, case, f"item {index}", TupleGetItem(call, index), {})
+        return
+    found = _following(asked, call, followers)
+    if found is None:
+        return
+    behind, given = found
+    name = behind.op.name if isinstance(behind.op, Op) else "function"
+    yield from _made(asked, case, f"then {name}", behind, given)
+    yield from _made(asked, case, f"and {name}, two outputs", Tuple([call, behind]), given)
+    yield from _made(asked, case, f"{name} first, two outputs", Tuple([behind, call]), given)
+    yield from _made(asked, case, "joined with itself", concatenate([call, call], axis=0), {})
+
+
+def _following(asked: Asked, call: RelayExpr, followers: Sequence[Op]) -> tuple[Call, Given] | None:
+    """A call behind *call* that is taken, of the first operators that are tried."""
+    if not isinstance(call.checked_type, TensorType):
+        return None
+    for op in itertools.islice((f for f in followers if f.input_names), MOST_TRIED):
+        if any(isinstance(item, list) for sample in op.samples[:1] for item in sample.inputs):
+            continue
+        places: list[RelayExpr | None] = [call, *(None for _ in op.input_names[1:])]
+        made = calls_on(op, places, 3) if len(places) > 1 else closed_calls(op, [call])
+        for behind, given in itertools.islice(made, 4):
+            if asked.takes_call(behind, op.name):
+                return behind, given
+    return None
+
+
+def _made(asked: Asked, case: Case, name: str, body: RelayExpr, given: Given) -> Iterator[Case]:
+    """The case of *body* over the inputs of *case* and those that are *given*, if it is taken and computed."""
+    if not typed(body):
+        return
+    params = [Var(f"y{k}", var.type_annotation) for k, var in enumerate(given)]
+    replaced: dict[RelayExpr, RelayExpr] = dict(zip(given, params, strict=True))
+    function = function_of([*case.function.params, *params], substitute(body, replaced))
+    arrays = (*case.feeds[0], *given.values())
+    if asked.takes(function, f"{case.name} {name}") and is_computed(function, arrays):
+        yield Case(f"{case.name} {name}", case.operator, COMBINED, function, (arrays,))

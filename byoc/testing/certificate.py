@@ -1,0 +1,259 @@
+"""The certificate of a backend: what was tried, what was found, on which machine, with which versions; JSON and a page.
+
+The JSON form has a schema with a number; a newer byoc reads older ones, and refuses what is newer than itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from byoc.errors import InputError
+from byoc.runtime.artefact.artifact import replace_file
+from byoc.runtime.files.regular_file import read_text
+from byoc.testing.checks import LATE, SLOW, UNTRIED, WRONG, Finding
+
+SCHEMA = 1
+RIGHT = "right"
+VERDICTS = (RIGHT, WRONG, LATE, SLOW, UNTRIED)  # in the order in which they are told
+WORST = (WRONG, LATE, SLOW, UNTRIED, RIGHT)
+FAILURES = (WRONG, LATE)
+MOST_SHOWN = 20  # failing cases that are printed; all stand in the file
+_FIELDS = ("schema", "backend", "versions", "machine", "asked", "cases", "smallest", "speed", "notes")
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What became of one case: its name, the operator or pattern that it tests, its kind, what checks found."""
+
+    name: str
+    operator: str
+    kind: str
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """The worst of what was found; ``right`` where nothing was."""
+        found = {f.verdict for f in self.findings}
+        return next((v for v in WORST if v in found), RIGHT)
+
+
+@dataclass(frozen=True)
+class SmallestCase:
+    """The smallest case of a failure: the function as text, its inputs, and what is wrong with it.
+
+    *file* is where the case was written, if it was; ``byoc bisect --replay`` runs it.
+    """
+
+    operator: str
+    check: str
+    verdict: str
+    text: str
+    finding: str
+    inputs: tuple[str, ...] = ()
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class SpeedRow:
+    """Milliseconds of a case or a model by the backend and by the host alone."""
+
+    name: str
+    backend_ms: float
+    host_ms: float
+
+    @property
+    def ratio(self) -> float:
+        """The backend's time over the host's."""
+        return self.backend_ms / self.host_ms if self.host_ms else 0.0
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What :func:`certify` found. ``str()`` is what the command prints; ``ok`` is whether nothing failed."""
+
+    backend: str
+    versions: Mapping[str, str]
+    machine: Mapping[str, str]
+    asked: Mapping[str, object]
+    cases: tuple[CaseResult, ...]
+    smallest: tuple[SmallestCase, ...] = ()
+    speed: tuple[SpeedRow, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether something was tried, and nothing is wrong nor refused late."""
+        return any(c.verdict != UNTRIED for c in self.cases) and not self.failures
+
+    @property
+    def failures(self) -> tuple[CaseResult, ...]:
+        """The cases that are wrong or refused late."""
+        return tuple(c for c in self.cases if c.verdict in FAILURES)
+
+    def counts(self) -> dict[str, int]:
+        """How many cases have which verdict."""
+        found = Counter(c.verdict for c in self.cases)
+        return {verdict: found[verdict] for verdict in VERDICTS}
+
+    @property
+    def covered(self) -> tuple[str, ...]:
+        """The operators and patterns of which something was tried, and all that was tried is right."""
+        bad = {c.operator for c in self.failures}
+        return tuple(dict.fromkeys(c.operator for c in self.cases if c.verdict != UNTRIED and c.operator not in bad))
+
+    def to_json(self) -> dict[str, object]:
+        """The certificate as values that ``json.dumps`` takes."""
+        found = asdict(self)
+        return {
+            "schema": SCHEMA,
+            **{name: found[name] for name in _FIELDS[1:]},
+            "summary": {"ok": self.ok, "counts": self.counts(), "covered": list(self.covered)},
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the JSON form to *path*, and the page beside it, with the ending ``.md``.
+
+        Raises UserError where the place cannot be written.
+        """
+        target, text = Path(path), json.dumps(self.to_json(), indent=1) + "\n"
+        replace_file(target, lambda file: file.write(text.encode()))
+        replace_file(target.with_suffix(".md"), lambda file: file.write(self.markdown().encode()))
+        return target
+
+    def changes(self, old: Certificate) -> Changes:
+        """What is otherwise than in an *old* certificate."""
+        before, now = ({c.name: c.verdict for c in cert.cases} for cert in (old, self))
+        return Changes(
+            tuple(f"{n}: {before[n]} -> {v}" for n, v in now.items() if n in before and before[n] != v),
+            tuple(n for n in now if n not in before),
+            tuple(n for n in before if n not in now),
+        )
+
+    def __str__(self) -> str:
+        lines = [self._title(), "", f"covered: {len(self.covered)} operators and patterns, {self._counted()}"]
+        for verdict in FAILURES:
+            lines += self._told(verdict)
+        slow = [r for r in self.speed if r.ratio > 1]
+        lines += [f"slow: {len(slow)} of {len(self.speed)} are slower than on the host"] if self.speed else []
+        lines += [
+            f"  {r.name}: {r.backend_ms:.3g} ms, on the host {r.host_ms:.3g} ms, {r.ratio:.2f} times" for r in slow
+        ]
+        lines += [f"note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def _title(self) -> str:
+        versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
+        return f"{self.backend}: {'certified' if self.ok else 'not certified'} ({versions})"
+
+    def _counted(self) -> str:
+        return ", ".join(f"{count} cases {verdict}" for verdict, count in self.counts().items() if count)
+
+    def _told(self, verdict: str) -> list[str]:
+        bad = [c for c in self.cases if c.verdict == verdict]
+        if not bad:
+            return [f"{verdict}: none"]
+        lines = [f"{verdict}: {len(bad)} cases of {', '.join(dict.fromkeys(c.operator for c in bad))}"]
+        for case in bad[:MOST_SHOWN]:
+            told = next(f for f in case.findings if f.verdict == verdict)
+            lines.append(f"  {case.name} [{case.kind}]: {told.check}: {told.text}")
+        lines += [f"  ... and {len(bad) - MOST_SHOWN} more"] if len(bad) > MOST_SHOWN else []
+        for small in (s for s in self.smallest if s.verdict == verdict):
+            lines += ["", f"smallest case of {small.operator}, {small.check}: {small.finding}"]
+            lines += [f"  {line}" for line in small.text.strip().splitlines()]
+            lines += [f"  {text}" for text in small.inputs]
+            lines += [f"  written to {small.file}"] if small.file else []
+        return lines
+
+    def markdown(self) -> str:
+        """The certificate as a page."""
+        rows: dict[str, Counter[str]] = {}
+        for case in self.cases:
+            rows.setdefault(case.operator, Counter())[case.verdict] += 1
+        lines = [
+            f"# Certificate of the backend `{self.backend}`",
+            "",
+            f"**{'Certified' if self.ok else 'Not certified'}**: {self._counted() or 'nothing was tried'}.",
+            "",
+            *_table(("what", ""), [*self.versions.items(), *self.machine.items(), *_told_options(self.asked)]),
+            "",
+            "## Operators and patterns",
+            "",
+            *_table(
+                ("operator", *VERDICTS), [(f"`{o}`", *(str(n[v] or "") for v in VERDICTS)) for o, n in rows.items()]
+            ),
+        ]
+        for verdict in (WRONG, LATE, UNTRIED):
+            bad = [(c, f) for c in self.cases for f in c.findings if f.verdict == verdict]
+            if bad:
+                lines += ["", f"## {verdict.capitalize()}", ""]
+                lines += _table(("case", "kind", "check", "found"), [(c.name, c.kind, f.check, f.text) for c, f in bad])
+        for small in self.smallest:
+            lines += ["", f"### Smallest case of `{small.operator}`: {small.check}", "", small.finding, ""]
+            lines += ["```", *small.text.strip().splitlines(), *small.inputs, "```"]
+        if self.speed:
+            lines += ["", "## Speed against the host", ""]
+            shown = [(r.name, f"{r.backend_ms:.3g}", f"{r.host_ms:.3g}", f"{r.ratio:.2f}") for r in self.speed]
+            lines += _table(("case", "backend, ms", "host, ms", "backend over host"), shown)
+        lines += ["", *(f"- {note}" for note in self.notes)] if self.notes else []
+        return "\n".join(lines).rstrip() + "\n"
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What differs between two certificates: verdicts that changed, cases that are new, cases that are gone."""
+
+    verdicts: tuple[str, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """The changes as values that ``json.dumps`` takes."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [f"changed: {len(self.verdicts)} verdicts, {len(self.added)} new cases, {len(self.removed)} gone"]
+        lines += [f"  {text}" for text in self.verdicts]
+        lines += [f"  new: {name}" for name in self.added] + [f"  gone: {name}" for name in self.removed]
+        return "\n".join(lines)
+
+
+def read_certificate(path: str | os.PathLike[str]) -> Certificate:
+    """The certificate that :meth:`Certificate.save` wrote. Raises InputError for another file."""
+    try:
+        told = json.loads(read_text(path))
+        if not isinstance(told["schema"], int) or told["schema"] > SCHEMA:
+            raise InputError(f"{path}: a certificate of schema {told['schema']}; this byoc reads up to {SCHEMA}")
+        cases = [
+            CaseResult(c["name"], c["operator"], c["kind"], tuple(Finding(**f) for f in c["findings"]))
+            for c in told["cases"]
+        ]
+        return Certificate(
+            str(told["backend"]),
+            dict(told["versions"]),
+            dict(told["machine"]),
+            dict(told["asked"]),
+            tuple(cases),
+            tuple(SmallestCase(**{**s, "inputs": tuple(s["inputs"])}) for s in told["smallest"]),
+            tuple(SpeedRow(**r) for r in told["speed"]),
+            tuple(str(n) for n in told["notes"]),
+        )
+    except InputError:
+        raise
+    except (OSError, RecursionError, TypeError, KeyError, ValueError) as error:
+        raise InputError(f"{path}: no certificate that byoc wrote ({error})") from error
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return lines + [f"| {' | '.join(str(c).replace('|', chr(92) + '|') for c in row)} |" for row in rows]
+
+
+def _told_options(asked: Mapping[str, object]) -> list[tuple[str, str]]:
+    return [
+        (name, ", ".join(map(str, v)) if isinstance(v, (list, tuple)) else str(v)) for name, v in asked.items() if v
+    ]

@@ -1,0 +1,272 @@
+"""What a case is put through: numbers, memory, repetition, threads, saving, determinism.
+
+A check gives findings; none is good news. ``wrong`` is what computes something else or touches what is not its own,
+``refused late`` what the verdict promised and compiling, running, saving or loading then refuses, ``untried`` what
+could not be asked here.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from byoc.contract.backend import Backend
+from byoc.driver.compiler.entry import compile as compile_model
+from byoc.errors import CompilerNotFoundError, UserError
+from byoc.ir.module import IRModule
+from byoc.ir.types import tensor_types
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.library import Library
+from byoc.testing.core.case import Arrays, Case
+from byoc.testing.core.difference import difference, tolerances
+from byoc.testing.core.reference import outputs_of
+from byoc.testing.core.region_library import region_library, region_symbol
+from byoc.testing.core.saved import SavedRunner
+
+WRONG, LATE, SLOW, UNTRIED = "wrong", "refused late", "slow", "untried"
+VERDICT, COMPILE, RUN, NUMBERS, INPUTS = "verdict", "compile", "run", "numbers", "inputs untouched"
+OUTPUTS, REPEAT, SAVED = "outputs filled", "repeated runs", "saved and loaded"
+THREADS, DETERMINISM, FALLBACK, SPEED = "threads", "same bytes", "fallback", "speed"
+EVERY_CASE = (NUMBERS, INPUTS, OUTPUTS, REPEAT, SAVED)
+ONCE = (THREADS, DETERMINISM)  # for the first case of an operator, since they take longer
+CHECKS = (*EVERY_CASE, *ONCE, FALLBACK)
+GUARD, ALIGNMENT = 64, 64  # bytes before and behind an output; how executors align what modules are given
+POISONS = (0xFF, 0x5A)
+MANIFEST_MEMBER = "manifest.json"
+TEAM, TURNS = 4, 6  # threads, and runs of each
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found of a case: one of ``WRONG``, ``LATE``, ``SLOW``, ``UNTRIED``, and a sentence."""
+
+    check: str
+    verdict: str
+    text: str
+
+
+Wanted = tuple[list[np.ndarray], list[np.ndarray]]  # by the kernels' own types, and in float64
+
+
+@dataclass
+class Examiner:
+    """Puts cases of one backend through checks.
+
+    *tolerance* is by dtype, *options* are the backend's. *saved* runs artefacts in another process; without it that
+    is not asked.
+    """
+
+    backend: Backend
+    tolerance: Mapping[str, float] | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+    saved: SavedRunner | None = None
+
+    def compiled(self, case: Case, fallback: bool = False) -> Library:
+        """*case* as a library. Raises what compiling raises, and UserError where a whole case gave no region."""
+        name = self.backend.name
+        if not case.whole:
+            return region_library(case.function, name, self.options, fallback)
+        options = {name: dict(self.options)} if self.options else None
+        targets = [name, "host"]
+        mod = IRModule.from_expr(case.function)
+        return compile_model(mod, targets, backend_options=options, fallback=fallback)
+
+    def examine(self, case: Case, checks: Sequence[str] = EVERY_CASE) -> list[Finding]:
+        """What *checks* find of *case*; empty where everything is as it should be."""
+        try:
+            wanted = [self.wanted(case, feed) for feed in case.feeds]
+        except Exception as error:  # kernels raise what they please
+            return [Finding(NUMBERS, UNTRIED, f"the reference does not compute it: {error}")]
+        try:
+            library = self.compiled(case)
+        except CompilerNotFoundError as error:
+            return [Finding(COMPILE, UNTRIED, str(error))]
+        except Exception as error:  # whatever a vendor's code raises
+            return [Finding(COMPILE, LATE, _told(error))]
+        found = self._runs(case, library, wanted, checks)
+        if found:
+            return found
+        steps: list[tuple[str, Callable[[], list[Finding]]]] = [
+            (OUTPUTS, lambda: self._outputs(case, library, wanted)),
+            (SAVED, lambda: self._saved(case, library, wanted)),
+            (THREADS, lambda: _threads(case, library)),
+            (DETERMINISM, lambda: self._same_bytes(case, library)),
+        ]
+        return [finding for name, step in steps if name in checks for finding in step()]
+
+    def wanted(self, case: Case, feed: Arrays) -> Wanted:
+        """What the reference gives, in the types of the case and in float64."""
+        return outputs_of(case.function, feed, False), outputs_of(case.function, feed, True)
+
+    def wrong(self, got: Sequence[np.ndarray], wanted: Wanted) -> str | None:
+        """What is wrong with *got*, in a sentence: it is right where it agrees with one of the references."""
+        allowed = tolerances(self.tolerance)
+        own, wide = wanted
+        if len(got) != len(own):
+            return f"{len(got)} outputs, expected {len(own)}"
+        for k, (value, by_kernel, exact) in enumerate(zip(got, own, wide, strict=True)):
+            scale = allowed.get(str(by_kernel.dtype), 0.0)
+            told = difference(value, by_kernel, scale)
+            if told is not None and difference(value, exact, scale) is not None:
+                return told if len(own) == 1 else f"output {k}: {told}"
+        return None
+
+    def _runs(self, case: Case, library: Library, wanted: Sequence[Wanted], checks: Sequence[str]) -> list[Finding]:
+        first: list[list[np.ndarray]] = []
+        for k in range(len(case.feeds)):
+            given = {name: np.array(a) for name, a in case.inputs(k).items()}
+            try:
+                got = library.run(given)
+            except Exception as error:  # whatever a vendor's code raises
+                return [Finding(RUN, LATE, _told(error))]
+            if INPUTS in checks:
+                changed = [name for name, a in case.inputs(k).items() if not same_bytes(given[name], a)]
+                if changed:
+                    return [Finding(INPUTS, WRONG, f"a run changed the caller's array of input {changed[0]!r}")]
+            told = self.wrong(got, wanted[k])
+            if told is not None and NUMBERS in checks:
+                return [Finding(NUMBERS, WRONG, told)]
+            first.append(got)
+        if REPEAT in checks:
+            for k in (*range(len(case.feeds)), 0):
+                try:
+                    again = library.run(case.inputs(k))
+                except Exception as error:  # whatever a vendor's code raises
+                    return [Finding(REPEAT, WRONG, f"another run fails: {_told(error)}")]
+                other = _unequal(again, first[k])
+                if other is not None:
+                    return [Finding(REPEAT, WRONG, f"another run on the same inputs gives other numbers: {other}")]
+        return []
+
+    def _outputs(self, case: Case, library: Library, wanted: Sequence[Wanted]) -> list[Finding]:
+        """The region's function on poisoned outputs between guards, and on inputs that are read-only."""
+        types = tensor_types(case.function.body.checked_type)
+        own = wanted[0][0]
+        if case.whole or any(not t.is_symbolic or t.dtype == "string" for t in types):
+            return []
+        function = library.module[region_symbol(self.backend.name)]
+        for poison in POISONS:
+            zones = [_Zone(a, poison) for a in own]
+            inputs = [np.array(a) for a in case.feeds[0]]
+            for array in inputs:
+                array.flags.writeable = poison == POISONS[0]
+            try:
+                function(*map(NDArray, inputs), *(NDArray(z.array) for z in zones))
+            except Exception as error:  # whatever a vendor's code raises
+                if poison != POISONS[0]:
+                    return [Finding(INPUTS, WRONG, f"it does not take inputs that are read-only: {_told(error)}")]
+                return [Finding(RUN, LATE, f"its function called with arrays of its own: {_told(error)}")]
+            if any(not same_bytes(a, b) for a, b in zip(inputs, case.feeds[0], strict=True)):
+                return [Finding(INPUTS, WRONG, "its function writes into its inputs")]
+            outside = [k for k, z in enumerate(zones) if not z.is_intact]
+            if outside:
+                return [Finding(OUTPUTS, WRONG, f"output {outside[0]}: it writes outside of the array")]
+            told = self.wrong([z.array for z in zones], wanted[0])
+            if told is not None:
+                return [Finding(OUTPUTS, WRONG, f"on memory that was not zero before: {told}")]
+        return []
+
+    def _saved(self, case: Case, library: Library, wanted: Sequence[Wanted]) -> list[Finding]:
+        if self.saved is None:
+            return []
+        try:
+            found = self.saved.run(library, [case.inputs(k) for k in range(len(case.feeds))])
+        except Exception as error:  # whatever a vendor's code raises
+            return [Finding(SAVED, LATE, _told(error))]
+        for got, want in zip(found, wanted, strict=True):
+            told = self.wrong(got, want)
+            if told is not None:
+                return [Finding(SAVED, WRONG, f"loaded in another process: {told}")]
+        return []
+
+    def _same_bytes(self, case: Case, library: Library) -> list[Finding]:
+        with TemporaryDirectory(prefix="byoc_bytes_") as folder:
+            try:
+                first = library.save(Path(folder) / "first.byoc")
+                second = self.compiled(case).save(Path(folder) / "second.byoc")
+            except UserError as error:
+                return [Finding(SAVED, LATE, _told(error))]
+            if first.read_bytes() == second.read_bytes():
+                return []
+            return [Finding(DETERMINISM, WRONG, f"compiled twice, {_other_member(first, second)} differs")]
+
+
+class _Zone:
+    """An output between guards, filled with a poison."""
+
+    def __init__(self, like: np.ndarray, poison: int):
+        size = like.nbytes
+        self._memory = np.full(size + 2 * GUARD + ALIGNMENT, poison, np.uint8)
+        self._at = GUARD + -(self._memory.ctypes.data + GUARD) % ALIGNMENT
+        self._end, self._poison = self._at + size, poison
+        self.array = np.frombuffer(self._memory.data, like.dtype, like.size, self._at).reshape(like.shape)
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether nothing was written around the array."""
+        around = np.concatenate([self._memory[: self._at], self._memory[self._end :]])
+        return bool((around == self._poison).all())
+
+
+def _threads(case: Case, library: Library) -> list[Finding]:
+    """Several threads, each with the settings in turn, against each setting alone."""
+    alone = [library.run(case.inputs(k)) for k in range(len(case.feeds))]
+    problems: list[str] = []
+
+    def work(number: int) -> None:
+        for turn in range(TURNS):
+            k = (number + turn) % len(case.feeds)
+            try:
+                told = _unequal(library.run(case.inputs(k)), alone[k])
+            except Exception as error:  # whatever a vendor's code raises
+                told = _told(error)
+            if told is not None:
+                problems.append(told)
+                return
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        team = [threading.Thread(target=work, args=(number,)) for number in range(TEAM)]
+        for thread in team:
+            thread.start()
+        for thread in team:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    return [Finding(THREADS, WRONG, f"{TEAM} threads at once: {problems[0]}")] if problems else []
+
+
+def _unequal(got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> str | None:
+    """Which output has other bytes; None where none has."""
+    for k, (a, b) in enumerate(zip(got, want, strict=True)):
+        if not same_bytes(a, b):
+            return difference(a, b, 0.0) or f"output {k} has other bytes"
+    return None
+
+
+def same_bytes(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays are one and the same to the last bit."""
+    if a.dtype.hasobject:
+        return bool(a.shape == b.shape and (a == b).all())
+    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+def _other_member(first: Path, second: Path) -> str:
+    with zipfile.ZipFile(first) as a, zipfile.ZipFile(second) as b:
+        names = sorted({*a.namelist(), *b.namelist()})
+        others = [n for n in names if n not in a.namelist() or n not in b.namelist() or a.read(n) != b.read(n)]
+    others = [n for n in others if n != MANIFEST_MEMBER] or others  # which has a check value of each other
+    return f"the member {others[0]}" if others else "the file"
+
+
+def _told(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"

@@ -1,0 +1,34 @@
+"""Seeded inputs for what is run without any: the same ones every time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from byoc.errors import UserError
+from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.core.signature import TensorSpec
+
+MAX_BYTES = 1 << 36
+
+
+def seeded_inputs(specs: Iterable[TensorSpec], sizes: Mapping[str, int], seed: int = 0) -> dict[str, np.ndarray]:
+    """An array for each of *specs*; a free dimension is 1 unless *sizes* names it.
+
+    Floats are standard normal, integers 0 or 1, which every index may be. Raises UserError for what no machine holds.
+    """
+    rng = np.random.default_rng(seed)
+    return {spec.name: _random(spec, sizes, rng) for spec in specs}
+
+
+def _random(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
+    shape = tuple(d if isinstance(d, int) else sizes.get(d or "", 1) for d in spec.shape)
+    dtype = numpy_dtype(spec.dtype)
+    if math.prod(shape) * dtype.itemsize > MAX_BYTES:
+        raise UserError(f"input {spec.name!r}: {spec.dtype}{list(shape)} is more than {MAX_BYTES:,} bytes; give less")
+    if dtype.kind in "iubO":
+        values = np.asarray(rng.integers(0, 2, shape))
+        return (values.astype(str) if dtype.kind == "O" else values).astype(dtype)
+    return np.asarray(rng.standard_normal(shape)).astype(dtype)

@@ -1,0 +1,74 @@
+"""The process in which saved artefacts are loaded and run: it imports the runtime, and a vendor's file where it must.
+
+``saved.py`` starts it with the number of a connection, through which jobs and answers go.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+import numpy as np
+
+from byoc.runtime.core.errors import ArtifactError, ByocError
+from byoc.runtime.library import Library, load
+
+
+@dataclass(frozen=True)
+class Job:
+    """An artefact to run on each of *feeds*; *vendor* is a module's name and file, to import where loading fails."""
+
+    path: str
+    feeds: Sequence[Mapping[str, np.ndarray]]
+    vendor: tuple[str, str] | None
+    search: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outputs for each of the feeds, or a sentence why not; *imported* where the vendor's file was needed."""
+
+    outputs: Sequence[Sequence[np.ndarray]] = ()
+    problem: str = ""
+    imported: bool = False
+
+
+def answer(job: Job) -> Answer:
+    """What becomes of *job*."""
+    try:
+        library, imported = _loaded(job)
+        return Answer([library.run(feed) for feed in job.feeds], "", imported)
+    except Exception as error:  # whatever a vendor's code raises
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return Answer((), f"{type(error).__name__}: {error} ({where.filename.rsplit('/', 1)[-1]}:{where.lineno})")
+
+
+def _loaded(job: Job) -> tuple[Library, bool]:
+    sys.path[:] = list(dict.fromkeys([*sys.path, *job.search]))
+    try:
+        return load(job.path), False
+    except ByocError:  # its loader, or its table of kernels, is not known yet
+        if job.vendor is None or job.vendor[0] in sys.modules:
+            raise
+    name, file = job.vendor
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ArtifactError(f"the vendor's file {file} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return load(job.path), True
+
+
+def serve(pipe: Connection) -> None:
+    """Answer jobs until the pipe is closed."""
+    while True:
+        try:
+            job = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(answer(job))

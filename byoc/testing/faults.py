@@ -1,0 +1,85 @@
+"""Faults injected: the backend's module fails to load, to initialise or to launch, and the host has to stand in.
+
+The fault is put into the module that the backend made, so that this tests what stands around it: that the module can
+be left alone at any stage, and that nothing of it is needed any more once it has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from byoc.errors import CompilerNotFoundError, DeviceError
+from byoc.runtime.library import Library
+from byoc.runtime.modules.module import Module
+from byoc.runtime.region.record import INITIALIZE, LAUNCH, LOAD
+from byoc.testing.cases.operators import CONSTANT, SAMPLE
+from byoc.testing.certificate import CaseResult
+from byoc.testing.checks import FALLBACK, UNTRIED, WRONG, Examiner, Finding
+from byoc.testing.core.case import Case
+from byoc.testing.core.region_library import region_symbol
+
+FAULTS = "faults"
+
+
+class InjectedFault(DeviceError):
+    """What an injected fault raises."""
+
+
+def fault_results(examiner: Examiner, cases: Sequence[Case]) -> list[CaseResult]:
+    """What becomes of the first sample, and of the first case with constants, when the module fails at each stage."""
+    chosen = [next((c for c in cases if c.kind == kind), None) for kind in (SAMPLE, CONSTANT)]
+    found = []
+    for case in (c for c in chosen if c is not None):
+        for stage, inject in _STAGES.items():
+            finding = _tried(examiner, case, stage, inject)
+            findings = () if finding is None else (finding,)
+            found.append(CaseResult(f"{case.name}, fault at {stage}", case.operator, FAULTS, findings))
+    return found
+
+
+def _tried(examiner: Examiner, case: Case, stage: str, inject: Callable[[Module, str], None]) -> Finding | None:
+    try:
+        library: Library = examiner.compiled(case, fallback=True)
+    except CompilerNotFoundError as error:
+        return Finding(FALLBACK, UNTRIED, str(error))
+    except Exception as error:  # whatever a vendor's code raises; compiling it alone is judged elsewhere
+        return Finding(FALLBACK, UNTRIED, f"the host has no version of it: {error}")
+    symbol = region_symbol(examiner.backend.name)
+    module = library.module.owner(symbol)
+    if module is None or (stage == INITIALIZE and not library.module.needs.get(symbol)):
+        return Finding(FALLBACK, UNTRIED, "it has no constants that it is initialised with")
+    inject(module, symbol)
+    try:
+        got = library.run(case.inputs())
+    except Exception as error:  # whatever a vendor's code raises
+        return Finding(FALLBACK, WRONG, f"with a fault at {stage} the run fails: {type(error).__name__}: {error}")
+    if not any(f.stage == stage for f in library.fallbacks):
+        return Finding(FALLBACK, WRONG, f"a fault at {stage} is recorded nowhere")
+    told = examiner.wrong(got, examiner.wanted(case, case.feeds[0]))
+    return None if told is None else Finding(FALLBACK, WRONG, f"with a fault at {stage}: {told}")
+
+
+def _fail(*args: object, **options: object) -> None:
+    raise InjectedFault("a fault that certify injected")
+
+
+def _at_load(module: Module, symbol: str) -> None:
+    setattr(module, "get_function", _fail)  # noqa: B010 - a method of this one object
+
+
+def _at_initialize(module: Module, symbol: str) -> None:
+    setattr(module, "initialize", _fail)  # noqa: B010 - a method of this one object
+
+
+def _at_launch(module: Module, symbol: str) -> None:
+    def function(name: str, query_imports: bool = False) -> Callable[..., None] | None:
+        return _fail if name == symbol else None
+
+    setattr(module, "get_function", function)  # noqa: B010 - a method of this one object
+
+
+_STAGES: dict[str, Callable[[Module, str], None]] = {
+    LOAD: _at_load,
+    INITIALIZE: _at_initialize,
+    LAUNCH: _at_launch,
+}

@@ -1,0 +1,1 @@
+"""Pages of plans and profiles: one file each, which fetches nothing; text from the model is escaped."""

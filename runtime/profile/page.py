@@ -1,0 +1,109 @@
+"""A profile as a page: the last run as a time line, and its rows at every level with bars."""
+
+from __future__ import annotations
+
+from html import escape
+
+from byoc.runtime.page.document import document, fragment
+from byoc.runtime.page.parts import Cell, Mark, legend, table, time_line
+from byoc.runtime.profile.record import FunctionRecord, ProfileRecord, names_of_functions
+from byoc.runtime.profile.rows import LEVELS, Row, rows
+from byoc.runtime.profile.table import heading
+from byoc.runtime.profile.trace import lane_of
+
+HOST = "host"
+HEADER = (
+    "",
+    "backend",
+    "median",
+    "min, ms",
+    "max, ms",
+    "calls",
+    "GFLOP/s",
+    "GB/s",
+    "of peak, %",
+    "memory, KB",
+    "nodes",
+)
+TITLES = {"region": "Regions", "kernel": "Kernels", "operator": "Operators", "node": "ONNX nodes"}
+
+
+def profile_page(profile: ProfileRecord) -> str:
+    """The page of *profile*."""
+    return document(_title(profile), profile_fragment(profile))
+
+
+def profile_fragment(profile: ProfileRecord) -> str:
+    """The content of the page, for a notebook too."""
+    places = [HOST, *dict.fromkeys(f.backend for f in profile.functions if f.is_region)]
+    lines = "".join(f"<p>{escape(line)}</p>" for line in (*heading(profile).split("\n"), *profile.notes))
+    levels = [f"<h2>{TITLES[level]}</h2>{_rows(profile, level, places)}" for level in LEVELS]
+    stages = _stages(profile)
+    return fragment(
+        [
+            f"<h1>{escape(_title(profile))}</h1>{lines}",
+            legend(places),
+            "<h2>The last run</h2>",
+            time_line(_marks(profile), places),
+            *levels,
+            f"<h2>Compiling</h2>{stages}" if stages else "",
+        ]
+    )
+
+
+def _title(profile: ProfileRecord) -> str:
+    targets = dict.fromkeys(f.backend for f in profile.functions)
+    return f"Profile of {profile.model} on {', '.join(targets) or 'the host'}"
+
+
+def _marks(profile: ProfileRecord) -> list[Mark]:
+    """What was at work in the last run."""
+    found: list[Mark] = []
+    for function, name in zip(profile.functions, names_of_functions(profile.functions), strict=True):
+        lane = lane_of(function)
+        for begin, end in function.runs[-1] if function.runs else ():
+            found.append(Mark(lane, begin, end, name, _tip(function, end - begin), lane))
+        for part in function.parts:
+            for begin, end in part.runs[-1] if part.runs else ():
+                tip = f"{part.name}\n{1e3 * (end - begin):.4g} ms\nin {function.symbol}"
+                found.append(Mark(f"{lane}: parts", begin, end, part.name, tip, lane))
+    return found
+
+
+def _tip(function: FunctionRecord, seconds: float) -> str:
+    lines = [function.symbol, f"{1e3 * seconds:.4g} ms on {function.backend}"]
+    lines += [", ".join(operator.operator for operator in function.operators), ", ".join(function.nodes)]
+    return "\n".join(filter(None, lines))
+
+
+def _rows(profile: ProfileRecord, level: str, places: list[str]) -> str:
+    found = rows(profile, level)
+    longest = max((row.median for row in found), default=0.0) or 1.0
+    return table(HEADER, (_cells(row, longest, places) for row in found), 2, places)
+
+
+def _cells(row: Row, longest: float, places: list[str]) -> list[Cell]:
+    place = row.backend if row.backend in places else HOST
+    numbers = ((row.rate, 1e-9), (row.bandwidth, 1e-9), (row.of_peak, 100.0), (row.memory, 1e-3))
+    divided = " (estimated share)" if row.is_divided else ""
+    return [
+        Cell(row.name),
+        Cell(row.backend),
+        Cell(f"{1e3 * row.median:.4g} ms{divided}", row.median, row.median / longest, place),
+        *(
+            Cell(f"{1e3 * value:.4g}", float(value))
+            for value in (min(row.seconds, default=0), max(row.seconds, default=0))
+        ),
+        Cell(str(row.calls), row.calls),
+        *(Cell("-", 0.0) if v is None else Cell(f"{v * scale:.3g}", v) for v, scale in numbers),
+        Cell(", ".join(row.nodes)),
+    ]
+
+
+def _stages(profile: ProfileRecord) -> str:
+    longest = max((seconds for _, seconds in profile.compiling.stages), default=0.0) or 1.0
+    lines = [
+        (Cell(name), Cell(f"{seconds:.3f} s", seconds, seconds / longest, HOST))
+        for name, seconds in profile.compiling.stages
+    ]
+    return table(("stage", "seconds"), lines, 1, [HOST])

@@ -1,0 +1,6 @@
+"""The networks of this folder are found by its tests."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))

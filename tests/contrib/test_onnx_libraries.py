@@ -1,0 +1,150 @@
+"""Regions through ONNX Runtime and OpenVINO: what they take, the numbers, several outputs, threads, the artefact."""
+
+import json
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import byoc
+from byoc import relay
+from byoc.contract import get_backend
+from byoc.errors import UserError
+from byoc.relay.interpreter import evaluate
+from byoc.runtime.core.errors import ArtifactError
+
+LIBRARIES = {"onnxruntime": "onnxruntime", "openvino": "openvino"}
+pytestmark = pytest.mark.needs_cc
+
+
+@pytest.fixture(params=sorted(LIBRARIES))
+def library_name(request):
+    pytest.importorskip(LIBRARIES[request.param])
+    return request.param
+
+
+def network(batch=2):
+    """A convolution, whose result goes out beside what becomes of it, and a sort that neither library is given."""
+    rng = np.random.default_rng(0)
+    x = relay.var("x", shape=(batch, 3, 8, 8))
+    weight = relay.const(rng.standard_normal((4, 3, 3, 3)).astype("float32"))
+    conv = relay.nn.relu(relay.nn.conv2d(x, weight, padding=(1, 1), channels=4, kernel_size=(3, 3)))
+    pooled = relay.nn.batch_flatten(relay.nn.max_pool2d(conv, (2, 2), (2, 2)))
+    dense = relay.nn.dense(pooled, relay.const(rng.standard_normal((5, 64)).astype("float32")))
+    body = relay.Tuple([conv, relay.sort(relay.nn.softmax(dense)), relay.transpose(dense)])
+    return relay.transform.InferType()(byoc.IRModule.from_expr(relay.Function([x], body)))
+
+
+def data(batch=2, seed=1):
+    return np.random.default_rng(seed).standard_normal((batch, 3, 8, 8)).astype("float32")
+
+
+def check(found, mod, array):
+    for one, other in zip(found, evaluate(mod, [array]), strict=True):
+        np.testing.assert_allclose(one, np.asarray(other), rtol=1e-4, atol=1e-5)
+
+
+def test_a_region_is_one_model_with_several_outputs(library_name):
+    mod = network()
+    library = byoc.compile(mod, [library_name, "c"])
+    (module,) = (m for m in library.module.imports if m.type_key == library_name)
+    (signature,) = module.signatures.values()
+    assert len(signature.outputs) == 3
+    check(library.run({"x": data()}), mod, data())
+    assert library.report["plan_text"].splitlines()[0].endswith("1 on the host")
+
+
+def test_the_artefact_runs_in_a_process_without_the_compiler(library_name, tmp_path):
+    mod = network()
+    byoc.compile(mod, [library_name, "c"]).save(tmp_path / "m.byoc")
+    np.save(tmp_path / "x.npy", data())
+    code = (
+        "import sys, json, numpy as np, byoc.runtime\n"
+        "library = byoc.runtime.load(sys.argv[1])\n"
+        "outputs = library.run({'x': np.load(sys.argv[2])})\n"
+        "np.savez(sys.argv[3], *outputs)\n"
+        "print(json.dumps([m for m in sys.modules if m.startswith(('byoc.ir', 'byoc.relay', 'byoc.contract'))]))"
+    )
+    words = [str(tmp_path / name) for name in ("m.byoc", "x.npy", "out.npz")]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == []
+    with np.load(tmp_path / "out.npz") as saved:
+        check([saved[name] for name in saved.files], mod, data())
+
+
+def test_free_sizes_and_threads(library_name):
+    n = relay.Any(name="n")
+    x = relay.var("x", shape=(n, 4))
+    weight = relay.const(np.random.default_rng(0).standard_normal((3, 4)).astype("float32"))
+    mod = relay.transform.InferType()(
+        byoc.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.nn.dense(x, weight))))
+    )
+    library = byoc.compile(mod, [library_name, "c"])
+    assert any(m.type_key == library_name for m in library.module.imports)
+    arrays = [np.random.default_rng(k).standard_normal((k + 1, 4)).astype("float32") for k in range(8)]
+    found = [None] * len(arrays)
+
+    def run(k):
+        for _ in range(5):
+            (found[k],) = library.run({"x": arrays[k]})
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(len(arrays))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for one, array in zip(found, arrays, strict=True):
+        np.testing.assert_allclose(one, np.maximum(array @ weight.data.numpy().T, 0), rtol=1e-4, atol=1e-5)
+
+
+def test_inputs_are_not_written_to(library_name):
+    library = byoc.compile(network(), [library_name, "c"])
+    array = data()
+    array.flags.writeable = False
+    before = array.copy()
+    library.run({"x": array})
+    np.testing.assert_array_equal(array, before)
+
+
+def test_what_is_refused_has_its_reason(library_name):
+    plan = byoc.plan(network(), [library_name, "c"])
+    (decision,) = plan.host
+    assert decision.operator == "sort"
+    assert "sort has no rule" in str(dict(decision.verdicts)[library_name])
+
+
+def test_openvino_gets_float32_alone():
+    x = relay.var("x", shape=(3, 4), dtype="float64")
+    plan = byoc.plan(byoc.IRModule.from_expr(relay.Function([x], relay.tanh(x))), ["openvino", "c"])
+    assert "float32 alone" in str(plan)
+
+
+def test_onnx_runtime_is_asked_for_a_kernel():
+    pytest.importorskip("onnxruntime")
+    x = relay.var("x", shape=(3, 4), dtype="float64")
+    plan = byoc.plan(byoc.IRModule.from_expr(relay.Function([x], relay.tan(x))), ["onnxruntime", "c"])
+    assert "what ONNX Runtime has a kernel for" in str(plan) and not plan.regions
+
+
+def test_without_the_library_one_plans_and_compiles_for_elsewhere(library_name, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, LIBRARIES[library_name], None)
+    problem = get_backend(library_name).unavailable()
+    assert problem is not None and f"pip install {library_name}" in problem
+    library = byoc.compile(network(), [library_name, "c"])
+    library.save(tmp_path / "m.byoc")
+    with pytest.raises(UserError, match=f"pip install {library_name}"):
+        library.run({"x": data()})
+
+
+def test_a_damaged_module_is_refused(library_name):
+    library = byoc.compile(network(), [library_name, "c"])
+    (module,) = (m for m in library.module.imports if m.type_key == library_name)
+    members = module.save()
+    assert type(module).load(members).save() == members
+    (name,) = (n for n in members if n.endswith(".onnx"))
+    with pytest.raises(ArtifactError):
+        type(module).load({**members, name: members[name][:-1] + b"x"})
+    with pytest.raises(ArtifactError):
+        type(module).load({})

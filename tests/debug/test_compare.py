@@ -1,0 +1,74 @@
+"""A comparison names the first tensor that parts, by its ONNX node, and says how far each is off."""
+
+import json
+import pathlib
+
+import numpy as np
+import onnx
+import pytest
+
+import byoc
+from byoc.cli.main import main
+from byoc.debug import compare
+from byoc.errors import UserError
+from byoc.testing import errors
+
+DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+MODEL = onnx.parser.parse_model(
+    """<ir_version: 9, opset_import: ["" : 17]>
+    g (float[1, 3, 8, 8] x) => (float[1, 2, 3, 3] y)
+    <float[2, 3, 3, 3] w = {W}> {
+        [first] a = Exp(x)
+        [second] c = Conv<strides = [2, 2]>(a, w)
+        [third] b = Sigmoid(c)
+        [fourth] y = Exp(b)
+    }""".replace("W", ", ".join(str(0.01 * (k % 17)) for k in range(54)))
+)
+
+
+@pytest.mark.needs_cc
+def test_a_model_on_two_backends_is_compared_tensor_by_tensor():
+    found = compare(DIGITS, targets=["c", "blas"])
+    assert found.ok and found.diverging is None
+    names = [row.name for row in found.rows]
+    assert names[0] == "node_div" and "node_relu" in names and names[-1] == "probabilities"
+    assert found.rows[-1].is_output and found.rows[-1].errors.snr_db > 100
+
+
+def test_the_first_tensor_that_diverges_is_named(backend_with):
+    found = compare(MODEL, targets=["json", backend_with("stride")])
+    assert [row.name for row in found.rows] == ["first", "second", "third", "fourth", "y"]
+    assert found.diverging.name == "second" and "off by 0.5" in found.diverging.problem
+    assert "first tensor that diverges: second (nodes second)" in str(found)
+
+
+def test_two_artefacts_are_compared(tmp_path, backend_with, capsys):
+    name = backend_with("stride")
+    paths = []
+    for target in ("c", name):
+        targets = ["c"] if target == "c" else [target, "c"]
+        paths.append(byoc.compile(MODEL, targets).save(tmp_path / f"{target}.byoc"))
+    found = compare(*paths)
+    assert found.diverging.nodes[-1] == "fourth" and "second" in found.diverging.nodes
+    assert main(["compare", *map(str, paths)]) == 2
+    assert "first tensor that diverges: fourth" in capsys.readouterr().out
+    assert main(["compare", str(paths[0]), str(paths[0]), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["diverging"] is None
+
+
+def test_libraries_of_different_models_are_refused():
+    with pytest.raises(UserError, match="do not take the same inputs"):
+        compare(byoc.compile(DIGITS), byoc.compile(MODEL))
+    with pytest.raises(UserError, match="a model is compared on two targets, got c; write -t c -t acme"):
+        compare(DIGITS, targets="c")
+    with pytest.raises(UserError, match="the models have no input 'q'"):
+        compare(DIGITS, targets=["c", "json"], inputs={"q": np.zeros(1)})
+
+
+def test_errors_say_how_far_a_tensor_is_off():
+    found = errors(np.array([1.0, 2.0, 4.0], "float32"), np.array([1.0, 2.0, 3.0], "float32"))
+    assert (found.max_abs, round(found.max_rel, 6)) == (1.0, 0.333333)
+    assert round(found.snr_db, 2) == round(10 * np.log10(14), 2)
+    assert errors(np.ones(2), np.ones(2)).snr_db == 999
+    assert errors(np.array([np.nan]), np.array([1.0])).unlike == "nan at (0,), expected 1.0"
+    assert errors(np.zeros((2, 3)), np.zeros(6)).unlike == "shape (2, 3), expected (6,)"

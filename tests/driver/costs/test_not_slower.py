@@ -1,0 +1,97 @@
+"""A plan by measured costs is held against the host alone, and is not given where that is faster."""
+
+import time
+
+import numpy as np
+import pytest
+
+import byoc
+from byoc import relay
+from byoc.codegen.json.backend import JsonBackend
+from byoc.contract import callee_name, constraint, register_backend
+from byoc.contract.registration import BACKENDS
+from byoc.driver.compiler import not_slower as module
+from byoc.driver.costs import Machine
+from byoc.ir.module import IRModule
+from byoc.partition.costs.analytic import default_profile
+from byoc.runtime.json import KernelTable
+from byoc.runtime.json.table import TABLES
+
+TABLE = KernelTable("test_tiring")
+COSTS = {"test_tiring": lambda unit, place: 0.0, "c": "measured"}  # its vendor says that all is free
+
+
+@TABLE.kernel("nn.relu")
+def relu(data):
+    """As fast as numpy, but for numbers that no probe has."""
+    if np.max(data, initial=0) > 10:
+        time.sleep(0.02)
+    return np.maximum(data, 0)
+
+
+@constraint("operator")
+def relu_alone(call):
+    """relu"""
+    return None if callee_name(call) == "nn.relu" else callee_name(call)
+
+
+class Tiring(JsonBackend):
+    """Fast at probes."""
+
+    name = table = "test_tiring"
+    constraints = (relu_alone,)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def tiring():
+    register_backend(Tiring)
+    yield
+    BACKENDS.unregister(Tiring.name)
+    del TABLES[TABLE.name]
+
+
+@pytest.fixture(autouse=True)
+def calibrated(monkeypatch):
+    monkeypatch.setattr(Machine, "profile", lambda self, backend: default_profile(backend))
+
+
+def network(shape=(8, 8)):
+    x = relay.var("x", shape=shape)
+    body = relay.nn.relu(relay.multiply(x, relay.const(np.float32(1000))))
+    return IRModule({"main": relay.Function([x], relay.subtract(body, relay.const(np.float32(1))))})
+
+
+def test_a_plan_that_the_host_beats_is_told_and_not_given():
+    plan = byoc.plan(network(), ["test_tiring", "c"], policy="cost", costs=COSTS)
+    assert not plan.regions
+    assert plan.notes[-1].startswith("this is the host alone, which takes ")
+    assert "the cheapest cut by measured kernels takes" in plan.notes[-1]
+    (decision,) = (d for d in plan.decisions if d.operator == "nn.relu")
+    assert "the host alone is faster, as measured" in str(dict(decision.verdicts)["test_tiring"])
+
+
+def test_compile_does_as_plan():
+    library = byoc.compile(network(), ["test_tiring", "c"], policy="cost", costs=COSTS)
+    assert not library.report["plan"]["regions"]
+    x = np.full((8, 8), 0.5, "float32")
+    np.testing.assert_array_equal(library(x), np.full((8, 8), 499.0, "float32"))
+
+
+@pytest.mark.parametrize("plan_seconds, given", [(1e-3, True), (1.04e-3, True), (2e-3, False)])
+def test_the_faster_is_given_and_both_are_told(monkeypatch, plan_seconds, given):
+    monkeypatch.setattr(module, "_seconds", lambda libraries: {"plan": plan_seconds, "host": 1e-3})
+    plan = byoc.plan(network(), ["test_tiring", "c"], policy="cost", costs=COSTS)
+    assert bool(plan.regions) == given
+    assert ("measured: " in plan.notes[-1]) == given
+
+
+def test_what_cannot_be_measured_is_told():
+    plan = byoc.plan(network((relay.Any(), 8)), ["test_tiring", "c"], policy="cost", costs=COSTS)
+    assert plan.regions and "was not measured beside the host alone" in plan.notes[-1]
+
+
+def test_other_costs_build_nothing(monkeypatch):
+    monkeypatch.setattr(module, "_seconds", lambda libraries: pytest.fail("measured"))
+    costs = {**COSTS, "c": "typical"}
+    assert byoc.plan(network(), ["test_tiring", "c"], policy="cost", costs=costs).regions
+    assert byoc.plan(network(), ["test_tiring", "c"], costs=COSTS).regions

@@ -1,0 +1,162 @@
+"""Layouts that backends ask for are honoured by every policy: transforms are inserted, inverse ones cancel."""
+
+import numpy as np
+import pytest
+
+import byoc
+from byoc import relay
+from byoc.contract import Backend, PatternEntry, callee_name, constraint, judge
+from byoc.partition.plan.planner import make_plan
+from byoc.relay.bind import bind
+from byoc.relay.dataflow_pattern import is_op, wildcard
+from byoc.relay.interpreter import evaluate
+
+
+def network(shape=(1, 3, 12, 12), branches=1):
+    """Two convolutions with relu behind each other, the first of which *branches* others read."""
+    rng = np.random.default_rng(0)
+    x = relay.var("x", shape=shape)
+
+    def conv(data, channels, out):
+        weight = relay.const(rng.standard_normal((out, channels, 3, 3)).astype("float32"))
+        return relay.nn.relu(relay.nn.conv2d(data, weight, padding=(1, 1), channels=out, kernel_size=(3, 3)))
+
+    first = conv(x, shape[1], 4)
+    ends = [conv(first, 4, 4) for _ in range(branches)]
+    body = ends[0]
+    for end in ends[1:]:
+        body = relay.add(body, end)
+    return relay.transform.InferType()(byoc.IRModule.from_expr(relay.Function([x], relay.exp(body))))
+
+
+class Taking(Backend):
+    """Takes *taken*, at places or under a constraint that want channels innermost."""
+
+    def __init__(self, name, taken, places=(), constraints=(), rows=()):
+        self.name, self.taken, self.rows, self.own = name, taken, rows, constraints
+        self.at = places or (f"{name}/any/any",)
+
+    def compile(self, function, options):
+        raise AssertionError("nothing is compiled here")
+
+    def places(self):
+        return self.at
+
+    def patterns(self):
+        return self.rows
+
+    def supports(self, call):
+        @constraint("operator")
+        def known(asked):
+            """what it takes"""
+            return None if callee_name(asked) in self.taken else callee_name(asked)
+
+        return judge(call, (known, *self.own))
+
+
+@constraint("layout", of="nn.conv2d")
+def channels_last_only(call):
+    """layout NHWC"""
+    return None if call.attrs.data_layout == "NHWC" else call.attrs.data_layout
+
+
+CONVOLUTIONS = ("nn.conv2d", "nn.relu")
+
+
+def transforms(mod):
+    return mod["main"].astext(show_meta_data=False).count("layout_transform(")
+
+
+def regions(mod, name):
+    return [f for f in mod.functions.values() if f.attrs.get("Compiler") == name]
+
+
+def convolutions(function):
+    return str(function).count("nn.conv2d("), str(function).count('data_layout="NHWC"')
+
+
+@pytest.mark.parametrize("policy", ["order", "score"])
+def test_a_backends_only_place_is_honoured(backend, policy):
+    backend("last", CONVOLUTIONS, ("last/float/NHWC",), kind=Taking)
+    mod = network()
+    plan = make_plan(mod, ["last"], policy=policy)
+    cut = plan.apply(mod)
+    found = regions(cut, "last")
+    assert [convolutions(f) for f in found] == [(2, 2)]
+    assert transforms(cut) == 2 or policy == "score"
+
+
+def test_transforms_stand_at_the_ends_alone_and_numbers_stay(backend):
+    backend("last", CONVOLUTIONS, ("last/float/NHWC",), kind=Taking)
+    mod = network(branches=3)
+    plan = make_plan(mod, ["last"])
+    cut = plan.apply(mod)
+    assert transforms(cut) == 2  # one for the input, one behind the sum of the branches
+    data = np.random.default_rng(1).standard_normal((1, 3, 12, 12)).astype("float32")
+    np.testing.assert_allclose(evaluate(cut, [data]), evaluate(mod, [data]), rtol=1e-4, atol=1e-4)
+
+
+def test_a_constraint_on_layout_is_honoured(backend):
+    backend("asks", CONVOLUTIONS, (), (channels_last_only,), kind=Taking)
+    mod = network()
+    cut = make_plan(mod, ["asks"]).apply(mod)
+    assert [convolutions(f) for f in regions(cut, "asks")] == [(2, 2)]
+
+
+def test_a_constraint_on_layout_is_asked_about_composites_too(backend):
+    pattern = is_op("nn.relu")(is_op("nn.conv2d")(wildcard(), wildcard()))
+    rows = [PatternEntry("asks.conv2d_relu", pattern, (channels_last_only,))]
+    backend("asks", ("asks.conv2d_relu",), ("asks/float/NHWC",), (), rows, kind=Taking)
+    mod = network()
+    plan = make_plan(mod, ["asks"])
+    assert [d.operator for d in plan.decisions if d.target] == ["asks.conv2d_relu"] * 2
+
+
+def test_weights_are_turned_when_compiling(backend):
+    backend("last", CONVOLUTIONS, ("last/float/NHWC",), kind=Taking)
+    mod = network()
+    cut = make_plan(mod, ["last"]).apply(mod)
+    assert "transpose(" not in "".join(str(f) for f in cut.functions.values())
+
+
+def test_a_transform_of_the_model_and_its_inverse_cancel(backend):
+    backend("last", CONVOLUTIONS, ("last/float/NHWC",), kind=Taking)
+    inner = network()["main"]
+    x = relay.var("x", shape=(1, 12, 12, 3))
+    turned = relay.transpose(x, (0, 3, 1, 2))
+    body = bind(inner.body, {inner.params[0]: turned})
+    mod = relay.transform.InferType()(byoc.IRModule.from_expr(relay.Function([x], body)))
+    cut = make_plan(mod, ["last"]).apply(mod)
+    text = cut["main"].astext(show_meta_data=False)
+    first = text[: text.index("@tvmgen")]
+    assert "transpose(" not in first
+    assert "layout_transform(" not in first
+
+
+def test_who_asks_for_nothing_gets_the_model_as_it_is(backend):
+    backend("plain", CONVOLUTIONS, kind=Taking)
+    mod = network()
+    plan = make_plan(mod, ["plain"])
+    assert plan.layouts == ()
+    assert transforms(plan.apply(mod)) == 0
+
+
+def test_the_first_target_that_takes_a_call_decides_its_layout(backend):
+    backend("plain", ("nn.conv2d",), kind=Taking)
+    backend("last", CONVOLUTIONS, ("last/float/NHWC",), kind=Taking)
+    mod = network()
+    cut = make_plan(mod, ["plain", "last"]).apply(mod)
+    assert [convolutions(f) for f in regions(cut, "plain")] == [(1, 0)] * 2
+    cut = make_plan(mod, ["last", "plain"]).apply(mod)
+    assert [convolutions(f) for f in regions(cut, "last")] == [(2, 2)]
+
+
+def test_a_plan_that_is_made_again_keeps_its_layouts(backend):
+    backend("last", CONVOLUTIONS, ("last/float/NHWC",), kind=Taking)
+    mod = network()
+    plan = make_plan(mod, ["last"])
+    again = plan.edit({"exp": "host"})
+    assert again.layouts == plan.layouts
+    assert transforms(again.apply(mod)) == 2
+    read = type(plan).from_json(plan.to_json())
+    assert str(read.apply(mod)["main"]) == str(plan.apply(mod)["main"])

@@ -1,0 +1,213 @@
+"""Mistakes of a backend's function are told by one sentence with backend, region and nodes, in every executor."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from careless_backend import NAME, exp, registered
+
+import byoc
+from byoc import relay
+from byoc.driver.vm import compile_module
+from byoc.errors import UserError
+from byoc.ir.types import TensorType
+from byoc.runtime import cpu, fill_outputs
+from byoc.runtime.core.errors import ContractError, DeviceError
+from byoc.runtime.region.checks import CallChecks, CheckedCall, checks_asked
+from byoc.runtime.vm import VirtualMachine
+
+pytestmark = pytest.mark.needs_cc
+X = np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4)
+WAYS = ("aot", "graph", "vm", "started")
+
+
+@pytest.fixture
+def does():
+    yield from registered()
+
+
+@pytest.fixture
+def checked(monkeypatch):
+    monkeypatch.setenv("BYOC_CHECK", "1")
+
+
+def module(dtype="float32"):
+    x = relay.var("x", TensorType((3, 4), dtype))
+    mod = relay.transform.InferType()(byoc.IRModule.from_expr(relay.Function([x], relay.negative(relay.exp(x)))))
+    return mod
+
+
+def runner(way, does, dtype="float32", **options):
+    """What runs the model in a way, and gives its first output."""
+    does.starts = way == "started"
+    if way == "vm":
+        mod = module(dtype)
+        for step in ("AnnotateTarget", "MergeCompilerRegions", "PartitionGraph"):
+            mod = getattr(relay.transform, step)(*([NAME] if step == "AnnotateTarget" else []))(mod)
+        machine = VirtualMachine(compile_module(mod, **options), cpu())
+        return lambda x: np.asarray(machine.run(x))
+    library = byoc.compile(module(dtype), [NAME, "c"], **options)
+    executor = library.graph_executor() if way == "graph" else library.executor()
+    return lambda x: executor({"x": x})[0]
+
+
+def told(way, does, *words, x=X):
+    with pytest.raises(ContractError) as raised:
+        runner(way, does)(x)
+    text = str(raised.value)
+    assert f"on {NAME} failed at launch" in text and "region " in text and "operators exp" in text, text
+    for word in words:
+        assert word in text, text
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_function_that_does_as_the_contract_says_is_not_told(does, checked, way):
+    does.run = exp
+    run = runner(way, does)
+    for k in range(3):
+        np.testing.assert_array_equal(run(X + k), -np.exp(X + k))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_function_that_returns_its_result_is_always_told(does, way):
+    does.run = lambda x, out: np.exp(x)
+    told(way, does, "returned a ndarray", "fill_outputs", "returns None")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_output_that_is_not_filled_is_told_with_its_number_and_the_first_element(does, checked, way):
+    does.run = lambda x, out: None
+    told(way, does, "12 of 12 elements of its output 0 (out0) unset")
+
+    def half(x, out):
+        out[:1] = np.exp(x[:1])
+
+    does.run = half
+    told(way, does, "8 of 12 elements", "the first at [1, 0]")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_function_that_writes_to_its_input_is_told_and_the_callers_array_is_whole(does, checked, way):
+    def writes(x, out):
+        exp(x, out)
+        ctypes.memset(x.ctypes.data, 0, x.nbytes)
+
+    does.run = writes
+    mine = X.copy()
+    mine.flags.writeable = False
+    told(way, does, "it wrote to its input 0 (", x=mine)
+    np.testing.assert_array_equal(mine, X)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_numpy_does_not_write_to_an_input_whether_checked_or_not(does, way):
+    def writes(x, out):
+        x += 1
+
+    does.run = writes
+    mine = X.copy()
+    with pytest.raises(DeviceError, match="read-only"):
+        runner(way, does)(mine)
+    np.testing.assert_array_equal(mine, X)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_nan_that_no_input_has_is_told_where_it_first_comes_up(does, checked, way, monkeypatch):
+    def divides(x, out):
+        out[...] = x
+        out[2, 1] = np.nan
+
+    does.run = divides
+    told(way, does, "has NaN in 1 of 12 elements, the first at [2, 1]")
+    with_nan = X.copy()
+    with_nan[0, 0] = np.nan
+    run = runner(way, does)
+    assert np.isnan(run(with_nan)[2, 1])
+    monkeypatch.setenv("BYOC_CHECK", "outputs, inputs")
+    assert np.isnan(runner(way, does)(X)[2, 1])
+
+
+def test_nothing_is_poisoned_or_copied_where_nobody_asked(does):
+    does.run = lambda x, out: None
+    run = runner("graph", does)
+    run(X)
+    assert does.seen == 1
+
+
+@pytest.mark.parametrize("way", ["aot", "graph", "vm"])
+def test_with_fallback_a_mistake_is_recorded_and_the_host_computes_from_what_the_inputs_were(does, checked, way):
+    def spoils(x, out):
+        ctypes.memset(x.ctypes.data, 0, x.nbytes)
+        exp(x, out)
+
+    does.run = spoils
+    np.testing.assert_allclose(runner(way, does, fallback=True)(X.copy()), -np.exp(X), rtol=1e-6)
+
+
+def returning(does, dtype="float32"):
+    does.returns = True
+    return runner("vm", does, dtype)
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (np.exp(X).astype("float64"), "output 0 is float64[3, 4], and the graph has float32[3, 4]"),
+        (np.exp(X[:1]), "output 0 is float32[1, 4]"),
+        (3.0, "gave a float, and it has 1 outputs"),
+    ],
+)
+def test_results_of_another_dtype_shape_or_number_are_always_told(does, result, words):
+    does.run = lambda x: [result] if isinstance(result, np.ndarray) else result
+    with pytest.raises(ContractError, match=words.replace("[", r"\[").replace("]", r"\]")):
+        returning(does)(X)
+
+
+def test_bytes_that_look_like_the_pattern_are_results():
+    out = np.empty(4, "uint8")
+
+    def work():
+        out[...] = (0xA5, 0x5A, 0, 255)
+
+    CheckedCall(work, CallChecks(), [out], 0, None)()
+
+    def lazy():
+        out[1:] = (0x5A, 0, 255)
+
+    with pytest.raises(ContractError, match=r"1 of 4 elements of its output 0 unset, the first at \[0\]"):
+        CheckedCall(lazy, CallChecks(), [out], 0, None)()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int8", "int64", "bool", "complex64"])
+def test_an_unset_element_is_found_in_every_dtype(dtype):
+    out = np.empty((2, 3), dtype)
+    with pytest.raises(ContractError, match=r"6 of 6 elements"):
+        CheckedCall(lambda: None, CallChecks(), [out], 0, None)()
+
+
+def test_strings_are_guarded_too():
+    texts, out = np.array(["a", "b"], object), np.empty(2, object)
+
+    def work():
+        out[0] = "x"
+
+    with pytest.raises(ContractError, match=r"1 of 2 elements .* first at \[1\]"):
+        CheckedCall(work, CallChecks(), [texts, out], 1, None)()
+
+
+def test_what_the_variable_may_say(monkeypatch):
+    for text, wanted in (("", None), ("0", None), ("1", CallChecks()), ("nan", CallChecks(False, False, True))):
+        monkeypatch.setenv("BYOC_CHECK", text)
+        assert checks_asked() == wanted
+    monkeypatch.setenv("BYOC_CHECK", "yes")
+    with pytest.raises(UserError, match="BYOC_CHECK is 1, or some of outputs,inputs,nan"):
+        checks_asked()
+
+
+def test_fill_outputs_takes_nothing_that_would_be_converted_or_broadcast():
+    out = np.zeros((2, 2), "float32")
+    fill_outputs([out], [np.ones((2, 2), "float32")])
+    assert (out == 1).all()
+    for wrong in ([np.ones((2, 2))], [np.ones(2, "float32")], []):
+        with pytest.raises(ContractError):
+            fill_outputs([out], wrong)

@@ -1,0 +1,24 @@
+"""Backends with one planted mistake each, registered for a test."""
+
+import pathlib
+import sys
+
+import pytest
+
+sys.path.append(str(pathlib.Path(__file__).parent))
+
+import planted
+
+
+@pytest.fixture
+def backend_with():
+    """A function from the name of a mistake to that of a backend that has it."""
+    names = []
+
+    def register(fault):
+        names.append(planted.register(fault))
+        return names[-1]
+
+    yield register
+    for name in names:
+        planted.forget(name)

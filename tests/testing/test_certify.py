@@ -1,0 +1,190 @@
+"""Certification finds what is planted, each with its smallest case, and nothing where nothing is."""
+
+import json
+
+import numpy as np
+import pytest
+
+from byoc.cli.main import main
+from byoc.contract import get_backend
+from byoc.errors import InputError, UserError
+from byoc.ir.op import OPS
+from byoc.runtime.kernels import get_kernel
+from byoc.testing import certify, conformance_tests, read_case, read_certificate
+from byoc.testing.cases.operators import Asked, operator_cases
+from byoc.testing.cases.patterns import pattern_cases
+from byoc.testing.checks import Examiner
+
+# the mistake, what is tried, the check that finds it, its verdict, a piece of the smallest case
+PLANTED = [
+    ("stride", "nn.conv2d", "numbers", "wrong", "strides=[2, 2]"),
+    ("second", "tanh", "numbers", "wrong", "(%"),
+    ("saved", "nn.dense", "saved and loaded", "wrong", "nn.dense"),
+    ("random", "nn.relu", "same bytes", "wrong", "nn.relu"),
+    ("writes", "nn.relu", "inputs untouched", "wrong", "nn.relu"),
+    ("late", "nn.softmax", "compile", "refused late", "axis=1"),
+    ("empty", "sum", "numbers", "wrong", "Tensor[(0"),
+    ("race", "add", "threads", "wrong", "add"),
+    ("outside", "add", "outputs filled", "wrong", "add"),
+]
+
+
+@pytest.mark.parametrize("fault, only, check, verdict, piece", PLANTED, ids=[row[0] for row in PLANTED])
+def test_a_planted_mistake_is_found_with_its_smallest_case(backend_with, fault, only, check, verdict, piece):
+    found = certify(backend_with(fault), only=[only])
+    assert not found.ok
+    assert {c.verdict for c in found.failures} == {verdict}
+    small = next(s for s in found.smallest if s.check == check)
+    assert piece in small.text and small.verdict == verdict
+    assert f"smallest case of {only}, {check}" in str(found)
+
+
+def test_an_output_that_is_not_filled_is_found_on_memory_that_was_not_zero(backend_with):
+    found = certify(backend_with("unfilled"), only=["tanh"], skip=["numbers", "repeated runs"], saved=False)
+    checks = {f.check for c in found.failures for f in c.findings}
+    assert "outputs filled" in checks and checks <= {"outputs filled", "threads"}
+
+
+def test_a_verdict_that_raises_is_found(backend_with):
+    found = certify(backend_with("verdict"), only=["split"], saved=False)
+    told = [f.text for c in found.failures for f in c.findings if f.check == "verdict"]
+    assert told and all("RuntimeError: a planted error" in text for text in told)
+
+
+def test_the_smallest_case_is_small(backend_with):
+    small = certify(backend_with("stride"), only=["nn.conv2d"], saved=False).smallest[0]
+    assert small.text.count("nn.") == 1
+    assert small.inputs[0].startswith("x0_0 = float32[1, ")
+    assert all(
+        float(number) == 0 for number in small.inputs[0].partition("]")[2].replace("[", "").replace("]", "").split(",")
+    )
+
+
+def test_a_backend_without_mistakes_is_certified_on_every_kind_of_case(backend_with):
+    found = certify(backend_with("none"))
+    assert found.ok, str(found)
+    kinds = {c.kind for c in found.cases}
+    assert kinds >= {"sample", "constant inputs", "empty tensors", "free sizes", "combinations", "faults"}
+    assert {"nn.conv2d", "split", "sum"} <= set(found.covered)
+    assert any("two outputs" in c.name for c in found.cases) and any("item" in c.name for c in found.cases)
+
+
+def test_faults_of_the_module_make_the_host_stand_in(backend_with):
+    found = certify(backend_with("none"), only=["nn.dense"], saved=False)
+    stages = {c.name.rpartition(" ")[2]: c.verdict for c in found.cases if c.kind == "faults" and "constant" in c.name}
+    assert stages == {"load": "right", "initialize": "right", "launch": "right"}
+
+
+@pytest.mark.parametrize("name", ["blas"])
+def test_our_own_backend_is_certified(name):
+    found = certify(name)
+    assert not found.failures, str(found)
+    assert {"nn.dense", "blas.dense_bias_relu"} <= set(found.covered)
+
+
+@pytest.mark.parametrize("name", ["json", "c", "opencl"])
+def test_the_cases_of_a_few_operators_are_right_in_our_generators(name):
+    backend = get_backend(name)
+    if backend.unavailable():
+        pytest.skip(f"{name}: {backend.unavailable()}")
+    found = certify(name, only=["nn.conv2d", "split", "nn.softmax"], saved=name != "c", seconds=60)
+    assert not found.failures, str(found)
+
+
+@pytest.mark.needs_cc
+def test_a_position_over_nothing_is_what_generated_code_gives():
+    """Certifying c found it: the kernel gave 0 for the last position of none, generated code -1."""
+    kernel = get_kernel("argmax")
+    assert kernel(np.zeros((0, 2), "float32"), axis=(0,), select_last_index=True).tolist() == [-1, -1]
+    assert kernel(np.zeros((0, 2), "float32"), axis=(0,)).tolist() == [0, 0]
+    (value,) = [c for c in operator_cases(Asked(get_backend("c")), OPS["argmax"], 0) if c.name == "argmax[7], empty"]
+    assert Examiner(get_backend("c")).examine(value, ["numbers"]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.needs_cc
+@pytest.mark.needs_opencl
+@pytest.mark.parametrize("name", ["json", "opencl", "c"])
+def test_our_generators_are_certified(name):
+    found = certify(name)
+    assert not found.failures, str(found)
+
+
+def test_each_alternative_of_a_pattern_is_a_case():
+    cases = list(pattern_cases(Asked(get_backend("blas")), 0))
+    forms = {tuple(word for word in ("nn.bias_add", " add(", "nn.relu") if word in c.text) for c in cases}
+    assert ("nn.bias_add", "nn.relu") in forms and (" add(",) in forms
+    assert any(c.whole for c in cases)
+
+
+def test_a_case_that_was_written_is_read_back(tmp_path, backend_with):
+    name = backend_with("stride")
+    found = certify(name, only=["nn.conv2d"], saved=False, cases=tmp_path)
+    case, wanted = read_case(found.smallest[0].file and tmp_path / "00_nn.conv2d.npz")
+    assert Examiner(get_backend(name)).examine(case)[0].check == "numbers"
+    assert Examiner(get_backend("json")).examine(case) == []
+    np.testing.assert_array_equal(wanted[0], Examiner(get_backend("json")).wanted(case, case.feeds[0])[0][0])
+
+
+def test_a_certificate_is_read_back_and_compared(tmp_path, backend_with):
+    bad = certify(backend_with("stride"), only=["nn.conv2d"], saved=False)
+    good = certify(backend_with("none"), only=["nn.conv2d"], saved=False)
+    path = bad.save(tmp_path / "old.json")
+    old = read_certificate(path)
+    assert old == bad and json.loads(path.read_text())["summary"]["ok"] is False
+    assert "## Wrong" in path.with_suffix(".md").read_text()
+    changes = good.changes(old)
+    assert "nn.conv2d[1]: wrong -> right" in changes.verdicts and not changes.added and not changes.removed
+
+
+def test_what_is_no_certificate_is_refused(tmp_path):
+    path = tmp_path / "other.json"
+    path.write_text('{"schema": 99}')
+    with pytest.raises(InputError, match="a certificate of schema 99; this byoc reads up to 1"):
+        read_certificate(path)
+    path.write_text("[]")
+    with pytest.raises(InputError, match="no certificate that byoc wrote"):
+        read_certificate(path)
+
+
+def test_names_that_there_are_not_are_refused():
+    with pytest.raises(UserError, match="skip: no check is called 'speling'; they are numbers"):
+        certify("blas", skip=["speling"])
+    with pytest.raises(UserError, match="backend 'blas' takes nothing that is called nn.conv2d"):
+        certify("blas", only=["nn.conv2d"])
+
+
+def test_what_the_time_was_too_short_for_is_untried_and_not_certified():
+    found = certify("blas", seconds=0, skip=["fallback"], saved=False)
+    assert {c.verdict for c in found.cases} == {"untried"} and not found.ok
+
+
+def test_the_command_writes_a_certificate_and_says_what_changed(tmp_path, capsys, backend_with):
+    name, path = backend_with("stride"), tmp_path / "c.json"
+    assert main(["certify", name, "--only", "nn.conv2d", "-o", str(path), "--no-saved"]) == 2
+    assert "wrong: " in capsys.readouterr().out and path.with_suffix(".md").exists()
+    assert main(["certify", "blas", "--only", "nn.dense", "--no-saved", "--against", str(path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["summary"]["ok"] and "nn.dense[0]" in told["changes"]["added"]
+
+
+test_blas_conforms = conformance_tests("blas", saved=False)
+
+
+def test_the_tests_of_conformance_fail_where_something_is_wrong(backend_with):
+    test = conformance_tests(backend_with("stride"), only=["nn.conv2d", "nn.relu"], saved=False)
+    test("nn.relu")
+    with pytest.raises(AssertionError, match="nn.conv2d"):
+        test("nn.conv2d")
+
+
+@pytest.mark.parametrize("model", ["digits"])
+def test_a_model_on_the_backend_is_compared_with_the_reference(model, backend_with):
+    import pathlib
+
+    path = pathlib.Path(__file__).parents[2] / "examples" / "digits" / f"{model}.onnx"
+    good = certify("blas", only=["nn.dense"], models=[path])
+    assert next(c for c in good.cases if c.kind == "models").verdict == "right"
+    bad = certify(backend_with("saved"), only=["nn.relu"], models=[path])
+    told = next(c for c in bad.cases if c.kind == "models")
+    assert (told.verdict, told.findings[0].check) == ("wrong", "saved and loaded")
