@@ -236,10 +236,26 @@ def killed_at_random(place, code, *words, times=5):
             process.kill()
 
 
-def test_a_process_killed_while_it_saves_leaves_a_whole_artefact_alone(place, saved):
+SAVING_ONCE = MODEL + 'library.save("model.byoc")'
+
+
+def test_a_process_killed_while_it_saves_leaves_a_whole_artefact(place, saved):
     killed_at_random(place, SAVING, saved("c"))
     byoc.runtime.load(place.files / "model.byoc")
     assert place.left() == []
+    place.run(SAVING_ONCE, saved("c"))  # removes what one left that was killed just before it renamed, as below
+    assert [p.name for p in place.files.iterdir()] == ["model.byoc"]
+
+
+def test_a_process_killed_just_before_it_renames_leaves_a_whole_part_that_the_next_removes(place, saved):
+    """No system call puts a file without a name over another: between its name and its place is a moment."""
+    place.run(SAVING_ONCE, saved("c"))
+    killed = MODEL + "os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\nlibrary.save('model.byoc')"
+    assert place.run(killed, saved("c"))[0] == -signal.SIGKILL
+    (part,) = place.files.glob("*.part")
+    byoc.runtime.load(part)
+    byoc.runtime.load(place.files / "model.byoc")
+    place.run(SAVING_ONCE, saved("c"))
     assert [p.name for p in place.files.iterdir()] == ["model.byoc"]
 
 
