@@ -38,7 +38,7 @@ from byoc.contract.verdict import (
 )
 from byoc.errors import InternalError
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import Cost, Op
+from byoc.ir.op import Op
 from byoc.relay.dataflow_pattern import DFPattern
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import post_order
@@ -85,7 +85,8 @@ class Backend:
     ``fallback=True`` the host computes that region. The module that it returns says how it runs: see
     ``byoc.runtime.Module`` and its ``thread_safe``. The whole contract is one page: ``docs/guides/contract.md``.
     ``quantized`` says on which integers it computes, where it does: what a model quantizes then reaches it as operators
-    of ``relay.qnn``, and ``precision="int8"`` quantizes the rest for it.
+    of ``relay.qnn``, and ``precision="int8"`` quantizes the rest for it. ``kernels_of`` is the target whose declared
+    kernels (``byoc.kernels``) it runs, empty for all others.
     """
 
     name: str = ""
@@ -94,6 +95,7 @@ class Backend:
     devices: Sequence[str] = ("cpu",)
     options: Sequence[str] | None = None
     quantized: Quantized | None = None
+    kernels_of: str = ""
 
     def patterns(self) -> Sequence[PatternEntry]:
         """The pattern table in order of preference: groups of operators that become one composite function."""
@@ -108,6 +110,10 @@ class Backend:
             raise NotImplementedError(f"backend {self.name} has neither constraints nor supports")
         return judge(call, self.constraints)
 
+    def fitting(self, call: Call) -> Sequence[object]:
+        """The declared kernels that may compute *call*, where ``kernels_of`` says that this backend runs some."""
+        return ()
+
     def places(self) -> Sequence[str]:
         """Where this backend has kernels, as ``target/precision/layout/device`` with itself as the target.
 
@@ -116,8 +122,11 @@ class Backend:
         """
         return (f"{self.name}/any/any",)
 
-    def cost(self, region: Function) -> Cost | None:
-        """What a region costs, where the backend knows better than the operators do."""
+    def seconds(self, call: Call) -> float | None:
+        """What *call*, of an operator or a composite, takes on this backend, where its vendor knows; else None.
+
+        Policy ``cost`` believes it, unless the user gives costs of his own or has them measured.
+        """
         return None
 
     def unavailable(self) -> str | None:

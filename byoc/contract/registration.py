@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 from weakref import WeakSet
@@ -82,10 +83,27 @@ def register_installed(name: str, found: object) -> None:
         register_backend(found)
 
 
+_OFFERING: dict[str, None] = {}  # modules that make backends of what was declared
+
+
+def offer_backends(module: str) -> None:
+    """Have *module*, imported when it is asked, give backends: ``offered()`` their names, ``offer(name)`` one or None."""
+    _OFFERING[module] = None
+
+
+def _offered(name: str) -> Backend | None:
+    for module in _OFFERING:
+        found: Backend | None = importlib.import_module(module).offer(name)
+        if found is not None:
+            return found
+    return None
+
+
 def backend_names() -> list[str]:
-    """The names of all backends: registered, installed, or known by a Relay-style ``relay.ext.<name>``."""
+    """The names of all backends: registered, installed, offered, or known by a Relay-style ``relay.ext.<name>``."""
     names = set(BACKENDS)
     names.update(entry_points.names())
+    names.update(name for module in _OFFERING for name in importlib.import_module(module).offered())
     names.update(
         key.removeprefix("relay.ext.")
         for key in GLOBAL_FUNCTIONS
@@ -107,6 +125,9 @@ def get_backend(name: str) -> Backend:
         return backend
     if broken:
         raise PartitionError(f"the package of backend {name!r} cannot be imported: {broken}")
+    offered = _offered(name)
+    if offered is not None:
+        return offered
     if f"relay.ext.{name}" in GLOBAL_FUNCTIONS:
         return RelayStyleBackend(name)
     known = backend_names()

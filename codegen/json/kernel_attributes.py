@@ -8,7 +8,7 @@ weights tell). A composite's kernel gets those attributes of the operators in it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 
 from byoc.contract.verdict import callee_name, calls_in, place_of
@@ -18,10 +18,10 @@ from byoc.ir.types import tensor_types
 from byoc.relay.dataflow_pattern import AttrPattern, DFPattern
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import dataflow_children, post_order
-from byoc.runtime.json.table import KernelTable, reference_attributes
+from byoc.runtime.json.table import Kernels, KernelTable, reference_attributes
 
 
-def attributes_inside(composite: Function, table: KernelTable) -> dict[str, object]:
+def attributes_inside(composite: Function, table: Kernels) -> dict[str, object]:
     """The attributes of the operators in *composite* that its kernel in *table* declares.
 
     Raises CompileError where two operators in it have one of that name, of different values.
@@ -84,12 +84,19 @@ def _attributes(call: Call) -> list[tuple[str, object]]:
     return list(call.attrs.items()) if call.attrs is not None else []
 
 
-def _check(call: Call, kernel: str, declared: Mapping[str, object], table: KernelTable) -> None:
+def lost_attributes(call: Call, declared: Collection[str]) -> Iterator[tuple[str, object]]:
+    """The attributes of an operator's *call*, with their values, that are not *declared* and mean something."""
     assert isinstance(call.op, Op)
     reference = reference_attributes(call.op.kernel)
     for attr, value in _attributes(call):
-        if attr in declared or attr not in reference or _means_nothing(call, attr, value):
-            continue
+        if attr not in declared and attr in reference and not _means_nothing(call, attr, value):
+            yield attr, value
+
+
+def _check(call: Call, kernel: str, declared: Mapping[str, object], table: KernelTable) -> None:
+    assert isinstance(call.op, Op)
+    for attr, value in lost_attributes(call, declared):
+        reference = reference_attributes(call.op.kernel)
         raise CompileError(
             f"the kernel {kernel!r} of table {table.name!r} does not declare {attr}, which is {value!r} of "
             f"{place_of(call)}: declare it as a keyword (*, {attr}: {reference[attr]}) or take **attributes, or refuse "

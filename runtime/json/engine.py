@@ -17,7 +17,7 @@ from byoc.runtime.core.errors import ArtifactError, KernelError
 from byoc.runtime.core.ndarray import dtype_name
 from byoc.runtime.core.time_limit import check_time
 from byoc.runtime.json.attributes import decode_attributes, guessed_annotations
-from byoc.runtime.json.table import KernelTable, reference_attributes
+from byoc.runtime.json.table import Kernels, reference_attributes
 from byoc.runtime.kernels.core.registry import Kernel
 
 Step = Callable[[list[object]], None]
@@ -30,7 +30,7 @@ class JsonEngine:
     Raises ArtifactError for a graph that is not in the layout, KernelError for a kernel that is not in the table.
     """
 
-    def __init__(self, graph: Mapping[str, Any], table: KernelTable):
+    def __init__(self, graph: Mapping[str, Any], table: Kernels):
         self.events: list[DeviceEvent] | None = None  # what its kernels took, while somebody profiles
         try:
             self._read(graph, table)
@@ -39,7 +39,7 @@ class JsonEngine:
                 raise
             raise ArtifactError(f"the JSON graph is not in the layout of byoc ({error!r})") from error
 
-    def _read(self, graph: Mapping[str, Any], table: KernelTable) -> None:
+    def _read(self, graph: Mapping[str, Any], table: Kernels) -> None:
         self.symbol = str(graph["symbol"])
         rows: Sequence[int] = graph["node_row_ptr"]
         nodes: Sequence[Mapping[str, Any]] = graph["nodes"]
@@ -63,7 +63,7 @@ class JsonEngine:
         self._heads = [rows[nid] + index for nid, index, _ in graph["heads"]]
 
     @staticmethod
-    def _step(node: Mapping[str, Any], rows: Sequence[int], first: int, stop: int, table: KernelTable) -> Step:
+    def _step(node: Mapping[str, Any], rows: Sequence[int], first: int, stop: int, table: Kernels) -> Step:
         name = str(node["name"])
         kernel = table[name]
         annotations = kernel.attributes

@@ -15,7 +15,7 @@ from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.core.strict_json import at, object_of, read_json, text_of
 from byoc.runtime.json.engine import JsonEngine
 from byoc.runtime.json.graph_check import checked_json_graph, constant_specs
-from byoc.runtime.json.table import NUMPY, get_table
+from byoc.runtime.json.table import NUMPY, Kernels, get_table
 from byoc.runtime.modules.module import Members, Module, PackedFunction
 
 ENGINE_MEMBER = "engine.json"
@@ -39,8 +39,13 @@ class JsonModule(Module):
         self.symbols = tuple(self.graphs)
         self.signatures = {s.symbol: s for s in signatures}
         self.constant_arrays: dict[str, NDArray] = {}
-        self._engines = {symbol: JsonEngine(graph, get_table(table)) for symbol, graph in graphs.items()}
+        kernels = self.kernels()
+        self._engines = {symbol: JsonEngine(graph, kernels) for symbol, graph in graphs.items()}
         self._constants: dict[str, list[np.ndarray]] = {}
+
+    def kernels(self) -> Kernels:
+        """What its nodes are called by. Raises KernelError where there is no such table."""
+        return get_table(self.table)
 
     @property
     def brought_by(self) -> Sequence[str]:
@@ -91,18 +96,27 @@ class JsonModule(Module):
 
     @classmethod
     def load(cls, members: Members) -> JsonModule:
-        try:
-            head = object_of(read_json(members[ENGINE_MEMBER], ENGINE_MEMBER), ENGINE_MEMBER, ("table", "symbols"))
-            signatures = Signature.list_from_json(head["symbols"], at(ENGINE_MEMBER, "symbols"))
-            graphs = {s.symbol: _read_graph(members, s) for s in signatures}
-            table = text_of(head["table"], at(ENGINE_MEMBER, "table"))
-        except (KeyError, ValueError, TypeError) as error:
-            raise ArtifactError(f"a JSON module cannot be read ({error!r}); save the model again") from error
-        try:
-            get_table(table)
-        except KernelError as error:
-            raise UnavailableError(str(error)) from error
+        graphs, signatures, table = read_members(members)
         return cls(graphs, signatures, table)
+
+
+def read_members(members: Members) -> tuple[dict[str, Mapping[str, object]], list[Signature], str]:
+    """The graphs, the signatures and the name of the table of a saved module.
+
+    Raises ArtifactError for what is damaged, UnavailableError where nobody brings the table.
+    """
+    try:
+        head = object_of(read_json(members[ENGINE_MEMBER], ENGINE_MEMBER), ENGINE_MEMBER, ("table", "symbols"))
+        signatures = Signature.list_from_json(head["symbols"], at(ENGINE_MEMBER, "symbols"))
+        graphs = {s.symbol: _read_graph(members, s) for s in signatures}
+        table = text_of(head["table"], at(ENGINE_MEMBER, "table"))
+    except (KeyError, ValueError, TypeError) as error:
+        raise ArtifactError(f"a JSON module cannot be read ({error!r}); save the model again") from error
+    try:
+        get_table(table)
+    except KernelError as error:
+        raise UnavailableError(str(error)) from error
+    return graphs, signatures, table
 
 
 class JsonFunction:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from byoc.runtime.core.entry_points import RUNTIME
 from byoc.runtime.core.errors import KernelError, UnavailableError
@@ -18,6 +19,21 @@ from byoc.runtime.kernels import get_kernel
 from byoc.runtime.kernels.core.registry import KERNELS, Kernel, KernelFunction
 
 TABLES: dict[str, KernelTable] = {}
+
+
+class Kernels(Protocol):
+    """What the engine looks its kernels up in."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    def __contains__(self, name: str) -> bool: ...
+
+    def __getitem__(self, name: str) -> Kernel: ...
+
+    def has_own(self, name: str) -> bool:
+        """Whether the kernel *name* is the vendor's, not numpy's reference."""
 
 
 class KernelTable:
@@ -90,6 +106,12 @@ def reference_attributes(name: str) -> Mapping[str, str]:
 
 
 NUMPY = KernelTable("numpy", fallback=True)
+
+
+def table_of_kernels(target: str) -> KernelTable:
+    """The table of the kernels that are declared for *target* (``byoc.kernels``), which is made when there is none."""
+    name = f"{target}_kernels"
+    return TABLES[name] if name in TABLES else KernelTable(name)
 
 
 def get_table(name: str) -> KernelTable:

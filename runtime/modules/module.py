@@ -303,6 +303,7 @@ LOADERS: dict[str, str | type[Module]] = {
     "VMExecutable": "byoc.runtime.vm.executable:ExecutableModule",
     "c": "byoc.runtime.dso.module:DsoModule",
     "json": "byoc.runtime.json.module:JsonModule",
+    "kernels": "byoc.runtime.json.kernels_module:KernelsModule",
     "metadata": "byoc.runtime.modules.metadata:MetadataModule",
     "opencl": "byoc.runtime.opencl.module:OpenCLModule",
     "origin": "byoc.runtime.origin:OriginModule",

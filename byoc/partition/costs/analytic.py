@@ -8,14 +8,15 @@ sums in place of the maximum, since one core hides little of either behind the o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from byoc.contract.registration import BACKENDS, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.op import Op
-from byoc.partition.costs.estimate import Estimate, total
+from byoc.partition.costs.estimate import Estimate, float_of, total
 from byoc.partition.costs.kernels import Grouping, Kernel, Step, grouping_of, kernels_of, one_kernel
-from byoc.partition.costs.model import CostModel, backend_of, inner_calls, unit_calls
+from byoc.partition.costs.model import HOST, CostModel, backend_of, described, inner_calls, unit_calls
 from byoc.partition.costs.place import precision_name
 from byoc.partition.costs.products import depthwise_seconds, product_seconds
 from byoc.partition.costs.profile import PROFILES, Profile
@@ -59,7 +60,7 @@ class AnalyticModel(CostModel):
         for call in calls:
             if not isinstance(call.op, Op):
                 seconds[call] = self._function(call, target, precision)
-        return [Estimate(seconds[call], self.name) for call in calls]
+        return [said_by_vendor(call, target) or Estimate(seconds[call], self.name) for call in calls]
 
     def kernels(self, calls: Sequence[Call], leaving: Collection[Call], target: str) -> list[Kernel]:
         """The kernels of the operators among *calls* on *target*; each grouping's last answer is kept, since targets
@@ -102,6 +103,22 @@ class AnalyticModel(CostModel):
         return sum(sum(kernel_seconds(kernel, profile, precision_name(precision))) for kernel in kernels)
 
 
+def said_by_vendor(call: Call, target: str) -> Estimate | None:
+    """What the backend of *target* itself says that *call* takes. Raises PartitionError for what is no time."""
+    if target == HOST:
+        return None
+    said: object = get_backend(target).seconds(call)
+    if said is None:
+        return None
+    seconds = float_of(said)
+    if seconds is None or not 0 <= seconds < math.inf:
+        raise PartitionError(
+            f"backend {target!r} says that {described(call)} takes {said!r} seconds; its method seconds gives a number "
+            "from 0, or None where it does not know"
+        )
+    return Estimate(seconds, f"said by {target}")
+
+
 def is_one_kernel(function: Function) -> bool:
     """True for a composite and for what FuseOps made; a region is as many kernels as it takes."""
     attrs = function.attrs
@@ -125,7 +142,10 @@ def default_profile(backend: str) -> Profile:
     known = registered_profile(backend)
     if known is not None:
         return known
-    if set(get_backend(backend).devices) <= {"cpu"} and backend in BACKENDS:
+    found = get_backend(backend)
+    if found.kernels_of and registered_profile(found.kernels_of) is not None:
+        return default_profile(found.kernels_of)
+    if set(found.devices) <= {"cpu"} and (backend in BACKENDS or found.kernels_of):
         return PROFILES["json"]
     raise PartitionError(
         f"costs 'analytic' know nothing of the device of backend {backend!r}: give a table, 'measured', or call "

@@ -7,25 +7,37 @@ registration. Each input and output has a type; what is not said of it is as the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
+from byoc.contract.registration import offer_backends
+from byoc.contract.verdict import Constraint, as_constraint
 from byoc.errors import PartitionError, RegistryError
 from byoc.ir.registry import Registry, caller_location
 from byoc.partition.place import ANY, DataLayout, Place, Precision
+from byoc.partition.places.source import CSource, OpenCLSource
 from byoc.partition.places.tensor_type import TensorTy, conflicts
+from byoc.relay.expr import Call
+from byoc.runtime.core.source_place import source_of
+from byoc.runtime.json.table import table_of_kernels
 
-Implementation = Callable[..., object]
+Implementation = Callable[..., object] | CSource | OpenCLSource
+I = TypeVar("I", bound=Implementation)
 Key = tuple[str, Place, str]
+BACKENDS = "byoc.kernels.backend"  # runs declared kernels; imported when somebody asks for one of their targets
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """One way to compute an operator at a place. *order* is its number among all that were registered.
 
-    *run* takes the inputs as positionals in the order of *inputs*; None where a kernel is only chosen here.
+    *run* computes it: a function of numpy arrays (the inputs as positionals, tuples flattened, in the order of *inputs*;
+    the operator's attributes as annotated keywords), or source in C or OpenCL C. With None a kernel is only chosen.
+    *constraints* say of which calls, as those of a backend. *seconds* says what a call takes: among kernels of one
+    place that all say it the fastest is taken, else the one with the best grade.
     """
 
     op: str
@@ -36,6 +48,8 @@ class Kernel:
     where: str = ""
     order: int = 0
     run: Implementation | None = None
+    constraints: tuple[Constraint, ...] = ()
+    seconds: Callable[[Call], float] | None = None
 
     @property
     def key(self) -> Key:
@@ -75,9 +89,15 @@ class KernelRegistry:
         self._next = 0
 
     def add(self, kernel: Kernel) -> Kernel:
-        """Add *kernel*, and give it its number. Raises RegistryError naming both places when its key is taken."""
+        """Add *kernel*, and give it its number. One that is declared again at the same place (a notebook's cell that
+        runs twice) takes the place of what it was. Raises RegistryError naming both places when its key is taken.
+        """
         made = replace(kernel, order=self._next, where=kernel.where or caller_location())
-        if _name(made) in self._kernels:
+        taken = self._kernels.get(_name(made))
+        if taken is not None and _same_source(taken, made):
+            self.remove(taken)
+            made = replace(made, order=self._next)
+        elif taken is not None:
             raise RegistryError(
                 f"kernel {made} is registered twice: at {self._kernels.place(_name(made))} and at {made.where}; "
                 "give one of them another alias"
@@ -85,6 +105,8 @@ class KernelRegistry:
         self._kernels.register(_name(made), made, where=made.where)
         self._next += 1
         self._by_op.setdefault(made.op, []).append(made)
+        if self is KERNELS and made.run is not None:
+            _offer(made)
         return made
 
     def remove(self, kernel: Kernel) -> None:
@@ -138,6 +160,20 @@ def _name(kernel: Kernel) -> str:
     return str(kernel)
 
 
+def _same_source(a: Kernel, b: Kernel) -> bool:
+    """Whether both were declared at one place in a file."""
+    if callable(a.run) and callable(b.run):
+        return source_of(a.run) == source_of(b.run)
+    return a.run is not None and b.run is not None and a.where == b.where
+
+
+def _offer(kernel: Kernel) -> None:
+    """Have the target of *kernel* be one that compiles, and its function be found where a saved model is loaded."""
+    offer_backends(BACKENDS)
+    if callable(kernel.run):
+        table_of_kernels(kernel.place.target).kernel(_name(kernel), override=True)(kernel.run)
+
+
 def _obstacle(kernel: Kernel, inputs: Mapping[str, TensorTy]) -> str:
     """Why *kernel* does not take these inputs; empty where it does."""
     missing = [name for name in kernel.inputs if name not in inputs]
@@ -160,7 +196,7 @@ def _closeness(kernel: Kernel, inputs: Mapping[str, TensorTy]) -> int:
     )
 
 
-KERNELS = KernelRegistry()
+KERNELS = KernelRegistry()  # those that run, and those that policy score chooses among
 
 
 class KernelBuilder:
@@ -228,15 +264,25 @@ def kernel(
     *,
     inputs: Mapping[str, TensorTy | Place | str | None] | None = None,
     outputs: Mapping[str, TensorTy | Place | str | None] | None = None,
+    constraints: Sequence[Constraint] = (),
+    seconds: Callable[[Call], float] | None = None,
     registry: KernelRegistry | None = None,
-) -> Callable[[Implementation], Implementation]:
-    """Register the decorated function as a kernel of *op* at *place*; a type None is that of the place.
+) -> Callable[[I], I]:
+    """Register the decorated function, or the source that the result is called with, as a kernel of *op* at *place*.
+
+    Args:
+        op: the operator, or a composite of the target's pattern table.
+        place: ``target/precision/layout``; ``any`` takes what comes.
+        alias: tells kernels of one operator at one place from each other.
+        inputs, outputs: their types by name, in order; None is that of the place. Without them any number is taken.
+        constraints: what must hold of a call beside its types (``byoc.contract.constraint``).
+        seconds: what a call takes, where the vendor knows.
 
     Raises RegistryError when the key is taken, PartitionError for a type that is none.
     """
     at, where = Place.of(place), caller_location()
 
-    def register(run: Implementation) -> Implementation:
+    def register(run: I) -> I:
         (KERNELS if registry is None else registry).add(
             Kernel(
                 op,
@@ -246,6 +292,8 @@ def kernel(
                 {name: declared_type(at, ty) for name, ty in (outputs or {}).items()},
                 where,
                 run=run,
+                constraints=tuple(as_constraint(c, f"kernel {op}:{alias}@{at}") for c in constraints),
+                seconds=seconds,
             )
         )
         return run

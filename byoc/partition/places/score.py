@@ -25,7 +25,8 @@ from byoc.partition.places.pick import Explanation, pick_kernel, valid_places
 class Unit:
     """An operator or composite to be placed: what each target said of it, and the dtypes of its tensors.
 
-    *constants* are the numbers of the inputs that are weights.
+    *constants* are the numbers of the inputs that are weights. *kernels* are the declared kernels that run and fit it, by
+    the backend that runs them.
     """
 
     operator: str
@@ -34,6 +35,7 @@ class Unit:
     outputs: tuple[str, ...] = ()
     constants: frozenset[int] = frozenset()
     nodes: tuple[str, ...] = ()
+    kernels: Mapping[str, tuple[Kernel, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def backend_places(target: str) -> tuple[Place, ...]:
     backend = get_backend(target)
     found = tuple(Place.of(p) for p in backend.places())
     for place in found:
-        if place.target != target:
+        if place.target not in (target, backend.kernels_of):
             raise PartitionError(f"backend {target!r} names a place {place}; its places are its own target's")
     return tuple(dict.fromkeys(map(as_it_comes, found))) if is_settled(backend) else found
 
@@ -84,10 +86,11 @@ def derived_kernels(unit: Unit, targets: Iterable[str], kernels: KernelRegistry 
     that accepts it. A registered kernel stands for the derived one of its place; a target that refuses has none.
     """
     refused = {t for t, verdict in unit.verdicts.items() if not verdict}
-    found = [k for k in kernels.of(unit.operator) if k.place.target not in refused]
+    found = [k for k in kernels.of(unit.operator) if k.place.target not in refused and k.run is None]
+    found = [*(k for own in unit.kernels.values() for k in own), *found]
     taken = {k.place for k in found}
     for target in dict.fromkeys(targets):
-        if target != HOST and not unit.verdicts.get(target):
+        if target in unit.kernels or (target != HOST and not unit.verdicts.get(target)):
             continue
         for place in backend_places(target):
             if place not in taken:
@@ -144,12 +147,13 @@ def score_places(
     return placed
 
 
-_Key = tuple[str, tuple[str, ...], tuple[str, ...], frozenset[int], tuple[tuple[str, bool], ...]]
+_Key = tuple[str, tuple[str, ...], tuple[str, ...], frozenset[int], tuple[tuple[str, bool], ...], tuple[Kernel, ...]]
 
 
 def _key(unit: Unit) -> _Key:
     verdicts = tuple((t, bool(v)) for t, v in unit.verdicts.items())
-    return (unit.operator, unit.inputs, unit.outputs, unit.constants, verdicts)
+    declared = tuple(k for own in unit.kernels.values() for k in own)
+    return (unit.operator, unit.inputs, unit.outputs, unit.constants, verdicts, declared)
 
 
 def _explained(

@@ -33,6 +33,7 @@ from byoc.partition.cut.refused_matches import with_refused_matches
 from byoc.partition.decision import Decision
 from byoc.partition.options import PlannerRequest
 from byoc.partition.places import Place
+from byoc.partition.places.libraries import with_libraries
 from byoc.partition.plan.plan import Plan
 from byoc.partition.policy.by_cost import cheapest
 from byoc.partition.policy.by_score import score
@@ -57,6 +58,7 @@ def plan_of(asked: PlannerRequest) -> Plan:
     twice = next((n for k, n in enumerate(names) if n in names[:k]), None)
     if twice is not None:
         raise PartitionError(f"target {twice!r} is named twice in {', '.join(names)}")
+    names = with_libraries(names)
     limits = _limits(asked.limits or {}, names)
     backends = tuple(get_backend(name) for name in names)
     mod = InferType()(asked.mod)

@@ -39,7 +39,8 @@ def wish(request: Request) -> tuple[Place, ...]:
     if request.valid_places:
         settled = {b.name for b in request.backends if is_settled(b)}
         return tuple(dict.fromkeys(as_it_comes(p) if p.target in settled else p for p in request.valid_places))
-    return (*(place for name in request.names for place in backend_places(name)), *backend_places(HOST))
+    own = (place for name in request.names for place in backend_places(name))
+    return tuple(dict.fromkeys((*own, *backend_places(HOST))))
 
 
 def _unit(call: Call, backends: Sequence[Backend], view: BoundaryView) -> Unit:
@@ -56,6 +57,7 @@ def _unit(call: Call, backends: Sequence[Backend], view: BoundaryView) -> Unit:
         tuple(_dtypes(call.checked_type)),
         frozenset(k for k, (_, constant) in enumerate(inputs) if constant),
         nodes,
+        {b.name: tuple(b.fitting(call)) if verdicts[b.name] else () for b in backends if b.kernels_of},
     )
 
 
@@ -64,7 +66,8 @@ def _dtypes(ty: object) -> list[str]:
 
 
 def _decision(unit: Unit, placed: Placed) -> Decision:
-    target = None if placed.place.target == HOST else placed.place.target
+    library = next((name for name, own in unit.kernels.items() if any(k.key == placed.kernel.key for k in own)), None)
+    target = library or (None if placed.place.target == HOST else placed.place.target)
     verdicts: list[tuple[str, Verdict]] = []
     for name, verdict in unit.verdicts.items():
         if verdict and name != target:

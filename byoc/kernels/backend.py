@@ -1,0 +1,116 @@
+"""The backend that runs declared kernels: it takes the calls that a kernel fits, and calls the kernels in its regions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from byoc.contract.backend import Backend
+from byoc.contract.registration import get_backend
+from byoc.contract.region_steps import Step, steps_of
+from byoc.contract.verdict import Verdict, accept, callee_name, place_of
+from byoc.errors import CompileError
+from byoc.ir.span import span_names
+from byoc.kernels.c_region import c_module
+from byoc.kernels.choice import chosen, fitting, why_not
+from byoc.kernels.opencl_region import opencl_module
+from byoc.kernels.python_region import python_module
+from byoc.partition.place import HOST, DataLayout, Place, Precision, in_host_memory
+from byoc.partition.places.kernel import Kernel
+from byoc.partition.places.libraries import libraries, runnable
+from byoc.partition.places.source import CSource, OpenCLSource
+from byoc.relay.analysis.module_types import infer_function
+from byoc.relay.expr import Call, Function
+from byoc.runtime.modules.module import Module
+from byoc.runtime.opencl.build import why_unavailable
+
+_AS_IT_COMES = ((Precision.ANY, Precision.FLOAT), (DataLayout.ANY, DataLayout.NCHW))
+
+
+class KernelBackend(Backend):
+    """Runs the kernels that are declared for its target; register a subclass to give it patterns or limits.
+
+    A region whose kernels are all C, or all OpenCL C, is one program; else each kernel is called from Python, one after
+    the other. It takes no options.
+    """
+
+    options: Sequence[str] | None = ()
+
+    def __init__(self, name: str = "", target: str = ""):
+        self.name = name or self.name
+        self.kernels_of = target or self.name
+
+    @property
+    def devices(self) -> Sequence[str]:  # type: ignore[override]  # by what was declared until now
+        """The host's memory, or an OpenCL device where a kernel needs one."""
+        needs_device = any(isinstance(k.run, OpenCLSource) for k in runnable(self.kernels_of))
+        return ("opencl",) if needs_device or not _is_host(self) else ("cpu",)
+
+    def supports(self, call: Call) -> Verdict:
+        if chosen(call, self.kernels_of) is not None:
+            return accept(call)
+        reasons = tuple(dict.fromkeys(why_not(call, self.kernels_of)))
+        return Verdict(False, callee_name(call), span_names(call.span), reasons)
+
+    def fitting(self, call: Call) -> Sequence[Kernel]:
+        """The kernels that may compute *call*, one for each precision and layout in which they do."""
+        return fitting(call, self.kernels_of)
+
+    def places(self) -> Sequence[str]:
+        """Those of its kernels; what takes a model's numbers and layout as they are is one place."""
+        found = dict.fromkeys(_as_it_comes(k.place) for k in runnable(self.kernels_of))
+        return [str(place) for place in found] or [f"{self.kernels_of}/any/any"]
+
+    def seconds(self, call: Call) -> float | None:
+        found = chosen(call, self.kernels_of)
+        return None if found is None or found.seconds is None else found.seconds(call)
+
+    def device_kind(self) -> str | None:
+        target = get_backend(self.kernels_of) if self.kernels_of != self.name and self.kernels_of != HOST else None
+        return target.device_kind() if target is not None else None
+
+    def unavailable(self) -> str | None:
+        return why_unavailable() if "opencl" in self.devices else None
+
+    def compile(self, function: Function, options: Mapping[str, object]) -> Module:
+        function = infer_function(function)
+        region = steps_of(function)
+        kernels = [self._kernel(step) for step in region.steps]
+        if all(isinstance(k.run, CSource) for k in kernels):
+            return c_module(region, kernels)
+        if all(isinstance(k.run, OpenCLSource) for k in kernels):
+            return opencl_module(region, kernels)
+        return python_module(function, region, kernels, self.kernels_of)
+
+    def _kernel(self, step: Step) -> Kernel:
+        found = chosen(step.call, self.kernels_of)
+        if found is None:
+            why = "; ".join(map(str, why_not(step.call, self.kernels_of)))
+            raise CompileError(f"no kernel of {self.kernels_of} computes {place_of(step.call)}: {why}")
+        return found
+
+
+def _is_host(backend: KernelBackend) -> bool:
+    known = backend.kernels_of
+    return known == backend.name or in_host_memory(known) or all(callable(k.run) for k in runnable(known))
+
+
+def _as_it_comes(place: Place) -> Place:
+    precisions, layouts = _AS_IT_COMES
+    plain = place.precision in precisions and place.layout in layouts
+    return Place(place.target, Precision.ANY, DataLayout.ANY, place.device) if plain else place
+
+
+_MADE: dict[tuple[str, str], KernelBackend] = {}
+
+
+def offered() -> list[str]:
+    """The backends of declared kernels that nobody registered."""
+    return [name for name, _ in libraries()]
+
+
+def offer(name: str) -> KernelBackend | None:
+    """The backend of that name among :func:`offered`, always the same object."""
+    for known, target in libraries():
+        if known == name:
+            return _MADE.setdefault((name, target), KernelBackend(name, target))
+    return None

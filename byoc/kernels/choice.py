@@ -1,0 +1,174 @@
+"""Which declared kernel computes a call: those that fit its types, attributes and constraints, then the best of them.
+
+Of kernels that fit equally well in precision and layout the fastest is taken where all of them say what a call takes
+(``seconds``), else the one with the highest grade (``places/grade.py``), else the first that was declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byoc.codegen.json.kernel_attributes import lost_attributes
+from byoc.contract.signature import spec_of
+from byoc.contract.verdict import Reason, callee_name, calls_in, judge
+from byoc.ir.attrs import Attrs
+from byoc.ir.op import Op
+from byoc.ir.types import TensorType, tensor_types
+from byoc.kernels.macros import C_TYPES, OPENCL_TYPES, read_attributes
+from byoc.partition.place import ANY, FLOATS, DataLayout, Precision, precision_of
+from byoc.partition.places.grade import Argument, Request
+from byoc.partition.places.kernel import Kernel
+from byoc.partition.places.libraries import runnable
+from byoc.partition.places.pick import pick_kernel
+from byoc.partition.places.source import CSource, OpenCLSource
+from byoc.relay.expr import Call, Constant, Function
+from byoc.relay.traverse import post_order
+from byoc.runtime.json.table import table_of_kernels
+
+_TYPES = {CSource: C_TYPES, OpenCLSource: OPENCL_TYPES}
+Form = tuple[Precision, DataLayout]
+
+
+def fitting(call: Call, target: str) -> list[Kernel]:
+    """The kernels of *target* that may compute the typed *call*, one for each precision and layout in which they do."""
+    found: dict[Form, list[Kernel]] = {}
+    for kernel in _declared(call, target):
+        if not refusals(kernel, call):
+            found.setdefault(_form(kernel, call), []).append(kernel)
+    return [_best(call, kernels) for kernels in found.values()]
+
+
+def chosen(call: Call, target: str) -> Kernel | None:
+    """The kernel of *target* that computes *call* as it is; else one in another float, with casts around it."""
+    found = fitting(call, target)
+    exact = [k for k in found if _is_exact(k, call)]
+    return _best(call, exact or found) if found else None
+
+
+def why_not(call: Call, target: str) -> list[Reason]:
+    """Why no kernel of *target* takes *call*."""
+    kernels = _declared(call, target)
+    if kernels:
+        return [reason for kernel in kernels for reason in refusals(kernel, call)]
+    known = ", ".join(dict.fromkeys(k.op for k in runnable(target)))
+    return [Reason("operator", f"{target} has kernels for {known or 'nothing'}", callee_name(call))]
+
+
+def refusals(kernel: Kernel, call: Call) -> list[Reason]:
+    """Why *kernel* does not compute the typed *call*; nothing where it does."""
+    inputs, outputs = _inputs(call), tensor_types(call.checked_type)
+    reasons = []
+    if kernel.inputs and len(kernel.inputs) != len(inputs):
+        reasons.append(Reason("inputs", f"{kernel} takes {len(kernel.inputs)} inputs", str(len(inputs))))
+    else:
+        for types, declared, what in ((inputs, kernel.inputs, "input"), (outputs, kernel.outputs, "output")):
+            for k, (ty, precision) in enumerate(zip(types, _precisions(kernel, declared, len(types)), strict=True)):
+                if not _takes(kernel, precision, ty.dtype):
+                    reasons.append(Reason("dtype", f"{kernel} has {precision} for its {what} {k}", ty.dtype))
+    reasons += _layout_refusals(kernel, call) + _attribute_refusals(kernel, call)
+    if isinstance(kernel.run, (CSource, OpenCLSource)):
+        reasons += _source_refusals(kernel, inputs, outputs)
+    return reasons or list(judge(call, kernel.constraints).reasons)
+
+
+def _declared(call: Call, target: str) -> list[Kernel]:
+    return [k for k in runnable(target) if k.op == callee_name(call)]
+
+
+def _inputs(call: Call) -> list[TensorType]:
+    """What a kernel is given: the arguments of *call*, and the constants that the pattern of a composite matched."""
+    types = [t for arg in call.args for t in tensor_types(arg.checked_type)]
+    if isinstance(call.op, Function):
+        inside = (n for n in post_order(call.op.body) if isinstance(n, Constant))
+        types += [t for constant in inside for t in tensor_types(constant.checked_type)]
+    return types
+
+
+def _precisions(kernel: Kernel, declared: object, count: int) -> list[Precision]:
+    names = list(declared) if isinstance(declared, dict) else []
+    if not names:
+        return [Precision(kernel.place.precision)] * count
+    types = [(kernel.inputs if declared is kernel.inputs else kernel.outputs)[name] for name in names]
+    return [Precision(t.precision) for t in types][:count] + [Precision.ANY] * (count - len(types))
+
+
+def _takes(kernel: Kernel, precision: Precision, dtype: str) -> bool:
+    given = precision_of(dtype)
+    return precision in (given, Precision.ANY) or (callable(kernel.run) and precision in FLOATS and given in FLOATS)
+
+
+def _is_exact(kernel: Kernel, call: Call) -> bool:
+    inputs = _inputs(call)
+    asked = _precisions(kernel, kernel.inputs, len(inputs))
+    return all(p in (precision_of(t.dtype), Precision.ANY) for p, t in zip(asked, inputs, strict=True))
+
+
+def _form(kernel: Kernel, call: Call) -> Form:
+    """In which precision and layout *kernel* computes *call*: those of the call where it takes any."""
+    floats = [p for t in _inputs(call) if (p := precision_of(t.dtype)) in FLOATS]
+    precision = Precision(kernel.place.precision)
+    layout = DataLayout(kernel.place.layout)
+    return (
+        (floats[0] if floats else Precision.ANY) if precision == Precision.ANY or not floats else precision,
+        DataLayout.NCHW if layout == DataLayout.ANY else layout,
+    )
+
+
+def _best(call: Call, kernels: Sequence[Kernel]) -> Kernel:
+    if len(kernels) == 1:
+        return kernels[0]
+    estimates = [k.seconds(call) for k in kernels if k.seconds is not None]
+    if len(estimates) == len(kernels):
+        return min(zip(estimates, range(len(kernels)), kernels, strict=True))[2]
+    arguments = tuple(Argument(f"in{k}", precision_of(t.dtype)) for k, t in enumerate(_inputs(call)))
+    places = tuple(dict.fromkeys(k.place for k in kernels))
+    return pick_kernel(Request(callee_name(call), arguments), kernels, places, first_wish=False).kernel
+
+
+def _layout_refusals(kernel: Kernel, call: Call) -> list[Reason]:
+    if kernel.place.layout == ANY:
+        return []
+    for attrs in _attributes(call):
+        layout = getattr(attrs, "data_layout", None) or getattr(attrs, "layout", None)
+        if isinstance(layout, str) and layout and layout != str(kernel.place.layout):
+            return [Reason("layout", f"{kernel} has layout {kernel.place.layout}", layout)]
+    return []
+
+
+def _attributes(call: Call) -> list[Attrs | None]:
+    return [inner.attrs for inner in (calls_in(call) if isinstance(call.op, Function) else (call,))]
+
+
+def _attribute_refusals(kernel: Kernel, call: Call) -> list[Reason]:
+    """Attributes that mean something and that the kernel does not look at."""
+    run = kernel.run
+    if isinstance(run, (CSource, OpenCLSource)):
+        declared = read_attributes(run.text)
+    else:
+        function = table_of_kernels(kernel.place.target)[str(kernel)]
+        if function.takes_all:
+            return []
+        declared = frozenset(function.attributes)
+    if not isinstance(call.op, Op):
+        return []  # a pattern says which attributes it matches
+    how = "name ATTR_{0} in its text" if isinstance(run, (CSource, OpenCLSource)) else "declare it (*, {0}: ...)"
+    return [
+        Reason("attribute", f"{kernel} knows nothing of {name}: {how.format(name)}, or refuse it", repr(value))
+        for name, value in lost_attributes(call, declared)
+    ]
+
+
+def _source_refusals(kernel: Kernel, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> list[Reason]:
+    types = _TYPES[type(kernel.run)]  # type: ignore[index]  # of the two kinds of source
+    dims = {d for ty in inputs for d in spec_of("", ty).shape}
+    for ty in (*inputs, *outputs):
+        if ty.dtype not in types:
+            return [Reason("dtype", f"{kernel}: source has types for {', '.join(types)}", ty.dtype)]
+        unknown = [d for d in spec_of("", ty).shape if d is None or (isinstance(d, str) and d not in dims)]
+        if unknown:
+            return [Reason("size", f"{kernel}: sizes that its inputs tell", repr(ty))]
+    if isinstance(kernel.run, OpenCLSource) and any(0 in t.shape for t in (*inputs, *outputs)):
+        return [Reason("empty", f"{kernel}: tensors with at least one element", "an empty one")]
+    return []
+
+

@@ -1,0 +1,98 @@
+"""What stands before a kernel's text: the sizes and types of its tensors, its attributes, and its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from byoc.codegen.c.language.spellings import TYPES as C_SPELLINGS
+from byoc.codegen.kernel.lower import DTYPES
+from byoc.codegen.opencl.language import TYPES as OPENCL_TYPES
+from byoc.contract.verdict import calls_in
+from byoc.relay.expr import Call, Function
+from byoc.runtime.core.signature import Dim, TensorSpec
+
+C_TYPES = {dtype: name for dtype, name in C_SPELLINGS.items() if dtype in DTYPES}
+_READ = re.compile(r"\bATTR_(\w+)")
+_DEFINED = re.compile(r"^#define (\w+)", re.MULTILINE)
+
+__all__ = ["C_TYPES", "OPENCL_TYPES", "between", "dim_text", "heading", "read_attributes", "size_names", "size_text"]
+
+
+def read_attributes(text: str) -> frozenset[str]:
+    """The attributes that a source looks at; ``ATTR_strides_0`` is of ``strides``."""
+    found = set(_READ.findall(text))
+    return frozenset(found | {name.rpartition("_")[0] for name in found if name.rpartition("_")[2].isdigit()})
+
+
+def size_names(specs: Sequence[TensorSpec]) -> list[str]:
+    """The named sizes of *specs*, each once, in order."""
+    return list(dict.fromkeys(d for spec in specs for d in spec.shape if isinstance(d, str)))
+
+
+def heading(
+    name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], call: Call, types: Mapping[str, str]
+) -> str:
+    """The macros for one call, whose function is called *name*; sizes are spelled by :func:`size_text`."""
+    lines = [f"#define KERNEL {name}", f"#define UNIQUE(helper) {name}_##helper"]
+    for kind, specs in (("IN", inputs), ("OUT", outputs)):
+        for k, spec in enumerate(specs):
+            lines.append(f"#define {kind}{k}_TYPE {types[spec.dtype]}")
+            lines.append(f"#define {kind}{k}_NDIM {len(spec.shape)}")
+            lines.append(f"#define {kind}{k}_SIZE {size_text(spec)}")
+            lines += [f"#define {kind}{k}_DIM{axis} {dim_text(d)}" for axis, d in enumerate(spec.shape)]
+    kind = "const long" if types is OPENCL_TYPES else "int64_t"
+    parameters = "".join(f", {kind} {dim_text(d)}" for d in size_names([*inputs, *outputs]))
+    return "\n".join([*lines, f"#define SIZES {parameters}".rstrip(), *_attribute_lines(call), ""])
+
+
+def between(text: str) -> str:
+    """Takes back what *text* defines, so that the next kernel begins anew."""
+    return "".join(f"#undef {name}\n" for name in dict.fromkeys(_DEFINED.findall(text)))
+
+
+def dim_text(dim: Dim) -> str:
+    """A dimension in source: a number, or the parameter that has the size of that name."""
+    return str(dim) if isinstance(dim, int) else "size_" + "".join(c if c.isalnum() else f"_{ord(c)}_" for c in str(dim))
+
+
+def size_text(spec: TensorSpec) -> str:
+    """The number of elements of a tensor, in source."""
+    named = [dim_text(d) for d in spec.shape if not isinstance(d, int)]
+    number = 1
+    for dim in spec.shape:
+        number *= dim if isinstance(dim, int) else 1
+    return f"({' * '.join([*named, f'{number}LL'])})" if named else str(number)
+
+
+def _attribute_lines(call: Call) -> list[str]:
+    lines: dict[str, str] = {}
+    for inner in calls_in(call) if isinstance(call.op, Function) else (call,):
+        for name, value in inner.attrs.items() if inner.attrs is not None else ():
+            for key, text in _spelled(name, value):
+                lines.setdefault(key, text)
+    return [f"#define ATTR_{key} {text}" for key, text in lines.items()]
+
+
+def _spelled(name: str, value: object) -> list[tuple[str, str]]:
+    if isinstance(value, (list, tuple)):
+        parts = [_scalar(v) for v in value]
+        if any(p is None for p in parts):
+            return []
+        items = [(f"{name}_{k}", str(p)) for k, p in enumerate(parts)]
+        return [(name, "{" + ", ".join(text for _, text in items) + "}"), *items]
+    text = _scalar(value)
+    return [] if text is None else [(name, text)]
+
+
+def _scalar(value: object) -> str | None:
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        special = {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN"}
+        return special.get(repr(value), f"{value!r}")
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return None

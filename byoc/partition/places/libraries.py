@@ -1,0 +1,54 @@
+"""Which backend runs the declared kernels of a target: the target itself where nothing else compiles for it.
+
+A target that has a code generator too (``opencl``, a vendor's) gets a second backend, ``opencl_kernels``, which stands
+before it among the targets of a plan: a declared kernel stands for what the generator would make of its call. The
+kernels of ``host`` are those of ``host_kernels``, which stands last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from byoc.contract.registration import BACKENDS
+from byoc.ir import entry_points
+from byoc.ir.registry import GLOBAL_FUNCTIONS
+from byoc.partition.place import HOST
+from byoc.partition.places.kernel import KERNELS, Kernel
+
+_SUFFIX = "_kernels"
+
+
+def runnable(target: str) -> list[Kernel]:
+    """The declared kernels of *target* that compute something, in the order of their registration."""
+    return [k for k in KERNELS if k.place.target == target and k.run is not None]
+
+
+def library_of(target: str) -> str:
+    """The name of the backend that runs the declared kernels of *target*."""
+    own = BACKENDS.get(target)
+    if own is not None and own.kernels_of == target:
+        return target
+    compiles = (
+        own is not None
+        or target == HOST
+        or target in entry_points.names()
+        or f"relay.ext.{target}" in GLOBAL_FUNCTIONS
+    )
+    return f"{target}{_SUFFIX}" if compiles else target
+
+
+def libraries() -> Iterator[tuple[str, str]]:
+    """The backends of declared kernels that nobody registered: their names, and whose kernels they run."""
+    for target in dict.fromkeys(k.place.target for k in KERNELS if k.run is not None):
+        name = library_of(target)
+        if name not in BACKENDS:
+            yield name, target
+
+
+def with_libraries(targets: Sequence[str]) -> list[str]:
+    """*targets* with the backends of their declared kernels."""
+    found: dict[str, None] = {}
+    for target in (*targets, HOST):
+        names = [library_of(target)] if runnable(target) else []
+        found.update(dict.fromkeys((*names, *(() if target == HOST else (target,)))))
+    return list(found)
