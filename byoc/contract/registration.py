@@ -87,7 +87,7 @@ _OFFERING: dict[str, None] = {}  # modules that make backends of what was declar
 
 
 def offer_backends(module: str) -> None:
-    """Have *module*, imported when it is asked, give backends: ``offered()`` their names, ``offer(name)`` one or None."""
+    """Have *module* give backends: ``offered()`` their names, ``offer(name)`` one or None. Imported when asked."""
     _OFFERING[module] = None
 
 

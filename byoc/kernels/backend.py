@@ -1,12 +1,12 @@
-"""The backend that runs declared kernels: it takes the calls that a kernel fits, and calls the kernels in its regions."""
+"""The backend that runs declared kernels: it takes the calls that one fits, and calls them in its regions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from byoc.contract.backend import Backend
-from byoc.contract.registration import get_backend
 from byoc.contract.region_steps import Step, steps_of
+from byoc.contract.registration import get_backend
 from byoc.contract.verdict import Verdict, accept, callee_name, place_of
 from byoc.errors import CompileError
 from byoc.ir.span import span_names

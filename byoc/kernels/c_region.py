@@ -33,7 +33,9 @@ def c_module(region: RegionSteps, kernels: Sequence[Kernel]) -> DsoModule:
     parts.append(_driver(region, signature, specs))
     source = "\n".join(parts)
     compiler = find_compiler()
-    carried = f'\nconst char byoc_contract[] = "{contract_text(contract_of([signature], None, compiler.sanitizers))}";\n'
+    carried = (
+        f'\nconst char byoc_contract[] = "{contract_text(contract_of([signature], None, compiler.sanitizers))}";\n'
+    )
     return DsoModule(
         compiler.build(source + carried),
         [signature],

@@ -170,5 +170,3 @@ def _source_refusals(kernel: Kernel, inputs: Sequence[TensorType], outputs: Sequ
     if isinstance(kernel.run, OpenCLSource) and any(0 in t.shape for t in (*inputs, *outputs)):
         return [Reason("empty", f"{kernel}: tensors with at least one element", "an empty one")]
     return []
-
-

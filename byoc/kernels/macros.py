@@ -53,7 +53,9 @@ def between(text: str) -> str:
 
 def dim_text(dim: Dim) -> str:
     """A dimension in source: a number, or the parameter that has the size of that name."""
-    return str(dim) if isinstance(dim, int) else "size_" + "".join(c if c.isalnum() else f"_{ord(c)}_" for c in str(dim))
+    return (
+        str(dim) if isinstance(dim, int) else "size_" + "".join(c if c.isalnum() else f"_{ord(c)}_" for c in str(dim))
+    )
 
 
 def size_text(spec: TensorSpec) -> str:

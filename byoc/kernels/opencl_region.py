@@ -58,9 +58,7 @@ def _kernel(
     text = f'{head}#line 1 "{kernel}"\n{run.text}\n{between(head + run.text)}'
     items = _elements(specs[step.outputs[0]]) if run.items is None else int(run.items(step.call))
     variant = Variant(str(kernel), name, items, run.local)
-    return text, Launch(
-        tuple(buffer[k] for k in (*step.inputs, *step.outputs)), tuple(size_names(tensors)), (variant,)
-    )
+    return text, Launch(tuple(buffer[k] for k in (*step.inputs, *step.outputs)), tuple(size_names(tensors)), (variant,))
 
 
 def _copy(name: str, spec: TensorSpec, source: int, target: int) -> tuple[str, Launch]:

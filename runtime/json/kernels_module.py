@@ -150,11 +150,13 @@ class KernelsModule(JsonModule):
             fields = object_of(row, where, ("node", "kind"))
             kind = text_of(fields["kind"], at(where, "kind"))
             if kind not in INNER_KINDS:
-                raise ArtifactError(f"{where}: a kernel of source is a module of {' or '.join(INNER_KINDS)}, not {kind!r}")
+                raise ArtifactError(
+                    f"{where}: a kernel of source is a module of {' or '.join(INNER_KINDS)}, not {kind!r}"
+                )
             module = module_class(kind).load(members_below(members, f"kernel_{k}"))
             if len(module.symbols) != 1:
-                raise ArtifactError(f"{where}: a kernel of source has one function, and {len(module.symbols)} are there")
+                raise ArtifactError(
+                    f"{where}: a kernel of source has one function, and {len(module.symbols)} are there"
+                )
             inner[text_of(fields["node"], at(where, "node"))] = module
         return cls(graphs, signatures, table, inner)
-
-

@@ -105,9 +105,10 @@ class AnalyticModel(CostModel):
 
 def said_by_vendor(call: Call, target: str) -> Estimate | None:
     """What the backend of *target* itself says that *call* takes. Raises PartitionError for what is no time."""
-    if target == HOST:
+    try:
+        said: object = None if target == HOST else get_backend(target).seconds(call)
+    except PartitionError:  # a target of a profile that the user gave, which need not be there
         return None
-    said: object = get_backend(target).seconds(call)
     if said is None:
         return None
     seconds = float_of(said)

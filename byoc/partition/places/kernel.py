@@ -25,7 +25,7 @@ from byoc.runtime.core.source_place import source_of
 from byoc.runtime.json.table import table_of_kernels
 
 Implementation = Callable[..., object] | CSource | OpenCLSource
-I = TypeVar("I", bound=Implementation)
+Run = TypeVar("Run", bound=Implementation)
 Key = tuple[str, Place, str]
 BACKENDS = "byoc.kernels.backend"  # runs declared kernels; imported when somebody asks for one of their targets
 
@@ -34,10 +34,10 @@ BACKENDS = "byoc.kernels.backend"  # runs declared kernels; imported when somebo
 class Kernel:
     """One way to compute an operator at a place. *order* is its number among all that were registered.
 
-    *run* computes it: a function of numpy arrays (the inputs as positionals, tuples flattened, in the order of *inputs*;
-    the operator's attributes as annotated keywords), or source in C or OpenCL C. With None a kernel is only chosen.
-    *constraints* say of which calls, as those of a backend. *seconds* says what a call takes: among kernels of one
-    place that all say it the fastest is taken, else the one with the best grade.
+    *run* computes it: a function of numpy arrays (the inputs as positionals, tuples flattened, in the order of
+    *inputs*; the operator's attributes as annotated keywords), or source in C or OpenCL C. With None a kernel is only
+    chosen. *constraints* say of which calls, as those of a backend. *seconds* says what a call takes: among kernels of
+    one place that all say it the fastest is taken, else the one with the best grade.
     """
 
     op: str
@@ -267,7 +267,7 @@ def kernel(
     constraints: Sequence[Constraint] = (),
     seconds: Callable[[Call], float] | None = None,
     registry: KernelRegistry | None = None,
-) -> Callable[[I], I]:
+) -> Callable[[Run], Run]:
     """Register the decorated function, or the source that the result is called with, as a kernel of *op* at *place*.
 
     Args:
@@ -282,7 +282,7 @@ def kernel(
     """
     at, where = Place.of(place), caller_location()
 
-    def register(run: I) -> I:
+    def register(run: Run) -> Run:
         (KERNELS if registry is None else registry).add(
             Kernel(
                 op,

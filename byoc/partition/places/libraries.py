@@ -25,15 +25,11 @@ def runnable(target: str) -> list[Kernel]:
 
 def library_of(target: str) -> str:
     """The name of the backend that runs the declared kernels of *target*."""
+    entry_points.load(target)  # which may bring kernels alone, a backend, or both
     own = BACKENDS.get(target)
     if own is not None and own.kernels_of == target:
         return target
-    compiles = (
-        own is not None
-        or target == HOST
-        or target in entry_points.names()
-        or f"relay.ext.{target}" in GLOBAL_FUNCTIONS
-    )
+    compiles = own is not None or target == HOST or f"relay.ext.{target}" in GLOBAL_FUNCTIONS
     return f"{target}{_SUFFIX}" if compiles else target
 
 
@@ -49,6 +45,7 @@ def with_libraries(targets: Sequence[str]) -> list[str]:
     """*targets* with the backends of their declared kernels."""
     found: dict[str, None] = {}
     for target in (*targets, HOST):
-        names = [library_of(target)] if runnable(target) else []
+        library = library_of(target)
+        names = [library] if runnable(target) else []
         found.update(dict.fromkeys((*names, *(() if target == HOST else (target,)))))
     return list(found)

@@ -25,8 +25,8 @@ from byoc.partition.places.pick import Explanation, pick_kernel, valid_places
 class Unit:
     """An operator or composite to be placed: what each target said of it, and the dtypes of its tensors.
 
-    *constants* are the numbers of the inputs that are weights. *kernels* are the declared kernels that run and fit it, by
-    the backend that runs them.
+    *constants* are the numbers of the inputs that are weights. *kernels* are the declared kernels that run and fit it,
+    by the backend that runs them.
     """
 
     operator: str

@@ -1,7 +1,7 @@
 """Kernels as source: one function in C or a kernel in OpenCL C, compiled for each call with what is known of it.
 
-Both write the name as ``KERNEL``, take a pointer for each input, then one for each output, and end their parameters with
-``SIZES`` (nothing where all sizes are known, else the free ones); they give nothing back::
+Both write the name as ``KERNEL``, take a pointer for each input, then one for each output, and end their parameters
+with ``SIZES`` (nothing where all sizes are known, else the free ones); they give nothing back::
 
     void KERNEL(const IN0_TYPE *x, OUT0_TYPE *out SIZES) {
       for (int64_t i = 0; i < OUT0_SIZE; ++i) out[i] = x[i] < 0 ? x[i] * ATTR_alpha : x[i];
