@@ -85,8 +85,7 @@ class Backend:
     ``fallback=True`` the host computes that region. The module that it returns says how it runs: see
     ``byoc.runtime.Module`` and its ``thread_safe``. The whole contract is one page: ``docs/guides/contract.md``.
     ``quantized`` says on which integers it computes, where it does: what a model quantizes then reaches it as operators
-    of ``relay.qnn``, and ``precision="int8"`` quantizes the rest for it. ``kernels_of`` is the target whose declared
-    kernels (``byoc.kernels``) it runs, empty for all others.
+    of ``relay.qnn``, and ``precision="int8"`` quantizes the rest for it.
     """
 
     name: str = ""
@@ -95,7 +94,6 @@ class Backend:
     devices: Sequence[str] = ("cpu",)
     options: Sequence[str] | None = None
     quantized: Quantized | None = None
-    kernels_of: str = ""
 
     def patterns(self) -> Sequence[PatternEntry]:
         """The pattern table in order of preference: groups of operators that become one composite function."""
@@ -109,10 +107,6 @@ class Backend:
         if not self.constraints:
             raise NotImplementedError(f"backend {self.name} has neither constraints nor supports")
         return judge(call, self.constraints)
-
-    def fitting(self, call: Call) -> Sequence[object]:
-        """The declared kernels that may compute *call*, where ``kernels_of`` says that this backend runs some."""
-        return ()
 
     def places(self) -> Sequence[str]:
         """Where this backend has kernels, as ``target/precision/layout/device`` with itself as the target.

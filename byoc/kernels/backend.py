@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from byoc.contract.backend import Backend
 from byoc.contract.region_steps import Step, steps_of
 from byoc.contract.registration import get_backend
 from byoc.contract.verdict import Verdict, accept, callee_name, place_of
@@ -16,7 +15,7 @@ from byoc.kernels.opencl_region import opencl_module
 from byoc.kernels.python_region import python_module
 from byoc.partition.place import HOST, DataLayout, Place, Precision, in_host_memory
 from byoc.partition.places.kernel import Kernel
-from byoc.partition.places.libraries import libraries, runnable
+from byoc.partition.places.libraries import KernelLibrary, libraries, runnable
 from byoc.partition.places.source import CSource, OpenCLSource
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
@@ -26,7 +25,7 @@ from byoc.runtime.opencl.build import why_unavailable
 _AS_IT_COMES = ((Precision.ANY, Precision.FLOAT), (DataLayout.ANY, DataLayout.NCHW))
 
 
-class KernelBackend(Backend):
+class KernelBackend(KernelLibrary):
     """Runs the kernels that are declared for its target; register a subclass to give it patterns or limits.
 
     A region whose kernels are all C, or all OpenCL C, is one program; else each kernel is called from Python, one after

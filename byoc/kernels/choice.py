@@ -159,7 +159,7 @@ def _attribute_refusals(kernel: Kernel, call: Call) -> list[Reason]:
 
 
 def _source_refusals(kernel: Kernel, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> list[Reason]:
-    types = _TYPES[type(kernel.run)]  # type: ignore[index]  # of the two kinds of source
+    types = _TYPES[type(kernel.run)]
     dims = {d for ty in inputs for d in spec_of("", ty).shape}
     for ty in (*inputs, *outputs):
         if ty.dtype not in types:

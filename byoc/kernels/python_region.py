@@ -23,14 +23,14 @@ from byoc.partition.places.source import CSource, OpenCLSource
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import dataflow_children, post_order
-from byoc.runtime.json.kernels_module import KernelsModule, RegionTable, converting
+from byoc.runtime.json.kernels_module import KernelsModule, RegionTable, SourceModule, converting
 from byoc.runtime.json.table import NUMPY, table_of_kernels
-from byoc.runtime.modules.module import Module
 
 
 def python_module(function: Function, region: RegionSteps, kernels: Sequence[Kernel], target: str) -> KernelsModule:
     """The module of the typed *function*, whose *region* has a kernel for each step."""
-    names, inner = {}, {}
+    names: dict[Call, str] = {}
+    inner: dict[str, SourceModule] = {}
     for k, (step, kernel) in enumerate(zip(region.steps, kernels, strict=True)):
         names[step.call] = _name(kernel, step.call)
         if isinstance(kernel.run, (CSource, OpenCLSource)):
@@ -54,7 +54,7 @@ def python_module(function: Function, region: RegionSteps, kernels: Sequence[Ker
     return module
 
 
-def _alone(symbol: str, region: RegionSteps, step: Step, kernel: Kernel) -> Module:
+def _alone(symbol: str, region: RegionSteps, step: Step, kernel: Kernel) -> SourceModule:
     """The module of a kernel of source for one step."""
     count = len(step.inputs)
     results = tuple(range(count, count + len(step.outputs)))

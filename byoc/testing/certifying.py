@@ -17,7 +17,7 @@ from byoc.testing.cases.patterns import PATTERN
 from byoc.testing.certificate import CaseResult, Certificate, SpeedRow
 from byoc.testing.checks import CHECKS, FALLBACK, NUMBERS, UNTRIED, Examiner, Finding
 from byoc.testing.core.case import Case
-from byoc.testing.core.saved import SavedRunner
+from byoc.testing.core.saved import SavedRunner, module_of
 from byoc.testing.faults import fault_results
 from byoc.testing.models import model_results
 from byoc.testing.options import CertifyRequest
@@ -107,7 +107,7 @@ def _notes(backend: Backend, runner: SavedRunner | None) -> list[str]:
     found = []
     if runner is not None and runner.imported:
         found.append(
-            f"another process loads its artefacts only after {type(backend).__module__} was imported: an entry point "
+            f"another process loads its artefacts only after {module_of(backend)} was imported: an entry point "
             "of the package would do that"
         )
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,11 +19,29 @@ from byoc.runtime.core.strict_json import at, list_of, object_of, read_json, tex
 from byoc.runtime.json.module import JsonModule, read_members
 from byoc.runtime.json.table import Kernels, KernelTable, get_table
 from byoc.runtime.kernels.core.registry import Kernel
-from byoc.runtime.modules.module import Members, Module, members_below, module_class
+from byoc.runtime.modules.module import Members, PackedFunction, members_below, module_class
 
 INNER_MEMBER = "kernels.json"
 _MARK = "|"
 INNER_KINDS = ("c", "opencl")
+
+
+class SourceModule(Protocol):
+    """What a module of one kernel of source has: those of generated C and of OpenCL do."""
+
+    type_key: str
+    symbols: Sequence[str]
+
+    @property
+    def signatures(self) -> Mapping[str, Signature]: ...
+
+    def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None: ...
+
+    def unavailable(self) -> str | None: ...
+
+    def get_source(self, fmt: str = "") -> str: ...
+
+    def save(self) -> Mapping[str, bytes]: ...
 
 
 def converting(kernel: str, computed: str, given: str) -> str:
@@ -34,24 +52,28 @@ def converting(kernel: str, computed: str, given: str) -> str:
 class RegionTable:
     """The kernels of one region: those of *declared*, and functions of the modules *inner* by the names of nodes."""
 
-    def __init__(self, declared: KernelTable, inner: Mapping[str, Module]):
+    def __init__(self, declared: KernelTable, inner: Mapping[str, SourceModule]):
         self.name = declared.name
         self._declared, self._inner = declared, inner
 
     def __contains__(self, name: str) -> bool:
-        return name in self._inner or name.partition(_MARK)[0] in self._declared
+        return name in self._inner or self._known(name.partition(_MARK)[0]) in self._declared
+
+    def _known(self, kernel: str) -> str:
+        """What the table calls *kernel*: its whole name, or the operator's where one function serves all of its kernels."""
+        return kernel if kernel in self._declared else kernel.partition(":")[0]
 
     def has_own(self, name: str) -> bool:
         return name in self
 
     def arity(self, name: str) -> int | None:
-        return None if name in self._inner else self._declared.arity(name.partition(_MARK)[0])
+        return None if name in self._inner else self._declared.arity(self._known(name.partition(_MARK)[0]))
 
     def __getitem__(self, name: str) -> Kernel:
         if name in self._inner:
             return _of_module(name, self._inner[name])
         plain, *floats = name.split(_MARK)
-        kernel = self._declared[plain]
+        kernel = self._declared[self._known(plain)]
         if not floats:
             return kernel
         if len(floats) != 2:
@@ -59,10 +81,10 @@ class RegionTable:
         return _converting(kernel, *(numpy_dtype(f) for f in floats))
 
 
-def _of_module(name: str, module: Module) -> Kernel:
+def _of_module(name: str, module: SourceModule) -> Kernel:
     """A kernel that calls the only function of *module*."""
     (symbol,) = module.symbols
-    signature: Signature = module.signatures[symbol]  # type: ignore[attr-defined]  # of both kinds
+    signature = module.signatures[symbol]
     known: list[Any] = []
 
     def run(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -113,7 +135,7 @@ class KernelsModule(JsonModule):
         graphs: Mapping[str, Mapping[str, object]],
         signatures: Sequence[Signature],
         table: str,
-        inner: Mapping[str, Module],
+        inner: Mapping[str, SourceModule],
     ):
         self.inner = dict(inner)
         self._declared = get_table(table)
@@ -138,7 +160,7 @@ class KernelsModule(JsonModule):
     @classmethod
     def load(cls, members: Members) -> KernelsModule:
         graphs, signatures, table = read_members(members)
-        inner: dict[str, Module] = {}
+        inner: dict[str, SourceModule] = {}
         if INNER_MEMBER not in members:
             raise ArtifactError(f"a module of type {cls.type_key!r} needs the member {INNER_MEMBER!r}")
         try:
@@ -153,7 +175,7 @@ class KernelsModule(JsonModule):
                 raise ArtifactError(
                     f"{where}: a kernel of source is a module of {' or '.join(INNER_KINDS)}, not {kind!r}"
                 )
-            module = module_class(kind).load(members_below(members, f"kernel_{k}"))
+            module: Any = module_class(kind).load(members_below(members, f"kernel_{k}"))
             if len(module.symbols) != 1:
                 raise ArtifactError(
                     f"{where}: a kernel of source has one function, and {len(module.symbols)} are there"

@@ -105,6 +105,7 @@ def read_members(members: Members) -> tuple[dict[str, Mapping[str, object]], lis
 
     Raises ArtifactError for what is damaged, UnavailableError where nobody brings the table.
     """
+    graphs: dict[str, Mapping[str, object]]
     try:
         head = object_of(read_json(members[ENGINE_MEMBER], ENGINE_MEMBER), ENGINE_MEMBER, ("table", "symbols"))
         signatures = Signature.list_from_json(head["symbols"], at(ENGINE_MEMBER, "symbols"))

@@ -24,6 +24,7 @@ LAYERS = {
     "contract": {"ir", "relay", *BASE},
     "codegen": {"ir", "te", "relay", "contract", *BASE},
     "partition": {"ir", "relay", "contract", "options", *BASE},
+    "kernels": {"ir", "relay", "contract", "codegen", "partition", *BASE},
     "driver": {"ir", "te", "relay", "contract", "codegen", "partition", "options", "__init__", *BASE},
     "testing": {"ir", "relay", "contract", "partition", "driver", "options", "__init__", *BASE},
     "debug": {"ir", "relay", "contract", "codegen", "partition", "driver", "options", "testing", "__init__", *BASE},

@@ -108,6 +108,9 @@ LAYERS = {
         "byoc.partition.show",
         "byoc.partition.plan",
     ],
+    "byoc.kernels": [
+        "byoc.kernels",
+    ],
     "byoc.driver": [
         "byoc.driver",
         "byoc.driver.costs",

@@ -1,4 +1,4 @@
-"""Declared kernels are executed: in Python, C and OpenCL C, beside code generators, saved, and chosen by grade or cost."""
+"""Declared kernels are executed: in Python, C and OpenCL C, beside code generators, and chosen by grade or cost."""
 
 import os
 import subprocess
@@ -51,10 +51,12 @@ def test_a_region_of_python_and_c_kernels_is_saved_with_its_code(tmp_path):
     kernel("nn.relu", ARM)(lambda x: np.maximum(x, np.float32(0)))
     kernel("nn.leaky_relu", ARM, inputs={"data": None})(LEAKY_C)
     mod = model(lambda x: relay.nn.relu(relay.add(relay.nn.leaky_relu(x, 0.5), relay.const(np.float32(1)))), (2, 3))
-    kernel("add", ARM)(CSource("""
+    kernel("add", ARM)(
+        CSource("""
     void KERNEL(const IN0_TYPE *a, const IN1_TYPE *b, OUT0_TYPE *out SIZES) {
       for (int64_t i = 0; i < OUT0_SIZE; ++i) out[i] = a[i] + b[i % IN1_SIZE];
-    }"""))
+    }""")
+    )
     library = byoc.compile(mod, ["arm", "c"])
     assert [r.target for r in library.plan.regions] == ["arm"]
     x = np.float32([[-1, 2, -3], [4, 0, 6]])
@@ -313,5 +315,3 @@ def test_a_target_of_the_users_own_needs_no_backend():
     register_target("kernels_only_test", host_memory=True)
     kernel("exp", "kernels_only_test/any/any")(lambda x: np.exp(x))
     assert placed(byoc.compile(model(relay.exp, (2,)), ["kernels_only_test", "c"])) == {"exp": "kernels_only_test"}
-
-

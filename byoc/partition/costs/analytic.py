@@ -22,6 +22,7 @@ from byoc.partition.costs.products import depthwise_seconds, product_seconds
 from byoc.partition.costs.profile import PROFILES, Profile
 from byoc.partition.costs.share import producers
 from byoc.partition.costs.work import Kind
+from byoc.partition.places.libraries import kernels_run_by
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import tensor_type
 
@@ -144,9 +145,10 @@ def default_profile(backend: str) -> Profile:
     if known is not None:
         return known
     found = get_backend(backend)
-    if found.kernels_of and registered_profile(found.kernels_of) is not None:
-        return default_profile(found.kernels_of)
-    if set(found.devices) <= {"cpu"} and (backend in BACKENDS or found.kernels_of):
+    runs = kernels_run_by(found)
+    if runs and registered_profile(runs) is not None:
+        return default_profile(runs)
+    if set(found.devices) <= {"cpu"} and (backend in BACKENDS or runs):
         return PROFILES["json"]
     raise PartitionError(
         f"costs 'analytic' know nothing of the device of backend {backend!r}: give a table, 'measured', or call "

@@ -22,9 +22,9 @@ from byoc.partition.places.source import CSource, OpenCLSource
 from byoc.partition.places.tensor_type import TensorTy, conflicts
 from byoc.relay.expr import Call
 from byoc.runtime.core.source_place import source_of
-from byoc.runtime.json.table import table_of_kernels
+from byoc.runtime.kernels.core.registry import KernelFunction
 
-Implementation = Callable[..., object] | CSource | OpenCLSource
+Implementation = KernelFunction | CSource | OpenCLSource
 Run = TypeVar("Run", bound=Implementation)
 Key = tuple[str, Place, str]
 BACKENDS = "byoc.kernels.backend"  # runs declared kernels; imported when somebody asks for one of their targets
@@ -171,6 +171,8 @@ def _offer(kernel: Kernel) -> None:
     """Have the target of *kernel* be one that compiles, and its function be found where a saved model is loaded."""
     offer_backends(BACKENDS)
     if callable(kernel.run):
+        from byoc.runtime.json.table import table_of_kernels  # a part that may be left out
+
         table_of_kernels(kernel.place.target).kernel(_name(kernel), override=True)(kernel.run)
 
 

@@ -9,13 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from byoc.contract.backend import Backend
 from byoc.contract.registration import BACKENDS
 from byoc.ir import entry_points
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.partition.place import HOST
 from byoc.partition.places.kernel import KERNELS, Kernel
+from byoc.relay.expr import Call
 
 _SUFFIX = "_kernels"
+
+
+class KernelLibrary(Backend):
+    """A backend that runs the declared kernels of the target ``kernels_of``."""
+
+    kernels_of: str = ""
+
+    def fitting(self, call: Call) -> Sequence[Kernel]:
+        """The kernels that may compute *call*, one for each precision and layout in which they do."""
+        raise NotImplementedError
+
+
+def kernels_run_by(backend: Backend) -> str:
+    """The target whose declared kernels *backend* runs; empty where it runs none."""
+    return backend.kernels_of if isinstance(backend, KernelLibrary) else ""
 
 
 def runnable(target: str) -> list[Kernel]:
@@ -27,7 +44,7 @@ def library_of(target: str) -> str:
     """The name of the backend that runs the declared kernels of *target*."""
     entry_points.load(target)  # which may bring kernels alone, a backend, or both
     own = BACKENDS.get(target)
-    if own is not None and own.kernels_of == target:
+    if own is not None and kernels_run_by(own) == target:
         return target
     compiles = own is not None or target == HOST or f"relay.ext.{target}" in GLOBAL_FUNCTIONS
     return f"{target}{_SUFFIX}" if compiles else target

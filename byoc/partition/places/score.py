@@ -18,6 +18,7 @@ from byoc.errors import PartitionError
 from byoc.partition.place import ANY, HOST, DataLayout, Place, precision_of
 from byoc.partition.places.grade import Argument, Formula, Request, formula_of
 from byoc.partition.places.kernel import KERNELS, Kernel, KernelRegistry
+from byoc.partition.places.libraries import kernels_run_by
 from byoc.partition.places.pick import Explanation, pick_kernel, valid_places
 
 
@@ -58,7 +59,7 @@ def backend_places(target: str) -> tuple[Place, ...]:
     backend = get_backend(target)
     found = tuple(Place.of(p) for p in backend.places())
     for place in found:
-        if place.target not in (target, backend.kernels_of):
+        if place.target not in (target, kernels_run_by(backend)):
             raise PartitionError(f"backend {target!r} names a place {place}; its places are its own target's")
     return tuple(dict.fromkeys(map(as_it_comes, found))) if is_settled(backend) else found
 

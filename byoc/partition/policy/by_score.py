@@ -16,6 +16,7 @@ from byoc.partition.content.request import Request
 from byoc.partition.cut.decide import judged
 from byoc.partition.decision import Decision
 from byoc.partition.places import Place, Placed, Unit, score_places
+from byoc.partition.places.libraries import KernelLibrary
 from byoc.partition.places.score import as_it_comes, backend_places, is_settled
 from byoc.relay.expr import Call, Constant
 
@@ -57,7 +58,7 @@ def _unit(call: Call, backends: Sequence[Backend], view: BoundaryView) -> Unit:
         tuple(_dtypes(call.checked_type)),
         frozenset(k for k, (_, constant) in enumerate(inputs) if constant),
         nodes,
-        {b.name: tuple(b.fitting(call)) if verdicts[b.name] else () for b in backends if b.kernels_of},
+        {b.name: tuple(b.fitting(call)) if verdicts[b.name] else () for b in backends if isinstance(b, KernelLibrary)},
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from byoc.contract.backend import Backend
 from byoc.errors import UserError
+from byoc.partition.places.libraries import KernelLibrary, runnable
 from byoc.runtime.library import Library
 from byoc.testing.core.load_worker import Answer, Job
 
@@ -96,9 +97,20 @@ class SavedRunner:
 
 
 def _vendor_file(backend: Backend | None) -> tuple[str, str] | None:
-    """The module that has the backend's class, and its file; None for what was typed at a prompt."""
+    """The module that has the backend's class, or its declared kernels, and its file; None for what was typed at a
+    prompt.
+    """
     if backend is None:
         return None
-    name = type(backend).__module__
+    name = module_of(backend)
     file = getattr(sys.modules.get(name), "__file__", None)
     return None if file is None or name in ("__main__", "builtins") else (name, file)
+
+
+def module_of(backend: Backend) -> str:
+    """The module that has the class of *backend*, or its first declared kernel; ``builtins`` where nothing has."""
+    name = type(backend).__module__
+    if isinstance(backend, KernelLibrary) and name.startswith("byoc."):
+        functions = [k.run for k in runnable(backend.kernels_of) if callable(k.run)]
+        name = functions[0].__module__ if functions else "builtins"
+    return name
