@@ -26,36 +26,52 @@ SHARED = {  # what is written for every kind: the template, and where it goes
     "__init__.py": "byoc_acme/__init__.py",
     "test_acme.py": "tests/test_acme.py",
 }
-OWN = {"backend.py": "byoc_acme/backend.py", "runtime.py": "byoc_acme/runtime.py"}  # what is the vendor's
+BACKEND, RUNTIME = {"backend.py": "byoc_acme/backend.py"}, {"runtime.py": "byoc_acme/runtime.py"}
+RUNTIME_ENTRY = """
+# what a saved model asks for when it runs, where no compiler is needed: by the name of the kernels or of the module
+[project.entry-points."byoc.runtime"]
+{brings}
+"""
+RUNTIME_ROW = (
+    "| `byoc_acme/runtime.py` | what runs: it is imported where a saved model is loaded, and imports no compiler |\n"
+)
 MODEL = "digits.onnx"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A way to bring a backend: what it is, what its entry point of the runtime gives, what to replace first."""
+    """A way to bring a backend: what it is, its entry point of the runtime where it has code there, and what to replace
+    first.
+    """
 
     about: str
     brings: str
     advice: str
 
+    @property
+    def own(self) -> Mapping[str, str]:
+        """What is the vendor's: the templates, and where they go."""
+        return {**BACKEND, **(RUNTIME if self.brings else {})}
+
 
 KINDS = {
     "kernels": Kind(
-        "a function for each operator, called from a graph",
-        "TABLE",
-        "The kernels in `runtime.py` are numpy's; put calls of your library there, one after the other.",
+        "a kernel for each operator, in Python, C or OpenCL C",
+        'acme_kernels = "byoc_acme.runtime:TABLE"',
+        "The kernels in `runtime.py` are numpy's; put calls of your library there, one after the other. `backend.py` "
+        "declares them with what they take, and has one in C; `OpenCLSource` declares one in OpenCL C.",
     ),
     "subgraph": Kind(
         "whole regions converted to a graph of your own",
-        "AcmeModule",
+        'acme = "byoc_acme.runtime:AcmeModule"',
         "`AcmeBackend.compile` writes a region as a graph of JSON; write your own form there, and run it in "
         "`AcmeModule.run`, in the place of `OPERATORS`, which numpy computes.",
     ),
     "source": Kind(
         "source text, compiled",
-        "AcmeModule",
-        "`SOURCE` in `backend.py` has the C of each operator; `find_compiler().build` makes the library, where your "
-        "own compiler may stand.",
+        "",
+        "`SOURCE` in `backend.py` has the C of each operator; `compiled_region` makes one function of a region and "
+        "compiles it. Saved models carry the library: nothing of acme is needed where they run.",
     ),
 }
 
@@ -93,9 +109,10 @@ def write_package(name: str, kind: str, folder: Path) -> list[str]:
     """Write the files of a package for the backend *name* to *folder*, and return their relative names."""
     advice = KINDS[kind]
     texts = {place: _template("shared", file).decode() for file, place in SHARED.items()}
-    texts |= {place: _template(kind, file).decode() for file, place in OWN.items()}
-    texts["pyproject.toml"] = texts["pyproject.toml"].replace("RUNTIME_OBJECT", advice.brings)
-    texts["README.md"] = texts["README.md"].replace("KIND_ADVICE", advice.advice)
+    texts |= {place: _template(kind, file).decode() for file, place in advice.own.items()}
+    entry, row = (RUNTIME_ENTRY.format(brings=advice.brings), RUNTIME_ROW) if advice.brings else ("", "")
+    texts["pyproject.toml"] = texts["pyproject.toml"].replace("RUNTIME_ENTRY", entry)
+    texts["README.md"] = texts["README.md"].replace("RUNTIME_ROW", row).replace("KIND_ADVICE", advice.advice)
     files = {_named(place, name): _named(text, name).encode() for place, text in texts.items()}
     files[MODEL] = _template("shared", MODEL, suffix="")
     page = f"# {name}\n\nWrite this page by `byoc targets {name} --markdown -o docs/{name}.md`.\n"

@@ -17,6 +17,7 @@ from byoc.contract.registration import backend_names as backend_names
 from byoc.contract.registration import get_backend as get_backend
 from byoc.contract.registration import register_backend as register_backend
 from byoc.contract.relay_style import RelayStyleBackend as RelayStyleBackend
+from byoc.contract.signature import spec_of as spec_of
 from byoc.contract.verdict import EVERY as EVERY
 from byoc.contract.verdict import Constraint as Constraint
 from byoc.contract.verdict import ConstraintCheck as ConstraintCheck

@@ -37,17 +37,15 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from byoc.contract.region_steps import Step, steps_of
 from byoc.contract.signature import signature_of, spec_of
 from byoc.contract.verdict import callee_name, calls_in, place_of
 from byoc.errors import CompileError, InternalError
 from byoc.ir.attrs import Attrs
-from byoc.ir.expr import RelayExpr
 from byoc.ir.span import span_names
-from byoc.ir.types import tensor_types
+from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
-from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
-from byoc.relay.narrowing import tuple_type
-from byoc.relay.traverse import children, post_order
+from byoc.relay.expr import Call, Function
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.modules.module import Module
@@ -129,7 +127,6 @@ class RegionGenerator(Generic[Value]):
         signature = signature_of(self.symbol, self.function, {})
         self.inputs, self.outputs = signature.inputs, signature.outputs
         self.constants: dict[str, NDArray] = {}
-        self._values: dict[RelayExpr, list[Value]] = {}
 
     @classmethod
     def operators(cls) -> tuple[str, ...]:
@@ -140,13 +137,14 @@ class RegionGenerator(Generic[Value]):
         """The region's module. Raises InternalError for a call without a hook, and what the steps raise."""
         with marked(CONVERT):
             self.construct()
-            specs = iter(self.inputs)
-            for param in self.function.params:
-                self._values[param] = [self._inferred(next(specs)) for _ in tensor_types(param.checked_type)]
-            for node in post_order(self.function.body, _inputs_of):
-                if node not in self._values:
-                    self._values[node] = self._visit(node)
-            results = self._values[self.function.body]
+            region = steps_of(self.function)
+            values = [self._inferred(spec) for spec in self.inputs]
+            for number, (name, data) in enumerate(region.constants.items(), len(values)):
+                self.constants[name] = data
+                values.append(self.constant(spec_of(name, region.types[number]), data.numpy()))
+            for step in region.steps:
+                values += self._made(step, [values[n] for n in step.inputs], [region.types[n] for n in step.inputs])
+            results = [values[n] for n in region.outputs]
             for spec, value in zip(self.outputs, results, strict=True):
                 self.output(spec, value)
         with marked(BUILD):
@@ -185,35 +183,13 @@ class RegionGenerator(Generic[Value]):
         self.infer(spec, value)
         return value
 
-    def _visit(self, node: RelayExpr) -> list[Value]:
-        if isinstance(node, Call):
-            return self._visit_call(node)
-        if isinstance(node, Constant):
-            return [self._visit_constant(node)]
-        if isinstance(node, Tuple):
-            return [value for field in node.fields for value in self._values[field]]
-        if isinstance(node, TupleGetItem):
-            widths = [len(tensor_types(f)) for f in tuple_type(node.tuple_value).fields]
-            first = sum(widths[: node.index])
-            return self._values[node.tuple_value][first : first + widths[node.index]]
-        what = f"%{node.name_hint}, which is no parameter" if isinstance(node, Var) else f"a {type(node).__name__}"
-        raise InternalError(f"{self.symbol}: {what}, is in a region for {type(self).__name__}: regions are dataflow")
-
-    def _visit_constant(self, node: Constant) -> Value:
-        name = f"{self.symbol}_const_{len(self.constants)}"
-        self.constants[name] = node.data
-        (ty,) = tensor_types(node.checked_type)
-        return self.constant(spec_of(name, ty), node.data.numpy())
-
-    def _visit_call(self, call: Call) -> list[Value]:
-        name = callee_name(call)
+    def _made(self, step: Step, values: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
+        call, name = step.call, step.name
         if name not in self._hooks:
             raise InternalError(
                 f"{place_of(call)} was accepted, and {type(self).__name__} has no hook for it: write "
                 f"one with @makes({name!r}), or have a constraint refuse it (it has {', '.join(self._hooks) or 'none'})"
             )
-        values = [value for arg in call.args for value in self._values[arg]] + self._matched(call)
-        types = [t for arg in call.args for t in tensor_types(arg.checked_type)]
         inputs = [spec_of(f"in{k}", t) for k, t in enumerate(types)]
         outputs = [spec_of(f"{name}.{k}", t) for k, t in enumerate(tensor_types(call.checked_type))]
         made = getattr(self, self._hooks[name])(RegionNode(call, tuple(inputs), tuple(outputs)), *values)
@@ -226,19 +202,3 @@ class RegionGenerator(Generic[Value]):
         for spec, value in zip(outputs, results, strict=True):
             self.infer(spec, value)
         return results
-
-    def _matched(self, call: Call) -> list[Value]:
-        """The constants inside of a composite, in post-order of its body."""
-        if not isinstance(call.op, Function):
-            return []
-        found = [node for node in post_order(call.op.body) if isinstance(node, Constant)]
-        for constant in found:
-            if constant not in self._values:
-                self._values[constant] = [self._visit_constant(constant)]
-        return [value for constant in found for value in self._values[constant]]
-
-
-def _inputs_of(expr: RelayExpr) -> Sequence[RelayExpr]:
-    if isinstance(expr, Call):
-        return expr.args
-    return () if isinstance(expr, Function) else children(expr)

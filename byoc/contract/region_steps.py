@@ -1,7 +1,8 @@
 """A region as a list of steps over numbered values: what a generator of code or of another graph begins with.
 
 Tuples are gone: each tensor has a number of its own, inputs first, then constants, then what each step gives. A
-composite is one step, which reads what the operators inside of it read.
+composite is one step, which reads its arguments, then the constants that its pattern matched, in post-order.
+:class:`~byoc.contract.RegionGenerator` goes through the same steps with a hook for each operator.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from byoc.errors import CompileError, UnsupportedError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
-from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
 from byoc.relay.narrowing import tuple_type
-from byoc.relay.traverse import dataflow_children, post_order
+from byoc.relay.traverse import post_order
 from byoc.runtime.core.ndarray import NDArray
 
 
@@ -89,14 +90,10 @@ def steps_of(region: Function) -> RegionSteps:
 
 
 def _read(expr: RelayExpr) -> Sequence[RelayExpr]:
-    """The values that *expr* reads; of a composite, what the operators inside read, in their order."""
-    if isinstance(expr, Call) and isinstance(expr.op, Function):
-        given: dict[RelayExpr, RelayExpr] = dict(zip(expr.op.params, expr.args, strict=True))
-        inside = [node for node in post_order(expr.op.body, dataflow_children) if not isinstance(node, (Var, Constant))]
-        read = [value for node in inside for value in dataflow_children(node) if isinstance(value, (Var, Constant))]
-        return [given.get(value, value) for value in read]
+    """The values that *expr* reads; of a composite its arguments, then the constants that its pattern matched."""
     if isinstance(expr, Call):
-        return expr.args
+        inside = post_order(expr.op.body) if isinstance(expr.op, Function) else ()
+        return [*expr.args, *(node for node in inside if isinstance(node, Constant))]
     return expr.fields if isinstance(expr, Tuple) else (expr.tuple_value,) if isinstance(expr, TupleGetItem) else ()
 
 

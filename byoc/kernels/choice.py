@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from byoc.codegen.c.region_source import C_TYPES
 from byoc.codegen.json.kernel_attributes import lost_attributes
+from byoc.codegen.opencl.language import TYPES as OPENCL_TYPES
 from byoc.contract.signature import spec_of
 from byoc.contract.verdict import Reason, callee_name, calls_in, judge
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types
-from byoc.kernels.macros import C_TYPES, OPENCL_TYPES, read_attributes
+from byoc.kernels.macros import read_attributes
 from byoc.partition.place import ANY, FLOATS, DataLayout, Precision, precision_of
 from byoc.partition.places.grade import Argument, Request
 from byoc.partition.places.kernel import Kernel

@@ -5,29 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from byoc.codegen.c.language.spellings import TYPES as C_SPELLINGS
-from byoc.codegen.kernel.lower import DTYPES
+from byoc.codegen.c.region_source import dim_text, size_names, size_text
 from byoc.codegen.opencl.language import TYPES as OPENCL_TYPES
 from byoc.contract.verdict import calls_in
 from byoc.relay.expr import Call, Function
-from byoc.runtime.core.signature import Dim, TensorSpec
+from byoc.runtime.core.signature import TensorSpec
 
-C_TYPES = {dtype: name for dtype, name in C_SPELLINGS.items() if dtype in DTYPES}
 _READ = re.compile(r"\bATTR_(\w+)")
 _DEFINED = re.compile(r"^#define (\w+)", re.MULTILINE)
-
-__all__ = ["C_TYPES", "OPENCL_TYPES", "between", "dim_text", "heading", "read_attributes", "size_names", "size_text"]
 
 
 def read_attributes(text: str) -> frozenset[str]:
     """The attributes that a source looks at; ``ATTR_strides_0`` is of ``strides``."""
     found = set(_READ.findall(text))
     return frozenset(found | {name.rpartition("_")[0] for name in found if name.rpartition("_")[2].isdigit()})
-
-
-def size_names(specs: Sequence[TensorSpec]) -> list[str]:
-    """The named sizes of *specs*, each once, in order."""
-    return list(dict.fromkeys(d for spec in specs for d in spec.shape if isinstance(d, str)))
 
 
 def heading(
@@ -49,22 +40,6 @@ def heading(
 def between(text: str) -> str:
     """Takes back what *text* defines, so that the next kernel begins anew."""
     return "".join(f"#undef {name}\n" for name in dict.fromkeys(_DEFINED.findall(text)))
-
-
-def dim_text(dim: Dim) -> str:
-    """A dimension in source: a number, or the parameter that has the size of that name."""
-    return (
-        str(dim) if isinstance(dim, int) else "size_" + "".join(c if c.isalnum() else f"_{ord(c)}_" for c in str(dim))
-    )
-
-
-def size_text(spec: TensorSpec) -> str:
-    """The number of elements of a tensor, in source."""
-    named = [dim_text(d) for d in spec.shape if not isinstance(d, int)]
-    number = 1
-    for dim in spec.shape:
-        number *= dim if isinstance(dim, int) else 1
-    return f"({' * '.join([*named, f'{number}LL'])})" if named else str(number)
 
 
 def _attribute_lines(call: Call) -> list[str]:

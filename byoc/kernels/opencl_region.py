@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from byoc.codegen.c.region_source import dim_text, signature_of_steps, size_names, size_text
+from byoc.codegen.opencl.language import TYPES as OPENCL_TYPES
 from byoc.contract.region_steps import RegionSteps, Step
 from byoc.contract.signature import spec_of
 from byoc.errors import InternalError
-from byoc.kernels.c_region import signature_of_steps
-from byoc.kernels.macros import OPENCL_TYPES, between, dim_text, heading, size_names, size_text
+from byoc.kernels.macros import between, heading
 from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.source import OpenCLSource
 from byoc.runtime.core.ndarray import numpy_dtype

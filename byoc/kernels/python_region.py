@@ -44,7 +44,6 @@ def python_module(function: Function, region: RegionSteps, kernels: Sequence[Ker
         lambda composite: attributes_inside(composite, table),
         table.__contains__,
         composite_constants=True,
-        arity=table.arity,
     )
     graph = serializer.serialize(renamed)
     module = KernelsModule(

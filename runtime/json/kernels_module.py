@@ -60,14 +60,11 @@ class RegionTable:
         return name in self._inner or self._known(name.partition(_MARK)[0]) in self._declared
 
     def _known(self, kernel: str) -> str:
-        """What the table calls *kernel*: its whole name, or the operator's where one function serves all of its kernels."""
+        """What the table calls *kernel*: its whole name, or the operator's where one function serves all of its."""
         return kernel if kernel in self._declared else kernel.partition(":")[0]
 
     def has_own(self, name: str) -> bool:
         return name in self
-
-    def arity(self, name: str) -> int | None:
-        return None if name in self._inner else self._declared.arity(self._known(name.partition(_MARK)[0]))
 
     def __getitem__(self, name: str) -> Kernel:
         if name in self._inner:
