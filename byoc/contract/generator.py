@@ -143,7 +143,9 @@ class RegionGenerator(Generic[Value]):
                 self.constants[name] = data
                 values.append(self.constant(spec_of(name, region.types[number]), data.numpy()))
             for step in region.steps:
-                values += self._made(step, [values[n] for n in step.inputs], [region.types[n] for n in step.inputs])
+                values += self._made(
+                    step, [values[n] for n in step.arguments], [region.types[n] for n in step.arguments]
+                )
             results = [values[n] for n in region.outputs]
             for spec, value in zip(self.outputs, results, strict=True):
                 self.output(spec, value)

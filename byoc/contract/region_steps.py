@@ -1,7 +1,8 @@
 """A region as a list of steps over numbered values: what a generator of code or of another graph begins with.
 
 Tuples are gone: each tensor has a number of its own, inputs first, then constants, then what each step gives. A
-composite is one step, which reads its arguments, then the constants that its pattern matched, in post-order.
+composite is one step, which reads its arguments, then the constants that its pattern matched, in post-order. A value
+that the pattern reads at two places is one argument, and two inputs.
 :class:`~byoc.contract.RegionGenerator` goes through the same steps with a hook for each operator.
 """
 
@@ -15,19 +16,23 @@ from byoc.errors import CompileError, UnsupportedError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
-from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.narrowing import tuple_type
-from byoc.relay.traverse import post_order
+from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.core.ndarray import NDArray
 
 
 @dataclass(frozen=True)
 class Step:
-    """A call of an operator, or of a composite: the numbers of the values that it reads and of those that it gives."""
+    """A call of an operator, or of a composite: the numbers of the values that it reads and of those that it gives.
+
+    ``arguments`` are ``inputs`` with those that a composite reads at several places once.
+    """
 
     call: Call
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    arguments: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -83,18 +88,40 @@ def steps_of(region: Function) -> RegionSteps:
         str(symbol),
         sum(len(numbers[param]) for param in region.params),
         {f"{symbol}_const_{k}": constant.data for k, constant in enumerate(constants)},
-        [Step(call, tuple(k for value in _read(call) for k in numbers[value]), numbers[call]) for call in calls],
+        [
+            Step(
+                call,
+                tuple(k for value in _read(call) for k in numbers[value]),
+                numbers[call],
+                tuple(k for value in (*call.args, *matched_constants(call)) for k in numbers[value]),
+            )
+            for call in calls
+        ],
         numbers[region.body],
         types,
     )
 
 
 def _read(expr: RelayExpr) -> Sequence[RelayExpr]:
-    """The values that *expr* reads; of a composite its arguments, then the constants that its pattern matched."""
+    """The values that *expr* reads; of a composite its arguments, once for each place that reads it, then constants."""
     if isinstance(expr, Call):
-        inside = post_order(expr.op.body) if isinstance(expr.op, Function) else ()
-        return [*expr.args, *(node for node in inside if isinstance(node, Constant))]
+        return [*arguments_by_place(expr), *matched_constants(expr)]
     return expr.fields if isinstance(expr, Tuple) else (expr.tuple_value,) if isinstance(expr, TupleGetItem) else ()
+
+
+def matched_constants(call: Call) -> list[Constant]:
+    """The constants inside of a composite, in post-order; none of an operator."""
+    inside = post_order(call.op.body) if isinstance(call.op, Function) else ()
+    return [node for node in inside if isinstance(node, Constant)]
+
+
+def arguments_by_place(call: Call) -> Sequence[RelayExpr]:
+    """The arguments of *call*; of a composite once for each place inside that reads one, in order."""
+    if not isinstance(call.op, Function):
+        return call.args
+    given: dict[RelayExpr, RelayExpr] = dict(zip(call.op.params, call.args, strict=True))
+    inside = [node for node in post_order(call.op.body, dataflow_children) if not isinstance(node, (Var, Constant))]
+    return [given[value] for node in inside for value in dataflow_children(node) if value in given]
 
 
 def _item(item: TupleGetItem, numbers: tuple[int, ...]) -> tuple[int, ...]:

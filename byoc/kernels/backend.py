@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from byoc.contract.region_steps import Step, steps_of
 from byoc.contract.registration import get_backend
@@ -10,7 +11,7 @@ from byoc.contract.verdict import Verdict, accept, callee_name, place_of
 from byoc.errors import CompileError
 from byoc.ir.span import span_names
 from byoc.kernels.c_region import c_module
-from byoc.kernels.choice import chosen, fitting, why_not
+from byoc.kernels.choice import chosen, fitting, takes_each_place, why_not
 from byoc.kernels.opencl_region import opencl_module
 from byoc.kernels.python_region import python_module
 from byoc.partition.place import HOST, DataLayout, Place, Precision, in_host_memory
@@ -74,6 +75,11 @@ class KernelBackend(KernelLibrary):
         function = infer_function(function)
         region = steps_of(function)
         kernels = [self._kernel(step) for step in region.steps]
+        given = [
+            step if takes_each_place(kernel, step.call) else replace(step, inputs=step.arguments)
+            for step, kernel in zip(region.steps, kernels, strict=True)
+        ]
+        region = replace(region, steps=given)
         if all(isinstance(k.run, CSource) for k in kernels):
             return c_module(region, kernels)
         if all(isinstance(k.run, OpenCLSource) for k in kernels):

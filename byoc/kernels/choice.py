@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from byoc.codegen.c.region_source import C_TYPES
 from byoc.codegen.json.kernel_attributes import lost_attributes
 from byoc.codegen.opencl.language import TYPES as OPENCL_TYPES
+from byoc.contract.region_steps import arguments_by_place, matched_constants
 from byoc.contract.signature import spec_of
 from byoc.contract.verdict import Reason, callee_name, calls_in, judge
 from byoc.ir.attrs import Attrs
+from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types
 from byoc.kernels.macros import read_attributes
@@ -23,26 +25,27 @@ from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.libraries import runnable
 from byoc.partition.places.pick import pick_kernel
 from byoc.partition.places.source import CSource, OpenCLSource
-from byoc.relay.expr import Call, Constant, Function
-from byoc.relay.traverse import post_order
+from byoc.relay.expr import Call, Function
 from byoc.runtime.json.table import table_of_kernels
 
 _TYPES = {CSource: C_TYPES, OpenCLSource: OPENCL_TYPES}
 Form = tuple[Precision, DataLayout]
 
 
-def fitting(call: Call, target: str) -> list[Kernel]:
-    """The kernels of *target* that may compute the typed *call*, one for each precision and layout in which they do."""
+def fitting(call: Call, target: str, narrow: bool = True) -> list[Kernel]:
+    """The kernels of *target* that may compute the typed *call*, one for each precision and layout in which they do;
+    with *narrow* those too that compute in a float with fewer bits, where casts would stand around them.
+    """
     found: dict[Form, list[Kernel]] = {}
     for kernel in _declared(call, target):
-        if not refusals(kernel, call):
+        if not refusals(kernel, call, narrow):
             found.setdefault(_form(kernel, call), []).append(kernel)
     return [_best(call, kernels) for kernels in found.values()]
 
 
 def chosen(call: Call, target: str) -> Kernel | None:
-    """The kernel of *target* that computes *call* as it is; else one in another float, with casts around it."""
-    found = fitting(call, target)
+    """The kernel of *target* that computes *call* as it is; else one in a wider float, with conversions around it."""
+    found = fitting(call, target, narrow=False)
     exact = [k for k in found if _is_exact(k, call)]
     return _best(call, exact or found) if found else None
 
@@ -56,16 +59,16 @@ def why_not(call: Call, target: str) -> list[Reason]:
     return [Reason("operator", f"{target} has kernels for {known or 'nothing'}", callee_name(call))]
 
 
-def refusals(kernel: Kernel, call: Call) -> list[Reason]:
-    """Why *kernel* does not compute the typed *call*; nothing where it does."""
-    inputs, outputs = _inputs(call), tensor_types(call.checked_type)
+def refusals(kernel: Kernel, call: Call, narrow: bool = False) -> list[Reason]:
+    """Why *kernel* does not compute the typed *call*; nothing where it does, with *narrow* in fewer bits."""
+    inputs, outputs = _inputs(call, kernel), tensor_types(call.checked_type)
     reasons = []
     if kernel.inputs and len(kernel.inputs) != len(inputs):
         reasons.append(Reason("inputs", f"{kernel} takes {len(kernel.inputs)} inputs", str(len(inputs))))
     else:
         for types, declared, what in ((inputs, kernel.inputs, "input"), (outputs, kernel.outputs, "output")):
             for k, (ty, precision) in enumerate(zip(types, _precisions(kernel, declared, len(types)), strict=True)):
-                if not _takes(kernel, precision, ty.dtype):
+                if not _takes(kernel, precision, ty.dtype, narrow):
                     reasons.append(Reason("dtype", f"{kernel} has {precision} for its {what} {k}", ty.dtype))
     reasons += _layout_refusals(kernel, call) + _attribute_refusals(kernel, call)
     if isinstance(kernel.run, (CSource, OpenCLSource)):
@@ -77,13 +80,30 @@ def _declared(call: Call, target: str) -> list[Kernel]:
     return [k for k in runnable(target) if k.op == callee_name(call)]
 
 
-def _inputs(call: Call) -> list[TensorType]:
+def takes_each_place(kernel: Kernel, call: Call) -> bool:
+    """Whether *kernel* gets what a composite reads at several places once for each: where it takes so many, or as many
+    as come.
+    """
+    each, once = (_types(values, call) for values in (arguments_by_place(call), call.args))
+    wanted = len(kernel.inputs) or _arity(kernel)
+    return len(each) != len(once) and wanted in (None, len(each))
+
+
+def _arity(kernel: Kernel) -> int | None:
+    """How many arrays the function of *kernel* takes; None where that is not known."""
+    if not callable(kernel.run):
+        return None
+    return table_of_kernels(kernel.place.target).arity(str(kernel))
+
+
+def _inputs(call: Call, kernel: Kernel | None = None) -> list[TensorType]:
     """What a kernel is given: the arguments of *call*, and the constants that the pattern of a composite matched."""
-    types = [t for arg in call.args for t in tensor_types(arg.checked_type)]
-    if isinstance(call.op, Function):
-        inside = (n for n in post_order(call.op.body) if isinstance(n, Constant))
-        types += [t for constant in inside for t in tensor_types(constant.checked_type)]
-    return types
+    by_place = kernel is not None and takes_each_place(kernel, call)
+    return _types(arguments_by_place(call) if by_place else call.args, call)
+
+
+def _types(values: Sequence[RelayExpr], call: Call) -> list[TensorType]:
+    return [t for value in (*values, *matched_constants(call)) for t in tensor_types(value.checked_type)]
 
 
 def _precisions(kernel: Kernel, declared: object, count: int) -> list[Precision]:
@@ -94,13 +114,16 @@ def _precisions(kernel: Kernel, declared: object, count: int) -> list[Precision]
     return [Precision(t.precision) for t in types][:count] + [Precision.ANY] * (count - len(types))
 
 
-def _takes(kernel: Kernel, precision: Precision, dtype: str) -> bool:
+def _takes(kernel: Kernel, precision: Precision, dtype: str, narrow: bool) -> bool:
     given = precision_of(dtype)
-    return precision in (given, Precision.ANY) or (callable(kernel.run) and precision in FLOATS and given in FLOATS)
+    if precision in (given, Precision.ANY):
+        return True
+    converts = callable(kernel.run) and precision in FLOATS and given in FLOATS
+    return converts and (narrow or FLOATS[precision] > FLOATS[given])
 
 
 def _is_exact(kernel: Kernel, call: Call) -> bool:
-    inputs = _inputs(call)
+    inputs = _inputs(call, kernel)
     asked = _precisions(kernel, kernel.inputs, len(inputs))
     return all(p in (precision_of(t.dtype), Precision.ANY) for p, t in zip(asked, inputs, strict=True))
 

@@ -7,7 +7,6 @@ each call. Floats are converted around a kernel that computes in another float t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from byoc.codegen.json.kernel_attributes import attributes_inside
 from byoc.codegen.json.serialize import JSONSerializer
@@ -44,6 +43,7 @@ def python_module(function: Function, region: RegionSteps, kernels: Sequence[Ker
         lambda composite: attributes_inside(composite, table),
         table.__contains__,
         composite_constants=True,
+        arity=table.arity,
     )
     graph = serializer.serialize(renamed)
     module = KernelsModule(
@@ -58,7 +58,7 @@ def _alone(symbol: str, region: RegionSteps, step: Step, kernel: Kernel) -> Sour
     count = len(step.inputs)
     results = tuple(range(count, count + len(step.outputs)))
     types = [region.types[n] for n in (*step.inputs, *step.outputs)]
-    one = RegionSteps(symbol, count, {}, [replace(step, inputs=tuple(range(count)), outputs=results)], results, types)
+    one = RegionSteps(symbol, count, {}, [Step(step.call, tuple(range(count)), results)], results, types)
     return (c_module if isinstance(kernel.run, CSource) else opencl_module)(one, [kernel])
 
 

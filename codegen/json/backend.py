@@ -12,7 +12,7 @@ from byoc.codegen.json.kernel_attributes import attributes_inside, check_declare
 from byoc.codegen.json.serialize import CompositeAttributes, JSONSerializer, no_attributes
 from byoc.contract.backend import Backend
 from byoc.contract.signature import signature_of
-from byoc.contract.verdict import Constraint, constraint
+from byoc.contract.verdict import Constraint, Verdict, callee_name, constraint, judge, refuse
 from byoc.errors import CompileError
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, TupleType
@@ -53,13 +53,22 @@ class JsonBackend(Backend):
     """Regions as JSON graphs. ``table`` names the kernels that the engine calls.
 
     A kernel of a composite gets its arguments, then the constants that the pattern matched, in post-order of its body.
-    An attribute that a kernel does not declare must mean nothing (``kernel_attributes.py``).
+    An attribute that a kernel does not declare must mean nothing (``kernel_attributes.py``). Without constraints of its
+    own, a backend takes the operators and composites that its table has.
     """
 
     name = "json"
     table = "numpy"
     options: Sequence[str] | None = ()
     constraints: Sequence[Constraint] = (has_kernel, no_annotation, ranked_tensors)
+
+    def supports(self, call: Call) -> Verdict:
+        inherited = self.constraints is JsonBackend.constraints and self.table != JsonBackend.table
+        if inherited and callee_name(call) not in get_table(self.table):
+            return refuse(call, "kernel", f"an operator of the table {self.table}", callee_name(call))
+        if inherited and not isinstance(call.op, Op):
+            return judge(call, (no_annotation, ranked_tensors))
+        return super().supports(call)
 
     def composite_attributes(self, composite: Function) -> Mapping[str, object]:
         """What the engine is told of a composite, beside its name: those attributes of the operators in it that its

@@ -66,6 +66,13 @@ class RegionTable:
     def has_own(self, name: str) -> bool:
         return name in self
 
+    def arity(self, name: str) -> int | None:
+        """How many arrays the kernel *name* takes; None where it takes a list of them."""
+        if name not in self._inner:
+            return self._declared.arity(self._known(name.partition(_MARK)[0]))
+        (symbol,) = self._inner[name].symbols
+        return len(self._inner[name].signatures[symbol].inputs)
+
     def __getitem__(self, name: str) -> Kernel:
         if name in self._inner:
             return _of_module(name, self._inner[name])

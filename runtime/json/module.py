@@ -121,11 +121,13 @@ def read_members(members: Members) -> tuple[dict[str, Mapping[str, object]], lis
 
 
 class JsonFunction:
-    """A symbol of a JSON module as a function: inputs then outputs, or :meth:`call_returning` inputs alone."""
+    """A symbol of a JSON module as a function: inputs then outputs, or :meth:`call_returning` inputs alone.
 
-    keeps_time = True
+    numpy's kernels are asked between them whether time is left; a vendor's may not end, and are watched from outside.
+    """
 
     def __init__(self, module: JsonModule, symbol: str):
+        self.keeps_time = module.table == NUMPY.name
         self._module, self._symbol = module, symbol
         self._signature = module.signatures[symbol]
 

@@ -11,10 +11,11 @@ from kernel_sources import CONCAT_C, EXP_OPENCL, LEAKY_C, SPLIT_C
 
 import byoc
 from byoc import relay
-from byoc.contract import constraint
+from byoc.contract import PatternEntry, constraint
 from byoc.errors import CompileError, PartitionError, RegistryError
 from byoc.kernels import CSource, KernelBackend, OpenCLSource, kernel
 from byoc.partition.place import register_target
+from byoc.relay.dataflow_pattern import is_constant, is_op, wildcard
 from byoc.runtime.errors import KernelError
 
 pytestmark = pytest.mark.needs_cc
@@ -155,13 +156,15 @@ def test_policy_score_takes_the_kernel_of_the_first_wish_and_tells_its_grade():
         np.testing.assert_allclose(library(x), np.exp(x), rtol=1e-3)
 
 
-def test_policy_order_converts_around_a_kernel_of_another_float():
+def test_values_are_converted_to_a_wider_float_and_to_a_narrower_only_where_a_place_asks_for_it():
     seen = []
-    kernel("exp", "arm/fp16/any")(lambda x: seen.append(x.dtype) or np.exp(x))
-    library = byoc.compile(model(relay.exp, (2,)), ["arm", "c"])
-    result = library(np.float32([0.1, 1]))
-    assert result.dtype == np.float32 and seen == [np.float16]
-    np.testing.assert_allclose(result, np.exp(np.float32([0.1, 1])), rtol=1e-3)
+    kernel("exp", "arm/float/any")(lambda x: seen.append(x.dtype) or np.exp(x))
+    library = byoc.compile(model(relay.exp, (2,), dtype="float16"), ["arm", "c"])
+    result = library(np.float16([0.1, 1]))
+    assert result.dtype == np.float16 and seen == [np.float32]
+    np.testing.assert_array_equal(result, np.exp(np.float32(np.float16([0.1, 1]))).astype("float16"))
+    plan = byoc.plan(model(relay.exp, (2,), dtype="float64"), ["arm", "c"])
+    assert "exp:def@arm/float/any has float for its input 0, got float64" in str(plan)
 
 
 def test_among_kernels_of_one_place_the_fastest_is_taken_where_all_say_what_they_take():
@@ -283,9 +286,6 @@ class Acme(KernelBackend):
     name = "acme_kernel_test"
 
     def patterns(self):
-        from byoc.contract import PatternEntry
-        from byoc.relay.dataflow_pattern import is_constant, is_op, wildcard
-
         biased = is_op("add")(is_op("nn.dense")(wildcard(), is_constant()), is_constant())
         return [PatternEntry(f"{self.name}.dense_bias", biased)]
 
@@ -309,6 +309,51 @@ def test_a_backend_of_kernels_may_have_patterns(backends):
     assert placed(library) == {f"{Acme.name}.dense_bias": Acme.name}
     x = np.arange(12, dtype="float32").reshape(4, 3)
     np.testing.assert_allclose(library(x), x @ weight.T + bias)
+
+
+class Twice(KernelBackend):
+    """Patterns whose wildcards may match one value."""
+
+    name = "twice_kernel_test"
+
+    def patterns(self):
+        product = is_op("nn.dense")(wildcard(), wildcard())
+        swish = wildcard()
+        return [
+            PatternEntry(f"{self.name}.dense_bias", is_op("add")(product, is_constant())),
+            PatternEntry(f"{self.name}.swish", is_op("multiply")(swish, is_op("sigmoid")(swish))),
+        ]
+
+
+@pytest.mark.parametrize("language", ["python", "c"])
+def test_a_value_that_a_pattern_reads_twice_comes_as_often_as_the_kernel_takes_it(language, backends):
+    byoc.register_backend(Twice)
+    place = f"{Twice.name}/float/any"
+    dense = CSource("""
+    void KERNEL(const IN0_TYPE *x, const IN1_TYPE *w, const IN2_TYPE *b, OUT0_TYPE *out SIZES) {
+      for (int i = 0; i < OUT0_DIM0; ++i)
+        for (int j = 0; j < OUT0_DIM1; ++j) {
+          out[i * OUT0_DIM1 + j] = b[j];
+          for (int k = 0; k < IN0_DIM1; ++k) out[i * OUT0_DIM1 + j] += x[i * IN0_DIM1 + k] * w[j * IN0_DIM1 + k];
+        }
+    }""")
+    swish = CSource("""
+    void KERNEL(const IN0_TYPE *x, OUT0_TYPE *out SIZES) {
+      for (int64_t i = 0; i < OUT0_SIZE; ++i) out[i] = x[i] / (1 + expf(-x[i]));
+    }""")
+    in_c = language == "c"
+    kernel(f"{Twice.name}.dense_bias", place)(dense if in_c else lambda x, w, b: x @ w.T + b)
+    kernel(f"{Twice.name}.swish", place, inputs={"x": None})(swish if in_c else lambda x: x / (1 + np.exp(-x)))
+
+    def body(x):
+        made = relay.add(relay.nn.dense(x, x), relay.const(np.float32([1, 2, 3])))
+        return relay.multiply(made, relay.sigmoid(made))
+
+    library = byoc.compile(model(body, (3, 3)), [Twice.name, "c"])
+    assert set(placed(library)) == {f"{Twice.name}.dense_bias", f"{Twice.name}.swish"}
+    x = np.linspace(-1, 1, 9, dtype="float32").reshape(3, 3)
+    expected = x @ x.T + np.float32([1, 2, 3])
+    np.testing.assert_allclose(library(x), expected / (1 + np.exp(-expected)), rtol=1e-5)
 
 
 def test_a_target_of_the_users_own_needs_no_backend():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.contract.backend import Backend
-from byoc.contract.verdict import Reason, Verdict, callee_name
+from byoc.contract.verdict import Reason, Verdict, accept, callee_name
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, TupleType, tensor_types
@@ -16,6 +16,7 @@ from byoc.partition.content.request import Request
 from byoc.partition.cut.decide import judged
 from byoc.partition.decision import Decision
 from byoc.partition.places import Place, Placed, Unit, score_places
+from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.libraries import KernelLibrary
 from byoc.partition.places.score import as_it_comes, backend_places, is_settled
 from byoc.relay.expr import Call, Constant
@@ -47,9 +48,14 @@ def wish(request: Request) -> tuple[Place, ...]:
 def _unit(call: Call, backends: Sequence[Backend], view: BoundaryView) -> Unit:
     operator, nodes = callee_name(call), span_names(call.span)
     verdicts: dict[str, Verdict] = {}
+    kernels: dict[str, tuple[Kernel, ...]] = {}
     for backend in backends:
         reason = view.reason(backend.name, call)
         verdicts[backend.name] = judged(backend, call) if reason is None else Verdict(False, operator, nodes, (reason,))
+        if isinstance(backend, KernelLibrary):
+            kernels[backend.name] = tuple(backend.fitting(call)) if reason is None and call.args else ()
+            if kernels[backend.name]:
+                verdicts[backend.name] = accept(call)
     inputs = [(dtype, isinstance(arg, Constant)) for arg in call.args for dtype in _dtypes(arg.checked_type)]
     return Unit(
         operator,
@@ -58,7 +64,7 @@ def _unit(call: Call, backends: Sequence[Backend], view: BoundaryView) -> Unit:
         tuple(_dtypes(call.checked_type)),
         frozenset(k for k, (_, constant) in enumerate(inputs) if constant),
         nodes,
-        {b.name: tuple(b.fitting(call)) if verdicts[b.name] else () for b in backends if isinstance(b, KernelLibrary)},
+        kernels,
     )
 
 
