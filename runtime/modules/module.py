@@ -22,6 +22,7 @@ from byoc.runtime.core.entry_points import RUNTIME, package_of
 from byoc.runtime.core.errors import UnavailableError, UserError
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.packed_function import PackedFunction as PackedFunction
+from byoc.runtime.devices.levels import HardwareLevel
 from byoc.runtime.files.weights import write_weights
 
 if TYPE_CHECKING:
@@ -129,6 +130,10 @@ class Module:
     def unavailable(self) -> str | None:
         """One sentence when this module cannot run on this machine (no device, another processor), else None."""
         return None
+
+    def level(self) -> HardwareLevel:
+        """How far its functions get on this machine: run on the device, run emulated, or compiled and no more."""
+        return HardwareLevel.REAL
 
     def whole_executor(self, graph: Graph, root: Root, threads: int | None) -> Executor | None:
         """An executor that runs all of *graph* by one call, or None where this module has no function for that."""

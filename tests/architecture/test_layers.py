@@ -11,6 +11,7 @@ LAYERS = {
         "byoc.runtime.files",
         "byoc.runtime.artefact",
         "byoc.runtime.region",
+        "byoc.runtime.devices",
         "byoc.runtime.graph",
         "byoc.runtime.modules",
         "byoc.runtime.executors",
