@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from byoc.contract import Backend, PatternEntry, Quantized, callee_name, constraint, register_backend
-from byoc.contrib.npu_emulator import DEVICE, MEMORY, NpuModule, checked_device
+from byoc.contrib.npu_emulator import DEVICE, MEMORY, NpuModule, checked_device, chosen_device
 from byoc.contrib.npu_generator import ADD, CONV, DENSE, compiled, images, inner, number, numbers, window_of
 from byoc.ir.types import tensor_types
 from byoc.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.narrowing import tensor_type
-from byoc.runtime import device_api
+from byoc.runtime import HardwareLevel, device_api
 
 
 @constraint("operator")
@@ -160,6 +160,10 @@ class Npu(Backend):
         floored,
         fits,
     )
+
+    def level(self) -> HardwareLevel:
+        """That of the device on which its programs run here."""
+        return device_api(chosen_device(DEVICE)).properties.level
 
     def places(self) -> Sequence[str]:
         """On int8, channels innermost."""

@@ -157,6 +157,11 @@ def checked_device(text: object) -> str:
     return text
 
 
+def chosen_device(compiled: str) -> str:
+    """The device to run on: that of ``$BYOC_INT8_NPU_DEVICE``, else that for which a program was *compiled*."""
+    return checked_device(os.environ.get(DEVICE_VARIABLE) or compiled)
+
+
 class NpuModule(Module):
     """A region as a program of the NPU; its *buffers* are the shapes of inputs, then outputs, then what is between.
 
@@ -219,7 +224,7 @@ class NpuModule(Module):
     def _device(self) -> DeviceAPI:
         """The device, opened once."""
         if self._opened is None:
-            self._opened = device_api(checked_device(os.environ.get(DEVICE_VARIABLE) or self.device))
+            self._opened = device_api(chosen_device(self.device))
         return self._opened
 
     def get_source(self, fmt: str = "") -> str:

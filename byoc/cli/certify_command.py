@@ -10,7 +10,7 @@ from byoc.errors import UserError
 from byoc.options.flags import add_flags, given_options
 from byoc.testing.certificate import read_certificate
 from byoc.testing.certifying import certify
-from byoc.testing.device_certificate import certify_device
+from byoc.testing.devices.certificate import certify_device
 from byoc.testing.options import CertifyRequest
 
 HELP = "try a backend on everything that it says it takes, or a device, and write a certificate"

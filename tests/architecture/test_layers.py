@@ -119,6 +119,7 @@ LAYERS = {
         "byoc.testing.core",
         "byoc.testing.cases",
         "byoc.testing",
+        "byoc.testing.devices",
     ],
     "byoc.debug": [
         "byoc.debug",

@@ -1,4 +1,4 @@
-"""The conformance of a device: every check of ``device_checks.py``, told as a certificate, or as tests of pytest.
+"""The conformance of a device: every check of ``checks.py``, told as a certificate, or as tests of pytest.
 
 from byoc.testing import device_tests
 test_acme_device = device_tests("acme")
@@ -19,7 +19,8 @@ from byoc.runtime.devices.registry import device_api
 from byoc.runtime.region.in_time import in_time
 from byoc.testing.certificate import RIGHT
 from byoc.testing.checks import UNTRIED, WRONG
-from byoc.testing.device_checks import DEVICE_CHECKS, Broken, DeviceTrial, Untried
+from byoc.testing.devices.checks import DEVICE_CHECKS
+from byoc.testing.devices.trial import Broken, DeviceTrial, Untried
 
 SECONDS = 60.0
 Opened = str | type[DeviceAPI] | Callable[[], DeviceAPI]
@@ -82,7 +83,7 @@ def certify_device(
         seconds: how long a check, and a wait in it, may take before it is told as one that does not end.
 
     Raises:
-        UserError: no check has such a name.
+        UserError: no check has such a name, or *device* is a class of something else.
         DeviceError: the device cannot be opened.
     """
     chosen = _chosen(only, skip)
@@ -125,7 +126,9 @@ def _opened(device: Opened) -> tuple[str, Callable[[], DeviceAPI]]:
     if isinstance(device, str):
         text = device
         return text, lambda: device_api(text)
-    if isinstance(device, type) and issubclass(device, DeviceAPI):
+    if isinstance(device, type):
+        if not issubclass(device, DeviceAPI):
+            raise UserError(f"expected a device by name, its class, or a function that opens it, got {device!r}")
         return device.__name__, device.open
     return getattr(device, "__name__", repr(device)), device
 
