@@ -33,6 +33,7 @@ import numpy as np
 from byoc.contrib.npu_session import NpuSession
 from byoc.runtime import ArtifactError, DeviceAPI, DeviceError, HardwareLevel, InputError, Module, NDArray, device_api
 from byoc.runtime.core.fork import new_lock
+from byoc.runtime.devices.waiting import wait_until
 from byoc.runtime.modules.module import Members, PackedFunction
 
 MEMORY = 64 << 10  # bytes on the chip
@@ -169,6 +170,8 @@ class NpuModule(Module):
     """
 
     type_key = "int8_npu"
+    thread_safe = True  # one run after the other
+    keeps_time = True  # a run waits for the device, and for other runs, no longer than it may
 
     def __init__(self, program: Mapping[str, Any], rom: bytes):
         super().__init__()
@@ -180,14 +183,11 @@ class NpuModule(Module):
         self.device = checked_device(program.get("device", DEVICE))
         self._session: NpuSession | None = None
         self._opened: DeviceAPI | None = None
-        self._lock = new_lock()
-
-    keeps_time = True  # a run waits for the device no longer than it may
+        self._lock, self._opening = new_lock(), new_lock()
 
     def level(self) -> HardwareLevel:
         """That of the device that it runs on. Raises DeviceError where there is none of that name."""
-        with self._lock:
-            return self._device().properties.level
+        return self._device().properties.level
 
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
         return self.run if name in self.symbols else super().get_function(name, query_imports)
@@ -206,12 +206,15 @@ class NpuModule(Module):
         inputs = [np.asarray(a, order="C") for a in given[: self.inputs]]
         outputs = given[self.inputs :]
         filled = [a if a.flags.c_contiguous else np.empty(a.shape, a.dtype) for a in outputs]
-        with self._lock:
+        wait_until(lambda seconds: self._lock.acquire(timeout=seconds), f"waiting for another run of {self.symbols[0]}")
+        try:
             if self._session is None:
                 self._session = NpuSession(self._device(), self.execute, self.buffers, self.rom)
             session, self._session = self._session, None  # of no use any more where it fails
             session.run(inputs, filled)
             self._session = session
+        finally:
+            self._lock.release()
         for array, result in zip(outputs, filled, strict=True):
             if array is not result:
                 np.copyto(array, result)
@@ -223,9 +226,10 @@ class NpuModule(Module):
 
     def _device(self) -> DeviceAPI:
         """The device, opened once."""
-        if self._opened is None:
-            self._opened = device_api(chosen_device(self.device))
-        return self._opened
+        with self._opening:
+            if self._opened is None:
+                self._opened = device_api(chosen_device(self.device))
+            return self._opened
 
     def get_source(self, fmt: str = "") -> str:
         return "\n".join(f"{name} {', '.join(map(str, operands))}" for name, *operands in self.code)

@@ -1,7 +1,9 @@
 """The example NPU on an emulated device: what a fault there does to a model, with the host behind it and without."""
 
+import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -140,6 +142,26 @@ def test_the_command_line_names_the_device_and_exits_by_its_fault(qdq, tmp_path,
     assert main(["compile", str(qdq), "-t", "int8_npu,c", *options]) == 0
     assert main(["run", model, "--random"]) == 3
     assert "launch 1 failed, a fault that was injected" in capsys.readouterr().err
+
+
+def test_a_run_waits_for_another_threads_no_longer_than_it_may(qdq, expected):
+    library = on("emulated", qdq)
+    module = next(m for m in library.module.imports if m.type_key == "int8_npu")
+    with module._lock, pytest.raises(RunTimeoutError, match=r"timeout of 0.05 s while waiting for another run of"):
+        library.run(SAMPLE, timeout=0.05)
+    np.testing.assert_array_equal(library.run(SAMPLE)[0], expected)
+
+
+def test_threads_and_forked_children_run_on_one_device(qdq, expected):
+    library = on("emulated:name=of_many", qdq)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: library.run(SAMPLE)[0], range(12)):
+            np.testing.assert_array_equal(found, expected)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(library.run(SAMPLE)[0], expected) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    np.testing.assert_array_equal(library.run(SAMPLE)[0], expected)
 
 
 def test_the_level_of_its_module_is_that_of_its_device(qdq):
