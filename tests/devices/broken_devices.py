@@ -78,6 +78,8 @@ class WritesToTheHost(Broken):
 class CopiesAtOnce(Broken):
     """A copy in that does not stand in its stream."""
 
+    settings = "memory=16000000,seconds=0.005"
+
     def copy_in(self, stream, target, source, offset=0):
         self._part(target, offset, source.nbytes)[...] = source.reshape(-1).view(np.uint8)
 

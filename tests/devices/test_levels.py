@@ -12,6 +12,7 @@ from byoc import relay
 from byoc.cli.main import main
 from byoc.errors import UserError
 from byoc.runtime import ContractError, DeviceError, HardwareLevel, UnavailableError, known_outputs
+from byoc.testing import certify
 
 pytestmark = pytest.mark.needs_cc
 X = np.arange(6, dtype="float32").reshape(2, 3)
@@ -116,6 +117,11 @@ def test_known_outputs_that_nobody_asked_for_are_an_error():
 def test_known_outputs_are_lists_of_arrays(runs):
     with pytest.raises(UserError, match="expected for each run a list of arrays"), known_outputs(NAME, *runs):
         pass
+
+
+def test_a_backend_that_can_only_compile_is_certified_elsewhere():
+    with pytest.raises(UnavailableError, match="'negating_chip' can compile on this machine and not run"):
+        certify(NAME, only=["negative"])
 
 
 def test_targets_and_doctor_show_the_level(capsys):
