@@ -13,12 +13,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from byoc.contract import Backend, PatternEntry, Quantized, callee_name, constraint, register_backend
-from byoc.contrib.npu_emulator import MEMORY, NpuModule
+from byoc.contrib.npu_emulator import DEVICE, MEMORY, NpuModule, checked_device, chosen_device
 from byoc.contrib.npu_generator import ADD, CONV, DENSE, compiled, images, inner, number, numbers, window_of
 from byoc.ir.types import tensor_types
 from byoc.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.narrowing import tensor_type
+from byoc.runtime import HardwareLevel, device_api
 
 
 @constraint("operator")
@@ -139,6 +140,7 @@ class Npu(Backend):
     """An NPU for int8 with channels innermost and 64 KB of memory, emulated."""
 
     name = "int8_npu"
+    options = ("device",)
     quantized = Quantized(
         operators=("nn.conv2d", "nn.dense", "nn.bias_add", "nn.relu", "clip", "add", "nn.max_pool2d", "nn.pad"),
         rounding="UPWARD",
@@ -158,6 +160,10 @@ class Npu(Backend):
         floored,
         fits,
     )
+
+    def level(self) -> HardwareLevel:
+        """That of the device on which its programs run here."""
+        return device_api(chosen_device(DEVICE)).properties.level
 
     def places(self) -> Sequence[str]:
         """On int8, channels innermost."""
@@ -180,5 +186,10 @@ class Npu(Backend):
         return [*rows, PatternEntry(ADD, bounded(total))]
 
     def compile(self, function: Function, options: Mapping[str, object]) -> NpuModule:
-        """The program of *function*."""
-        return compiled(function)
+        """The program of *function*, for the device that the option ``device`` names, as ``byoc.runtime.device_api``.
+
+        Raises DeviceError for one that it cannot run on.
+        """
+        device = checked_device(options.get("device", DEVICE))
+        device_api(device)
+        return compiled(function, device)

@@ -14,19 +14,26 @@ instructions, each a name and integers:
 * ``max_pool``: addresses of data and result; data (h, w, c); result (h, w); window, strides, dilation.
 * ``store``: address; buffer, item; rows, columns and channels of the box.
 
+A module runs its program on a device (``npu_session.py``): the emulated one, unless the option ``device`` of the
+backend, or ``$BYOC_INT8_NPU_DEVICE`` where it runs, says otherwise.
+
 Invariant: this file imports numpy and ``byoc.runtime`` alone, so that a saved model runs without the compiler.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from byoc.runtime import ArtifactError, InputError, Module, NDArray
+from byoc.contrib.npu_session import NpuSession
+from byoc.runtime import ArtifactError, DeviceAPI, DeviceError, HardwareLevel, InputError, Module, NDArray, device_api
+from byoc.runtime.core.fork import new_lock
+from byoc.runtime.devices.waiting import wait_until
 from byoc.runtime.modules.module import Members, PackedFunction
 
 MEMORY = 64 << 10  # bytes on the chip
@@ -35,6 +42,9 @@ MAGIC = b"NPU8"
 PARAMETERS = 12  # bytes for each channel: bias, multiplier, shift, each an int32
 PROGRAM = "program.npu"
 FRACTION = 31  # bits of a multiplier behind the point
+DEVICE_VARIABLE = "BYOC_INT8_NPU_DEVICE"
+DEVICE = "emulated:memory=4294967296"
+DEVICE_KINDS = ("emulated", "host")  # on which a kernel is a function
 
 Shape = Sequence[int]  # [n, h, w, c]
 
@@ -50,7 +60,7 @@ def scaled(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray) -> np.
 class Emulator:
     """The chip: its memory, the host's *buffers* (``i8[n, h, w, c]``) and the *constants* of a program."""
 
-    def __init__(self, buffers: Sequence[np.ndarray], constants: bytes):
+    def __init__(self, buffers: Sequence[np.ndarray], constants: bytes | np.ndarray):
         self.memory = np.zeros(MEMORY, np.int8)
         self.buffers, self.rom = buffers, np.frombuffer(constants, np.int8)
         self.instructions: Mapping[str, Callable[..., None]] = {
@@ -138,6 +148,21 @@ class Emulator:
         self.at(address, *values.shape)[...] = np.clip(values, least, greatest)
 
 
+def checked_device(text: object) -> str:
+    """*text*, the name of a device that the emulator can run on. Raises DeviceError for others."""
+    if not isinstance(text, str) or text.partition(":")[0] not in DEVICE_KINDS:
+        raise DeviceError(
+            f"the device of int8_npu is one of {', '.join(DEVICE_KINDS)}, with settings behind a colon, as in "
+            f"emulated:seconds=0.001, got {text!r}"
+        )
+    return text
+
+
+def chosen_device(compiled: str) -> str:
+    """The device to run on: that of ``$BYOC_INT8_NPU_DEVICE``, else that for which a program was *compiled*."""
+    return checked_device(os.environ.get(DEVICE_VARIABLE) or compiled)
+
+
 class NpuModule(Module):
     """A region as a program of the NPU; its *buffers* are the shapes of inputs, then outputs, then what is between.
 
@@ -145,6 +170,8 @@ class NpuModule(Module):
     """
 
     type_key = "int8_npu"
+    thread_safe = True  # one run after the other
+    keeps_time = True  # a run waits for the device, and for other runs, no longer than it may
 
     def __init__(self, program: Mapping[str, Any], rom: bytes):
         super().__init__()
@@ -153,6 +180,14 @@ class NpuModule(Module):
         self.code: list[list[object]] = program["code"]
         self.buffers: list[list[int]] = program["buffers"]
         self.inputs, self.outputs = int(program["inputs"]), int(program["outputs"])
+        self.device = checked_device(program.get("device", DEVICE))
+        self._session: NpuSession | None = None
+        self._opened: DeviceAPI | None = None
+        self._lock, self._opening = new_lock(), new_lock()
+
+    def level(self) -> HardwareLevel:
+        """That of the device that it runs on. Raises DeviceError where there is none of that name."""
+        return self._device().properties.level
 
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
         return self.run if name in self.symbols else super().get_function(name, query_imports)
@@ -168,12 +203,33 @@ class NpuModule(Module):
                 raise InputError(
                     f"{self.symbols[0]}: tensor {number} is int8 of shape {shape}, got {array.dtype}{list(array.shape)}"
                 )
-        buffers = [a.reshape(shape) for a, shape in zip(given, self.buffers, strict=False)]
-        buffers += [np.zeros(shape, np.int8) for shape in self.buffers[count:]]
-        Emulator(buffers, self.rom).run(self.code)
-        for array, buffer in zip(given[self.inputs :], buffers[self.inputs : count], strict=True):
-            if not np.shares_memory(array, buffer):
-                np.copyto(array, buffer.reshape(array.shape))
+        inputs = [np.asarray(a, order="C") for a in given[: self.inputs]]
+        outputs = given[self.inputs :]
+        filled = [a if a.flags.c_contiguous else np.empty(a.shape, a.dtype) for a in outputs]
+        wait_until(lambda seconds: self._lock.acquire(timeout=seconds), f"waiting for another run of {self.symbols[0]}")
+        try:
+            if self._session is None:
+                self._session = NpuSession(self._device(), self.execute, self.buffers, self.rom)
+            session, self._session = self._session, None  # of no use any more where it fails
+            session.run(inputs, filled)
+            self._session = session
+        finally:
+            self._lock.release()
+        for array, result in zip(outputs, filled, strict=True):
+            if array is not result:
+                np.copyto(array, result)
+
+    def execute(self, *memories: np.ndarray) -> None:
+        """The program as a kernel: ``u8`` arrays for its buffers, then its constants."""
+        buffers = [m.view(np.int8).reshape(shape) for m, shape in zip(memories, self.buffers, strict=False)]
+        Emulator(buffers, memories[-1]).run(self.code)
+
+    def _device(self) -> DeviceAPI:
+        """The device, opened once."""
+        with self._opening:
+            if self._opened is None:
+                self._opened = device_api(chosen_device(self.device))
+            return self._opened
 
     def get_source(self, fmt: str = "") -> str:
         return "\n".join(f"{name} {', '.join(map(str, operands))}" for name, *operands in self.code)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from byoc.contract import callee_name
-from byoc.contrib.npu_emulator import FRACTION, MEMORY, PARAMETERS, NpuModule
+from byoc.contrib.npu_emulator import DEVICE, FRACTION, MEMORY, PARAMETERS, NpuModule
 from byoc.errors import CompileError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import tensor_types
@@ -314,8 +314,8 @@ Generator = Callable[[Program, Call, Sequence[int], int], None]
 GENERATORS: Mapping[str, Generator] = {CONV: window, DENSE: window, "nn.max_pool2d": window, "qnn.add": add, ADD: add}
 
 
-def compiled(function: Function) -> NpuModule:
-    """The program of a region. Its buffers are inputs, outputs, and then what is between."""
+def compiled(function: Function, device: str = DEVICE) -> NpuModule:
+    """The program of a region, for *device*. Its buffers are inputs, outputs, and then what is between."""
     outputs = list(function.body.fields) if isinstance(function.body, Tuple) else [function.body]
     calls = [
         n
@@ -339,5 +339,6 @@ def compiled(function: Function) -> NpuModule:
         "outputs": len(outputs),
         "buffers": [list(b) for b in program.buffers],
         "code": program.code,
+        **({} if device == DEVICE else {"device": device}),
     }
     return NpuModule(told, bytes(program.rom))

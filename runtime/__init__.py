@@ -12,6 +12,8 @@ from byoc.runtime.core.errors import (
     ByocError,
     ContractError,
     DeviceError,
+    DeviceMemoryError,
+    DeviceTimeoutError,
     IndexOutsideError,
     InputError,
     InternalError,
@@ -23,6 +25,9 @@ from byoc.runtime.core.errors import (
 from byoc.runtime.core.ndarray import NDArray, array, empty
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.device import Device, cpu, device, register_device_kind
+from byoc.runtime.devices.device_api import DeviceAPI, DeviceMemory, DeviceProperties, DeviceStream, StreamEvent
+from byoc.runtime.devices.levels import HardwareLevel
+from byoc.runtime.devices.registry import device_api, register_device_api
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.library import Library, load
@@ -34,15 +39,23 @@ from byoc.runtime.modules.module import Module, register_module_loader
 from byoc.runtime.modules.saving import opened, sealed
 from byoc.runtime.profile.run_profile import RunProfile
 from byoc.runtime.region.checks import fill_outputs
+from byoc.runtime.region.known_outputs import known_outputs
 
 __all__ = [
     "ArtifactError",
     "ByocError",
     "ContractError",
     "Device",
+    "DeviceAPI",
     "DeviceError",
+    "DeviceMemory",
+    "DeviceMemoryError",
+    "DeviceProperties",
+    "DeviceStream",
+    "DeviceTimeoutError",
     "Graph",
     "GraphExecutor",
+    "HardwareLevel",
     "IndexOutsideError",
     "InputError",
     "InternalError",
@@ -54,17 +67,21 @@ __all__ = [
     "RunProfile",
     "RunTimeoutError",
     "Signature",
+    "StreamEvent",
     "TensorSpec",
     "UnavailableError",
     "UserError",
     "array",
     "cpu",
     "device",
+    "device_api",
     "empty",
     "fill_outputs",
+    "known_outputs",
     "load",
     "load_module_tree",
     "opened",
+    "register_device_api",
     "register_device_kind",
     "register_module_loader",
     "sealed",

@@ -1,4 +1,4 @@
-"""``byoc certify``: try a backend on everything that it says it takes, and write a certificate."""
+"""``byoc certify``: try a backend on everything that it says it takes, or a device on what devices do."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ from byoc.errors import UserError
 from byoc.options.flags import add_flags, given_options
 from byoc.testing.certificate import read_certificate
 from byoc.testing.certifying import certify
+from byoc.testing.devices.certificate import certify_device
 from byoc.testing.options import CertifyRequest
 
-HELP = "try a backend on everything that it says it takes, and write a certificate"
+HELP = "try a backend on everything that it says it takes, or a device, and write a certificate"
 EXIT_FAILED = 2
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of ``byoc certify``."""
-    command.add_argument("backend", help="the name under which it is registered")
+    command.add_argument("backend", nargs="?", help="the name under which it is registered")
+    command.add_argument(
+        "--device",
+        metavar="NAME",
+        help="in the place of a backend, a device: host, opencl, emulated:seconds=0.001, or a vendor's (with --only, "
+        "--skip and --output)",
+    )
     command.add_argument("-o", "--output", metavar="FILE.json", help="write the certificate, and its page as FILE.md")
     command.add_argument("--against", metavar="OLD.json", help="an earlier certificate: show what changed since")
     add_flags(command, "certify", CertifyRequest)
@@ -26,8 +33,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """What is covered, wrong, refused late and slow; the exit code is 0 where nothing is wrong nor refused late."""
+    if (arguments.backend is None) == (arguments.device is None):
+        raise UserError("name a backend to certify, or a device by --device, and one of both")
     if arguments.output and not arguments.output.endswith(".json"):
         raise UserError(f"--output {arguments.output}: a certificate is a .json file; its page is written beside it")
+    if arguments.device is not None:
+        return _device(arguments)
     old = read_certificate(arguments.against) if arguments.against else None
     with StageProgress(quiet=arguments.json) as tell:
         found = certify(arguments.backend, **given_options(arguments, CertifyRequest), progress=tell)
@@ -40,3 +51,16 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         found.save(arguments.output)
         lines.append(f"wrote {arguments.output} and its page")
     return data, "\n".join(lines), 0 if found.ok else EXIT_FAILED
+
+
+def _device(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
+    """What became of the checks of a device."""
+    unused = [name for name in given_options(arguments, CertifyRequest) if name not in ("only", "skip")]
+    if unused or arguments.against:
+        named = (unused or ["against"])[0].replace("_", "-")
+        raise UserError(f"--{named} is about backends; leave it out to certify the device {arguments.device}")
+    found = certify_device(arguments.device, only=arguments.only or (), skip=arguments.skip or ())
+    lines = [str(found)]
+    if arguments.output:
+        lines.append(f"wrote {found.save(arguments.output)}")
+    return found.to_json(), "\n".join(lines), 0 if found.ok else EXIT_FAILED

@@ -16,11 +16,14 @@ from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.contract.registration import backend_names
 from byoc.errors import UserError
 from byoc.runtime.core.distribution import install_command
+from byoc.runtime.devices.levels import HardwareLevel
+from byoc.runtime.devices.registry import device_api, device_kinds
 
 HELP = "check the compiler, the devices and the packages of this machine"
 PACKAGES = ("numpy", "onnx", "cffi", "safetensors", "filelock", "platformdirs", "rich", "pyopencl")
 OPTIONAL_PACKAGES = frozenset(["pyopencl"])
 EXIT_UNABLE = 3
+OPENCL = "opencl"  # whose devices have rows of their own
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -29,13 +32,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """The report; exit code 3 when the host cannot compile."""
+    targets = [_target(name) for name in backend_names()]  # first, since vendors' packages bring devices
     checks = [
         _check("byoc", f"{__version__} on Python {platform.python_version()}, {platform.machine()} {sys.platform}"),
         *(_package(name) for name in PACKAGES),
         _compiler(),
         _cache(),
         *_devices(),
-        *(_target(name) for name in backend_names()),
+        *(_device(kind) for kind in device_kinds() if kind != OPENCL),
+        *targets,
     ]
     width = max(len(str(c["name"])) for c in checks)
     lines = [f"{_mark(c):2}  {c['name']!s:{width}}  {c['about']}" for c in checks]
@@ -97,4 +102,21 @@ def _devices() -> list[dict[str, object]]:
 
 def _target(name: str) -> dict[str, object]:
     row = describe(name)
-    return _check(f"target {name}", str(row["about"]), ok=row["state"] == "ready")
+    about, level = str(row["about"]), row["level"]
+    if row["state"] == "ready" and level != HardwareLevel.REAL:
+        about = f"{level}: {about}"
+    return {**_check(f"target {name}", about, ok=row["state"] == "ready"), "level": level}
+
+
+def _device(kind: str) -> dict[str, object]:
+    """A kind of device behind ``byoc.runtime.DeviceAPI``, as it is opened without settings."""
+    try:
+        found = device_api(kind).properties
+    except UserError as error:
+        return _check(f"device {kind}", str(error), ok=False)
+    except Exception as error:  # a vendor's code may raise anything, and the other rows are to be seen
+        return _check(f"device {kind}", f"{type(error).__name__}: {error}", ok=False)
+    memory = "" if found.memory_bytes is None else f", {found.memory_bytes:,} bytes"
+    level = "" if found.level == HardwareLevel.REAL else f"; {found.level}"
+    named = found.driver if found.name == kind else f"{found.name}, {found.driver}"
+    return {**_check(f"device {kind}", f"{named}{memory}{level}"), "level": found.level.value}

@@ -9,6 +9,7 @@ from pathlib import Path
 from byoc.cli.plan_command import write
 from byoc.contract.registration import backend_names, get_backend
 from byoc.errors import UserError
+from byoc.runtime.devices.levels import HardwareLevel
 
 HELP = "list the targets that models can be compiled for, or what one of them supports"
 
@@ -30,7 +31,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         raise UserError("--markdown and --output are about one target: byoc targets NAME --markdown")
     rows = [describe(name) for name in backend_names()]
     width = max((len(str(r["name"])) for r in rows), default=0)
-    lines = [f"{r['name']!s:{width}}  {r['state']!s:11}  {r['about']}" for r in rows]
+    lines = [f"{r['name']!s:{width}}  {_shown(r)!s:12} {r['about']}" for r in rows]
     return {"targets": rows}, "\n".join(lines), 0
 
 
@@ -45,14 +46,21 @@ def _supported(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str
     return table.to_json(), text, 0
 
 
+def _shown(row: Mapping[str, object]) -> object:
+    """The state of a target, or what its regions can do here where they do not run on the device itself."""
+    return row["level"] if row["level"] in (HardwareLevel.COMPILE_ONLY, HardwareLevel.EMULATED) else row["state"]
+
+
 def describe(name: str) -> dict[str, object]:
-    """A backend's name, state (``ready``, ``unavailable`` or ``broken``), and what it is or what is wrong."""
+    """A backend's name, state (``ready``, ``unavailable`` or ``broken``), level, and what it is or what is wrong."""
+    broken = {"name": name, "state": "broken", "level": HardwareLevel.UNAVAILABLE.value}
     try:
         backend = get_backend(name)
-        problem = backend.unavailable()
+        problem, level = backend.unavailable(), backend.level()
     except UserError as error:
-        return {"name": name, "state": "broken", "about": str(error)}
+        return {**broken, "about": str(error)}
     except Exception as error:  # a vendor's code may raise anything, and the other rows are to be seen
-        return {"name": name, "state": "broken", "about": f"{type(error).__name__}: {error}"}
+        return {**broken, "about": f"{type(error).__name__}: {error}"}
     text = (type(backend).__doc__ or "no description").strip().splitlines()[0].replace("``", "")
-    return {"name": name, "state": "unavailable" if problem else "ready", "about": problem or text}
+    state = "unavailable" if problem else "ready"
+    return {"name": name, "state": state, "level": level.value, "about": problem or text}

@@ -42,6 +42,7 @@ from byoc.ir.op import Op
 from byoc.relay.dataflow_pattern import DFPattern
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import post_order
+from byoc.runtime.devices.levels import HardwareLevel
 from byoc.runtime.modules.module import Module
 
 Check = Callable[[RelayExpr], object]
@@ -126,6 +127,13 @@ class Backend:
     def unavailable(self) -> str | None:
         """One sentence when the backend cannot work on this machine (a missing package or device), else None."""
         return None
+
+    def level(self) -> HardwareLevel:
+        """How far its regions get on this machine: compiled and no more, run emulated, or run on the device.
+
+        Whether a region that it compiled can run is asked of the region's module, when it is to run (``Module.level``).
+        """
+        return HardwareLevel.REAL if self.unavailable() is None else HardwareLevel.UNAVAILABLE
 
     def device_kind(self) -> str | None:
         """What kind of device stands behind this backend here: ``cpu``, ``gpu``, ``accelerator``, ...; None if unknown.

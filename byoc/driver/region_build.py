@@ -127,6 +127,11 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
     known = ", ".join(module.symbols) or "none"
     if symbol not in module.symbols:
         raise CompileError(f"backend {name!r}: its module for {_place(var, region)} has no such symbol; it has {known}")
+    if type(module).get_function is Module.get_function and "get_function" not in vars(module):
+        raise CompileError(
+            f"backend {name!r}: {type(module).__name__}, the class of its module for {_place(var, region)}, has no "
+            "method get_function(self, name, query_imports=False), which gives what runs a symbol: write it"
+        )
     _check_constants(name, module)
     return module
 

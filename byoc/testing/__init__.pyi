@@ -16,3 +16,8 @@ from byoc.testing.core.case import write_case as write_case
 from byoc.testing.core.difference import Errors as Errors
 from byoc.testing.core.difference import difference as difference
 from byoc.testing.core.difference import errors as errors
+from byoc.testing.devices.certificate import DeviceCertificate as DeviceCertificate
+from byoc.testing.devices.certificate import DeviceResult as DeviceResult
+from byoc.testing.devices.certificate import certify_device as certify_device
+from byoc.testing.devices.certificate import device_tests as device_tests
+from byoc.testing.devices.checks import DEVICE_CHECKS as DEVICE_CHECKS

@@ -82,6 +82,11 @@ def _backend(asked: str | Backend) -> Backend:
     problem = backend.unavailable()
     if problem is not None:
         raise UnavailableError(f"backend {backend.name!r} cannot work here: {problem}")
+    if not backend.level().runs:
+        raise UnavailableError(
+            f"backend {backend.name!r} can compile on this machine and not run ({backend.level()}): certify it where "
+            "its device is, or emulated"
+        )
     return backend
 
 

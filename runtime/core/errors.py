@@ -48,8 +48,16 @@ class RunTimeoutError(UserError):
     """A run that took longer than its caller allowed: it was ended, and the library can run again."""
 
 
-class RegionTimeoutError(RunTimeoutError):
+class DeviceMemoryError(DeviceError):
+    """A device that has not as much memory as it was asked for; it can be used as before."""
+
+
+class RegionTimeoutError(RunTimeoutError, DeviceError):
     """A backend that took longer for a region, or a device for its work, than is allowed; the library can run again."""
+
+
+class DeviceTimeoutError(RegionTimeoutError):
+    """A device whose work was not done within the time-out of a wait for it."""
 
 
 class RunAgainError(RegionTimeoutError):

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from byoc.runtime.core.entry_points import advice
 from byoc.runtime.core.errors import ArtifactError, DeviceError, UnavailableError, UserError
 from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.devices.levels import HardwareLevel
 from byoc.runtime.modules.module import Members, Module, PackedFunction
+from byoc.runtime.region.known_outputs import has_known_outputs
 from byoc.runtime.region.record import DEVICE, INITIALIZE, LOAD, StageError
 
 
@@ -47,6 +49,12 @@ class LostModule(Module):
             return str(error)
         except Exception as error:  # whatever a vendor's code raises
             return f"{type(error).__name__}: {error}"
+
+    def level(self) -> HardwareLevel:
+        try:
+            return self.found().level()
+        except Exception:  # whatever a vendor's code raises; ``unavailable`` tells it
+            return HardwareLevel.UNAVAILABLE
 
     def save(self) -> dict[str, bytes]:
         return {name: bytes(data) for name, data in self._members.items()}
@@ -96,8 +104,21 @@ def is_covered(module: Module, covered: frozenset[str]) -> bool:
 
 
 def problem_of(module: Module, covered: frozenset[str]) -> str | None:
-    """Why *module* cannot run here, where nothing stands in for it."""
-    return None if is_covered(module, covered) else module.unavailable()
+    """Why *module* cannot run here, where nothing stands in for it, and nobody gives its outputs."""
+    if is_covered(module, covered) or has_known_outputs(module.type_key, *module.symbols):
+        return None
+    return run_problem(module)
+
+
+def run_problem(module: Module, ask: bool = True) -> str | None:
+    """Why *module* cannot run here, in one sentence; without *ask* it is not asked whether it is ``unavailable``."""
+    problem = module.unavailable() if ask else None
+    if problem is None and not module.level().runs:
+        return (
+            f"modules of type {module.type_key!r} can be compiled on this machine and not run ({module.level()}): run "
+            "the saved model where the device is, or give its outputs by byoc.runtime.known_outputs"
+        )
+    return problem
 
 
 def load_function(owner: Module, symbol: str, initialize: Callable[[str], None], ask: bool) -> PackedFunction:
@@ -109,7 +130,7 @@ def load_function(owner: Module, symbol: str, initialize: Callable[[str], None],
     try:
         module = owner.found() if isinstance(owner, LostModule) else owner
         stage = DEVICE
-        problem = module.unavailable() if ask else None
+        problem = run_problem(module, ask)
         if problem is not None:
             raise DeviceError(problem)
         stage = INITIALIZE

@@ -22,6 +22,7 @@ from byoc.runtime.core.entry_points import RUNTIME, package_of
 from byoc.runtime.core.errors import UnavailableError, UserError
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.packed_function import PackedFunction as PackedFunction
+from byoc.runtime.devices.levels import HardwareLevel
 from byoc.runtime.files.weights import write_weights
 
 if TYPE_CHECKING:
@@ -129,6 +130,10 @@ class Module:
     def unavailable(self) -> str | None:
         """One sentence when this module cannot run on this machine (no device, another processor), else None."""
         return None
+
+    def level(self) -> HardwareLevel:
+        """How far its functions get on this machine: run on the device, run emulated, or compiled and no more."""
+        return HardwareLevel.REAL
 
     def whole_executor(self, graph: Graph, root: Root, threads: int | None) -> Executor | None:
         """An executor that runs all of *graph* by one call, or None where this module has no function for that."""
@@ -317,14 +322,38 @@ def register_module_loader(type_key: str, location: str | type[Module]) -> None:
     """Say that modules of *type_key* are loaded by *location*: ``package.module:Class``, or the class itself.
 
     A class of the same name in the same module takes the place of the first, as when a notebook's cell runs again.
-    Raises UserError when the key is taken by another class.
+    Raises UserError when the key is taken by another class, or when what is given is no module that can be loaded, run
+    and saved; of a location that is seen when it is imported.
     """
+    if not isinstance(location, str):
+        check_module_class(type_key, location)
     taken = LOADERS.setdefault(type_key, location)
     if _written(taken) != _written(location):
         raise UserError(
             f"module type {type_key!r} is loaded by {_written(taken)}; {_written(location)} must take another key"
         )
     LOADERS[type_key] = location
+
+
+def check_module_class(type_key: str, kind: object) -> None:
+    """Raises UserError unless *kind* is a class of modules with what loading, running and saving one calls."""
+    if not (isinstance(kind, type) and issubclass(kind, Module)):
+        raise UserError(f"module type {type_key!r}: expected a class made of byoc.runtime.Module, got {kind!r}")
+    missing = [text for names, text in _NEEDED.items() if all(_is_inherited(kind, name) for name in names)]
+    if missing:
+        raise UserError(f"module type {type_key!r}: {kind.__name__} has no {'; no '.join(missing)}: write it")
+
+
+_NEEDED = {
+    ("get_function",): "get_function(self, name, query_imports=False), which gives what runs a symbol",
+    ("save",): "save(self), which gives its content as bytes by name",
+    ("load", "restore"): "class method load(cls, members), which makes it of what save gave",
+}
+
+
+def _is_inherited(kind: type[Module], name: str) -> bool:
+    """Whether *kind* has no method *name* but that of every module."""
+    return all(name not in vars(base) for base in kind.__mro__[: kind.__mro__.index(Module)])
 
 
 def _written(location: str | type[Module]) -> str:
@@ -344,11 +373,12 @@ def module_class(type_key: str) -> type[Module]:
     module_name, class_name = location.split(":")
     try:
         result: type[Module] = operator.attrgetter(class_name)(importlib.import_module(module_name))
-        return result
     except ImportError as error:
         missing = error.name or module_name
         advice = "byoc is installed without that part" if missing.startswith("byoc.") else f"install {missing}"
         raise UnavailableError(f"modules of type {type_key!r} cannot be loaded here ({error}): {advice}") from error
+    check_module_class(type_key, result)
+    return result
 
 
 def _load_brought(type_key: str) -> None:

@@ -79,8 +79,13 @@ def list_devices() -> list[DeviceInfo]:
 
 def open_device() -> OpenDevice:
     """The device to use, with its context. Raises DeviceError when there is none or the variable names none."""
+    return opened_device(os.environ.get(DEVICE_VARIABLE, ""))
+
+
+def opened_device(selector: str) -> OpenDevice:
+    """As :func:`open_device`, for the device that *selector* means as the variable would."""
     driver_use().require_own_process()
-    result: OpenDevice = _open(os.environ.get(DEVICE_VARIABLE, ""))
+    result: OpenDevice = _open(selector)
     return result
 
 

@@ -16,10 +16,11 @@ from typing import Protocol
 
 import numpy as np
 
+from byoc.runtime.core.errors import ContractError
 from byoc.runtime.core.ndarray import NDArray, read_only
 from byoc.runtime.core.packed_function import PackedFunction
 from byoc.runtime.core.time_limit import time_limit
-from byoc.runtime.region.checks import CheckedCall, check_returned
+from byoc.runtime.region.checks import CheckedCall, check_returned, fill_outputs
 from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.in_time import in_time
 from byoc.runtime.region.locked import locked
@@ -67,6 +68,10 @@ class RegionCall:
 
     def __call__(self) -> None:
         """Fill the outputs."""
+        known = self._guard.known_outputs()
+        if known is not None:
+            self._take(known)
+            return
         if self._guard.may_try(self._shapes):
             try:
                 if self._ready is None:
@@ -76,6 +81,14 @@ class RegionCall:
             except Exception as error:  # whatever a vendor's code raises
                 self._failed(error)
         self._run_host()
+
+    def _take(self, known: Sequence[np.ndarray]) -> None:
+        """Fill the outputs with what somebody gives for this run."""
+        try:
+            fill_outputs(self._arrays[len(self._arrays) - len(known) :], known)
+        except ContractError as error:
+            place = self._guard.region.describe(self._guard.symbol)
+            raise ContractError(f"known outputs of {place}: {error}") from error
 
     def _prepared(self) -> Callable[[], object]:
         function, guard = self._guard.function(), self._guard
@@ -105,7 +118,7 @@ class RegionCall:
 
     def _begun(self) -> bool:
         """Start the backend, where it can be started; False where the call is to be made at once."""
-        if not self._guard.may_try(self._shapes):
+        if not self._guard.may_try(self._shapes) or self._guard.has_known_outputs:
             return False
         try:
             start = getattr(self._guard.function(), "start", None)

@@ -11,6 +11,7 @@ LAYERS = {
         "byoc.runtime.files",
         "byoc.runtime.artefact",
         "byoc.runtime.region",
+        "byoc.runtime.devices",
         "byoc.runtime.graph",
         "byoc.runtime.modules",
         "byoc.runtime.executors",
@@ -121,6 +122,7 @@ LAYERS = {
         "byoc.testing.core",
         "byoc.testing.cases",
         "byoc.testing",
+        "byoc.testing.devices",
     ],
     "byoc.debug": [
         "byoc.debug",

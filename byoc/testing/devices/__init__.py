@@ -1,0 +1,1 @@
+"""Conformance of devices: what ``byoc.runtime.DeviceAPI`` says of them, tried."""
