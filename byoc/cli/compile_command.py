@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from byoc.cli.flags.words import AVAILABLE
 from byoc.cli.progress import StageProgress
+from byoc.cli.quantization_text import quantization_lines
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.options import CompileRequest
 from byoc.errors import UserError
@@ -82,16 +83,6 @@ def tuning_lines(report: Mapping[str, object]) -> str:
     """What tuning did; else empty."""
     told: Mapping[str, str] = report.get("tuning", {})  # type: ignore[assignment]
     return f"\n{told['text']}\n" if told else ""
-
-
-def quantization_lines(report: Mapping[str, object]) -> str:
-    """What int8 changes in each output, where samples told; else empty."""
-    told: Mapping[str, object] = report.get("quantization", {})  # type: ignore[assignment]
-    errors: Mapping[str, float] = told.get("errors", {})  # type: ignore[assignment]
-    if not errors:
-        return ""
-    rows = "".join(f"  {name}: {error:.2%}\n" for name, error in errors.items())
-    return f"\ndifference of int8 from f32 on the samples, relative to the size of the output:\n{rows}"
 
 
 def replanned_lines(report: Mapping[str, object]) -> str:

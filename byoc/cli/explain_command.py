@@ -6,17 +6,16 @@ import argparse
 from collections import Counter
 from collections.abc import Mapping
 
-from byoc.cli.plan_command import planned_model
+from byoc.cli.plan_command import planned_model, request_of
 from byoc.contract.backend import Backend
 from byoc.contract.registration import backend_names, get_backend
-from byoc.driver.integers import simplified
+from byoc.driver.compiler.plan import prepared
 from byoc.driver.options import PlanRequest
 from byoc.errors import UserError
-from byoc.options.flags import add_flags, given_options
+from byoc.options.flags import add_flags
 from byoc.partition.content.plan_json import decision_to_json
 from byoc.partition.decision import Decision
 from byoc.partition.show.support_matrix import support_matrix
-from byoc.relay.frontend.onnx import import_onnx
 
 HELP = "explain why the operators of a model go where they go"
 
@@ -60,7 +59,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
 
 def _matrix(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """What each target says of each operator of the model."""
-    asked = PlanRequest(arguments.model, **given_options(arguments, PlanRequest))
+    asked = request_of(arguments)
     backends: list[Backend] = []
     broken: list[str] = []
     for name in asked.target_list() if arguments.target else backend_names():
@@ -73,7 +72,7 @@ def _matrix(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, i
                 raise
             broken.append(str(error))
     names = [backend.name for backend in backends]
-    mod = simplified(import_onnx(arguments.model, shapes=asked.shapes), names, asked.pipeline)
+    mod, _ = prepared(asked, names)
     matrix = support_matrix(mod, backends)
     return {**matrix.to_json(), "broken": broken}, "\n".join([str(matrix), *broken]), 0
 

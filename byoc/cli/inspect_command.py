@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from byoc.cli.compile_command import fallback_lines
+from byoc.cli.quantization_text import quantization_lines
 from byoc.contract.signature import spec_of
 from byoc.driver.pipeline import optimize
 from byoc.errors import UserError
@@ -63,7 +64,7 @@ def inspect_artifact(path: Path, source: bool) -> tuple[Mapping[str, object], st
         *(f"  {line}" for line in library.module.tree().splitlines()),
         *(f"cannot run here: {place}: {problem}" for place, problem in problems.items()),
         "",
-        f"{plan}\n{fallback_lines(library.report)}".rstrip(),
+        f"{plan}\n{fallback_lines(library.report)}{quantization_lines(library.report)}".rstrip(),
         *(f"\n// {key}\n{text}" for key, text in sources.items()),
     ]
     return data, "\n".join(lines), 0

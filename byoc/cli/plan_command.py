@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from byoc.cli.flags.pass_options import value_from
 from byoc.cli.progress import StageProgress
-from byoc.driver.compiler.compile import CompileOptions, build_planned
-from byoc.driver.compiler.plan import planned
+from byoc.driver.compiler.compile import build_planned
+from byoc.driver.compiler.plan import plan_options, planned
 from byoc.driver.measure_plan import measure
 from byoc.driver.options import PlanRequest
 from byoc.errors import UserError
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     mod, plan = planned_model(arguments)
     if arguments.measure:
         with StageProgress(quiet=arguments.json) as tell:
-            plan = measure(build_planned(mod, plan, CompileOptions(pipeline=value_from(arguments)), tell), plan)
+            plan = measure(build_planned(mod, plan, plan_options(request_of(arguments)), tell), plan)
     for path in outputs:
         drawn = DRAWN.get(path.suffix)
         name = Path(arguments.model).stem
@@ -67,7 +67,12 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
 def planned_model(arguments: argparse.Namespace) -> tuple[IRModule, Plan]:
     """The simplified model of a command line and its plan."""
     with StageProgress(quiet=arguments.json) as tell:
-        return planned(PlanRequest(arguments.model, **given_options(arguments, PlanRequest), progress=tell))
+        return planned(replace(request_of(arguments), progress=tell))
+
+
+def request_of(arguments: argparse.Namespace) -> PlanRequest:
+    """What a command line asks of a plan."""
+    return PlanRequest(arguments.model, **given_options(arguments, PlanRequest))
 
 
 def write(path: Path, text: str) -> None:

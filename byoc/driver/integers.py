@@ -98,7 +98,9 @@ def host_integers(mod: IRModule, products: bool = False) -> IRModule:
         return mod
     mod = transform.InferType()(mod)
     result = mod.shallow_copy()
-    result["main"] = lowered(as_function(mod["main"]), mod)
+    for var, function in mod.functions.items():
+        if isinstance(function, Function) and "Compiler" not in function.attrs:
+            result[var] = lowered(function, mod)
     result = transform.InferType()(result)
     return QuantizedProducts()(result) if products else result
 

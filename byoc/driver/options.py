@@ -82,19 +82,14 @@ class ModelOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostOptions(Options):
-    """How the host's code is made, and in what its products compute."""
+class PrecisionOptions(Options):
+    """In what products compute."""
 
-    backend_options: Mapping[str, Mapping[str, object]] | None = option(
-        None,
-        "options of the backends, by their names",
-        flag=FlagModule("byoc.cli.flags.generator_options"),
-    )
     precision: str = option(
         PRECISIONS[0],
-        "what the host's products compute in, where that pays: bf16 with sums in float32, or int8, which takes what "
-        "the model quantizes, else what ranges over the calibration allow, else dense products by ranges found when "
-        "the model runs",
+        "what products compute in, the host's where that pays: bf16 with sums in float32, or int8, which takes what "
+        "the model quantizes, else what ranges over the calibration allow, also of targets that compute on integers, "
+        "else the host's dense products by ranges found when the model runs",
         choices=PRECISIONS,
         flag=Flag("--precision"),
     )
@@ -106,8 +101,19 @@ class HostOptions(Options):
     calibration: Calibration | Iterable[Mapping[str, np.ndarray]] | None = option(
         None,
         "precision int8: samples of the model's inputs by name, or a byoc.Calibration",
-        flag=FlagModule("byoc.cli.flags.calibration_options", commands=("compile", "export-c")),
+        flag=FlagModule("byoc.cli.flags.calibration_options", commands=(*PLANNING, "export-c")),
         key=Keyed.DEFAULT,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostOptions(PrecisionOptions):
+    """How the host's code is made."""
+
+    backend_options: Mapping[str, Mapping[str, object]] | None = option(
+        None,
+        "options of the backends, by their names",
+        flag=FlagModule("byoc.cli.flags.generator_options"),
     )
     tune: str | Tuner = option(
         UNTUNED,
@@ -164,7 +170,7 @@ class CompileRequest(ProgressOptions, DeviceOptions, CutOptions, HostOptions, Mo
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanRequest(ProgressOptions, PlacingOptions, ModelOptions, _ModelAndTargets):
+class PlanRequest(ProgressOptions, PlacingOptions, PrecisionOptions, ModelOptions, _ModelAndTargets):
     """What ``byoc.plan`` is asked for."""
 
 

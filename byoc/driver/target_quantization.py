@@ -47,7 +47,7 @@ class TargetQuantization(HostQuantization):
             names = ", ".join(b.name for b in self.backends)
             raise UserError(
                 f"precision int8: {names} computes on integers whose ranges must be known when compiling; give samples "
-                "of the model's inputs as calibration"
+                "of the model's inputs as calibration (--calibrate)"
             )
         return True
 

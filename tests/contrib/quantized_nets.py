@@ -21,6 +21,12 @@ class Net:
         self.weights.append(numpy_helper.from_array(values.astype("float32"), name))
         return name
 
+    def held(self, values, dtype):
+        """A constant that is no weight."""
+        name = f"c{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(values, dtype), name))
+        return name
+
     def node(self, op, *inputs, name="", **attributes):
         out = name or f"{op.lower()}{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [out], name=out, **attributes))
@@ -56,6 +62,40 @@ def small_net(path):
     return net.save(path, SMALL, "y", (1, 10))
 
 
+def wide_net(path):
+    """One of every operator on images that ONNX Runtime quantizes as one of its own, then two products and softmax."""
+    net = Net()
+    first = net.conv("x", 3, 8, 3, "first", relu=True)
+    leaky = net.node("LeakyRelu", net.conv(first, 8, 8, 3), alpha=0.1)
+    gate = net.node("Sigmoid", net.conv(first, 8, 8, 1))
+    joined = net.node("Concat", net.node("Mul", net.node("Add", leaky, first), gate), leaky, axis=1)
+    pooled = net.node("MaxPool", joined, kernel_shape=[2, 2], strides=[2, 2])
+    means = net.node("AveragePool", pooled, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    flat = net.node("Flatten", net.node("GlobalAveragePool", means))
+    dense = net.node("Gemm", flat, net.weight(12, 16), net.weight(12), transB=1)
+    net.node("Softmax", net.node("MatMul", dense, net.weight(12, 10)), axis=-1)
+    return net.save(path, SMALL, "y", (1, 10))
+
+
+def attention_net(path):
+    """What moves numbers (padding, resizing, cutting, joining, other axes) around convolutions, and then attention."""
+    net = Net()
+    padded = net.node("Pad", net.conv("x", 3, 8, 3, relu=True), net.held([0, 0, 1, 1, 0, 0, 1, 1], "int64"))
+    sizes = net.held([1, 1, 2, 2], "float32")
+    larger = net.node("Resize", net.conv(padded, 8, 8, 3), "", sizes, mode="nearest")
+    pooled = net.node("MaxPool", larger, kernel_shape=[3, 3], strides=[2, 2])
+    net.nodes.append(helper.make_node("Split", [pooled, net.held([4, 4], "int64")], ["a", "b"], name="split", axis=1))
+    rows = net.node("Reshape", net.node("Concat", "b", "a", axis=1), net.held([1, 8, -1], "int64"))
+    tokens = net.node("Transpose", rows, perm=[0, 2, 1])
+    left, right = net.node("MatMul", tokens, net.weight(8, 16)), net.node("MatMul", tokens, net.weight(8, 16))
+    scores = net.node("MatMul", left, net.node("Transpose", right, perm=[0, 2, 1]))
+    mixed = net.node("MatMul", net.node("Softmax", scores, axis=-1), right)
+    chosen = net.node("Gather", mixed, net.held([3, 1, 2], "int64"), axis=1)
+    where = net.held(np.arange(48).reshape(3, 16) % 3 > 0, "bool")
+    net.node("Where", where, chosen, net.node("Clip", net.node("Relu", chosen)))
+    return net.save(path, SMALL, "y", (1, 3, 16))
+
+
 def resnet18(path):
     """ResNet-18: 20 convolutions and a dense layer, batch norms folded, random weights. He et al., arXiv 1512.03385."""
     net = Net()
@@ -80,7 +120,7 @@ def samples(shape, count=3, name="x", seed=1):
     return [{name: rng.standard_normal(shape).astype("float32")} for _ in range(count)]
 
 
-def quantized(path, out, inputs, activations="QInt8", form="QDQ"):
+def quantized(path, out, inputs, activations="QInt8", form="QDQ", **options):
     """The model at *path* with QuantizeLinear and DequantizeLinear (or as QLinear operators), by ONNX Runtime."""
     from onnxruntime import quantization as q
 
@@ -94,8 +134,35 @@ def quantized(path, out, inputs, activations="QInt8", form="QDQ"):
     logging.getLogger().setLevel(logging.ERROR)  # it advises to prepare the model first
     kind = getattr(q.QuantType, activations)
     how = {"quant_format": getattr(q.QuantFormat, form), "per_channel": True}
-    q.quantize_static(path, out, Reader(), **how, activation_type=kind, weight_type=q.QuantType.QInt8)
+    q.quantize_static(
+        path, out, Reader(), **how, activation_type=kind, weight_type=q.QuantType.QInt8, extra_options=options
+    )
     return out
+
+
+def quantized_dynamically(path, out, weights="QInt8"):
+    """The model at *path* with the products of its weights on integers, the data quantized when it runs."""
+    from onnxruntime import quantization as q
+
+    logging.getLogger().setLevel(logging.ERROR)
+    q.quantize_dynamic(path, out, weight_type=getattr(q.QuantType, weights))
+    return out
+
+
+def optimised(path, out, level):
+    """The model at *path* as ONNX Runtime's optimiser saves it."""
+    session(path, out, level)
+    return out
+
+
+def session(path, saved="", level="ORT_DISABLE_ALL"):
+    """A session of ONNX Runtime, by default without optimisation, which replaces nodes by its own."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    options.optimized_model_filepath, options.log_severity_level = str(saved), 3
+    return onnxruntime.InferenceSession(path, options)
 
 
 def without_batch_norms(path, out):

@@ -34,9 +34,9 @@ def targets_of(plan):
     return Counter((d.operator, d.target or "host") for d in plan.decisions)
 
 
-def regions_of(path):
-    """The regions for the NPU of a model that quantizes itself, as they are compiled, and the plan."""
-    mod, plan = planned(PlanRequest(path, targets=["int8_npu", "c"]))
+def regions_of(path, **given):
+    """The regions for the NPU of a model that quantizes itself, or by samples, as they are compiled, and the plan."""
+    mod, plan = planned(PlanRequest(path, targets=["int8_npu", "c"], **given))
     cut = region_integers(plan.apply(mod))
     return [f for f in cut.functions.values() if f.attrs.get("Compiler") == "int8_npu"], plan
 
@@ -76,6 +76,35 @@ def test_every_product_of_a_small_model_goes_to_the_npu(qdq):
 
 def test_its_regions_are_bit_exact_with_the_reference_integers(qdq):
     assert_bit_exact(regions_of(qdq)[0])
+
+
+@pytest.mark.needs_cc
+def test_regions_of_a_model_in_floats_are_bit_exact_with_the_reference_integers(tmp_path):
+    inputs = samples(SMALL)
+    path = small_net(tmp_path / "small.onnx")
+    regions, plan = regions_of(path, precision="int8", calibration=inputs)
+    found = targets_of(plan)
+    assert found["int8_npu.conv2d", "int8_npu"] == 4
+    assert found["int8_npu.dense", "int8_npu"] == found["int8_npu.add", "int8_npu"] == 1
+    assert len(regions) == 2
+    assert_bit_exact(regions)
+    library = byoc.compile(path, targets=["int8_npu", "c"], precision="int8", calibration=inputs)
+    made = sorted(m.get_source() for m in library.module.imports if m.type_key == "int8_npu")
+    assert made == sorted(npu_generator.compiled(function).get_source() for function in regions)
+
+
+def test_the_reference_finds_a_region_whose_numbers_are_off_by_one(qdq, monkeypatch):
+    """What is compared above can fail: one result of the emulator, one step too large."""
+    regions, _ = regions_of(qdq)
+    plain = npu_emulator.NpuModule.run
+
+    def wrong(self, *arrays):
+        plain(self, *arrays)
+        arrays[-1].reshape(-1)[0] ^= 1
+
+    monkeypatch.setattr(npu_emulator.NpuModule, "run", wrong)
+    with pytest.raises(AssertionError, match="Mismatched elements: 1 /"):
+        assert_bit_exact(regions)
 
 
 @pytest.mark.parametrize("activations", ["QInt8", "QUInt8"])
@@ -296,6 +325,11 @@ def test_it_takes_the_convolutions_of_the_face_detector_from_floats_with_samples
         if d["target"] == "int8_npu" and d["operator"] == "int8_npu.conv2d"
     ]
     assert len(taken) >= 50
+    regions, plan = regions_of(FACE, precision="int8", calibration=inputs)
+    assert [d.nodes for d in plan.decisions if d.operator == "int8_npu.conv2d"] == [tuple(d["nodes"]) for d in taken]
+    assert_bit_exact(regions)
+    made = sorted(m.get_source() for m in library.module.imports if m.type_key == "int8_npu")
+    assert made == sorted(npu_generator.compiled(function).get_source() for function in regions)
     assert max(library.report["quantization"]["errors"].values()) < 0.02
 
 
@@ -316,6 +350,7 @@ def test_it_takes_the_products_of_resnet18_from_floats_with_samples(tmp_path):
     library = byoc.compile(path, targets=["int8_npu", "c"], precision="int8", calibration=samples(RESNET, 1))
     found = Counter(d["operator"] for d in library.report["plan"]["decisions"] if d["target"] == "int8_npu")
     assert found["int8_npu.conv2d"] + found["int8_npu.dense"] >= 20
+    assert_bit_exact(regions_of(path, precision="int8", calibration=samples(RESNET, 1))[0])
     assert library.report["quantization"]["errors"]["y"] < 0.05
 
 

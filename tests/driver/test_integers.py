@@ -1,20 +1,25 @@
 """What a model quantizes reaches backends as integer operators; what targets declare is quantized before the cut."""
 
 import numpy as np
+import onnx
 import pytest
 from quantized_nets import SMALL, Net, quantized, samples, small_net
 
 import byoc
 import byoc.contrib.npu
 from byoc import relay
+from byoc.cli.main import main
+from byoc.cli.quantization_text import quantization_lines
 from byoc.contract import BACKENDS, Backend, PatternEntry, Quantized, accept, callee_name, refuse, register_backend
 from byoc.driver.compiler.plan import planned
 from byoc.driver.integers import exact_operators, takes_integers, with_integers
 from byoc.driver.model import module_of
+from byoc.driver.onnx_placement import with_placement
 from byoc.driver.options import PlanRequest
 from byoc.driver.pipeline import optimize
 from byoc.driver.quantization import Calibration
 from byoc.driver.target_quantization import target_quantization
+from byoc.driver.vm import compile_module
 from byoc.errors import PartitionError, UserError
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay.analysis.operator_calls import op_name
@@ -24,6 +29,9 @@ from byoc.relay.interpreter import evaluate
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
 from byoc.relay.qnn.data_dtype import ChangeDataDtype
 from byoc.relay.traverse import post_order
+from byoc.runtime.core.device import cpu
+from byoc.runtime.core.errors import ArtifactError
+from byoc.runtime.vm.virtual_machine import VirtualMachine
 
 pytest.importorskip("onnxruntime")
 
@@ -284,3 +292,127 @@ def test_what_is_made_integers_means_what_the_file_says(files):
     want = onnxruntime.InferenceSession(files[1]).run(None, sample)[0]
     found = evaluate(mod, [sample["x"]])
     assert np.linalg.norm(found - want) < 0.05 * np.linalg.norm(want)
+
+
+INT8 = {"precision": "int8", "calibration": samples(SMALL)}
+
+
+@pytest.mark.needs_cc
+def test_a_plan_in_int8_is_that_of_the_compiled_model_and_compiles_to_it(files):
+    given = {"precision": "int8", "calibration": iter(samples(SMALL))}  # which can be read once
+    plan = byoc.plan(files[0], targets=["int8_npu", "c"], **given)
+    library = byoc.compile(files[0], targets=["int8_npu", "c"], **INT8)
+    assert type(plan).from_json(library.report["plan"]).decisions == plan.decisions
+    assert sum(d.operator == "int8_npu.conv2d" for d in plan.decisions) == 4
+    again = byoc.compile(files[0], plan=plan, **INT8)
+    sample = samples(SMALL, 1, seed=9)[0]
+    np.testing.assert_array_equal(again.run(sample)[0], library.run(sample)[0])
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"precision": "int8"}, UserError, "int8_npu computes on integers whose ranges must be known when compiling"),
+        ({"calibration": samples(SMALL)}, UserError, "calibration is for precision=\"int8\", got precision='f32'"),
+        ({**INT8, "keep_f32": ["depthwize"]}, UserError, "is called 'depthwize'; the nearest: depthwise"),
+        ({**INT8, "calibration": []}, UserError, "there are no samples"),
+    ],
+)
+def test_what_a_plan_in_int8_needs_is_said_when_it_is_missing(files, given, error, message):
+    with pytest.raises(error, match=message):
+        byoc.plan(files[0], targets=["int8_npu", "c"], **given)
+
+
+@pytest.mark.needs_cc
+def test_a_plan_in_int8_is_not_for_the_model_in_floats(files):
+    plan = byoc.plan(files[0], targets=["int8_npu", "c"], **INT8)
+    with pytest.raises(PartitionError, match="make it again, for the shapes, the precision and the samples"):
+        byoc.compile(files[0], plan=plan)
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_devices_that_a_model_names_get_integers(files, number):
+    """Policy model, of a model in floats with samples and of one that quantizes itself: nothing else names a target."""
+    given = INT8 if number == 0 else {}
+    wanted = byoc.plan(files[number], targets=["int8_npu", "c"], **given)
+    carried, _ = with_placement(onnx.load(files[number]), wanted)
+    plan = byoc.plan(carried, policy="model", **given)
+    assert [(d.operator, d.target) for d in plan.decisions] == [(d.operator, d.target) for d in wanted.decisions]
+    library = byoc.compile(carried, policy="model", **given)
+    assert any(m.type_key == "int8_npu" for m in library.module.imports)
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_virtual_machine_has_the_bits_of_a_library(files, number):
+    given = INT8 if number == 0 else {}
+    mod, plan = planned(PlanRequest(files[number], targets=["int8_npu", "c"], **given))
+    machine = VirtualMachine(compile_module(plan.apply(mod)), cpu())
+    library = byoc.compile(files[number], targets=["int8_npu", "c"], **given)
+    sample = samples(SMALL, 1, seed=9)[0]
+    np.testing.assert_array_equal(machine.invoke("main", sample["x"]).numpy(), library.run(sample)[0])
+
+
+@pytest.fixture
+def flags(tmp_path):
+    """What a command line says of int8 for the NPU."""
+    np.savez(tmp_path / "samples.npz", x=np.stack([s["x"] for s in samples(SMALL)]))
+    return ["--target", "int8_npu", "--precision", "int8", "--calibrate", str(tmp_path / "samples.npz")]
+
+
+@pytest.mark.needs_cc
+def test_the_command_line_plans_in_int8_and_compiles_such_a_plan(files, flags, tmp_path, capsys):
+    model, plan = str(files[0]), str(tmp_path / "plan.json")
+    assert main(["plan", model, *flags, "-o", plan]) == 0
+    assert "qnn.conv2d x4" in capsys.readouterr().out
+    assert main(["compile", model, *flags[2:], "--plan", plan, "-o", str(tmp_path / "m.byoc")]) == 0
+    shown = capsys.readouterr().out
+    assert "qnn.conv2d x4" in shown
+    assert "int8 of int8_npu, by 3 samples (minmax):" in shown
+    rows = [line.split() for line in shown.splitlines() if line.endswith("%") and " int8 " in line]
+    report = byoc.runtime.load(tmp_path / "m.byoc").report["quantization"]
+    assert [float(row[-1].rstrip("%")) for row in rows] == [round(100 * r["error"], 2) for r in report["ranges"]]
+    assert [(float(low), float(high)) for low, high in (row[-5:-3] for row in rows)] == [
+        (float(f"{r['low']:.4g}"), float(f"{r['high']:.4g}")) for r in report["ranges"]
+    ]
+    assert main(["inspect", str(tmp_path / "m.byoc")]) == 0
+    assert "\n".join(line for line in shown.splitlines() if line.endswith("%")) in "\n".join(
+        line for line in capsys.readouterr().out.splitlines() if line.endswith("%")
+    )
+
+
+def test_samples_that_are_missing_are_one_sentence_on_the_command_line(files, capsys):
+    assert main(["compile", str(files[0]), "--target", "int8_npu", "--precision", "int8"]) == 2
+    told = capsys.readouterr().err.strip()
+    assert told.startswith("byoc compile: precision int8: int8_npu computes on integers") and "\n" not in told
+    assert told.endswith("give samples of the model's inputs as calibration (--calibrate)")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"ranges": [{"nodes": ["a"], "dtype": "int8", "low": "0", "high": 1.0}]},
+        {"ranges": 3},
+        {"errors": {"y": None}},
+        {"left": ["a"]},
+        {"targets": "int8_npu"},
+    ],
+)
+def test_a_report_that_somebody_else_wrote_is_refused(wrong):
+    with pytest.raises(ArtifactError, match="quantization"):
+        quantization_lines({"quantization": wrong})
+
+
+@pytest.mark.slow
+@pytest.mark.needs_cc
+def test_other_commands_that_plan_take_samples(files, flags, tmp_path, capsys):
+    model = str(files[0])
+    commands = [
+        (["explain", model, *flags, "--node", "depthwise"], "int8_npu.conv2d"),
+        (["explain", model, *flags, "--all"], "qnn.conv2d"),
+        (["compile", model, *flags, "--policy", "score", "-o", str(tmp_path / "m.byoc")], "qnn.conv2d x4"),
+    ]
+    for command, shown in commands:
+        assert main(command) == 0
+        assert shown in capsys.readouterr().out

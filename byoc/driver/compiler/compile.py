@@ -9,13 +9,13 @@ from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
 from byoc.driver.compiler.not_slower import not_slower
-from byoc.driver.compiler.planning import accelerators, plan_module, read_plan
+from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, read_plan, silent
 from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.integers import host_integers, region_integers, simplified
 from byoc.driver.model import module_of
-from byoc.driver.options import CompileRequest
+from byoc.driver.options import CompileRequest, PlanRequest
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
 from byoc.driver.precision import NarrowProducts, Precision, with_precision
@@ -82,7 +82,7 @@ def compile_model(asked: CompileRequest) -> Library:
 
 
 def _compile_model(asked: CompileRequest) -> Library:
-    tell = asked.progress or _silent
+    tell = asked.progress or silent
     tuner = tuner_of(asked.tune, tell)
     options = CompileOptions(
         asked.target_list(),
@@ -105,19 +105,13 @@ def _compile_model(asked: CompileRequest) -> Library:
     mod = module_of(asked.model, asked.shapes)
     tell("simplifying the graph")
     given = None if asked.plan is None else read_plan(asked.plan)
-    targets = accelerators(options.targets) if given is None else given.targets
+    if given is None:
+        targets: Sequence[str] = accelerators(named_targets(options.targets, options.placing, asked.model))
+    else:
+        targets = given.targets
     mod = simplified(mod, targets, options.pipeline, options.precision.products)
-    options.precision.check(known_names(mod))
-    targeted: TargetQuantization | None = None
-    if options.precision.products == "int8":
-        targeted = target_quantization(options.precision.calibration, options.precision.keep_f32, targets)
-        if targeted.applies(mod):
-            tell("quantizing what the targets take")
-            mod = targeted.quantized(mod, lambda probe: build_host(probe, options, tell))
-            precision = replace(options.precision, calibration=targeted.calibration)
-            options = replace(options, precision=precision)
-        else:
-            targeted = None
+    quantized = quantized_for(mod, targets, options, tell)
+    mod, options = quantized.mod, quantized.options
     tell("planning")
     if given is None:
         plan = plan_for(mod, options, asked.model, tell)
@@ -125,11 +119,47 @@ def _compile_model(asked: CompileRequest) -> Library:
     else:
         plan = given
     library = build_planned(mod, plan, options, tell)
-    if targeted is not None:
-        targeted.check(library)
+    if quantized.by is not None:
+        quantized.by.check(library)
     if tuner.tunes:
         library.report["tuning"] = {**tuner.report.to_json(), "text": tuner.report.text()}
     return library
+
+
+@dataclass(frozen=True)
+class QuantizedModule:
+    """A simplified module with what its targets take as integers, where *by* made them, and the options for it, whose
+    samples can be read again.
+    """
+
+    mod: IRModule
+    options: CompileOptions
+    by: TargetQuantization | None = None
+
+
+def options_of(asked: PlanRequest) -> CompileOptions:
+    """The options for what *asked* plans."""
+    precision = Precision.of(asked.precision, asked.keep_f32, asked.calibration)
+    return CompileOptions(asked.target_list(), precision=precision, pipeline=asked.pipeline)
+
+
+def quantized_for(
+    mod: IRModule, targets: Sequence[str], options: CompileOptions, tell: Progress = silent
+) -> QuantizedModule:
+    """The simplified *mod* as precision ``int8`` quantizes it for those of *targets* that declare integers.
+
+    Raises UserError where one needs samples and has none, and for an unknown name in ``keep_f32``.
+    """
+    precision = options.precision
+    precision.check(known_names(mod))
+    if precision.products != "int8":
+        return QuantizedModule(mod, options)
+    by = target_quantization(precision.calibration, precision.keep_f32, targets)
+    if not by.applies(mod):
+        return QuantizedModule(mod, options)
+    tell("quantizing what the targets take")
+    mod = by.quantized(mod, lambda probe: build_host(probe, options, tell))
+    return QuantizedModule(mod, replace(options, precision=replace(precision, calibration=by.calibration)), by)
 
 
 def with_tuner(backend_options: Mapping[str, Mapping[str, object]], tuner: Tuner) -> Mapping[str, Mapping[str, object]]:
@@ -139,16 +169,12 @@ def with_tuner(backend_options: Mapping[str, Mapping[str, object]], tuner: Tuner
     return {**backend_options, "c": {**backend_options.get("c", {}), "tune": tuner}}
 
 
-def _silent(stage: str) -> None:
-    """Progress that nobody watches."""
-
-
-def plan_for(mod: IRModule, options: CompileOptions, model: object = None, tell: Progress = _silent) -> Plan:
+def plan_for(mod: IRModule, options: CompileOptions, model: object = None, tell: Progress = silent) -> Plan:
     """The plan of a simplified module under *options*; *model* is what it was read from."""
     return plan_module(mod, options.targets, options.placing, model, tell)
 
 
-def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _silent) -> Library:
+def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = silent) -> Library:
     """Cut the simplified *mod* by *plan* and build it, where *options* allow without the targets that fail."""
     losses: list[Loss] = []
     while True:
@@ -179,7 +205,7 @@ def _without(mod: IRModule, plan: Plan, loss: Loss, options: CompileOptions, tel
     return plan.without({loss.target: loss.reason})
 
 
-def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = _silent) -> Library:
+def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = silent) -> Library:
     """Compile every share of the partitioned *mod* and assemble the library.
 
     Raises CompileError for what a share cannot hold: control flow, an input of unknown size, what a backend refuses.
@@ -216,13 +242,13 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     return narrow.tell(Library(host.graph, root, output_names(main, host), told))
 
 
-def build_host(mod: IRModule, options: CompileOptions, tell: Progress = _silent) -> Library:
+def build_host(mod: IRModule, options: CompileOptions, tell: Progress = silent) -> Library:
     """The simplified *mod* compiled for the host alone, in float32."""
     return build(mod, Plan("order", (), "default", ()), CompileOptions(pipeline=options.pipeline), tell)
 
 
 def host_main(
-    mod: IRModule, plan: Plan, options: CompileOptions, narrow: NarrowProducts, tell: Progress = _silent
+    mod: IRModule, plan: Plan, options: CompileOptions, narrow: NarrowProducts, tell: Progress = silent
 ) -> Function:
     """The host's share of the partitioned *mod*: quantized where *narrow* says so, lowered and fused."""
     plain = CompileOptions(pipeline=options.pipeline)

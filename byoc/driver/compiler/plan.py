@@ -6,25 +6,33 @@ A plan that it makes, changed or not, saved or not, is what ``byoc.compile(plan=
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from byoc.driver.compiler.not_slower import not_slower
-from byoc.driver.compiler.planning import accelerators, plan_module, silent
+from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, silent
 from byoc.driver.integers import simplified
 from byoc.driver.model import module_of
-from byoc.driver.options import PlanRequest
+from byoc.driver.options import PRECISIONS, PlanRequest
 from byoc.driver.pipeline import check_pass_names
 from byoc.ir.module import IRModule
 from byoc.options.entry import takes
 from byoc.partition.plan.plan import Plan
 from byoc.runtime.library import Library
 
+if TYPE_CHECKING:
+    from byoc.driver.compiler.compile import CompileOptions, QuantizedModule
+
 
 @takes(PlanRequest, "byoc.plan")
 def plan(asked: PlanRequest) -> Plan:
     """Where each operator of a model goes, and why.
 
-    With policy ``model`` the targets default to the devices that the model names. With costs that are measured the plan
-    is built and held against the host alone, whose plan is given instead where it is faster.
+    With policy ``model`` the targets default to the devices that the model names. With precision ``int8`` the plan is
+    that of the model on integers, for which the model runs on the calibration's samples; ``byoc.compile`` takes it with
+    the same precision and calibration. With costs that are measured the plan is built and held against the host alone,
+    whose plan is given instead where it is faster.
 
     Returns:
         The plan, which ``byoc.compile(plan=...)`` takes, changed or not, saved or not.
@@ -40,16 +48,39 @@ def planned(asked: PlanRequest) -> tuple[IRModule, Plan]:
     check_pass_names(asked.pipeline)
     tell = asked.progress or silent
     tell("reading the model")
-    mod = simplified(module_of(asked.model, asked.shapes), accelerators(asked.target_list()), asked.pipeline)
+    targets = accelerators(named_targets(asked.target_list(), asked, asked.model))
+    mod, options = prepared(asked, targets, tell)
     tell("planning")
     found = plan_module(mod, asked.target_list(), asked, asked.model, tell)
 
     def build(plan: Plan) -> Library:
-        compiler = importlib.import_module("byoc.driver.compiler.compile")  # which few plans need
-        made: Library = compiler.build_planned(mod, plan, compiler.CompileOptions(pipeline=asked.pipeline), tell)
+        made: Library = _compiler().build_planned(mod, plan, options or plan_options(asked), tell)
         return made
 
     return mod, not_slower(found, asked.costs, build, tell)
 
 
-__all__ = ["plan", "planned"]
+def prepared(
+    asked: PlanRequest, targets: Sequence[str], tell: Callable[[str], object] = silent
+) -> tuple[IRModule, CompileOptions | None]:
+    """The simplified module of *asked*, in its precision for *targets*; and the options that it is compiled with, None
+    for the usual ones.
+    """
+    mod = simplified(module_of(asked.model, asked.shapes), targets, asked.pipeline, asked.precision)
+    if asked.precision == PRECISIONS[0] and not asked.keep_f32 and asked.calibration is None:
+        return mod, None
+    quantized: QuantizedModule = _compiler().quantized_for(mod, targets, plan_options(asked), tell)
+    return quantized.mod, quantized.options
+
+
+def plan_options(asked: PlanRequest) -> CompileOptions:
+    """How what *asked* plans is compiled, to be measured or to find ranges."""
+    options: CompileOptions = _compiler().options_of(asked)
+    return options
+
+
+def _compiler() -> ModuleType:
+    return importlib.import_module("byoc.driver.compiler.compile")  # which few plans need
+
+
+__all__ = ["plan", "plan_options", "planned", "prepared"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from byoc.contract.registration import get_backend
 from byoc.driver.costs import Machine, threads_for
-from byoc.driver.onnx_placement import proto_of, read_placement
+from byoc.driver.onnx_placement import Placement, proto_of, read_placement
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.options.declaration import part_of
@@ -40,11 +40,9 @@ def plan_module(
     notes: tuple[str, ...] = ()
     policy = placing.policy
     if policy == BY_MODEL:
-        if model is None or isinstance(model, IRModule):
-            raise PartitionError('policy "model" follows what an ONNX model says of its nodes; give the model itself')
-        placement = read_placement(proto_of(model), placing.configuration)  # type: ignore[arg-type]
+        placement = _placement(placing, model)
         lines, notes, policy = tuple(placement.rules()), placement.notes, "order"
-        targets = placement.targets if list(targets) == ["c"] else targets
+        targets = _of_model(targets, placement)
     elif placing.configuration is not None:
         raise PartitionError(f'the configuration {placing.configuration!r} is followed by policy "model" alone')
     if placing.boundaries is not None:
@@ -55,6 +53,21 @@ def plan_module(
     told = {**part_of(placing, PlannerOptions), "policy": policy, "costs": machine.costs(placing.costs, names)}
     made = plan_of(PlannerRequest(mod, names, **told, boundary_lines=lines))
     return replace(made, notes=(*notes, *made.notes, *machine.problems))
+
+
+def named_targets(targets: Sequence[str], placing: PlacingOptions, model: Model) -> list[str]:
+    """*targets*, or under policy ``model``, where there is the host alone, the devices that *model* names."""
+    return list(targets if placing.policy != BY_MODEL else _of_model(targets, _placement(placing, model)))
+
+
+def _of_model(targets: Sequence[str], placement: Placement) -> Sequence[str]:
+    return placement.targets if list(targets) == ["c"] else targets
+
+
+def _placement(placing: PlacingOptions, model: Model) -> Placement:
+    if model is None or isinstance(model, IRModule):
+        raise PartitionError('policy "model" follows what an ONNX model says of its nodes; give the model itself')
+    return read_placement(proto_of(model), placing.configuration)  # type: ignore[arg-type]
 
 
 def read_plan(plan: Plan | str | os.PathLike[str]) -> Plan:
@@ -84,4 +97,4 @@ def accelerators(targets: Sequence[str]) -> list[str]:
     return kept
 
 
-__all__ = ["accelerators", "plan_module", "read_plan", "silent"]
+__all__ = ["accelerators", "named_targets", "plan_module", "read_plan", "silent"]

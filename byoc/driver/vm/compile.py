@@ -10,6 +10,7 @@ from byoc.driver.assembly import assemble
 from byoc.driver.compiler.compile import CompileOptions, with_tuner
 from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
+from byoc.driver.integers import host_integers, region_integers
 from byoc.driver.pipeline import host_layout
 from byoc.driver.precision import NarrowProducts, Precision
 from byoc.driver.region_build import BuiltRegions, build_regions, compile_region
@@ -38,15 +39,20 @@ def compile_module(
     """The executable of *mod*: every function that ``main`` needs, regions by the codegens of their targets.
 
     *precision*, *keep_f32*, *tune* and *fallback* are those of ``byoc.compile``: ``"bf16"`` is for products of
-    functions without control flow, and kernels are timed on one thread, which is what the machine calls them with.
+    functions without control flow, and kernels are timed on one thread, which is what the machine calls them with. A
+    module that a plan on integers cut has the bits of ``byoc.compile``.
     Raises CompileError for what a codegen refuses, TypeInferenceError for types that do not fit, UserError for int8
     and unknown names.
     """
     if precision == "int8":
-        raise UserError("the virtual machine has no int8: take f32 or bf16, or compile the model with byoc.compile")
+        raise UserError(
+            "the virtual machine has no int8 of its own: take f32 or bf16, for a module that a plan of precision int8 "
+            "cut too, or compile the model with byoc.compile"
+        )
     narrow = NarrowProducts(Precision.of(precision, keep_f32))
     if keep_f32:
         narrow.precision.check(known_names(infer_module(mod)))
+    mod = host_integers(region_integers(mod))
     given = checked_options(backend_options or {})
     options = CompileOptions(backend_options=with_tuner(given, tuner_of(tune)), fallback=fallback)
     layout = host_layout(options.backend_options.get("c", {}))

@@ -121,7 +121,8 @@ class PlannedCut:
         at = same.index(False) if False in same else len(same)
         here, there = (names[at] if at < len(names) else "nothing" for names in (found, planned))
         raise PartitionError(
-            f"the plan was made for another module: operator {at} is {here}, the plan has {there}; make it again"
+            f"the plan was made for another module: operator {at} is {here}, the plan has {there}; make it again, "
+            "for the shapes, the precision and the samples with which it is compiled"
         )
 
     def annotate(self, mod: IRModule) -> IRModule:

@@ -123,6 +123,8 @@ class _Builder:
         form = channels_last_form(call)
         if form is None or form.is_nothing or form.mixes:
             return None
+        if any(order not in _LAYOUTS and order != as_given(len(order)) for order in form.outputs):
+            return None  # a result of another rank, which casts of layout do not bring back
         ranks = [len(w.order) for w in form.inputs] + [len(o) for o in form.outputs]
         return form if max(ranks) == LAYOUT_RANK else None
 

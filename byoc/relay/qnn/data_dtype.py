@@ -9,6 +9,7 @@ had. Requires types.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,11 +17,11 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
-from byoc.ir.types import TensorType
+from byoc.ir.types import tensor_types
 from byoc.relay.analysis.module_types import infer_function
-from byoc.relay.analysis.operator_calls import calls, carries_one
+from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, Function, constant
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, constant
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -50,19 +51,39 @@ class _Changed:
         return self.known[expr]
 
     def _made(self, expr: RelayExpr) -> RelayExpr | None:
-        ty = infer_expr(expr)
-        if not isinstance(expr, Call) or not isinstance(ty, TensorType) or ty.dtype != OTHER[self.dtype]:
+        if any(ty.dtype != OTHER[self.dtype] for ty in tensor_types(infer_expr(expr))):
             return None
-        if carries_one(expr):
-            below = self.of(expr.args[0])
-            return None if below is None else rebuild(expr, [below, *expr.args[1:]])
-        place = next((zero for name, zero in MAKERS.items() if calls(expr, name)), None)
-        zero = None if place is None else self.moved(expr.args[place])
+        if isinstance(expr, Constant):
+            return constant((expr.data.numpy().astype("int32") + self.step).astype(self.dtype))
+        if isinstance(expr, Tuple):
+            fields = self._all(expr.fields)
+            return None if fields is None else rebuild(expr, fields)
+        if isinstance(expr, TupleGetItem):
+            below = self.of(expr.tuple_value)
+            return None if below is None else rebuild(expr, [below])
+        return self._called(expr) if isinstance(expr, Call) else None
+
+    def _called(self, call: Call) -> RelayExpr | None:
+        traits = traits_of(call)
+        if traits is not None and traits.carries:
+            carried = self._all([call.args[k] for k in traits.carries])
+            if carried is None:
+                return None
+            changed = dict(zip(traits.carries, carried, strict=True))
+            return rebuild(call, [changed.get(k, arg) for k, arg in enumerate(call.args)])
+        place = next((zero for name, zero in MAKERS.items() if calls(call, name)), None)
+        zero = None if place is None else self.moved(call.args[place])
         if place is None or zero is None:
             return None
-        args = [*expr.args[:place], zero, *expr.args[place + 1 :]]
-        attrs = dataclasses.replace(expr.attrs, out_dtype=self.dtype)
-        return Call(expr.op, args, attrs, expr.type_args, expr.span)
+        args = [*call.args[:place], zero, *call.args[place + 1 :]]
+        attrs = dataclasses.replace(call.attrs, out_dtype=self.dtype)
+        return Call(call.op, args, attrs, call.type_args, call.span)
+
+    def _all(self, values: Sequence[RelayExpr]) -> list[RelayExpr] | None:
+        """All of *values* in the wanted dtype; None where one cannot be."""
+        found = [self.of(value) for value in values]
+        made = [value for value in found if value is not None]
+        return made if len(made) == len(found) else None
 
     def moved(self, zero: RelayExpr) -> RelayExpr | None:
         """The zero point beside changed data."""

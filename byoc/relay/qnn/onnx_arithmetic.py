@@ -31,7 +31,7 @@ from byoc.relay.transform.base.call_rules import rewrite_calls
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import post_order
-from byoc.runtime.kernels.qnn.rounding import TOEVEN
+from byoc.runtime.kernels.qnn.rounding import OF_ONNX
 
 INT32, FLOAT = "int32", "float32"
 Rule = Callable[..., "RelayExpr | None"]
@@ -138,7 +138,7 @@ def quantized_calls(func: RelayExpr) -> list[Call]:
 def is_of_onnx(func: RelayExpr) -> bool:
     """Whether what is quantized in *func* came from an ONNX model: whatever rounds does so to even."""
     calls = quantized_calls(func)
-    return bool(calls) and all(op_name(c) in IMPORTED or getattr(c.attrs, "rounding", "") == TOEVEN for c in calls)
+    return bool(calls) and all(op_name(c) in IMPORTED or getattr(c.attrs, "rounding", "") in OF_ONNX for c in calls)
 
 
 def _applied(rule: Rule) -> Callable[[Call, Call], RelayExpr]:

@@ -12,6 +12,9 @@ UPWARD, TONEAREST = "UPWARD", "TONEAREST"
 ROUNDINGS = (UPWARD, TONEAREST)
 # as ONNX says it, which Relay does not know: in floats, halves to even, before the zero point is added
 TOEVEN = "TOEVEN"
+# as ONNX Runtime's pools of bytes round: halves to even, after the zero point is added
+MOVED_TOEVEN = "MOVED_TOEVEN"
+OF_ONNX = (TOEVEN, MOVED_TOEVEN)
 COMPUTE_DTYPES = ("int64", "float32", "float64")
 UNSAID = "None"
 DEFAULT = (UPWARD, "int64")

@@ -54,6 +54,11 @@ class OnnxNode:
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.attrs, self.services = attrs, services
 
+    def over(self, inputs: Sequence[RelayExpr | None], opset: int | None = None) -> OnnxNode:
+        """The same node over other inputs, under another opset where one is given."""
+        opset = self.opset if opset is None else opset
+        return OnnxNode(self.name, self.op_type, opset, inputs, self.outputs, self.attrs, self.services)
+
     def __getitem__(self, index: int) -> RelayExpr:
         """Input *index*. Raises ImportModelError where the node does not have it."""
         value = self.optional(index)

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 Converter = Callable[["OnnxNode"], "RelayExpr | Sequence[RelayExpr] | None"]  # None: as ONNX defines it
 # (domain, operator) -> (first opset, converter), in ascending order
 CONVERTERS: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
-
-
+MICROSOFT = "com.microsoft"  # the domain of ONNX Runtime's own operators
 C = TypeVar("C", bound=Converter)
 
 

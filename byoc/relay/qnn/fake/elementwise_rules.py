@@ -23,6 +23,7 @@ from byoc.relay.op.op import register_optional_fake_quantization_to_integer as r
 from byoc.relay.qnn.fake.parameters import (
     along_axis,
     fold_constant,
+    held_in,
     is_per_axis,
     same_numbers,
     tensor_type,
@@ -61,15 +62,9 @@ def _widened(value: RelayExpr, ty: TensorAffineType) -> tuple[RelayExpr, TensorA
 
 def _held_by(asked: TensorAffineType, left: TensorAffineType) -> TensorAffineType:
     """*asked* in the dtype of *left*: the same numbers in bytes of the other sign; products keep their units."""
-    if asked.dtype == left.dtype:
-        return asked
-    if {asked.dtype, left.dtype} == {"int8", "uint8"}:
-        shift = 128 if left.dtype == "uint8" else -128
-        zero = fold_constant(relay.add(asked.zero_point, constant(shift)))
-        return TensorAffineType(asked.scale, zero, left.dtype, asked.axis)
-    if is_per_axis(left):
-        return TensorAffineType(asked.scale, asked.zero_point, left.dtype, asked.axis)
-    return left
+    same = asked.dtype == left.dtype
+    in_bytes = {asked.dtype, left.dtype} == {"int8", "uint8"}
+    return held_in(asked, left.dtype) if same or in_bytes or is_per_axis(left) else left
 
 
 def _quantized_like(value: RelayExpr, ty: TensorAffineType) -> RelayExpr:
@@ -194,8 +189,9 @@ def register_unary_qnn(op_name: str, op: Callable[..., Call]) -> object:
         arg = expr.args[0]
         x_t, out_t = type_map[arg], type_map[expr]
         assert isinstance(x_t, TensorAffineType) and isinstance(out_t, TensorAffineType)
+        out_t = held_in(out_t, x_t.dtype)
         out = op(arg, x_t.scale, x_t.zero_point, out_t.scale, out_t.zero_point)
-        return [out, TensorAffineType(out_t.scale, out_t.zero_point, x_t.dtype, out_t.axis)]
+        return [out, out_t]
 
     return register(op_name, unary)
 
@@ -211,8 +207,9 @@ def softmax(expr: Call, type_map: TypeMap) -> Result:
     arg = expr.args[0]
     x_t, out_t = type_map[arg], type_map[expr]
     assert isinstance(x_t, TensorAffineType) and isinstance(out_t, TensorAffineType)
+    out_t = held_in(out_t, x_t.dtype)
     out = qnn.op.softmax(arg, x_t.scale, x_t.zero_point, out_t.scale, out_t.zero_point, **expr.attrs)
-    return [out, TensorAffineType(out_t.scale, out_t.zero_point, x_t.dtype, out_t.axis)]
+    return [out, out_t]
 
 
 @register("nn.leaky_relu")
@@ -221,9 +218,10 @@ def leaky_relu(expr: Call, type_map: TypeMap) -> Result:
     arg = expr.args[0]
     x_t, out_t = type_map[arg], type_map[expr]
     assert isinstance(x_t, TensorAffineType) and isinstance(out_t, TensorAffineType)
+    out_t = held_in(out_t, x_t.dtype)
     alpha = expr.attrs["alpha"]
     out = qnn.op.leaky_relu(arg, alpha, x_t.scale, x_t.zero_point, out_t.scale, out_t.zero_point)
-    return [out, TensorAffineType(out_t.scale, out_t.zero_point, x_t.dtype, out_t.axis)]
+    return [out, out_t]
 
 
 @register("nn.relu")

@@ -19,7 +19,7 @@ from byoc.relay import qnn
 from byoc.relay.expr import Call, Constant, Tuple
 from byoc.relay.narrowing import operator_of
 from byoc.relay.op.op import register_fake_quantization_to_integer as register
-from byoc.relay.qnn.fake.parameters import fold_constant, is_per_axis, same_numbers, tensor_type
+from byoc.relay.qnn.fake.parameters import fold_constant, held_in, is_per_axis, same_numbers, tensor_type
 from byoc.relay.qnn.fake.rewriting import TypeMap
 
 Result = Sequence[object]
@@ -129,9 +129,10 @@ def concatenate(expr: Call, type_map: TypeMap) -> Result:
     types = type_map[expr.args[0]].types  # type: ignore[attr-defined]
     out = type_map[expr]
     assert isinstance(out, TensorAffineType)
+    out = held_in(out, types[0].dtype)
     scales, zeros = Tuple([t.scale for t in types]), Tuple([t.zero_point for t in types])
     joined = qnn.op.concatenate(expr.args[0], scales, zeros, out.scale, out.zero_point, **expr.attrs)
-    return [joined, TensorAffineType(out.scale, out.zero_point, types[0].dtype, out.axis)]
+    return [joined, out]
 
 
 @register("split")

@@ -52,6 +52,17 @@ def same_numbers(a: TensorAffineType, b: TensorAffineType) -> bool:
     return a.dtype == b.dtype and approx_equal(a.scale, b.scale) and approx_equal(a.zero_point, b.zero_point)
 
 
+def held_in(asked: TensorAffineType, dtype: str) -> TensorAffineType:
+    """*asked* in *dtype*, that of the data of a quantized operator, which is that of its result.
+
+    Bytes of the other sign stand for the same numbers by another zero point.
+    """
+    if {asked.dtype, dtype} != {"int8", "uint8"}:
+        return TensorAffineType(asked.scale, asked.zero_point, dtype, asked.axis)
+    shift = constant(128 if dtype == "uint8" else -128)
+    return TensorAffineType(asked.scale, fold_constant(relay.add(asked.zero_point, shift)), dtype, asked.axis)
+
+
 def is_per_axis(ty: TensorAffineType) -> bool:
     """True where scales or zero points are vectors of several numbers."""
     return any(d != 1 for p in (ty.scale, ty.zero_point) for d in infer_shape(p))

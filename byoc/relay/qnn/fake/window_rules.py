@@ -15,7 +15,7 @@ from byoc.relay import qnn
 from byoc.relay.expr import Call, Constant
 from byoc.relay.narrowing import operator_of
 from byoc.relay.op.op import register_fake_quantization_to_integer as register
-from byoc.relay.qnn.fake.parameters import fold_constant, is_per_axis
+from byoc.relay.qnn.fake.parameters import fold_constant, held_in, is_per_axis
 from byoc.relay.qnn.fake.rewriting import TRUNCATES, TypeMap
 
 Result = Sequence[object]
@@ -40,7 +40,7 @@ def _is_finer(ty: TensorAffineType, other: TensorAffineType) -> bool:
 def avgpool2d(expr: Call, type_map: TypeMap) -> Result:
     """``qnn.avg_pool2d`` in the units of its data, which hold every mean; in those asked for where these are finer."""
     ty, asked = _one_scale(expr, type_map), type_map.get(expr)
-    out_t = asked if isinstance(asked, TensorAffineType) and _is_finer(asked, ty) else ty
+    out_t = held_in(asked, ty.dtype) if isinstance(asked, TensorAffineType) and _is_finer(asked, ty) else ty
     out = qnn.op.avg_pool2d(
         expr.args[0],
         ty.scale,
@@ -49,7 +49,7 @@ def avgpool2d(expr: Call, type_map: TypeMap) -> Result:
         out_t.zero_point,
         **expr.attrs,
     )
-    return [out, TensorAffineType(out_t.scale, out_t.zero_point, ty.dtype, out_t.axis)]
+    return [out, out_t]
 
 
 def register_integer_mean(op_name: str, op: Callable[..., Call]) -> object:

@@ -20,7 +20,7 @@ from byoc.relay.expr import Call, constant
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.type_relations import is_float, tensor_arg
 from byoc.relay.qnn.op.type_relations import FLOATS, QUANTIZED, check_along, check_dtype, check_scalar, data_of
-from byoc.runtime.kernels.qnn.rounding import TOEVEN, UNSAID
+from byoc.runtime.kernels.qnn.rounding import OF_ONNX, TOEVEN, UNSAID
 
 # what a simulated quantization takes as a tensor in place of a dtype
 SQNN_DTYPE_TO_CODE = {"disable": 0, "int8": 1, "uint8": 2, "int32": 3}
@@ -29,7 +29,10 @@ SQNN_CODE_TO_DTYPE = {code: name for name, code in SQNN_DTYPE_TO_CODE.items()}
 
 @dataclass(frozen=True)
 class QuantizeAttrs(Attrs):
-    """Attributes of ``qnn.quantize``; rounding ``TOEVEN`` is ONNX's, before the zero point is added; else Relay's."""
+    """Attributes of ``qnn.quantize``; rounding ``TOEVEN`` is ONNX's, before the zero point is added; else behind it.
+
+    ``MOVED_TOEVEN`` says that the latter is ONNX Runtime's too, unsaid it is Relay's.
+    """
 
     out_dtype: str = written("int8")
     axis: int = -1
@@ -55,8 +58,8 @@ def _quantize_rel(types: Sequence[Type], attrs: QuantizeAttrs) -> Type:
     data = data_of(types, 0, "data", FLOATS)
     check_along(data, types[1:3], ("output_scale", "output_zero_point"), attrs.axis)
     check_dtype("out_dtype", attrs.out_dtype, QUANTIZED)
-    if attrs.rounding not in (UNSAID, TOEVEN):
-        raise TypeInferenceError(f"rounding is {TOEVEN} or {UNSAID}, got {attrs.rounding!r}")
+    if attrs.rounding not in (UNSAID, *OF_ONNX):
+        raise TypeInferenceError(f"rounding is {', '.join(OF_ONNX)} or {UNSAID}, got {attrs.rounding!r}")
     return TensorType(data.shape, attrs.out_dtype)
 
 

@@ -10,7 +10,7 @@ from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.attributes import in_float32
 from byoc.relay.frontend.onnx.dtypes import FLOATS
 from byoc.relay.frontend.onnx.node import OnnxNode
-from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.registry import MICROSOFT, converter
 
 
 def clipped(node: OnnxNode, data: RelayExpr, low: float | None, high: float | None) -> RelayExpr:
@@ -138,7 +138,7 @@ def _swish(node: OnnxNode) -> RelayExpr:
 
 
 @converter("Gelu", since=20)
-@converter("Gelu", domain="com.microsoft")
+@converter("Gelu", domain=MICROSOFT)
 def _gelu(node: OnnxNode) -> RelayExpr:
     return gelu(node, node[0], node.attrs.string("approximate", "none") == "tanh")
 

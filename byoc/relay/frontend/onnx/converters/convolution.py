@@ -9,7 +9,7 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim
 from byoc.relay.frontend.onnx.node import OnnxNode
-from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.registry import Converter, converter
 
 CONV = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 CONV_TRANSPOSE = {1: "conv1d_transpose", 2: "conv2d_transpose", 3: "conv3d_transpose"}
@@ -117,6 +117,17 @@ def convolution(node: OnnxNode, data: RelayExpr, weight: RelayExpr) -> RelayExpr
         kernel_size=kernel,
     )
     return result
+
+
+def channels_first(node: OnnxNode, convert: Converter, innermost: bool) -> RelayExpr:
+    """What *convert* makes of *node*, whose data (input 0) and result have channels innermost where so said."""
+    data, rank = node[0], node.rank(node[0])
+    if innermost:
+        data = relay.transpose(data, axes=[0, rank - 1, *range(1, rank - 1)])
+    made = convert(node.over([data, *node.inputs[1:]]))
+    assert made is not None
+    result = made if isinstance(made, RelayExpr) else made[0]
+    return relay.transpose(result, axes=[0, *range(2, rank), 1]) if innermost else result
 
 
 @converter("Conv")

@@ -12,12 +12,10 @@ from byoc.relay.frontend.onnx.converters.activations import gelu
 from byoc.relay.frontend.onnx.converters.linear import matrix_product
 from byoc.relay.frontend.onnx.converters.normalization import layer_norm
 from byoc.relay.frontend.onnx.node import OnnxNode
-from byoc.relay.frontend.onnx.registry import converter
-
-DOMAIN = "com.microsoft"
+from byoc.relay.frontend.onnx.registry import MICROSOFT, converter
 
 
-@converter("FusedMatMul", "TransposeMatMul", domain=DOMAIN)
+@converter("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
 def _fused_mat_mul(node: OnnxNode) -> RelayExpr:
     """``alpha * A' B'``, as numpy's ``matmul``."""
     product = matrix_product(node, _operand(node, 0, "A"), _operand(node, 1, "B"))
@@ -40,23 +38,23 @@ def _biased(node: OnnxNode) -> RelayExpr:
     return node[0] if node.optional(1) is None else relay.add(node[0], node[1])
 
 
-@converter("BiasGelu", domain=DOMAIN)
+@converter("BiasGelu", domain=MICROSOFT)
 def _bias_gelu(node: OnnxNode) -> RelayExpr:
     return gelu(node, _biased(node), by_tanh=False)
 
 
-@converter("FastGelu", domain=DOMAIN)
+@converter("FastGelu", domain=MICROSOFT)
 def _fast_gelu(node: OnnxNode) -> RelayExpr:
     return gelu(node, _biased(node), by_tanh=True)
 
 
-@converter("QuickGelu", domain=DOMAIN)
+@converter("QuickGelu", domain=MICROSOFT)
 def _quick_gelu(node: OnnxNode) -> RelayExpr:
     x = node[0]
     return relay.multiply(x, relay.sigmoid(relay.multiply(x, node.like(node.attrs.float("alpha", 1.702), x))))
 
 
-@converter("SkipLayerNormalization", domain=DOMAIN)
+@converter("SkipLayerNormalization", domain=MICROSOFT)
 def _skip_layer_norm(node: OnnxNode) -> list[RelayExpr]:
     """Of ``input + skip + bias``: normalised rows, their mean and inverse deviation, and the sum itself."""
     total = relay.add(node[0], node[1])
