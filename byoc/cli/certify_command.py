@@ -9,12 +9,13 @@ from byoc.cli.progress import StageProgress
 from byoc.errors import UserError
 from byoc.options.flags import add_flags, given_options
 from byoc.testing.certificate import read_certificate
-from byoc.testing.certifying import certify
+from byoc.testing.certifying import INTERRUPTED, certify
 from byoc.testing.devices.certificate import certify_device
 from byoc.testing.options import CertifyRequest
 
 HELP = "try a backend on everything that it says it takes, or a device, and write a certificate"
-EXIT_FAILED = 2
+EXIT_FAILED, EXIT_INTERRUPTED = 2, 130
+CASES = ".cases"  # the ending of the folder for smallest cases, beside a certificate
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -32,7 +33,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
-    """What is covered, wrong, refused late and slow; the exit code is 0 where nothing is wrong nor refused late."""
+    """What is covered, wrong, crashed, refused late and slow; the exit code is 0 where nothing failed or was left."""
     if (arguments.backend is None) == (arguments.device is None):
         raise UserError("name a backend to certify, or a device by --device, and one of both")
     if arguments.output and not arguments.output.endswith(".json"):
@@ -40,8 +41,11 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     if arguments.device is not None:
         return _device(arguments)
     old = read_certificate(arguments.against) if arguments.against else None
+    given = given_options(arguments, CertifyRequest)
+    if arguments.output:
+        given.setdefault("cases", arguments.output.removesuffix(".json") + CASES)
     with StageProgress(quiet=arguments.json) as tell:
-        found = certify(arguments.backend, **given_options(arguments, CertifyRequest), progress=tell)
+        found = certify(arguments.backend, **given, progress=tell)
     data, lines = found.to_json(), [str(found)]
     if old is not None:
         changes = found.changes(old)
@@ -50,6 +54,8 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     if arguments.output:
         found.save(arguments.output)
         lines.append(f"wrote {arguments.output} and its page")
+    if found.unfinished.startswith(INTERRUPTED):
+        return data, "\n".join(lines), EXIT_INTERRUPTED
     return data, "\n".join(lines), 0 if found.ok else EXIT_FAILED
 
 

@@ -33,14 +33,23 @@ Dims = Callable[[Place, int, int], "int | Any"]  # (place, axis, size) -> the di
 
 @dataclass
 class Asked:
-    """What a backend said: verdicts that raised, by case; patterns of which no case was made, and why."""
+    """What a backend said: verdicts that raised, by case; patterns of which no case was made, and why.
+
+    *tell* is told the case before each verdict; of those in *lost* no verdict is asked, and they are not taken.
+    """
 
     backend: Backend
     raised: dict[str, str] = field(default_factory=dict)
     unmade: dict[str, str] = field(default_factory=dict)
+    tell: Callable[[str], None] | None = None
+    lost: frozenset[str] = frozenset()
 
     def takes_call(self, call: Call, name: str) -> bool:
         """Whether *call*, which is typed, is taken."""
+        if name in self.lost:
+            return False
+        if self.tell is not None:
+            self.tell(name)
         try:
             return bool(self.backend.supports(call))
         except Exception as error:  # whatever a vendor's code raises
