@@ -9,21 +9,21 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from byoc.errors import InputError
 from byoc.runtime.artefact.artifact import replace_file
 from byoc.runtime.files.regular_file import read_text
-from byoc.testing.checks import LATE, SLOW, UNTRIED, WRONG, Finding
+from byoc.testing.checks import DEVIATES, LATE, SLOW, UNTRIED, WRONG, Finding
 
-SCHEMA = 1
+SCHEMA = 2  # 1 had no deviations
 RIGHT = "right"
-VERDICTS = (RIGHT, WRONG, LATE, SLOW, UNTRIED)  # in the order in which they are told
-WORST = (WRONG, LATE, SLOW, UNTRIED, RIGHT)
+VERDICTS = (RIGHT, DEVIATES, WRONG, LATE, SLOW, UNTRIED)  # in the order in which they are told
+WORST = (WRONG, LATE, SLOW, UNTRIED, DEVIATES, RIGHT)
 FAILURES = (WRONG, LATE)
 MOST_SHOWN = 20  # failing cases that are printed; all stand in the file
-_FIELDS = ("schema", "backend", "versions", "machine", "asked", "cases", "smallest", "speed", "notes")
+_FIELDS = ("schema", "backend", "versions", "machine", "asked", "deviations", "cases", "smallest", "speed", "notes")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,11 @@ class SpeedRow:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What :func:`certify` found. ``str()`` is what the command prints; ``ok`` is whether nothing failed."""
+    """What :func:`certify` found. ``str()`` is what the command prints; ``ok`` is whether nothing failed.
+
+    *deviations* are the corners in which the backend itself says to compute otherwise, by their codes; what differs
+    there alone is not wrong but ``deviates``.
+    """
 
     backend: str
     versions: Mapping[str, str]
@@ -84,6 +88,7 @@ class Certificate:
     smallest: tuple[SmallestCase, ...] = ()
     speed: tuple[SpeedRow, ...] = ()
     notes: tuple[str, ...] = ()
+    deviations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -102,7 +107,7 @@ class Certificate:
 
     @property
     def covered(self) -> tuple[str, ...]:
-        """The operators and patterns of which something was tried, and all that was tried is right."""
+        """The operators and patterns of which something was tried, and all is right but for declared deviations."""
         bad = {c.operator for c in self.failures}
         return tuple(dict.fromkeys(c.operator for c in self.cases if c.verdict != UNTRIED and c.operator not in bad))
 
@@ -138,6 +143,7 @@ class Certificate:
         lines = [self._title(), "", f"covered: {len(self.covered)} operators and patterns, {self._counted()}"]
         for verdict in FAILURES:
             lines += self._told(verdict)
+        lines += self._deviations()
         slow = [r for r in self.speed if r.ratio > 1]
         lines += [f"slow: {len(slow)} of {len(self.speed)} are slower than on the host"] if self.speed else []
         lines += [
@@ -148,7 +154,21 @@ class Certificate:
 
     def _title(self) -> str:
         versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
-        return f"{self.backend}: {'certified' if self.ok else 'not certified'} ({versions})"
+        return f"{self.backend}: {self._state()} ({versions})"
+
+    def _state(self) -> str:
+        count = len(self.deviations)
+        but = f" with {count} declared deviation{'s' if count > 1 else ''}" if count and self.ok else ""
+        return f"{'certified' if self.ok else 'not certified'}{but}"
+
+    def _deviations(self) -> list[str]:
+        """What the backend says to compute otherwise, and where that was seen."""
+        if not self.deviations:
+            return []
+        lines = [f"declared deviation {code}: {text}" for code, text in self.deviations.items()]
+        seen = [c for c in self.cases if any(f.verdict == DEVIATES for f in c.findings)]
+        where = ", ".join(dict.fromkeys(c.operator for c in seen))
+        return [*lines, f"  seen in {len(seen)} cases of {where}" if seen else "  seen in no case"]
 
     def _counted(self) -> str:
         return ", ".join(f"{count} cases {verdict}" for verdict, count in self.counts().items() if count)
@@ -177,8 +197,9 @@ class Certificate:
         lines = [
             f"# Certificate of the backend `{self.backend}`",
             "",
-            f"**{'Certified' if self.ok else 'Not certified'}**: {self._counted() or 'nothing was tried'}.",
+            f"**{self._state().capitalize()}**: {self._counted() or 'nothing was tried'}.",
             "",
+            *(line for text in self._deviations() for line in (f"{text.strip().capitalize()}.", "")),
             *_table(("what", ""), [*self.versions.items(), *self.machine.items(), *_told_options(self.asked)]),
             "",
             "## Operators and patterns",
@@ -187,7 +208,7 @@ class Certificate:
                 ("operator", *VERDICTS), [(f"`{o}`", *(str(n[v] or "") for v in VERDICTS)) for o, n in rows.items()]
             ),
         ]
-        for verdict in (WRONG, LATE, UNTRIED):
+        for verdict in (WRONG, LATE, DEVIATES, UNTRIED):
             bad = [(c, f) for c in self.cases for f in c.findings if f.verdict == verdict]
             if bad:
                 lines += ["", f"## {verdict.capitalize()}", ""]
@@ -241,6 +262,7 @@ def read_certificate(path: str | os.PathLike[str]) -> Certificate:
             tuple(SmallestCase(**{**s, "inputs": tuple(s["inputs"])}) for s in told["smallest"]),
             tuple(SpeedRow(**r) for r in told["speed"]),
             tuple(str(n) for n in told["notes"]),
+            dict(told["deviations"]) if told["schema"] > 1 else {},
         )
     except InputError:
         raise

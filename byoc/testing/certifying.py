@@ -32,7 +32,8 @@ def certify(asked: CertifyRequest) -> Certificate:
     Cases are made of the samples of all operators, with variable and constant inputs, in other element types and
     layouts, empty and of free size; of its patterns; and of several operators in one region. Each is compiled, run,
     run again, run by threads, run on guarded memory, saved and loaded in another process, and compared with numpy's
-    kernels in the model's types and in float64. A crash of the backend's native code ends the process.
+    kernels in the model's types and in float64. What differs only where the backend's ``deviations`` leave results
+    free is counted and told, and is no failure. A crash of the backend's native code ends the process.
 
     Returns:
         The certificate: ``certificate.ok``, ``str(certificate)``, ``certificate.save("acme.json")``.
@@ -71,7 +72,15 @@ def certify(asked: CertifyRequest) -> Certificate:
             runner.close()
     told = _asked(asked)
     return Certificate(
-        backend.name, _versions(backend), _machine(), told, tuple(results), tuple(smallest), tuple(speed), tuple(notes)
+        backend.name,
+        _versions(backend),
+        _machine(),
+        told,
+        tuple(results),
+        tuple(smallest),
+        tuple(speed),
+        tuple(notes),
+        {d.code: d.text for d in backend.deviations},
     )
 
 

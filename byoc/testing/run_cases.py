@@ -18,7 +18,7 @@ from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.testing.cases.combined import COMBINED, combined_cases
 from byoc.testing.cases.layouts import LAYOUT, layout_cases
-from byoc.testing.cases.operators import CONSTANT, DTYPE, EMPTY, FREE, SAMPLE, Asked, operator_cases
+from byoc.testing.cases.operators import CONSTANT, DTYPE, EMPTY, FREE, NAN, SAMPLE, Asked, operator_cases
 from byoc.testing.cases.patterns import PATTERN, pattern_cases
 from byoc.testing.certificate import FAILURES, CaseResult, SmallestCase
 from byoc.testing.checks import EVERY_CASE, NUMBERS, ONCE, THREADS, UNTRIED, VERDICT, WRONG, Examiner, Finding
@@ -27,7 +27,7 @@ from byoc.testing.core.reduction import reduce
 from byoc.testing.core.shrink import SHRINKS
 
 # kinds in the order in which they are tried: what models have first
-KINDS = (SAMPLE, PATTERN, COMBINED, CONSTANT, LAYOUT, EMPTY, FREE, DTYPE)
+KINDS = (SAMPLE, PATTERN, COMBINED, CONSTANT, LAYOUT, EMPTY, FREE, DTYPE, NAN)
 REDUCE_SECONDS = 8.0  # for the smallest case of one failure
 MOST_REDUCED = 24  # failures whose cases are made smaller
 SHOWN = 64  # elements of an input that a certificate shows

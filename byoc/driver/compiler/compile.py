@@ -20,7 +20,7 @@ from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
 from byoc.driver.precision import NarrowProducts, Precision, with_precision
 from byoc.driver.region_build import BuildRequest, build_regions, keeping_unconverted
-from byoc.driver.region_memory import region_memory
+from byoc.driver.region_report import region_deviations, region_memory
 from byoc.driver.replan import Loss, RegionLostError, unavailable
 from byoc.driver.target_quantization import TargetQuantization, target_quantization
 from byoc.errors import (
@@ -213,6 +213,9 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     root = assemble(modules, described(regions, options.limits.running), built.fallbacks, work)
     if regions:
         told["regions"] = region_memory(root)
+        deviations = region_deviations(root)
+        if deviations:
+            told["deviations"] = deviations
     return narrow.tell(Library(host.graph, root, output_names(main, host), told))
 
 
