@@ -9,7 +9,7 @@ from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
 from byoc.driver.compiler.not_slower import not_slower
-from byoc.driver.compiler.planning import accelerators, plan_module, read_plan
+from byoc.driver.compiler.planning import accelerators, plan_module, read_plan, target_alone
 from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
 from byoc.driver.host import HostProgram, check_inputs, lower_host
@@ -121,7 +121,8 @@ def _compile_model(asked: CompileRequest) -> Library:
     tell("planning")
     if given is None:
         plan = plan_for(mod, options, asked.model, tell)
-        plan = not_slower(plan, asked.costs, lambda plan: build_planned(mod, plan, options, tell), tell)
+        alone = target_alone(mod, options.placing, asked.model)
+        plan = not_slower(plan, asked.costs, lambda plan: build_planned(mod, plan, options, tell), tell, alone)
     else:
         plan = given
     library = build_planned(mod, plan, options, tell)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 
 from byoc.driver.compiler.not_slower import not_slower
-from byoc.driver.compiler.planning import accelerators, plan_module, silent
+from byoc.driver.compiler.planning import accelerators, plan_module, silent, target_alone
 from byoc.driver.integers import simplified
 from byoc.driver.model import module_of
 from byoc.driver.options import PlanRequest
@@ -24,7 +24,7 @@ def plan(asked: PlanRequest) -> Plan:
     """Where each operator of a model goes, and why.
 
     With policy ``model`` the targets default to the devices that the model names. With costs that are measured the plan
-    is built and held against the host alone, whose plan is given instead where it is faster.
+    is built and held against the host alone and each target alone, the fastest of which is given where it is faster.
 
     Returns:
         The plan, which ``byoc.compile(plan=...)`` takes, changed or not, saved or not.
@@ -49,7 +49,7 @@ def planned(asked: PlanRequest) -> tuple[IRModule, Plan]:
         made: Library = compiler.build_planned(mod, plan, compiler.CompileOptions(pipeline=asked.pipeline), tell)
         return made
 
-    return mod, not_slower(found, asked.costs, build, tell)
+    return mod, not_slower(found, asked.costs, build, tell, target_alone(mod, asked, asked.model))
 
 
 __all__ = ["plan", "planned"]
