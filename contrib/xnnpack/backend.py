@@ -8,11 +8,12 @@ what it would compute by its own kernels is refused.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from byoc.contract import EVERY, NAN_LOST, Backend, PatternEntry, callee_name, constraint, register_backend
+from byoc.contract import EVERY, NAN_LOST, Backend, PatternEntry, callee_name, constraint, judge, register_backend
 from byoc.contract.constraints import constant_weights, dtypes, layouts, operators, static_sizes
 from byoc.contrib.xnnpack.module import XnnpackModule, left_to_litert
 from byoc.contrib.xnnpack.network import (
@@ -140,33 +141,51 @@ def _is_behind_relu(call: Call) -> bool:
     return isinstance(data, Call) and callee_name(data) == "nn.relu"
 
 
+TAKEN = (
+    operators(*XnnpackGenerator.operators()),
+    dtypes("float32"),
+    static_sizes(),
+    not_empty,
+    layouts(data="NHWC", kernel=("HWIO", "HWOI", "OHWI", "OIHW")),
+    constant_weights(),
+    one_group_or_depthwise,
+    padded_as_litert_has_it,
+    last_axis,
+    padded_by_zeros,
+    plain_layouts,
+    forwards,
+    of_the_last_axis,
+    known_shape,
+)
+
+
 @constraint("kernel", machine=True)
 def run_by_xnnpack(call: Call) -> str | None:
     """what XNNPACK runs in LiteRT"""
-    empty = XnnpackModule({}, [])
-    if empty.unavailable() is not None:
-        return None  # so that one may plan for another machine
+    if XnnpackModule({}, []).unavailable() is not None or not judge(call, TAKEN):
+        return None  # one may plan for another machine; and what is refused cannot be written
     function = _alone(call)
     module = XnnpackGenerator(function).generate()
     assert isinstance(module, XnnpackModule)
     return _known(module.models["alone"])
 
 
-KNOWN: dict[bytes, str | None] = {}  # by models, whose constants are zeros
+KNOWN: dict[bytes, str | None] = {}  # by the hashes of models, whose constants are zeros
 
 
 def _known(model: bytes) -> str | None:
-    if model not in KNOWN:
+    key = hashlib.sha256(model).digest()
+    if key not in KNOWN:
         try:
             left = left_to_litert(model)
-            KNOWN[model] = None if left is None else f"{left} by LiteRT's own kernel"
+            KNOWN[key] = None if left is None else f"{left} by LiteRT's own kernel"
         except (ValueError, RuntimeError) as error:
-            KNOWN[model] = in_one_line(error)
-    return KNOWN[model]
+            KNOWN[key] = in_one_line(error)
+    return KNOWN[key]
 
 
 def _alone(call: Call) -> Function:
-    """A function of *call* alone, whose constants keep their shapes; their numbers, where they are many, are zeros."""
+    """A function of *call* alone, whose constants are zeros of their shapes."""
     params: list[Var] = []
 
     def given(arg: RelayExpr) -> RelayExpr:
@@ -189,23 +208,7 @@ class XnnpackBackend(Backend):
     name = "xnnpack"
     options = ()
     deviations = (NAN_LOST,)  # its kernels bound as the processor's minima and maxima do
-    constraints = (
-        operators(*XnnpackGenerator.operators()),
-        dtypes("float32"),
-        static_sizes(),
-        not_empty,
-        layouts(data="NHWC", kernel=("HWIO", "HWOI", "OHWI", "OIHW")),
-        constant_weights(),
-        one_group_or_depthwise,
-        padded_as_litert_has_it,
-        last_axis,
-        padded_by_zeros,
-        plain_layouts,
-        forwards,
-        of_the_last_axis,
-        known_shape,
-        run_by_xnnpack,
-    )
+    constraints = (*TAKEN, run_by_xnnpack)
 
     def places(self) -> Sequence[str]:
         """In float32, channels innermost."""
