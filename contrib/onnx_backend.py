@@ -10,7 +10,7 @@ import numpy as np
 from byoc.contract import EVERY, Backend, constraint
 from byoc.contract.signature import signature_of
 from byoc.contract.verdict import Constraint
-from byoc.contrib.onnx_module import OnnxModule
+from byoc.contrib.model_module import OnnxModule
 from byoc.errors import CompileError, in_one_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, tensor_types

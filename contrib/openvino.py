@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from byoc.contract import EVERY, constraint, register_backend
+from byoc.contract import EVERY, NAN_LOST, constraint, register_backend
 from byoc.contrib.onnx_backend import OnnxBackend, opened_by, written_as_onnx
 from byoc.contrib.openvino_module import OpenVinoModule
 from byoc.ir.types import tensor_types
@@ -29,6 +29,7 @@ class OpenVinoBackend(OnnxBackend):
 
     name = "openvino"
     module = OpenVinoModule
+    deviations = (NAN_LOST,)  # its kernels take minima as the processor does, which gives the other operand
     constraints = (float32_alone, not_empty, written_as_onnx, opened_by(OpenVinoModule, "what OpenVINO compiles"))
 
     def unavailable(self) -> str | None:

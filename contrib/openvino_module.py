@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from byoc.contrib.onnx_module import OnnxModule, Session
+from byoc.contrib.model_module import OnnxModule, Session
 
 
 @functools.cache

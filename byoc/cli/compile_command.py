@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     seconds = time.perf_counter() - start
     size = output.stat().st_size
     data = {"output": str(output), "bytes": size, "seconds": round(seconds, 3), **library.report}
-    told = (replanned_lines, origin_lines, fallback_lines, quantization_lines, tuning_lines)
+    told = (replanned_lines, origin_lines, fallback_lines, deviation_lines, quantization_lines, tuning_lines)
     notes = "".join(lines(library.report) for lines in told)
     plan = library.report["plan_text"]
     return data, f"{plan}\n{notes}\nwrote {output} ({size:,} bytes) in {seconds:.1f} s", 0
@@ -111,6 +111,14 @@ def fallback_lines(report: Mapping[str, object]) -> str:
         return whole
     rows = "".join(f"  {symbol}: {reason}\n" for symbol, reason in reasons.items())
     return f"\nhost functions on numpy kernels, for which no code is generated:\n{rows}{whole}"
+
+
+def deviation_lines(report: Mapping[str, object]) -> str:
+    """What targets compute otherwise than ONNX, as their backends say; else empty."""
+    told = report.get("deviations")
+    rows = told.items() if isinstance(told, Mapping) else ()
+    lines = "".join(f"  {target}: {text}\n" for target, texts in rows for text in texts)
+    return f"\nwhat targets compute otherwise than ONNX:\n{lines}" if lines else ""
 
 
 def output_path(model: str, output: str | None) -> Path:

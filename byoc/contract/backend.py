@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from byoc.contract.deviation import Deviation
 from byoc.contract.limits import Limits
 from byoc.contract.quantized import Quantized
 from byoc.contract.verdict import (
@@ -86,7 +87,8 @@ class Backend:
     ``fallback=True`` the host computes that region. The module that it returns says how it runs: see
     ``byoc.runtime.Module`` and its ``thread_safe``. The whole contract is one page: ``docs/guides/contract.md``.
     ``quantized`` says on which integers it computes, where it does: what a model quantizes then reaches it as operators
-    of ``relay.qnn``, and ``precision="int8"`` quantizes the rest for it.
+    of ``relay.qnn``, and ``precision="int8"`` quantizes the rest for it. ``deviations`` are the corners in which its
+    results may be other numbers (``byoc.contract.NAN_LOST``).
     """
 
     name: str = ""
@@ -95,6 +97,7 @@ class Backend:
     devices: Sequence[str] = ("cpu",)
     options: Sequence[str] | None = None
     quantized: Quantized | None = None
+    deviations: Sequence[Deviation] = ()
 
     def patterns(self) -> Sequence[PatternEntry]:
         """The pattern table in order of preference: groups of operators that become one composite function."""

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from byoc.contract.backend import Backend, PatternEntry
+from byoc.contract.deviation import Deviation
 from byoc.contract.verdict import Constraint, as_constraint
 from byoc.errors import PartitionError
 from byoc.relay.dataflow_pattern import DFPattern
@@ -26,7 +27,7 @@ def check_backend(backend: Backend) -> None:
     """Hold *backend* to the contract; plain functions among its constraints become constraints.
 
     Raises PartitionError for a name that is none, for a backend that cannot compile or that does not say what it takes,
-    and for constraints that are none.
+    and for constraints or deviations that are none.
     """
     kind = type(backend).__name__
     if not backend.name:
@@ -41,6 +42,12 @@ def check_backend(backend: Backend) -> None:
         raise PartitionError(
             f"backend {backend.name!r}: {kind} does not say what it takes: give it constraints, or a method "
             "supports(self, call) that returns a Verdict"
+        )
+    wrong = next((d for d in backend.deviations if not isinstance(d, Deviation)), None)
+    if wrong is not None:
+        raise PartitionError(
+            f"backend {backend.name!r}: {wrong!r} is among its deviations, expected a byoc.contract.Deviation, as in "
+            "deviations = (NAN_LOST,)"
         )
     checked = _constraints(backend)
     if any(new is not old for new, old in zip(checked, backend.constraints, strict=True)):

@@ -82,6 +82,7 @@ class SupportTable:
     constraints: tuple[ConstraintRow, ...]
     patterns: tuple[PatternRow, ...]
     operators: tuple[OperatorRow, ...]
+    deviations: tuple[str, ...] = ()
 
     @property
     def supported(self) -> tuple[str, ...]:
@@ -103,6 +104,8 @@ class SupportTable:
     def __str__(self) -> str:
         lines = [f"{self.backend}: {self.about}", "", "constraints:"]
         lines += [f"  [{r.code}] {_told(r)}" for r in self.constraints] or ["  none are declared"]
+        if self.deviations:
+            lines += ["", "deviations:", *(f"  {text}" for text in self.deviations)]
         if self.patterns:
             lines += ["", "patterns:"]
             lines += [
@@ -133,6 +136,15 @@ class SupportTable:
             f"| `{r.code}` | {_cell(r.text)}{' (as the machine has it)' if r.machine else ''} | {_about(r)} |"
             for r in self.constraints
         ]
+        if self.deviations:
+            lines += [
+                "",
+                "## Deviations",
+                "",
+                "What it computes otherwise than ONNX, to which `byoc certify` holds it:",
+                "",
+            ]
+            lines += [f"- {text}" for text in self.deviations]
         if self.patterns:
             lines += ["", "## Patterns", "", "| composite | operators | checked |", "|---|---|---|"]
             lines += [
@@ -155,6 +167,7 @@ def support_table(backend: Backend) -> SupportTable:
             PatternRow(e.name, tuple(_operators(e.pattern)), tuple(_checks(e.check))) for e in pattern_entries(backend)
         ),
         tuple(sorted((_row(backend, op) for op in registered_operators()), key=lambda row: _ORDER[row.state])),
+        tuple(map(str, backend.deviations)),
     )
 
 

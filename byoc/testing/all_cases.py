@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from byoc.contract.support_table import registered_operators
 from byoc.testing.cases.combined import COMBINED, combined_cases
 from byoc.testing.cases.layouts import LAYOUT, layout_cases
-from byoc.testing.cases.operators import CONSTANT, DTYPE, EMPTY, FREE, SAMPLE, Asked, operator_cases
+from byoc.testing.cases.operators import CONSTANT, DTYPE, EMPTY, FREE, NAN, SAMPLE, Asked, operator_cases
 from byoc.testing.cases.patterns import PATTERN, pattern_cases
 from byoc.testing.core.case import Case
 
 # kinds in the order in which they are tried: what models have first
-KINDS = (SAMPLE, PATTERN, COMBINED, CONSTANT, LAYOUT, EMPTY, FREE, DTYPE)
+KINDS = (SAMPLE, PATTERN, COMBINED, CONSTANT, LAYOUT, EMPTY, FREE, DTYPE, NAN)
 
 
 def all_cases(asked: Asked, seed: int, only: Sequence[str]) -> list[Case]:

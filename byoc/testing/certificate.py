@@ -9,21 +9,24 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from byoc.errors import InputError
 from byoc.runtime.artefact.artifact import replace_file
 from byoc.runtime.files.regular_file import read_text
-from byoc.testing.checks import CRASHED, LATE, SLOW, UNTRIED, WRONG, Finding
+from byoc.testing.checks import CRASHED, DEVIATES, LATE, SLOW, UNTRIED, WRONG, Finding
 
-SCHEMA = 2  # 2: crashed cases, and what was left unfinished
+SCHEMA = 2  # 2: crashed cases, deviations, and what was left unfinished
 RIGHT = "right"
-VERDICTS = (RIGHT, WRONG, CRASHED, LATE, SLOW, UNTRIED)  # in the order in which they are told
-WORST = (WRONG, CRASHED, LATE, SLOW, UNTRIED, RIGHT)
+VERDICTS = (RIGHT, DEVIATES, WRONG, CRASHED, LATE, SLOW, UNTRIED)  # in the order in which they are told
+WORST = (WRONG, CRASHED, LATE, SLOW, UNTRIED, DEVIATES, RIGHT)
 FAILURES = (WRONG, CRASHED, LATE)
 MOST_SHOWN = 20  # failing cases that are printed; all stand in the file
-_FIELDS = ("schema", "backend", "versions", "machine", "asked", "cases", "smallest", "speed", "notes", "unfinished")
+_FIELDS = (
+    *("schema", "backend", "versions", "machine", "asked", "deviations", "cases", "smallest", "speed", "notes"),
+    "unfinished",
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,9 @@ class SpeedRow:
 class Certificate:
     """What :func:`certify` found. ``str()`` is what the command prints; ``ok`` is whether nothing failed.
 
-    *unfinished* says what ended it before everything was tried; empty where nothing did.
+    *unfinished* says what ended it before everything was tried; empty where nothing did. *deviations* are the corners
+    in which the backend itself says to compute otherwise, by their codes; what differs there alone is not wrong but
+    ``deviates``.
     """
 
     backend: str
@@ -88,6 +93,7 @@ class Certificate:
     speed: tuple[SpeedRow, ...] = ()
     notes: tuple[str, ...] = ()
     unfinished: str = ""
+    deviations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -106,7 +112,7 @@ class Certificate:
 
     @property
     def covered(self) -> tuple[str, ...]:
-        """The operators and patterns of which something was tried, and all that was tried is right."""
+        """The operators and patterns of which something was tried, and all is right but for declared deviations."""
         bad = {c.operator for c in self.failures}
         return tuple(dict.fromkeys(c.operator for c in self.cases if c.verdict != UNTRIED and c.operator not in bad))
 
@@ -143,6 +149,7 @@ class Certificate:
         lines += [f"unfinished: {self.unfinished}"] if self.unfinished else []
         for verdict in FAILURES:
             lines += self._told(verdict)
+        lines += self._deviations()
         slow = [r for r in self.speed if r.ratio > 1]
         lines += [f"slow: {len(slow)} of {len(self.speed)} are slower than on the host"] if self.speed else []
         lines += [
@@ -153,7 +160,21 @@ class Certificate:
 
     def _title(self) -> str:
         versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
-        return f"{self.backend}: {'certified' if self.ok else 'not certified'} ({versions})"
+        return f"{self.backend}: {self._state()} ({versions})"
+
+    def _state(self) -> str:
+        count = len(self.deviations)
+        but = f" with {count} declared deviation{'s' if count > 1 else ''}" if count and self.ok else ""
+        return f"{'certified' if self.ok else 'not certified'}{but}"
+
+    def _deviations(self) -> list[str]:
+        """What the backend says to compute otherwise, and where that was seen."""
+        if not self.deviations:
+            return []
+        lines = [f"declared deviation {code}: {text}" for code, text in self.deviations.items()]
+        seen = [c for c in self.cases if any(f.verdict == DEVIATES for f in c.findings)]
+        where = ", ".join(dict.fromkeys(c.operator for c in seen))
+        return [*lines, f"  seen in {len(seen)} cases of {where}" if seen else "  seen in no case"]
 
     def _counted(self) -> str:
         return ", ".join(f"{count} cases {verdict}" for verdict, count in self.counts().items() if count)
@@ -182,9 +203,10 @@ class Certificate:
         lines = [
             f"# Certificate of the backend `{self.backend}`",
             "",
-            f"**{'Certified' if self.ok else 'Not certified'}**: {self._counted() or 'nothing was tried'}.",
+            f"**{self._state().capitalize()}**: {self._counted() or 'nothing was tried'}.",
             *(["", f"**Unfinished**: {self.unfinished}."] if self.unfinished else []),
             "",
+            *(line for text in self._deviations() for line in (f"{text.strip().capitalize()}.", "")),
             *_table(("what", ""), [*self.versions.items(), *self.machine.items(), *_told_options(self.asked)]),
             "",
             "## Operators and patterns",
@@ -193,7 +215,7 @@ class Certificate:
                 ("operator", *VERDICTS), [(f"`{o}`", *(str(n[v] or "") for v in VERDICTS)) for o, n in rows.items()]
             ),
         ]
-        for verdict in (*FAILURES, UNTRIED):
+        for verdict in (*FAILURES, DEVIATES, UNTRIED):
             bad = [(c, f) for c in self.cases for f in c.findings if f.verdict == verdict]
             if bad:
                 lines += ["", f"## {verdict.capitalize()}", ""]
@@ -248,6 +270,7 @@ def read_certificate(path: str | os.PathLike[str]) -> Certificate:
             tuple(SpeedRow(**r) for r in told["speed"]),
             tuple(str(n) for n in told["notes"]),
             str(told.get("unfinished", "")),
+            dict(told.get("deviations", {})),
         )
     except InputError:
         raise

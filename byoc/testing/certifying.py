@@ -41,7 +41,8 @@ def certify(asked: CertifyRequest) -> Certificate:
     run again, run by threads, run on guarded memory, saved and loaded in another process, and compared with numpy's
     kernels in the model's types and in float64. All of that happens in worker processes: a crash, and what comes to
     no end, is told by its case, and the next cases are tried. An interruption (Ctrl-C) ends it with what was found
-    until then, as the time that is over does; the certificate's ``unfinished`` says so.
+    until then, as the time that is over does; the certificate's ``unfinished`` says so. What differs only where the
+    backend's ``deviations`` leave results free is counted and told, and is no failure.
 
     Returns:
         The certificate: ``certificate.ok``, ``str(certificate)``, ``certificate.save("acme.json")``.
@@ -105,6 +106,7 @@ def certified(asked: CertifyRequest, backend: Backend, pool: WorkerPool) -> Cert
         tuple(rest.speed),
         tuple(_notes(backend, run)),
         f"{ended}; {left} of {len(results) + rest.count} cases were not tried" if left else "",
+        {d.code: d.text for d in backend.deviations},
     )
 
 

@@ -2,7 +2,8 @@
 
 A check gives findings; none is good news. ``wrong`` is what computes something else or touches what is not its own,
 ``crashed`` what ended its process or came to no end, ``refused late`` what the verdict promised and compiling, running,
-saving or loading then refuses, ``untried`` what could not be asked here.
+saving or loading then refuses, ``untried`` what could not be asked here, ``deviates`` what the backend says itself that
+it computes otherwise.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from byoc.testing.core.region_library import region_library, region_symbol
 from byoc.testing.core.saved import SavedRunner
 
 WRONG, CRASHED, LATE, SLOW, UNTRIED = "wrong", "crashed", "refused late", "slow", "untried"
+DEVIATES = "deviates"
 VERDICT, COMPILE, RUN, NUMBERS, INPUTS = "verdict", "compile", "run", "numbers", "inputs untouched"
 OUTPUTS, REPEAT, SAVED = "outputs filled", "repeated runs", "saved and loaded"
 THREADS, DETERMINISM, FALLBACK, SPEED = "threads", "same bytes", "fallback", "speed"
@@ -45,7 +47,9 @@ TEAM, TURNS = 4, 6  # threads, and runs of each
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found of a case: one of ``WRONG``, ``CRASHED``, ``LATE``, ``SLOW``, ``UNTRIED``, and a sentence."""
+    """What a check found of a case: one of ``WRONG``, ``CRASHED``, ``LATE``, ``SLOW``, ``UNTRIED``, ``DEVIATES``, and a
+    sentence.
+    """
 
     check: str
     verdict: str
@@ -93,7 +97,7 @@ class Examiner:
             return [Finding(COMPILE, UNTRIED, str(error))]
         except Exception as error:  # whatever a vendor's code raises
             return [Finding(COMPILE, LATE, _told(error))]
-        found = self._runs(case, library, wanted, checks)
+        found, deviates = self._runs(case, library, wanted, checks)
         if found:
             return found
         steps: list[tuple[str, Callable[[], list[Finding]]]] = [
@@ -102,6 +106,7 @@ class Examiner:
             (THREADS, lambda: _threads(case, library)),
             (DETERMINISM, lambda: self._same_bytes(case, library)),
         ]
+        found = list(deviates)
         for name, step in steps:
             if name in checks:
                 self.tell(name)
@@ -113,7 +118,32 @@ class Examiner:
         return outputs_of(case.function, feed, False), outputs_of(case.function, feed, True)
 
     def wrong(self, got: Sequence[np.ndarray], wanted: Wanted) -> str | None:
-        """What is wrong with *got*, in a sentence: it is right where it agrees with one of the references."""
+        """What is wrong with *got*, in a sentence: it is right where it agrees with one of the references, or where a
+        declared deviation of the backend leaves it free.
+        """
+        return self._unlike(self._without_deviations(got, wanted), wanted)
+
+    def deviation(self, got: Sequence[np.ndarray], wanted: Wanted) -> str | None:
+        """In which declared deviation of the backend *got* differs from the references, in a sentence."""
+        told = self._unlike(got, wanted) if self.backend.deviations else None
+        if told is None or self._unlike(self._without_deviations(got, wanted), wanted) is not None:
+            return None
+        codes = [d.code for d in self.backend.deviations if any(d.free(w).any() for w in wanted[0])]
+        return f"{', '.join(codes)}: {told}"
+
+    def _without_deviations(self, got: Sequence[np.ndarray], wanted: Wanted) -> Sequence[np.ndarray]:
+        """*got* with the reference's numbers where a deviation leaves them free."""
+        if not self.backend.deviations or len(got) != len(wanted[0]):
+            return got
+        found = []
+        for value, want in zip(got, wanted[0], strict=True):
+            if value.shape == want.shape and value.dtype == want.dtype:
+                for deviation in self.backend.deviations:
+                    value = np.where(deviation.free(want), want, value)
+            found.append(value)
+        return found
+
+    def _unlike(self, got: Sequence[np.ndarray], wanted: Wanted) -> str | None:
         allowed = tolerances(self.tolerance)
         own, wide = wanted
         if len(got) != len(own):
@@ -125,22 +155,29 @@ class Examiner:
                 return told if len(own) == 1 else f"output {k}: {told}"
         return None
 
-    def _runs(self, case: Case, library: Library, wanted: Sequence[Wanted], checks: Sequence[str]) -> list[Finding]:
+    def _runs(
+        self, case: Case, library: Library, wanted: Sequence[Wanted], checks: Sequence[str]
+    ) -> tuple[list[Finding], list[Finding]]:
+        """What is found of runs, and the deviations that are seen."""
         first: list[list[np.ndarray]] = []
         self.tell(RUN)
+        deviates: list[Finding] = []
         for k in range(len(case.feeds)):
             given = {name: np.array(a) for name, a in case.inputs(k).items()}
             try:
                 got = library.run(given)
             except Exception as error:  # whatever a vendor's code raises
-                return [Finding(RUN, LATE, _told(error))]
+                return [Finding(RUN, LATE, _told(error))], []
             if INPUTS in checks:
                 changed = [name for name, a in case.inputs(k).items() if not same_bytes(given[name], a)]
                 if changed:
-                    return [Finding(INPUTS, WRONG, f"a run changed the caller's array of input {changed[0]!r}")]
+                    return [Finding(INPUTS, WRONG, f"a run changed the caller's array of input {changed[0]!r}")], []
             told = self.wrong(got, wanted[k])
             if told is not None and NUMBERS in checks:
-                return [Finding(NUMBERS, WRONG, told)]
+                return [Finding(NUMBERS, WRONG, told)], []
+            seen = self.deviation(got, wanted[k])
+            if seen is not None and not deviates:
+                deviates.append(Finding(NUMBERS, DEVIATES, seen))
             first.append(got)
         if REPEAT in checks:
             self.tell(REPEAT)
@@ -148,11 +185,12 @@ class Examiner:
                 try:
                     again = library.run(case.inputs(k))
                 except Exception as error:  # whatever a vendor's code raises
-                    return [Finding(REPEAT, WRONG, f"another run fails: {_told(error)}")]
+                    return [Finding(REPEAT, WRONG, f"another run fails: {_told(error)}")], []
                 other = _unequal(again, first[k])
                 if other is not None:
-                    return [Finding(REPEAT, WRONG, f"another run on the same inputs gives other numbers: {other}")]
-        return []
+                    told = f"another run on the same inputs gives other numbers: {other}"
+                    return [Finding(REPEAT, WRONG, told)], []
+        return [], deviates
 
     def _outputs(self, case: Case, library: Library, wanted: Sequence[Wanted]) -> list[Finding]:
         """The region's function on poisoned outputs between guards, and on inputs that are read-only."""

@@ -135,6 +135,7 @@ LAYERS = {
     "byoc.contrib": [
         "byoc.contrib",
         "byoc.contrib.dnnl",
+        "byoc.contrib.xnnpack",
     ],
     "byoc.annex": [
         "byoc.annex.analysis",

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.contract import constraints, judge
+from byoc.contract import Backend, constraints, judge
+from byoc.contract.checks import check_backend
 from byoc.contract.constraints import (
     attributes,
     constant_weights,
@@ -136,3 +137,16 @@ def test_a_constraint_about_nothing_is_a_mistake(make):
 
 def test_the_examples_in_the_docstrings_hold():
     assert doctest.testmod(constraints).failed == 0
+
+
+def test_deviations_that_are_none_are_refused():
+    class Sloppy(Backend):
+        name = "sloppy"
+        constraints = (operators("add"),)
+        deviations = ("nan",)
+
+        def compile(self, function, options):
+            raise NotImplementedError
+
+    with pytest.raises(PartitionError, match="'nan' is among its deviations, expected a byoc.contract.Deviation"):
+        check_backend(Sloppy())

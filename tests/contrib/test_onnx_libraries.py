@@ -121,6 +121,14 @@ def test_openvino_gets_float32_alone():
     assert "float32 alone" in str(plan)
 
 
+def test_what_openvino_computes_otherwise_is_told_where_it_computes():
+    x = relay.var("x", shape=(3,))
+    mod = byoc.IRModule.from_expr(relay.Function([x], relay.clip(x, 0.0, 1.0)))
+    texts = byoc.compile(mod, ["openvino", "c"]).report["deviations"]
+    assert list(texts) == ["openvino"] and "a NaN may become a number" in texts["openvino"][0]
+    assert "deviations" not in byoc.compile(mod, ["c"]).report
+
+
 def test_onnx_runtime_is_asked_for_a_kernel():
     pytest.importorskip("onnxruntime")
     x = relay.var("x", shape=(3, 4), dtype="float64")

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from byoc.contract import BACKENDS, Backend, callee_name, constraint, get_backend, register_backend
+from byoc.contract import BACKENDS, NAN_LOST, Backend, callee_name, constraint, get_backend, register_backend
 from byoc.errors import UserError
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay.expr import Call
@@ -50,6 +50,7 @@ FAULTS = {
     "verdict": "the verdict of a split raises",
     "positive": "a relu of positive numbers is off by one",
     "crash": "a softmax reads at address 0, a relu ends the process, a tanh has no end, the verdict of a split crashes",
+    "nan": "a relu makes 0 of a NaN, which it declares",
 }
 COUNT = itertools.count()
 
@@ -130,6 +131,8 @@ class PlantedModule(Module):
             output += output.dtype.type(np.abs(output).max() // 4 + 1)
         elif fault == "pair" and "add, nn.relu" in ", ".join(self.operators):
             output += 1
+        elif fault == "nan" and "nn.relu" in self.operators:
+            output[np.isnan(output)] = 0
         elif fault == "outside" and "add" in self.operators and output.size:
             behind = np.lib.stride_tricks.as_strided(output.reshape(-1), (output.size + 1,), (output.itemsize,))
             behind[-1] = 0
@@ -168,6 +171,7 @@ def backend_of(fault):
     class Planted(Backend):
         name = f"planted_{fault}"
         constraints = (quantized_operators,) if fault == "quantized" else (few_operators, floats)
+        deviations = (NAN_LOST,) if fault == "nan" else ()
 
         def supports(self, call):
             if fault == "crash" and callee_name(call) == "split":

@@ -174,6 +174,28 @@ def test_our_generators_are_certified(name):
     assert not found.failures, str(found)
 
 
+def test_a_declared_deviation_is_told_and_is_no_failure(backend_with, monkeypatch, tmp_path):
+    name = backend_with("nan")
+    found = certify(name, only=["nn.relu", "tanh"], saved=False)
+    assert found.ok and found.counts()["deviates"] == 1
+    assert "certified with 1 declared deviation" in str(found) and "seen in 1 cases of nn.relu" in str(found)
+    assert read_certificate(found.save(tmp_path / "c.json")) == found
+    assert "## Deviates" in (tmp_path / "c.md").read_text()
+    monkeypatch.setattr(get_backend(name), "deviations", ())
+    assert [f.operator for f in certify(name, only=["nn.relu", "tanh"], saved=False).failures] == ["nn.relu"]
+
+
+def test_what_differs_elsewhere_than_where_a_deviation_says_is_wrong(backend_with):
+    examiner = Examiner(get_backend(backend_with("nan")))
+    want = np.array([np.nan, 1, 2], "float32")
+    lost, other = np.array([0, 1, 2], "float32"), np.array([0, 1, 3], "float32")
+    assert examiner.wrong([lost], ([want], [want])) is None
+    assert "nan: 1 of 3 are 0.0 instead of nan" in examiner.deviation([lost], ([want], [want]))
+    assert "expected 2" in examiner.wrong([other], ([want], [want]))
+    assert "2 of 3 are nan" in examiner.wrong([np.full(3, np.nan, "float32")], ([want], [want]))
+    assert examiner.deviation([want], ([want], [want])) is None
+
+
 def test_each_alternative_of_a_pattern_is_a_case():
     cases = list(pattern_cases(Asked(get_backend("blas")), 0))
     forms = {tuple(word for word in ("nn.bias_add", " add(", "nn.relu") if word in c.text) for c in cases}

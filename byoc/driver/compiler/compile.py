@@ -9,7 +9,7 @@ from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
 from byoc.driver.compiler.not_slower import not_slower
-from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, read_plan, silent
+from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, read_plan, silent, target_alone
 from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
 from byoc.driver.host import HostProgram, check_inputs, lower_host
@@ -20,7 +20,7 @@ from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
 from byoc.driver.precision import NarrowProducts, Precision, with_precision
 from byoc.driver.region_build import BuildRequest, build_regions, keeping_unconverted
-from byoc.driver.region_memory import region_memory
+from byoc.driver.region_report import region_deviations, region_memory
 from byoc.driver.replan import Loss, RegionLostError, unavailable
 from byoc.driver.target_quantization import TargetQuantization, target_quantization
 from byoc.errors import (
@@ -115,7 +115,8 @@ def _compile_model(asked: CompileRequest) -> Library:
     tell("planning")
     if given is None:
         plan = plan_for(mod, options, asked.model, tell)
-        plan = not_slower(plan, asked.costs, lambda plan: build_planned(mod, plan, options, tell), tell)
+        alone = target_alone(mod, options.placing, asked.model)
+        plan = not_slower(plan, asked.costs, lambda plan: build_planned(mod, plan, options, tell), tell, alone)
     else:
         plan = given
     library = build_planned(mod, plan, options, tell)
@@ -239,6 +240,9 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     root = assemble(modules, described(regions, options.limits.running), built.fallbacks, work)
     if regions:
         told["regions"] = region_memory(root)
+        deviations = region_deviations(root)
+        if deviations:
+            told["deviations"] = deviations
     return narrow.tell(Library(host.graph, root, output_names(main, host), told))
 
 

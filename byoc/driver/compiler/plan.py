@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from byoc.driver.compiler.not_slower import not_slower
-from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, silent
+from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, silent, target_alone
 from byoc.driver.integers import simplified
 from byoc.driver.model import module_of
 from byoc.driver.options import PRECISIONS, PlanRequest
@@ -31,8 +31,8 @@ def plan(asked: PlanRequest) -> Plan:
 
     With policy ``model`` the targets default to the devices that the model names. With precision ``int8`` the plan is
     that of the model on integers, for which the model runs on the calibration's samples; ``byoc.compile`` takes it with
-    the same precision and calibration. With costs that are measured the plan is built and held against the host alone,
-    whose plan is given instead where it is faster.
+    the same precision and calibration. With costs that are measured the plan is built and held against the host alone
+    and each target alone, the fastest of which is given where it is faster.
 
     Returns:
         The plan, which ``byoc.compile(plan=...)`` takes, changed or not, saved or not.
@@ -57,7 +57,7 @@ def planned(asked: PlanRequest) -> tuple[IRModule, Plan]:
         made: Library = _compiler().build_planned(mod, plan, options or plan_options(asked), tell)
         return made
 
-    return mod, not_slower(found, asked.costs, build, tell)
+    return mod, not_slower(found, asked.costs, build, tell, target_alone(mod, asked, asked.model))
 
 
 def prepared(

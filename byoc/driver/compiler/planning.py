@@ -70,6 +70,15 @@ def _placement(placing: PlacingOptions, model: Model) -> Placement:
     return read_placement(proto_of(model), placing.configuration)  # type: ignore[arg-type]
 
 
+def target_alone(mod: IRModule, placing: PlacingOptions, model: Model = None) -> Callable[[str], Plan]:
+    """A function from a target to the plan of *mod* that gives it all that it takes, under the rules of *placing*."""
+
+    def alone(target: str) -> Plan:
+        return plan_module(mod, [target, "host"], replace(placing, policy="order", costs="typical"), model)
+
+    return alone
+
+
 def read_plan(plan: Plan | str | os.PathLike[str]) -> Plan:
     """*plan*, or the plan in the JSON file that it names. Raises PartitionError for a file that is none."""
     if isinstance(plan, Plan):

@@ -125,12 +125,20 @@ class MeasuredModel(CostModel):
 
     def _around(self, function: Function, backend: str) -> float:
         """The seconds of a call of *function* that are not its work: those of any call, a launch, and transfers."""
-        empty = self._measure([nothing()], HOST_BACKEND, "")[0].seconds or 0.0
+        measured = self._measure([nothing()], HOST_BACKEND, "")[0].seconds or 0.0
+        empty = min(measured, self._least(HOST_BACKEND))
         if backend == HOST_BACKEND:
             return empty
         given = [self.transfer(size(p.checked_type), HOST_BACKEND, backend).seconds for p in function.params]
         taken = self.transfer(size(infer_expr(function.body)), backend, HOST_BACKEND).seconds
-        return empty + self.launch(backend).seconds + sum(given) + taken
+        return min(empty + self.launch(backend).seconds, self._least(backend)) + sum(given) + taken
+
+    def _least(self, backend: str) -> float:
+        """The least seconds of any call that was measured; one without work takes no more, whatever was found of it at
+        a busy moment, and is kept.
+        """
+        known = [m for (name, _), found in self._known.items() if name == backend for m in found.values()]
+        return min((m.seconds for m in known if m.seconds is not None), default=math.inf)
 
     def _measure(self, functions: Sequence[Function], backend: str, dtype: str) -> list[Measurement]:
         """The measurement of each of *functions*: known ones, and the others made now, each once."""

@@ -9,7 +9,8 @@ import pytest
 from byoc import relay
 from byoc.driver.costs.alone import build_alone
 from byoc.driver.costs.measured import MeasuredModel
-from byoc.driver.costs.store import Store
+from byoc.driver.costs.probes import nothing
+from byoc.driver.costs.store import Measurement, Store
 from byoc.driver.costs.timing import Turns, ready
 from byoc.driver.costs.units import channels_innermost, key_of
 from byoc.errors import CompileError
@@ -123,6 +124,14 @@ def test_a_unit_never_costs_less_than_a_kernels_call(tmp_path):
     found = model(Machine(), tmp_path).unit(unit_calls(chain(relay.tanh, shape=(1,)))[0], "opencl")
     assert found.seconds == pytest.approx(0.25 - 0.2)
     assert model(Machine(), tmp_path).unit(unit_calls(chain(relay.nn.relu))[0], "opencl").seconds == FAR.kernel
+
+
+def test_a_call_of_nothing_at_a_busy_moment_hides_no_work(tmp_path):
+    Store(tmp_path).add({"backend": "c", "precision": ""}, [Measurement(key_of(nothing()), 12.0)])
+    x, w = relay.var("x", shape=(4, 4)), relay.var("w", shape=(4, 4))
+    func = typed([x, w], relay.nn.dense(relay.tanh(x), w))
+    found = model(Machine(), tmp_path).units(unit_calls(func), "host")
+    assert sum(seconds(found)) == pytest.approx(2.0 - 0.25)  # not 0: the shorter of both calls bounds one of nothing
 
 
 def test_what_cannot_be_built_is_no_candidate_and_says_why(tmp_path):

@@ -1,4 +1,4 @@
-"""A plan by measured costs is held against the host alone, and is not given where that is faster."""
+"""A plan by measured costs is held against the host alone and each target alone, and not given where one is faster."""
 
 import time
 
@@ -79,7 +79,7 @@ def test_compile_does_as_plan():
 
 @pytest.mark.parametrize("plan_seconds, given", [(1e-3, True), (1.04e-3, True), (2e-3, False)])
 def test_the_faster_is_given_and_both_are_told(monkeypatch, plan_seconds, given):
-    monkeypatch.setattr(module, "_seconds", lambda libraries: {"plan": plan_seconds, "host": 1e-3})
+    monkeypatch.setattr(module, "_seconds", lambda libraries: {"the plan": plan_seconds, "the host alone": 1e-3})
     plan = byoc.plan(network(), ["test_tiring", "c"], policy="cost", costs=COSTS)
     assert bool(plan.regions) == given
     assert ("measured: " in plan.notes[-1]) == given
@@ -95,3 +95,34 @@ def test_other_costs_build_nothing(monkeypatch):
     costs = {**COSTS, "c": "typical"}
     assert byoc.plan(network(), ["test_tiring", "c"], policy="cost", costs=costs).regions
     assert byoc.plan(network(), ["test_tiring", "c"], costs=COSTS).regions
+
+
+def split_network():
+    x = relay.var("x", shape=(8, 8))
+    half = relay.nn.relu(relay.multiply(x, relay.const(np.float32(2))))
+    return IRModule({"main": relay.Function([x], relay.nn.relu(relay.subtract(half, relay.const(np.float32(1)))))})
+
+
+def test_a_target_alone_is_given_where_the_plan_is_slower(monkeypatch):
+    seen = {}
+
+    def timed(libraries):
+        seen.update(libraries)
+        return dict(zip(libraries, (3e-3, 2e-3, 1e-3), strict=True))
+
+    monkeypatch.setattr(module, "_seconds", timed)
+    dear = {"test_tiring": lambda unit, place: 1.0, "c": "measured"}  # so that the plan leaves all to the host
+    plan = byoc.plan(split_network(), ["test_tiring", "c"], policy="cost", costs={**dear, "test_tiring": mixed()})
+    assert list(seen) == ["the plan", "the host alone", "test_tiring alone"]
+    assert len(plan.regions) == 2 and plan.notes[-1].startswith("this is test_tiring alone, which takes 1 ms")
+
+
+def mixed():
+    """Costs by which the first relu is free, and others are dear."""
+    prices = iter([0.0])
+    known = {}
+
+    def cost(unit, place):
+        return known.setdefault(str(unit), next(prices, 1.0))
+
+    return cost

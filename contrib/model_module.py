@@ -1,4 +1,4 @@
-"""Regions as ONNX models that a library runs: the half that an artefact needs, without the compiler."""
+"""Regions as models that a library runs, ONNX or others: the half that an artefact needs, without the compiler."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,19 +19,22 @@ from byoc.runtime.modules.module import Members, Module, PackedFunction
 from byoc.runtime.modules.saving import opened, sealed
 
 SIGNATURES = "signatures.json"
-FORMAT, VERSION = "onnx regions", 1
+VERSION = 1
 
 # inputs and outputs in order, contiguous -> None, with the outputs filled
 Session = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]
 
 
-class OnnxModule(Module):
-    """Symbols as ONNX models with inputs ``x0``, … and outputs ``y0``, …. A subclass says how a model is run.
+class ModelModule(Module):
+    """Symbols as models, whose inputs and outputs are the region's in their order. A subclass says how one is run.
 
-    A model is opened when its symbol is first called; what it opens, any number of threads may call.
+    A model is opened when its symbol is first called; what it opens, any number of threads may call. ``ending`` is that
+    of the models' files, ``content_kind`` what artefacts call what they hold.
     """
 
     thread_safe = True
+    ending: ClassVar[str]
+    content_kind: ClassVar[str]
 
     def __init__(self, models: Mapping[str, bytes], signatures: Sequence[Signature]):
         super().__init__()
@@ -76,19 +80,27 @@ class OnnxModule(Module):
                 np.copyto(output, found)
 
     def get_source(self, fmt: str = "") -> str:
-        """The sizes of the models; they are read in any viewer of ONNX once the artefact is unpacked."""
-        return "\n".join(f"{symbol}.onnx: {len(model)} bytes" for symbol, model in self.models.items())
+        """The sizes of the models; viewers of such models read them once the artefact is unpacked."""
+        return "\n".join(f"{symbol}{self.ending}: {len(model)} bytes" for symbol, model in self.models.items())
 
     def save(self) -> dict[str, bytes]:
         head = json.dumps([s.to_json() for s in self.signatures.values()], indent=1).encode()
-        models = {f"{symbol}.onnx": model for symbol, model in self.models.items()}
-        return sealed(FORMAT, VERSION, {SIGNATURES: head, **models})
+        models = {f"{symbol}{self.ending}": model for symbol, model in self.models.items()}
+        return sealed(self.content_kind, VERSION, {SIGNATURES: head, **models})
 
     @classmethod
-    def load(cls, members: Members) -> OnnxModule:
-        _, content = opened(members, FORMAT, VERSION)
+    def load(cls, members: Members) -> ModelModule:
+        _, content = opened(members, cls.content_kind, VERSION)
         signatures = Signature.list_from_json(read_json(content[SIGNATURES], SIGNATURES), SIGNATURES)
-        missing = next((f"{s.symbol}.onnx" for s in signatures if f"{s.symbol}.onnx" not in content), None)
+        names = {s.symbol: f"{s.symbol}{cls.ending}" for s in signatures}
+        missing = next((name for name in names.values() if name not in content), None)
         if missing is not None:
             raise ArtifactError(f"{missing} is missing: save the model again")
-        return cls({s.symbol: content[f"{s.symbol}.onnx"] for s in signatures}, signatures)
+        return cls({symbol: content[name] for symbol, name in names.items()}, signatures)
+
+
+class OnnxModule(ModelModule):
+    """Symbols as ONNX models with inputs ``x0``, … and outputs ``y0``, …."""
+
+    ending = ".onnx"
+    content_kind = "onnx regions"

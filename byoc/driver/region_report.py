@@ -1,10 +1,11 @@
-"""What each region takes, for the report of a compiled model."""
+"""What the report of a compiled model says of its regions: the bytes of each, and what backends compute otherwise."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+from byoc.contract.registration import get_backend
 from byoc.runtime.core.signature import TensorSpec, item_bytes
 from byoc.runtime.modules.metadata import MetadataModule
 
@@ -24,6 +25,15 @@ def region_memory(root: MetadataModule) -> list[dict[str, object]]:
             entry.update({name: int(size) for name, size in owner.memory(symbol).items()})
         told.append(entry)
     return told
+
+
+def region_deviations(root: MetadataModule) -> dict[str, list[str]]:
+    """What the backends of the regions declare to compute otherwise than ONNX, by target; those that declare nothing
+    are left out.
+    """
+    targets = dict.fromkeys(region.target for region in root.regions.values())
+    found = {target: [str(d) for d in get_backend(target).deviations] for target in targets}
+    return {target: texts for target, texts in found.items() if texts}
 
 
 def _bytes(specs: Sequence[TensorSpec]) -> int | None:
