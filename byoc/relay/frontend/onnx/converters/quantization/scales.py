@@ -1,6 +1,6 @@
 """Linear quantisation. Source: ONNX QuantizeLinear-10 to 21, DequantizeLinear-10 to 21, DynamicQuantizeLinear-11.
 
-Both are in ONNX Runtime's domain too, where they had 16 bits before opset 21. Products are in ``integer_products``.
+Both are in ONNX Runtime's domain too, where they had 16 bits before opset 21. Products are in ``products``.
 
 With constant scales and zero points nodes are the operators of ``relay.qnn``, rounded as ONNX says (``TOEVEN``), so
 that backends find them; computed ones and scales of blocks are arithmetic on floats, which is also what the host makes
@@ -8,6 +8,8 @@ of the former (``relay/qnn/onnx_arithmetic.py``).
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,13 +25,13 @@ from byoc.runtime.kernels.qnn.rounding import MOVED_TOEVEN, TOEVEN
 QUANTISED = ("int8", "uint8", "int16", "uint16")
 
 
-def _along_axis(node: OnnxNode, data: RelayExpr, value: RelayExpr, axis: int, block: int = 0) -> RelayExpr:
+def _along_axis(node: OnnxNode, data: RelayExpr, value: RelayExpr, by: Quantisation) -> RelayExpr:
     """A scale or zero point in a shape that broadcasts against *data*: one, one for each channel, or one a block."""
     rank = node.rank(data)
     shape = node.shape(value)
     if rank == 0 or not shape or shape == (1,):
         return relay.reshape(value, []) if shape else value
-    axis = node.axis(axis, rank)
+    axis, block = node.axis(by.axis, rank), by.block
     if len(shape) == 1 and not block:
         return relay.expand_dims(value, 1, rank - 1 - axis) if axis < rank - 1 else value
     if not block or len(shape) != rank:
@@ -85,48 +87,51 @@ def _channel_axis(node: OnnxNode, data: RelayExpr, scale: Constant, axis: int) -
     return axis if shape and shape[axis] == scale.data.numpy().size else None
 
 
-def quantize(
-    node: OnnxNode,
-    value: RelayExpr,
-    scale: int,
-    zero: int,
-    dtype: str,
-    axis: int = 1,
-    block: int = 0,
-    how: str = TOEVEN,
-) -> RelayExpr:
-    """Floats as *dtype* by the scale and the zero point in inputs *scale* and *zero*, along *axis* where several.
+@dataclass(frozen=True)
+class Quantisation:
+    """Which inputs of a node are a scale and a zero point, and how these lie: along an axis, by blocks of a size."""
 
-    *how* it rounds: ``TOEVEN``, or ``MOVED_TOEVEN``, behind the zero point.
+    scale: int
+    zero: int
+    axis: int = 1
+    block: int = 0
+
+
+def quantize(node: OnnxNode, value: RelayExpr, by: Quantisation, dtype: str, how: str = TOEVEN) -> RelayExpr:
+    """Floats as *dtype*; *how* it rounds: ``TOEVEN``, or ``MOVED_TOEVEN``, behind the zero point.
+
     Raises ImportModelError for another dtype than the integers of 8 and 16 bits.
     """
     _check_quantised_type(node, dtype)
     data = value if node.dtype(value) == "float32" else relay.cast(value, "float32")
-    known = constants(node, scale, zero)
-    along = None if known is None else _channel_axis(node, value, known[0], axis)
+    known = constants(node, by.scale, by.zero)
+    along = None if known is None else _channel_axis(node, value, known[0], by.axis)
     if known is not None and along is not None:
         return qnn.op.quantize(data, *known, axis=along, out_dtype=dtype, rounding=how)
-    factor = relay.cast(_along_axis(node, value, node[scale], axis, block), "float32")
-    given = node.optional(zero)
-    point = None if given is None else _along_axis(node, value, given, axis, block)
-    scaled = relay.divide(data, factor)
+    scaled = relay.divide(data, relay.cast(_along_axis(node, value, node[by.scale], by), "float32"))
+    given = node.optional(by.zero)
+    point = None if given is None else _along_axis(node, value, given, by)
     if how == MOVED_TOEVEN and point is not None:
         scaled, point = relay.add(scaled, relay.cast(point, "float32")), None
     return quantised(node, scaled, point, dtype)
 
 
-def dequantize(node: OnnxNode, data: RelayExpr, scale: int, zero: int, axis: int = 1, block: int = 0) -> RelayExpr:
-    """Integers as floats by the scale and the zero point in inputs *scale* and *zero*; exact in int32 before that."""
-    known = constants(node, scale, zero)
-    along = None if known is None else _channel_axis(node, data, known[0], axis)
+def dequantize(node: OnnxNode, data: RelayExpr, by: Quantisation) -> RelayExpr:
+    """Integers as floats; exact in int32 before the product with the scale."""
+    known = constants(node, by.scale, by.zero)
+    along = None if known is None else _channel_axis(node, data, known[0], by.axis)
     if known is not None and along is not None and node.dtype(data) in (*QUANTISED, "int32"):
         return qnn.op.dequantize(data, *known, axis=along)
     value = relay.cast(data, "int32")
-    given = node.optional(zero)
+    given = node.optional(by.zero)
     if given is not None:
-        value = relay.subtract(value, relay.cast(_along_axis(node, data, given, axis, block), "int32"))
-    factor = _along_axis(node, data, node[scale], axis, block)
+        value = relay.subtract(value, relay.cast(_along_axis(node, data, given, by), "int32"))
+    factor = _along_axis(node, data, node[by.scale], by)
     return relay.multiply(relay.cast(value, node.dtype(factor)), factor)
+
+
+def _inputs_1_and_2(node: OnnxNode) -> Quantisation:
+    return Quantisation(1, 2, node.attrs.int("axis", 1), node.attrs.int("block_size", 0))
 
 
 @converter("QuantizeLinear")
@@ -138,13 +143,13 @@ def _quantize_linear(node: OnnxNode) -> RelayExpr:
     else:
         number = node.attrs.int("output_dtype", 0)
         dtype = dtype_of(number, f"the output of node {node.name}") if number else "uint8"
-    return quantize(node, node[0], 1, 2, dtype, node.attrs.int("axis", 1), node.attrs.int("block_size", 0))
+    return quantize(node, node[0], _inputs_1_and_2(node), dtype)
 
 
 @converter("DequantizeLinear")
 @converter("DequantizeLinear", domain=MICROSOFT)
 def _dequantize_linear(node: OnnxNode) -> RelayExpr:
-    return dequantize(node, node[0], 1, 2, node.attrs.int("axis", 1), node.attrs.int("block_size", 0))
+    return dequantize(node, node[0], _inputs_1_and_2(node))
 
 
 @converter("DynamicQuantizeLinear")

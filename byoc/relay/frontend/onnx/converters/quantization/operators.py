@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
 from byoc.relay.frontend.onnx.converters.convolution import channels_first
-from byoc.relay.frontend.onnx.converters.quantization import dequantize, quantize
+from byoc.relay.frontend.onnx.converters.quantization.scales import Quantisation, dequantize, quantize
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import MICROSOFT, converter, find_converter
 from byoc.runtime.kernels.qnn.rounding import MOVED_TOEVEN, TOEVEN
@@ -27,7 +27,7 @@ def _floats(node: OnnxNode, *places: int) -> list[RelayExpr]:
         if node.dtype(node[place]) not in BYTES:
             raise node.error(f"input {place} is int8 or uint8, got {node.type_of(node[place])}")
         _check_one_number(node, place + 1)
-        found.append(dequantize(node, node[place], place + 1, place + 2))
+        found.append(dequantize(node, node[place], Quantisation(place + 1, place + 2)))
     return found
 
 
@@ -51,7 +51,7 @@ def _bytes(node: OnnxNode, value: RelayExpr, scale: int, how: str = TOEVEN) -> R
     """*value* in the type of the quantized data, by the scale at *scale* and the zero point behind it."""
     _check_one_number(node, scale)
     zero = node.optional(scale + 1)
-    return quantize(node, value, scale, scale + 1, node.dtype(node[0] if zero is None else zero), how=how)
+    return quantize(node, value, Quantisation(scale, scale + 1), node.dtype(node[0] if zero is None else zero), how)
 
 
 @converter("QLinearAdd", "QLinearMul", domain=MICROSOFT)
