@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from byoc.runtime.core.ndarray import dtype_name
 from byoc.runtime.library import Library
 from byoc.testing.core.inputs import seeded_inputs
 
+_ABOUT = ("name", "nodes", "function", "dtype", "shape")  # fields that are no numbers of a table
 EPSILON = 1e-5  # of Paddle-Lite, under which a number does not divide
 
 
@@ -69,7 +70,7 @@ class ValueStatistics:
     def table(self, most: int | None = None) -> str:
         """The first *most* rows as text (None for all)."""
         width = max((len(r.name) for r in self.rows), default=6)
-        names = ("mean", "std", "min", "max", "NaN", "inf", "growth", "ave_grow_rate")
+        names = [f.name for f in fields(TensorStatistics) if f.name not in _ABOUT]
         lines = [f"{self.model}: {len(self.rows)} tensors of one run"]
         lines.append(f"{'tensor':{width}}  {'type':24}" + "".join(f"  {name:>11}" for name in names))
         lines += [_line(row, width) for row in self.rows[:most]]

@@ -36,7 +36,7 @@ NO_CONTRACTION = "#pragma OPENCL FP_CONTRACT OFF\n"  # products and sums of diff
 class _Stage:
     """A stage's kernels by name, with their text, what they read and fill, and the sizes that they take.
 
-    ``checks`` says that they check indices.
+    ``checks`` says that they check indices; ``nodes`` are the ONNX nodes of its group.
     """
 
     kernels: tuple[tuple[str, KernelPlan], ...]
@@ -45,6 +45,7 @@ class _Stage:
     stage: Tensor
     sizes: tuple[str, ...]
     checks: bool
+    nodes: tuple[str, ...]
 
 
 class _Emitter:
@@ -84,7 +85,7 @@ class _Emitter:
                     writer.line(f"report_outside(found, {numbers[k]}, {outside_name(k)}, {extent});")
             self.helpers.update(exprs.helpers)
             kernels.append((name, plan))
-        return _Stage(tuple(kernels), writer.text(), sources, stage, sizes, bool(checks))
+        return _Stage(tuple(kernels), writer.text(), sources, stage, sizes, bool(checks), tuple(group.origin))
 
 
 def emit_programs(programs: Sequence[Program]) -> tuple[str, tuple[FunctionPlan, ...]]:
@@ -155,7 +156,7 @@ def _function_plan(program: Program, stages: Sequence[_Stage]) -> FunctionPlan:
             buffers += [] if numbers[stage.stage] < len(buffers) else [buffer]
         used = (*stage.sources, stage.stage)
         variants = tuple(_variant(name, plan, simplify) for name, plan in stage.kernels)
-        launches.append(Launch(tuple(numbers[t] for t in used), stage.sizes, variants, stage.checks))
+        launches.append(Launch(tuple(numbers[t] for t in used), stage.sizes, variants, stage.checks, stage.nodes))
         for t in dict.fromkeys(used):
             if last_use[t] == k and t in program.temporaries:
                 free.setdefault(repr(_buffer(t, simplify).bytes), []).append(numbers[t])

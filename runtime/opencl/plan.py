@@ -126,17 +126,21 @@ class Variant:
 
 @dataclass(frozen=True)
 class Launch:
-    """One step: the buffers and sizes that are its kernel's arguments, and the kernels, of which one is launched."""
+    """One step: the buffers and sizes that are its kernel's arguments, and the kernels, of which one is launched.
+
+    *nodes* are the ONNX nodes that it computes a part of, for profiles.
+    """
 
     buffers: tuple[int, ...]
     sizes: tuple[str, ...]
     variants: tuple[Variant, ...]
     checks: bool = False
+    nodes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """As data; what checks nothing does not say so."""
-        data = asdict(self)
-        return data if self.checks else {k: v for k, v in data.items() if k != "checks"}
+        """As data; what checks nothing, or comes from no node, does not say so."""
+        left_out = [name for name in ("checks", "nodes") if not getattr(self, name)]
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
     def choose(self, sizes: Mapping[str, int]) -> Variant:
         """The first variant that is for these sizes; the last is for all."""
@@ -219,7 +223,7 @@ class FunctionPlan:
 
 
 def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
-    fields = object_of(data, where, ("buffers", "sizes", "variants"), ("checks",))
+    fields = object_of(data, where, ("buffers", "sizes", "variants"), ("checks", "nodes"))
     sizes = texts_of(fields["sizes"], at(where, "sizes"))
     if not names.issuperset(sizes):
         raise ArtifactError(f"{where}.sizes: {', '.join(sizes)} are not all told by the inputs")
@@ -228,6 +232,7 @@ def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
         sizes,
         tuple(_variant(item, place, names) for place, item in numbered(fields, "variants", where)),
         switch_of(fields.get("checks", False), at(where, "checks")),
+        texts_of(fields.get("nodes", ()), at(where, "nodes")),
     )
 
 

@@ -47,7 +47,7 @@ class _Binding:
     """What a call with certain sizes uses: buffers by number, and launches that are ready to go."""
 
     buffers: Sequence[pyopencl.Buffer]
-    launches: Sequence[tuple[pyopencl.Kernel, tuple[int], tuple[int]]]
+    launches: Sequence[tuple[pyopencl.Kernel, tuple[int], tuple[int], tuple[str, ...]]]
 
 
 class Session:
@@ -165,10 +165,10 @@ class Session:
                 timed.add("copy in", events[-1])
         if self._found is not None:
             self._found.begin()
-        for kernel, global_size, local_size in binding.launches:
+        for kernel, global_size, local_size, nodes in binding.launches:
             event = cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
             if self._tell is not None:
-                timed.add(kernel.function_name, event)
+                timed.add(kernel.function_name, event, nodes, (*global_size, *local_size))
         first = self._plan.first_output
         results = [a if a.flags.c_contiguous and a.flags.writeable else np.empty(a.shape, a.dtype) for a in outputs]
         for k, result in enumerate(results):
@@ -214,7 +214,7 @@ class Session:
             kernel = self._cl.Kernel(self._program, variant.kernel)
             found = [self._found.buffer] if launch.checks and self._found is not None else []
             kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes), *found)
-            launches.append((kernel, (global_size,), (local_size,)))
+            launches.append((kernel, (global_size,), (local_size,), launch.nodes))
         self._record(key, tuple(v.schedule for v in variants))
         return _Binding(buffers, launches)
 

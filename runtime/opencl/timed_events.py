@@ -20,17 +20,17 @@ class TimedEvents:
 
     def __init__(self, symbol: str):
         self._symbol = symbol
-        self._events: list[tuple[str, pyopencl.Event, float]] = []
+        self._events: list[tuple[str, pyopencl.Event, float, tuple[str, ...], tuple[int, ...]]] = []
 
-    def add(self, name: str, event: pyopencl.Event) -> None:
-        """Take an event that was just put into the queue."""
-        self._events.append((name, event, time.perf_counter()))
+    def add(self, name: str, event: pyopencl.Event, nodes: tuple[str, ...] = (), sizes: tuple[int, ...] = ()) -> None:
+        """Take an event that was just put into the queue; *nodes* and *sizes* are those of DeviceEvent."""
+        self._events.append((name, event, time.perf_counter(), nodes, sizes))
 
     def told(self) -> list[DeviceEvent]:
         """What happened, for events that are complete: the device says how long after it was queued each began."""
         found = []
-        for name, event, queued in self._events:
+        for name, event, queued, nodes, sizes in self._events:
             times = event.profile
             begin = queued + NANO * (times.start - times.queued)
-            found.append(DeviceEvent(self._symbol, name, begin, begin + NANO * (times.end - times.start)))
+            found.append(DeviceEvent(self._symbol, name, begin, begin + NANO * (times.end - times.start), nodes, sizes))
         return found

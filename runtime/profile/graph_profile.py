@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -114,7 +114,7 @@ def profile_graph(
             if turn >= 0:
                 totals.append(seconds)
                 spans.append({name: _from(begin, [s for t in steps for s in t.spans]) for name, steps in timed.items()})
-                events.append([DeviceEvent(e.symbol, e.name, e.begin - begin, e.end - begin) for e in told])
+                events.append([replace(e, begin=e.begin - begin, end=e.end - begin) for e in told])
     finally:
         executor.wrap = None
         for module in root.imports:
@@ -209,12 +209,15 @@ def function_record(
     own = dict.fromkeys(name for operator in operators for name in operator.nodes)
     nodes = region.nodes if region is not None else tuple(own)
     backend = region.target if region is not None else owner.type_key if owner is not None else ""
-    told = dict.fromkeys(e.name for run in events for e in run if e.symbol == symbol)
+    told = {e.name: e for run in events for e in run if e.symbol == symbol}
     parts = [
         PartRecord(
-            name, tuple(tuple((e.begin, e.end) for e in run if (e.symbol, e.name) == (symbol, name)) for run in events)
+            name,
+            tuple(tuple((e.begin, e.end) for e in run if (e.symbol, e.name) == (symbol, name)) for run in events),
+            last.nodes,
+            last.sizes,
         )
-        for name in told
+        for name, last in told.items()
     ]
     return FunctionRecord(
         symbol, backend, tuple(map(tuple, spans)), region is not None, operators, nodes, *counts, tuple(parts)

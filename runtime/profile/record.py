@@ -43,10 +43,20 @@ class Peak:
 
 @dataclass(frozen=True)
 class PartRecord:
-    """Something that a module told of the calls of a function: a kernel on its device, a copy, an operator."""
+    """Something that a module told of the calls of a function: a kernel on its device, a copy, an operator.
+
+    *nodes* and *sizes* are those of ``DeviceEvent``; empty where its module does not tell them.
+    """
 
     name: str
     runs: Runs
+    nodes: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """The part as values; what is empty does not stand there."""
+        more: dict[str, object] = {"nodes": list(self.nodes), "sizes": list(self.sizes)}
+        return {"name": self.name, "runs": self.runs, **{name: value for name, value in more.items() if value}}
 
 
 @dataclass(frozen=True)
@@ -155,7 +165,7 @@ def _function_to_json(function: FunctionRecord) -> dict[str, object]:
         "nodes": list(function.nodes),
         "bytes": function.bytes,
         "memory": function.memory,
-        "parts": [{"name": part.name, "runs": part.runs} for part in function.parts],
+        "parts": [part.to_json() for part in function.parts],
     }
 
 
@@ -206,8 +216,10 @@ def _function(data: object, where: str) -> FunctionRecord:
     counts = {k: None if made[k] is None else number_of(made[k], at(where, k)) for k in ("bytes", "memory")}
     parts = []
     for place, item in numbered(made, "parts", where):
-        part = object_of(item, place, ("name", "runs"))
-        parts.append(PartRecord(text_of(part["name"], place), _runs(part["runs"], place)))
+        part = object_of(item, place, ("name", "runs"), ("nodes", "sizes"))
+        sizes = tuple(number_of(size, place) for size in list_of(part.get("sizes", []), place))
+        nodes = texts_of(part.get("nodes", ()), place)
+        parts.append(PartRecord(text_of(part["name"], place), _runs(part["runs"], place), nodes, sizes))
     return FunctionRecord(
         text_of(made["symbol"], where),
         text_of(made["backend"], where),

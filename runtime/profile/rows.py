@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from byoc.runtime.core.errors import UserError
 from byoc.runtime.core.function_work import OperatorWork
-from byoc.runtime.profile.record import FunctionRecord, Peak, ProfileRecord, names_of_functions, run_seconds
+from byoc.runtime.profile.record import FunctionRecord, PartRecord, Peak, ProfileRecord, names_of_functions, run_seconds
 
 Number = TypeVar("Number", int, float)
 HOST = "host"
@@ -25,8 +25,8 @@ NAMELESS = "(no node)"
 class Row:
     """One line: *seconds* of each run, *calls* in one run, *operations* and *bytes* of one run, or None where unknown.
 
-    *memory* is the most that stood in memory between nodes while it ran; *least* the seconds in which the peaks of the
-    device would do the work.
+    *sizes* are the work-items of a device's kernel, and those of a group. *memory* is the most that stood in memory
+    between nodes while it ran; *least* the seconds in which the peaks of the device would do the work.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Row:
     least: float | None = 0.0
     is_divided: bool = False
     nodes: dict[str, None] = field(default_factory=dict)
+    sizes: tuple[int, ...] = ()
 
     @property
     def median(self) -> float:
@@ -80,6 +81,8 @@ class Row:
             "of_peak": self.of_peak,
             "divided": self.is_divided,
             "nodes": list(self.nodes),
+            "gws": self.sizes[0] if self.sizes else None,
+            "lws": self.sizes[-1] if self.sizes else None,
         }
 
 
@@ -94,6 +97,7 @@ class _Piece:
     calls: int = 1
     is_divided: bool = False
     nodes: Sequence[str] = ()
+    sizes: tuple[int, ...] = ()
 
 
 def rows(profile: ProfileRecord, by: str = "kernel") -> list[Row]:
@@ -113,6 +117,7 @@ def _add(row: Row, piece: _Piece) -> None:
     row.calls += piece.calls
     row.is_divided |= piece.is_divided
     row.nodes.update(dict.fromkeys(piece.nodes))
+    row.sizes = piece.sizes
     operations, moved, least = piece.work
     row.operations = None if row.operations is None or operations is None else row.operations + operations
     row.bytes = None if row.bytes is None or moved is None else row.bytes + moved
@@ -154,9 +159,9 @@ def _by_kernel(function: FunctionRecord, name: str, peak: Peak | None) -> Iterat
     for part in function.parts:
         spent, calls = run_seconds(part.runs), max(map(len, part.runs), default=0)
         inside = [a + b for a, b in zip(inside, spent, strict=True)]
-        yield _Piece(
-            (f"{name}: {part.name}", function.backend), spent, _told_work(function, part.name, peak), calls=calls
-        )
+        told = _told_work(function, part.name, peak)
+        key = f"{name}: {part.name}", function.backend
+        yield _Piece(key, spent, told, calls=calls, nodes=part.nodes, sizes=part.sizes)
     rest = [max(a - b, 0.0) for a, b in zip(seconds, inside, strict=True)]
     yield _Piece(
         (f"{name}: around its parts", function.backend), rest, (None, None, None), function.memory, _calls(function)
@@ -185,25 +190,55 @@ def _divided(function: FunctionRecord, key_of: Callable[[OperatorWork], str], pe
     """A piece for each operator of the function, its time by weight."""
     seconds, calls = function.seconds(), _calls(function)
     operators = function.operators or (OperatorWork(function.symbol, function.nodes, weight=1),)
+    shares = _shares_of_parts(operators, function.parts)
     told, is_told = {part.name: run_seconds(part.runs) for part in function.parts}, _is_told(function)
-    for operator in operators:
-        if is_told:
-            seconds = told[operator.operator]
-        alike = [o for o in operators if o.operator == operator.operator] if is_told else operators
-        total = sum(other.weight for other in alike)
-        share = operator.weight / total if total else 1 / len(alike)
+    for number, operator in enumerate(operators):
+        if shares is not None:
+            spent, is_divided = shares[number]
+        else:
+            alike = [o for o in operators if o.operator == operator.operator] if is_told else operators
+            share = _share(operator, alike)
+            spent = [share * s for s in (told[operator.operator] if is_told else seconds)]
+            is_divided = 0 < share < 1
         moved = None if operator.bytes is None else calls * operator.bytes
         operations = None if operator.operations is None else calls * operator.operations
         least = peak.seconds(operator) if peak is not None else None
         yield _Piece(
             (key_of(operator), function.backend),
-            [share * s for s in seconds],
+            spent,
             (operations, moved, None if least is None else calls * least),
             function.memory,
             calls,
-            0 < share < 1,
+            is_divided,
             operator.nodes,
         )
+
+
+def _share(operator: OperatorWork, among: Sequence[OperatorWork]) -> float:
+    """The part of what *among* take together that is estimated to be that of *operator*."""
+    total = sum(other.weight for other in among)
+    return operator.weight / total if total else 1 / len(among)
+
+
+def _shares_of_parts(
+    operators: Sequence[OperatorWork], parts: Sequence[PartRecord]
+) -> list[tuple[list[float], bool]] | None:
+    """The seconds of each operator by the parts that come from its nodes, and whether some are divided.
+
+    None where an operator has no part, so that nothing is known of it. What comes from no node, as copies, is none's.
+    """
+    own = [[p for p in parts if not set(p.nodes).isdisjoint(o.nodes)] for o in operators]
+    if not all(own):
+        return None
+    found = []
+    for operator, mine in zip(operators, own, strict=True):
+        spent, is_divided = [0.0] * len(mine[0].runs), False
+        for part in mine:
+            share = _share(operator, [o for o in operators if not set(part.nodes).isdisjoint(o.nodes)])
+            spent = [a + share * b for a, b in zip(spent, run_seconds(part.runs), strict=True)]
+            is_divided |= 0 < share < 1
+        found.append((spent, is_divided))
+    return found
 
 
 def _is_told(function: FunctionRecord) -> bool:

@@ -21,9 +21,10 @@ HEADER = (
     "GB/s",
     "of peak",
     "memory",
+    "gws/lws",
     "nodes",
 )
-UNITS = ("", "", "", "ms", "ms", "ms", "ms", "%", "", "", "%", "KB", "")
+UNITS = ("", "", "", "ms", "ms", "ms", "ms", "%", "", "", "%", "KB", "", "")
 LONGEST_NAME, LONGEST_NODE = 60, 32
 DIVIDED = "~"
 
@@ -33,6 +34,8 @@ def table(profile: ProfileRecord, by: str = "kernel", most: int | None = 40) -> 
     found = rows(profile, by)
     total = statistics.median(profile.seconds) if profile.seconds else 0.0
     cells = [(f"by {by}", *HEADER[1:]), UNITS, *(_cells(row, total) for row in found[:most])]
+    if not any(row.sizes for row in found):
+        cells = [(*line[:-2], line[-1]) for line in cells]
     numbers = _aligned([line[:-1] for line in cells])  # behind them the nodes, to the left
     lines = [heading(profile), *(f"{n}  {line[-1]}".rstrip() for n, line in zip(numbers, cells, strict=True))]
     if most is not None and len(found) > most:
@@ -77,6 +80,7 @@ def _cells(row: Row, total: float) -> tuple[str, ...]:
         _number(row.bandwidth, 1e9),
         _number(row.of_peak, 0.01),
         _number(None if row.memory is None else float(row.memory), 1e3),
+        "/".join(map(str, row.sizes)),
         _first_of(list(row.nodes)),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.ndarray import NDArray
@@ -53,7 +54,7 @@ def profile_calls(
             if turn >= 0:
                 totals.append(seconds)
                 spans.append({s: [(a - begin, b - begin) for a, b in found] for s, found in calls.spans.items()})
-                events.append([DeviceEvent(e.symbol, e.name, e.begin - begin, e.end - begin) for e in told])
+                events.append([replace(e, begin=e.begin - begin, end=e.end - begin) for e in told])
     finally:
         for module in root.imports:
             module.profile(False)

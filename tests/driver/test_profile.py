@@ -134,6 +134,9 @@ def test_a_devices_kernels_and_copies_are_told_by_its_own_clock():
     (region,) = (f for f in profile.functions if f.is_region)
     told = {part.name for part in region.parts}
     assert {"copy in", "copy out"} < told and any("conv2d" in name for name in told)
+    kernels = [part for part in region.parts if part.nodes]
+    assert {node for part in kernels for node in part.nodes} >= {"node_Conv_26", "node_linear"}
+    assert all(gws % lws == 0 for part in kernels for gws, lws in [part.sizes])
     for run, ((begin, end),) in enumerate(region.runs):
         inside = [span for part in region.parts for span in part.runs[run]]
         assert all(0 <= a <= b for a, b in inside)

@@ -127,6 +127,37 @@ def test_a_kernel_is_divided_among_its_operators_by_weight_and_says_so():
     assert [r.name for r in PROFILE.rows("node")] == ["Conv_0", "Relu_1", "Relu_1"]
 
 
+DEVICE = FunctionRecord(
+    "tvmgen_default_dev_0",
+    "dev",
+    (((0, 10),), ((0, 20),)),
+    True,
+    (CONV, RELU, OperatorWork("tanh", ("Tanh_2",), "float32", 5)),
+    parts=(
+        PartRecord("copy in", (((0, 1),), ((0, 1),))),
+        PartRecord("pad", (((1, 2),), ((1, 3),)), ("Conv_0", "Relu_1"), (256, 64)),
+        PartRecord("conv", (((2, 5),), ((3, 9),)), ("Conv_0", "Relu_1"), (1024, 64)),
+        PartRecord("tanh", (((5, 6),), ((9, 10),)), ("Tanh_2",), (128, 32)),
+    ),
+)
+
+
+def test_the_kernels_of_a_device_are_the_times_of_the_nodes_that_they_come_from():
+    profile = RunProfile("m", "graph executor", (10.0, 20.0), (DEVICE,))
+    rows = {row.name: row for row in profile.rows("node")}
+    assert {name: (row.seconds, row.is_divided) for name, row in rows.items()} == {
+        "Conv_0": ([3, 6], True),
+        "Relu_1": ([1, 2], True),
+        "Tanh_2": ([1, 1], False),
+    }
+    kernel = next(row for row in profile.rows("kernel") if row.name.endswith(": conv"))
+    assert (kernel.sizes, list(kernel.nodes)) == ((1024, 64), ["Conv_0", "Relu_1"])
+    assert (kernel.to_json()["gws"], kernel.to_json()["lws"]) == (1024, 64)
+    assert "gws/lws" in profile.table("kernel") and "1024/64" in profile.table("kernel")
+    assert "gws/lws" not in profile.table("node")
+    assert RunProfile.from_json(json.dumps(profile.to_json())) == profile
+
+
 def test_every_level_but_that_of_told_operators_divides_all_the_time():
     for level in ("region", "kernel", "operator", "node"):
         rows = PROFILE.rows(level)
