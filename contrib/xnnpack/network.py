@@ -142,7 +142,7 @@ def bias_of(constant: np.ndarray, channels: int) -> np.ndarray | None:
     if constant.size == 1:
         return np.full(channels, constant.reshape(-1)[0], "float32")
     ends = constant.ndim and constant.shape[-1] == channels == constant.size
-    return np.ascontiguousarray(constant.reshape(-1)) if ends else None
+    return np.asarray(constant.reshape(-1), order="C") if ends else None
 
 
 class XnnpackGenerator(RegionGenerator[Value]):

@@ -1,7 +1,6 @@
 """Regions through XNNPACK: what is taken and in which layout, the numbers, the file that is written, the artefact."""
 
 import json
-import pathlib
 import subprocess
 import sys
 
@@ -17,7 +16,6 @@ from byoc.errors import UserError
 from byoc.relay.interpreter import evaluate
 from byoc.runtime.core.errors import ArtifactError
 
-FACE = pathlib.Path("/work/shared/models/face_rfb_320.onnx")
 pytestmark = pytest.mark.needs_cc
 
 
