@@ -2,9 +2,10 @@
 
 Values are matched by the ONNX nodes that they come from. A model is compiled for it with each operator (or pattern) in
 a region or a group of its own, the host's values in the model's layout, so that every value is seen; of an artefact
-those between groups and regions are, and flattened values that are the same numbers in another order count as not
-matched, as do values of nodes that one run has computed further than the other. The outputs are those that users get,
-of what is compiled as always.
+those between groups and regions are. Two artefacts may hold a value in orders of their own (a layout that a host chose,
+flattened): it is compared in the order of the first where that is found (:mod:`byoc.debug.element_order`), else not at
+all, and the comparison says so. Values of nodes that one run has computed further than the other are not matched. The
+outputs are those that users get, of what is compiled as always.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from byoc.debug.comparison import Comparison, TensorRow
+from byoc.debug.element_order import exchanged, is_reordered
 from byoc.debug.limits import Limits
 from byoc.debug.options import CompareRequest
 from byoc.debug.singly import HOST, compile_singly
@@ -57,10 +59,10 @@ def compare(asked: CompareRequest) -> Comparison:
     before = values_of(one.split, arrays)
     tell(f"running {second}")
     after = values_of(other.split, arrays)
-    limits = Limits(asked.tolerance or {}, asked.snr)
-    rows, unmatched = _rows(before, after, limits)
-    rows += _outputs(one.whole, other.whole, arrays, limits)
-    return Comparison(first, second, tuple(rows), tuple(unmatched))
+    found = _Found(Limits(asked.tolerance or {}, asked.snr), has_layouts=asked.second is not None)
+    found.compare(before, after)
+    rows = found.rows + _outputs(one.whole, other.whole, arrays, found.limits)
+    return Comparison(first, second, tuple(rows), tuple(found.unmatched), tuple(found.reordered))
 
 
 @dataclass(frozen=True)
@@ -112,17 +114,44 @@ def _loaded(given: object) -> _Compared:
     return _Compared(path.name, library, library)
 
 
-def _rows(before: Sequence[Value], after: Sequence[Value], limits: Limits) -> tuple[list[TensorRow], list[str]]:
-    """A row for each value that both have, and the names of the others."""
-    rows, unmatched = [], []
-    mine, others = _by_name(before), _by_name(after)
-    for name, values in mine.items():
-        found = _matched(values, others.get(name, []))
-        unmatched += [name] * (max(len(values), len(others.get(name, []))) - len(found))
-        for k, (value, array) in enumerate(found):
-            shown = name if len(found) == 1 else f"{name} ({k + 1} of {len(found)})"
-            rows.append(_row(shown, value.nodes, (array, value.array), limits))
-    return rows, unmatched + [name for name in others if name not in mine]
+@dataclass
+class _Found:
+    """What the values of two runs make: rows of those that both have, and the names of the others.
+
+    Where *has_layouts*, the hosts may have chosen layouts of their own. *reordered* are values of the same numbers in
+    an order that is not found.
+    """
+
+    limits: Limits
+    has_layouts: bool
+    rows: list[TensorRow] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)
+    reordered: list[str] = field(default_factory=list)
+
+    def compare(self, before: Sequence[Value], after: Sequence[Value]) -> None:
+        """Put the values of the two runs into rows, by name, in the order of the first."""
+        mine, others = _by_name(before), _by_name(after)
+        for name, values in mine.items():
+            there = others.get(name, [])
+            pairs = _pairs(values, there)
+            self.unmatched += [name] * (max(len(values), len(there)) - len(pairs))
+            for k, (value, other) in enumerate(pairs):
+                self._add(name if len(pairs) == 1 else f"{name} ({k + 1} of {len(pairs)})", value, other)
+        self.unmatched += [name for name in others if name not in mine]
+
+    def _add(self, shown: str, value: Value, other: Value) -> None:
+        like, leaves = value.array, self.limits.leaves
+        array, moved = _alike(other.array, like), False
+        if self.has_layouts and (array is None or leaves(array, like)):
+            found = exchanged(other.array, like, leaves)
+            if found is None and is_reordered(other.array, like, leaves):
+                self.reordered.append(shown)
+                return
+            array, moved = (array, False) if found is None else (found, True)
+        if array is None or (not (value.is_whole and other.is_whole) and leaves(array, like)):
+            self.unmatched.append(shown)  # of parts of a node, which the two may have cut at different places
+        else:
+            self.rows.append(_row(shown, value.nodes, (array, like), self.limits, moved=moved))
 
 
 def _by_name(values: Sequence[Value]) -> dict[str, list[Value]]:
@@ -132,23 +161,22 @@ def _by_name(values: Sequence[Value]) -> dict[str, list[Value]]:
     return found
 
 
-def _matched(mine: Sequence[Value], others: Sequence[Value]) -> list[tuple[Value, np.ndarray]]:
-    """The values of one ONNX node in both runs: each with what it is in the other, in the order of its axes.
+def _pairs(mine: Sequence[Value], others: Sequence[Value]) -> list[tuple[Value, Value]]:
+    """The values of one ONNX node in both runs.
 
     Where one run has fewer of them, since it has computed some within others, each is matched with the nearest.
     """
+    if not mine or not others:
+        return []
     if len(mine) == len(others):
-        pairs = list(zip(mine, others, strict=True))
-    elif len(mine) < len(others):
-        pairs = [(value, max(others, key=lambda o: _nearness(o, value))) for value in mine]
-    else:
-        pairs = [(max(mine, key=lambda m: _nearness(value, m)), value) for value in others]
-    found = [(value, _alike(other.array, value.array)) for value, other in pairs if value.is_whole == other.is_whole]
-    return [(v, a) for v, a in found if a is not None and not _is_reordered(a, v.array)]
+        return list(zip(mine, others, strict=True))
+    if len(mine) < len(others):
+        return [(value, max(others, key=lambda o: _nearness(o, value))) for value in mine]
+    return [(max(mine, key=lambda m: _nearness(value, m)), value) for value in others]
 
 
 def _nearness(other: Value, value: Value) -> float:
-    array = _alike(other.array, value.array) if other.is_whole == value.is_whole else None
+    array = _alike(other.array, value.array)
     return -math.inf if array is None else errors(array, value.array).snr_db
 
 
@@ -163,13 +191,6 @@ def _alike(array: np.ndarray, like: np.ndarray) -> np.ndarray | None:
     return None
 
 
-def _is_reordered(array: np.ndarray, like: np.ndarray) -> bool:
-    """Whether two arrays have the same numbers in another order: flattened ones, of another layout."""
-    if array.ndim > 2 or array.dtype != like.dtype or array.dtype.hasobject or np.array_equal(array, like):
-        return False
-    return bool(np.array_equal(np.sort(array, axis=None), np.sort(like, axis=None)))
-
-
 def _outputs(one: Library, other: Library, arrays: Mapping[str, np.ndarray], limits: Limits) -> list[TensorRow]:
     """A row for each output, as users get it."""
     pairs = zip(one.outputs, one.run(arrays), other.run(arrays), strict=True)
@@ -177,11 +198,16 @@ def _outputs(one: Library, other: Library, arrays: Mapping[str, np.ndarray], lim
 
 
 def _row(
-    name: str, nodes: tuple[str, ...], pair: tuple[np.ndarray, np.ndarray], limits: Limits, is_output: bool = False
+    name: str,
+    nodes: tuple[str, ...],
+    pair: tuple[np.ndarray, np.ndarray],
+    limits: Limits,
+    is_output: bool = False,
+    moved: bool = False,
 ) -> TensorRow:
     got, want = pair
     problem = limits.leaves(got, want) or ""
-    return TensorRow(name, nodes, dtype_name(want.dtype), want.shape, errors(got, want), problem, is_output)
+    return TensorRow(name, nodes, dtype_name(want.dtype), want.shape, errors(got, want), problem, is_output, moved)
 
 
 def _silent(stage: str) -> None:

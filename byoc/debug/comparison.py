@@ -12,7 +12,10 @@ MOST_ROWS = 60
 
 @dataclass(frozen=True)
 class TensorRow:
-    """A tensor of both runs: its name, the ONNX nodes behind it, and how far the second is from the first."""
+    """A tensor of both runs: its name, the ONNX nodes behind it, and how far the second is from the first.
+
+    *is_moved*: the second holds its elements in another order (a layout), and was brought into the first's.
+    """
 
     name: str
     nodes: tuple[str, ...]
@@ -21,16 +24,22 @@ class TensorRow:
     errors: Errors
     problem: str = ""
     is_output: bool = False
+    is_moved: bool = False
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What :func:`compare` found. ``str()`` is what the command prints, ``ok`` whether no tensor parts."""
+    """What :func:`compare` found. ``str()`` is what the command prints, ``ok`` whether no tensor parts.
+
+    *unmatched* are values that one run alone has, *reordered* those that were not compared since both have the same
+    numbers in an order that is not that of a layout.
+    """
 
     first: str
     second: str
     rows: tuple[TensorRow, ...]
     unmatched: tuple[str, ...] = ()
+    reordered: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -56,6 +65,11 @@ class Comparison:
             lines.append(f"   ... {len(self.rows)} rows; --json has them all")
         if self.unmatched:
             lines.append(f"in one of them alone: {len(self.unmatched)} values inside of groups or regions of the other")
+        moved = [row.name for row in self.rows if row.is_moved]
+        if moved:
+            lines.append(f"~ in another layout in the second, compared in that of the first: {', '.join(moved)}")
+        if self.reordered:
+            lines.append(f"not compared, the same numbers in another order: {', '.join(self.reordered)}")
         where = self.diverging
         if where is None:
             lines.append("no tensor of the second leaves the first's")
@@ -77,6 +91,6 @@ def _shown(rows: Sequence[TensorRow]) -> Sequence[TensorRow]:
 def _line(row: TensorRow, width: int) -> str:
     e = row.errors
     ratio = "equal" if e.snr_db == EXACT_DB else f"{e.snr_db:.1f}"
-    mark = "!!" if row.problem else "->" if row.is_output else ""
+    mark = "!!" if row.problem else "->" if row.is_output else "~" if row.is_moved else ""
     numbers = f"{e.max_abs:10.3g}  {e.max_rel:10.3g}  {ratio:>7}  {e.wanted_mean:11.4g}  {e.wanted_std:11.4g}"
     return f"{mark:2} {row.name:{width}}  {numbers}  {e.mean:11.4g}  {e.std:11.4g}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from byoc.runtime.core.strict_json import mapping_of
+from byoc.runtime.graph.graph import RESHAPE
 from byoc.runtime.library import Library
 
 
@@ -44,8 +45,8 @@ def values_of(library: Library, inputs: Mapping[str, np.ndarray], with_read: boo
         step()
         for k, entry in enumerate(node.outputs):
             value = executor.value_of(entry)
-            nodes = origins.get(node.name, ())
-            if value is not None:
+            nodes = origins[entry[0]]
+            if value is not None and (nodes or node.function != RESHAPE):  # not a view of an input
                 base = nodes[-1] if nodes else node.name
                 name = base if len(node.outputs) == 1 else f"{base}:{k}"
                 found.append(Value(name, nodes, value.copy(), node.function, read=read))
@@ -56,13 +57,13 @@ def _last(value: Value) -> str:
     return value.nodes[-1] if value.nodes else value.name
 
 
-def _origins(library: Library) -> dict[str, tuple[str, ...]]:
-    """The ONNX nodes of each node of the graph, by its name."""
+def _origins(library: Library) -> list[tuple[str, ...]]:
+    """The ONNX nodes of each node of the graph, in its order: their names are not their own (all views share one)."""
     nodes = library.graph_json["nodes"]
     assert isinstance(nodes, list)
-    found: dict[str, tuple[str, ...]] = {}
+    found: list[tuple[str, ...]] = []
     for raw in nodes:
         told = mapping_of(raw, "a node")
         origin = mapping_of(told.get("attrs", {}), "its attributes").get("origin", ())
-        found[str(told["name"])] = tuple(map(str, origin)) if isinstance(origin, list) else ()
+        found.append(tuple(map(str, origin)) if isinstance(origin, list) else ())
     return found

@@ -9,7 +9,10 @@ import pytest
 
 import byoc
 from byoc.cli.main import main
+from byoc.contract import Limits
 from byoc.debug import compare
+from byoc.debug.element_order import exchanged, is_reordered
+from byoc.debug.limits import Limits as DebugLimits
 from byoc.errors import UserError
 from byoc.testing import errors
 
@@ -54,6 +57,68 @@ def test_two_artefacts_are_compared(tmp_path, backend_with, capsys):
     assert "first tensor that diverges: fourth" in capsys.readouterr().out
     assert main(["compare", str(paths[0]), str(paths[0]), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["diverging"] is None
+
+
+@pytest.mark.needs_cc
+def test_values_are_compared_in_one_order_whatever_layouts_the_hosts_chose():
+    weights = np.random.default_rng(1).normal(size=(8, 3, 3, 3)), np.random.default_rng(2).normal(size=(200, 5))
+    filled = [", ".join(f"{v:.6f}" for v in w.ravel()) for w in weights]
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["" : 17]>
+        g (float[1, 3, 12, 12] x) => (float[1, 5] y)
+        <float[8, 3, 3, 3] w = {{{filled[0]}}}, float[200, 5] v = {{{filled[1]}}}> {{
+            [conv] a = Conv(x, w)
+            [relu] b = Relu(a)
+            [pool] c = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(b)
+            [flat] d = Flatten(c)
+            [dense] y = MatMul(d, v)
+        }}"""
+    )
+    last = byoc.compile(model, backend_options={"c": {"layout": "channels_last"}})
+    first = byoc.compile(model, backend_options={"c": {"layout": "default"}})
+    for pair in ((first, last), (last, first)):
+        found = compare(*pair)
+        assert found.ok and not found.unmatched and not found.reordered
+        assert [row.name for row in found.rows if row.is_moved] == ["pool (2 of 2)"]
+        assert "in another layout in the second, compared in that of the first: pool (2 of 2)" in str(found)
+
+
+@pytest.mark.needs_cc
+def test_a_node_that_the_two_cut_at_different_places_does_not_diverge():
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 17]>
+        g (float[1, 1, 4, 4] x) => (float[1, 32, 2] z)
+        <float[2, 1, 1, 1] w = {1, 2}, float[2] v = {5, 6}, int64[3] s = {1, -1, 2}> {
+            [conv] y = Conv(x, w, v)
+            [turn] t = Transpose<perm = [0, 2, 3, 1]>(y)
+            [flat] f = Reshape(t, s)
+            [both] z = Concat<axis = 1>(f, f)
+        }"""
+    )
+    split = byoc.compile(model, plan=byoc.plan(model, ["json", "c"], limits={"json": Limits(max_operators=1)}))
+    for pair in ((split, byoc.compile(model)), (byoc.compile(model), split)):
+        assert compare(*pair).ok, compare(*pair)
+
+
+def test_an_order_of_elements_is_that_of_a_layout_or_none():
+    leaves = DebugLimits().leaves
+    like = np.random.default_rng(3).normal(size=(1, 16, 6, 6)).astype("float32")
+    noise = np.float32(1e-6)
+    orders = [
+        like.transpose(0, 2, 3, 1),
+        like.reshape(1, 2, 8, 6, 6).transpose(0, 1, 3, 4, 2),
+    ]
+    for order in orders:
+        found = exchanged(np.ascontiguousarray(order + noise), like, leaves)
+        assert found.shape == like.shape and leaves(found, like) is None
+    one_off = like.copy()
+    one_off[0, 3, 2, 1] = like[0, 3, 2, 2]
+    assert (
+        leaves(one_off, like) and exchanged(one_off, like, leaves) is None and not is_reordered(one_off, like, leaves)
+    )
+    mixed = np.random.default_rng(4).permutation(like.ravel()).reshape(like.shape)
+    assert exchanged(mixed, like, leaves) is None and is_reordered(mixed, like, leaves)
+    assert exchanged(np.zeros(1, "float32"), np.ones(1, "float32"), leaves) is None
 
 
 def test_libraries_of_different_models_are_refused():
