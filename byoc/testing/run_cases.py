@@ -17,9 +17,11 @@ from byoc.driver.compiler.plan import plan
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.testing.cases.combined import COMBINED, combined_cases
+from byoc.testing.cases.large import LARGE, large_cases
 from byoc.testing.cases.layouts import LAYOUT, layout_cases
 from byoc.testing.cases.operators import CONSTANT, DTYPE, EMPTY, FREE, SAMPLE, Asked, operator_cases
-from byoc.testing.cases.patterns import PATTERN, pattern_cases
+from byoc.testing.cases.patterns import PATTERN, PATTERN_SAMPLES, pattern_cases
+from byoc.testing.cases.special import SPECIAL, special_cases
 from byoc.testing.certificate import FAILURES, CaseResult, SmallestCase
 from byoc.testing.checks import EVERY_CASE, NUMBERS, ONCE, THREADS, UNTRIED, VERDICT, WRONG, Examiner, Finding
 from byoc.testing.core.case import Case, write_case
@@ -27,7 +29,7 @@ from byoc.testing.core.reduction import reduce
 from byoc.testing.core.shrink import SHRINKS
 
 # kinds in the order in which they are tried: what models have first
-KINDS = (SAMPLE, PATTERN, COMBINED, CONSTANT, LAYOUT, EMPTY, FREE, DTYPE)
+KINDS = (SAMPLE, PATTERN, PATTERN_SAMPLES, LARGE, COMBINED, CONSTANT, LAYOUT, SPECIAL, EMPTY, FREE, DTYPE)
 REDUCE_SECONDS = 8.0  # for the smallest case of one failure
 MOST_REDUCED = 24  # failures whose cases are made smaller
 SHOWN = 64  # elements of an input that a certificate shows
@@ -40,7 +42,8 @@ def all_cases(asked: Asked, seed: int, only: Sequence[str]) -> list[Case]:
     for op in registered_operators():
         if is_wanted(only, op.name) or not only or any(is_wanted(only, kind) for kind in KINDS):
             found += operator_cases(asked, op, seed)
-    found += [c for c in combined_cases(asked, found)]
+    samples = [c for c in found if c.kind == SAMPLE]
+    found += [*combined_cases(asked, found), *large_cases(asked, samples), *special_cases(samples)]
     found += pattern_cases(asked, seed)
     found += layout_cases(asked, seed)
     wanted = [c for c in found if not only or is_wanted(only, c.operator) or is_wanted(only, c.kind)]
