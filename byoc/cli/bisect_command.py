@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 
 from byoc.cli.progress import StageProgress
 from byoc.cli.tensors.arrays import add_input_arguments, given_arrays, given_sizes
+from byoc.cli.tensors.sample_files import SampleFiles
 from byoc.debug.bisection import bisect, replay
 from byoc.debug.limits import Limits
 from byoc.debug.options import BisectRequest
@@ -22,6 +24,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", nargs="?", help="the ONNX file")
     command.add_argument("--replay", metavar="CASE.npz", help="run a case that bisect or certify wrote, on one target")
     add_input_arguments(command)
+    command.add_argument(
+        "--samples",
+        metavar="FOLDER_OR_NPZ",
+        help="several settings of the inputs, of which the first that shows a mistake is told: a folder of .npz files "
+        "with the inputs by name (.npy for one input), or one .npz whose arrays hold samples along a first axis",
+    )
     add_flags(command, "bisect", BisectRequest)
 
 
@@ -38,6 +46,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         told = {"case": arguments.replay, "target": targets[0], "ok": step.is_right, "text": str(step)}
         return told, f"{'right' if step.is_right else 'wrong'}: {step}", 0 if step.is_right else EXIT_FOUND
     inputs, sizes = given_arrays(arguments), given_sizes(arguments)
+    samples = SampleFiles.of(Path(arguments.samples), Path(arguments.model), "--samples") if arguments.samples else ()
     with StageProgress(quiet=arguments.json) as tell:
-        found = bisect(arguments.model, **given, inputs=inputs, sizes=sizes, progress=tell)
+        found = bisect(arguments.model, **given, inputs=inputs, samples=samples, sizes=sizes, progress=tell)
     return found.to_json(), str(found), 0 if found.ok else EXIT_FOUND

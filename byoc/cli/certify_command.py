@@ -9,11 +9,12 @@ from byoc.cli.progress import StageProgress
 from byoc.errors import UserError
 from byoc.options.flags import add_flags, given_options
 from byoc.testing.certificate import read_certificate
-from byoc.testing.certifying import certify
+from byoc.testing.certifying import INTERRUPTED, certify
 from byoc.testing.options import CertifyRequest
 
 HELP = "try a backend on everything that it says it takes, and write a certificate"
-EXIT_FAILED = 2
+EXIT_FAILED, EXIT_INTERRUPTED = 2, 130
+CASES = ".cases"  # the ending of the folder for smallest cases, beside a certificate
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -25,12 +26,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
-    """What is covered, wrong, refused late and slow; the exit code is 0 where nothing is wrong nor refused late."""
+    """What is covered, wrong, crashed, refused late and slow; the exit code is 0 where nothing failed or was left."""
     if arguments.output and not arguments.output.endswith(".json"):
         raise UserError(f"--output {arguments.output}: a certificate is a .json file; its page is written beside it")
     old = read_certificate(arguments.against) if arguments.against else None
+    given = given_options(arguments, CertifyRequest)
+    if arguments.output:
+        given.setdefault("cases", arguments.output.removesuffix(".json") + CASES)
     with StageProgress(quiet=arguments.json) as tell:
-        found = certify(arguments.backend, **given_options(arguments, CertifyRequest), progress=tell)
+        found = certify(arguments.backend, **given, progress=tell)
     data, lines = found.to_json(), [str(found)]
     if old is not None:
         changes = found.changes(old)
@@ -39,4 +43,6 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     if arguments.output:
         found.save(arguments.output)
         lines.append(f"wrote {arguments.output} and its page")
+    if found.unfinished.startswith(INTERRUPTED):
+        return data, "\n".join(lines), EXIT_INTERRUPTED
     return data, "\n".join(lines), 0 if found.ok else EXIT_FAILED

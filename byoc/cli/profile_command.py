@@ -8,11 +8,14 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from byoc.cli.profile_values import profile_values
+from byoc.cli.profile_vm import profile_by_machine
 from byoc.cli.progress import StageProgress
 from byoc.cli.run_command import is_model, load_artifact
-from byoc.cli.tensors.arrays import parse_sizes, random_inputs, read_inputs
-from byoc.driver.compiler.compile_times import timed_compile
+from byoc.cli.tensors.arrays import named_arrays, named_sizes, parse_sizes, random_inputs, read_inputs
+from byoc.driver.compiler.compile_times import timed_build, timed_compile
 from byoc.driver.options import CompileRequest
+from byoc.driver.vm.planned import compile_planned
 from byoc.errors import UserError
 from byoc.options.flags import add_flags, given_options
 from byoc.runtime.artefact.artifact import replace_file
@@ -56,6 +59,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the profile: .json (which --compare takes), .html, or .trace.json for Perfetto and chrome://tracing",
     )
+    command.add_argument(
+        "--vm", action="store_true", help="a model by the virtual machine, which also runs what has control flow"
+    )
+    command.add_argument(
+        "--values",
+        action="store_true",
+        help="instead of times the mean, deviation, extremes, NaN, infinite numbers and growth of each tensor of one "
+        "run; a model is compiled operator by operator for it",
+    )
     command.add_argument("--compare", metavar="OTHER.json", help="put it beside a profile that was written before")
     command.add_argument("--threads", type=int, metavar="N", help="threads of the whole program's run")
     command.add_argument(
@@ -66,19 +78,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """Profile, write what is asked for, and print the table. Raises UserError with one sentence."""
+    if arguments.values:
+        return profile_values(arguments)
     outputs = [Path(text) for text in arguments.output]
     for path in outputs:
         _writer(path)
     other = read_profile(Path(arguments.compare)) if arguments.compare else None
     with StageProgress(quiet=arguments.json) as tell:
-        library, times = _library(arguments, tell)
-        library.threads = arguments.threads
-        inputs = {
-            **random_inputs(library, parse_sizes(library, arguments.size)),
-            **read_inputs(library, arguments.inputs),
-        }
-        tell("running")
-        measured = library.profile(inputs, repeat=arguments.repeat, warmup=arguments.warmup)
+        measured, times = _by_machine(arguments, tell) if arguments.vm else _by_graph(arguments, tell)
     profile = dataclasses.replace(measured, model=Path(arguments.file).stem, compiling=times)
     for path in outputs:
         write(path, profile)
@@ -89,6 +96,32 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     wrote = "".join(f"\nwrote {path}" for path in outputs)
     data = {**profile.to_json(), "rows": [row.to_json() for row in profile.rows(arguments.by)]}
     return data, text + wrote, 0
+
+
+def _by_graph(arguments: argparse.Namespace, tell: StageProgress) -> tuple[RunProfile, CompileTimes]:
+    """What an artefact or a model takes as a graph, and what compiling it took."""
+    library, times = _library(arguments, tell)
+    library.threads = arguments.threads
+    inputs = {
+        **random_inputs(library, parse_sizes(library, arguments.size)),
+        **read_inputs(library, arguments.inputs),
+    }
+    tell("running")
+    return library.profile(inputs, repeat=arguments.repeat, warmup=arguments.warmup), times
+
+
+def _by_machine(arguments: argparse.Namespace, tell: StageProgress) -> tuple[RunProfile, CompileTimes]:
+    """What a model takes by the virtual machine. Raises UserError for an artefact, which is a graph."""
+    path = Path(arguments.file)
+    if not is_model(path):
+        raise UserError(f"--vm compiles a model for the virtual machine; {path} is an artefact, which holds a graph")
+    if arguments.threads is not None:
+        raise UserError("--threads is for a whole program; the virtual machine calls functions on one thread")
+    asked = CompileRequest(path, **given_options(arguments, CompileRequest), progress=tell)
+    given, sizes = named_arrays(arguments.inputs, "--inputs"), named_sizes(arguments.size)
+    executable, times = timed_build(compile_planned, asked)
+    tell("running")
+    return profile_by_machine(executable, given, sizes, (arguments.repeat, arguments.warmup)), times
 
 
 def _library(arguments: argparse.Namespace, tell: StageProgress) -> tuple[Library, CompileTimes]:

@@ -15,6 +15,7 @@ from byoc.errors import UserError, in_one_line
 from byoc.runtime.modules.module import LOADERS, Module, register_module_loader
 
 _IMPORTED: dict[str, ModuleType] = {}  # file -> what was imported of it
+_NAMED: dict[str, None] = {}  # what was imported, files by their whole paths, in its order
 
 
 def import_backend(named: str, place: str = "") -> ModuleType:
@@ -28,6 +29,7 @@ def import_backend(named: str, place: str = "") -> ModuleType:
         UserError: there is no such file or module, its name is taken, or importing it raises.
     """
     where = place or named
+    _NAMED[os.path.realpath(named) if named.endswith(".py") else named] = None
     try:
         module = _file(Path(named)) if named.endswith(".py") else importlib.import_module(named)
         for value in list(vars(module).values()):
@@ -41,6 +43,11 @@ def import_backend(named: str, place: str = "") -> ModuleType:
             raise UserError(f"{where}: there is no such module; {hint}") from error
         raise UserError(f"{where} cannot be imported: {in_one_line(error)}{_line(error, named)}") from error
     return module
+
+
+def imported_backends() -> tuple[str, ...]:
+    """What :func:`import_backend` was given in this process, files by whole paths: another may import the same."""
+    return tuple(_NAMED)
 
 
 def _file(path: Path) -> ModuleType:

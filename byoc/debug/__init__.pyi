@@ -7,3 +7,6 @@ from byoc.debug.comparison import Comparison as Comparison
 from byoc.debug.comparison import TensorRow as TensorRow
 from byoc.debug.culprit import Bisection as Bisection
 from byoc.debug.culprit import Step as Step
+from byoc.debug.statistics import TensorStatistics as TensorStatistics
+from byoc.debug.statistics import ValueStatistics as ValueStatistics
+from byoc.debug.statistics import statistics as statistics

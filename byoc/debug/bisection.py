@@ -1,15 +1,17 @@
 """``byoc.bisect``: the first part of a compiled model whose numbers leave the reference, and the operator in it.
 
-The model is cut as ``byoc.compile`` cuts it. Each region, and each group of the host's share, is compiled alone and run
+The model is cut as ``byoc.compile`` cuts it. Of several samples of the inputs, the first that shows a mistake is told.
+Each region, and each group of the host's share, is compiled alone and run
 on what the reference gives it, so that the first that is wrong is wrong of itself; then each operator of it, and where
 each is right alone, the smallest group of operators that is not.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,9 +22,9 @@ from byoc.contract.registration import get_backend
 from byoc.contract.signature import spec_of
 from byoc.debug.culprit import Bisection, Step, worst
 from byoc.debug.limits import Limits
-from byoc.debug.onnx_runtime import model_outputs
+from byoc.debug.onnx_runtime import model_outputs, part_outputs
 from byoc.debug.options import INTERPRETER, ONNXRUNTIME, BisectRequest
-from byoc.debug.parts import GROUP, HOST, Part, cut_model, named_inputs, operator_parts, operators
+from byoc.debug.parts import GROUP, HOST, CutModel, Part, cut_model, named_inputs, operator_parts, operators
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.options import PlanRequest
 from byoc.errors import CompileError, UnsupportedError, UserError
@@ -42,7 +44,9 @@ from byoc.testing.core.saved import SavedRunner
 from byoc.testing.core.shrink import cut, one_output
 from byoc.testing.run_cases import shown
 
-PARTS_NOTE = "parts are held to the interpreter, so that what the importer or a pass did wrong is in none of them"
+PARTS_NOTE = (
+    "parts begin with what the interpreter gives them, so that what the importer or a pass did wrong is in none"
+)
 REDUCE_SECONDS = 60.0  # for the smallest group of operators
 
 
@@ -77,7 +81,9 @@ class Runner:
         self._tell: Callable[[str], None] = asked.progress or _silent
         self._stack = stack
         self._saved: dict[str, SavedRunner] = {}
-        self._notes: tuple[str, ...] = ()
+        self._notes: dict[str, None] = {}
+        self._libraries: dict[tuple[str, int], Library] = {}  # of the parts, by target and place
+        self._model: Library | None = None
         if asked.reference not in (INTERPRETER, ONNXRUNTIME):
             get_backend(asked.reference)
 
@@ -86,14 +92,26 @@ class Runner:
         asked = self.asked
         self._tell("cutting the model")
         model = cut_model(PlanRequest(asked.model, self.targets, shapes=asked.shapes, pipeline=asked.pipeline))
-        arrays = self._inputs(model.main)
+        samples = [self._inputs(model.main, k, given) for k, given in enumerate(asked.samples)]
+        samples = samples or [self._inputs(model.main, 0, {})]
+        right: list[Bisection] = []
+        for number, arrays in enumerate(samples):
+            self._notes.clear()
+            found = replace(self._sample(model, arrays), sample=number, samples=len(samples))
+            if not found.ok:
+                return found
+            right.append(found)
+        return min(right, key=lambda f: f.whole.errors.snr_db if f.whole.errors else math.inf)
+
+    def _sample(self, model: CutModel, arrays: dict[str, np.ndarray]) -> Bisection:
+        """What is found on one setting of the inputs."""
         self._tell("running the reference")
         values = model.values(named_inputs(model.main, arrays))
         whole = self._whole(model.main, arrays, flat(narrowed(values[model.main.body], model.main.body.checked_type)))
         steps: list[Step] = []
-        for part in model.parts(values):
+        for place, part in enumerate(model.parts(values)):
             self._tell(f"{part.kind} {part.name}")
-            step = self.judged(part)
+            step = self.judged(part, place)
             if step is None:
                 continue
             steps.append(step)
@@ -101,10 +119,13 @@ class Runner:
                 return self._told(whole, steps, self._operator(part, step))
         return self._told(whole, steps, None)
 
-    def judged(self, part: Part) -> Step | None:
-        """How *part* compares with the reference; None for a group that runs on the reference's own kernels."""
+    def judged(self, part: Part, place: int | None = None) -> Step | None:
+        """How *part* compares with the reference; None for a group that runs on the reference's own kernels.
+
+        What was compiled for a *place* in the model is kept.
+        """
         try:
-            got = self.run(part.case, part.target)
+            got = self.run(part.case, part.target, place)
         except (UnsupportedError, CompileError) as error:
             if part.kind == GROUP:  # what no code can be generated for
                 return None
@@ -113,14 +134,24 @@ class Runner:
             return Step(part.name, part.target, part.kind, part.nodes, None, f"it does not run: {error}")
         return self._compared(part, got, self.wanted(part.case))
 
-    def run(self, case: Case, target: str) -> list[np.ndarray]:
+    def run(self, case: Case, target: str, place: int | None = None) -> list[np.ndarray]:
         """The outputs of *case*, compiled alone by *target*; in another process where that was asked."""
-        return self._run(region_library(case.function, target), case, target)
+        library = None if place is None else self._libraries.get((target, place))
+        if library is None:
+            library = region_library(case.function, target)
+            if place is not None:
+                self._libraries[target, place] = library
+        return self._run(library, case, target)
 
     def wanted(self, case: Case) -> list[np.ndarray]:
-        """What the reference gives for *case*: another backend where one was asked for, and takes it."""
+        """What the reference that was asked for gives for *case*; the interpreter where that one does not take it."""
         reference = self.asked.reference
-        if reference not in (INTERPRETER, ONNXRUNTIME) and Asked(get_backend(reference)).takes(case.function, ""):
+        if reference == ONNXRUNTIME:
+            try:
+                return part_outputs(case.function, case.feeds[0])
+            except UserError as error:
+                self._notes[f"{case.name} is held to the interpreter: {error}"] = None
+        elif reference not in (INTERPRETER, ONNXRUNTIME) and Asked(get_backend(reference)).takes(case.function, ""):
             return region_library(case.function, reference).run(case.inputs())
         return outputs_of(case.function, case.feeds[0], True)
 
@@ -144,7 +175,9 @@ class Runner:
         """The whole model, as users run it."""
         self._tell("compiling the whole model")
         asked = self.asked
-        library = compile_model(asked.model, self.targets, shapes=asked.shapes, pipeline=asked.pipeline)
+        if self._model is None:
+            self._model = compile_model(asked.model, self.targets, shapes=asked.shapes, pipeline=asked.pipeline)
+        library = self._model
         if asked.saved:
             vendors = [t for t in self.targets if t != HOST] or [HOST]
             got = self._saved_runner(vendors[0]).run(library, [arrays])[0]
@@ -153,9 +186,9 @@ class Runner:
         if asked.reference == ONNXRUNTIME:
             by_interpreter, want = want, model_outputs(asked.model, arrays, want)
             problems = [self.limits.leaves(a, b) for a, b in zip(by_interpreter, want, strict=True)]
-            self._notes = tuple(f"the interpreter too leaves ONNX Runtime: {p}; {PARTS_NOTE}" for p in problems if p)[
-                :1
-            ]
+            problem = next((p for p in problems if p), None)
+            if problem is not None:
+                self._notes[f"the interpreter too leaves ONNX Runtime: {problem}; {PARTS_NOTE}"] = None
         case = Case("the model", "", "model", main, ())
         part = Part("whole", ", ".join(self.targets), "model", (), case)
         return self._compared(part, got, want)
@@ -185,23 +218,26 @@ class Runner:
 
         return fails
 
-    def _inputs(self, main: Function) -> dict[str, np.ndarray]:
+    def _inputs(self, main: Function, number: int, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The inputs of one sample: its own arrays, those of all samples, and seeded ones."""
         specs = []
         for param in main.params:
             if not isinstance(param.checked_type, TensorType):
                 raise UserError(f"input {param.name_hint} is a tuple: bisect takes models whose inputs are tensors")
             specs.append(spec_of(param.name_hint, param.checked_type))
-        given = dict(self.asked.inputs or {})
+        given = {**(self.asked.inputs or {}), **sample}
         unknown = [name for name in given if name not in {s.name for s in specs}]
         if unknown:
             known = ", ".join(s.name for s in specs)
             raise UserError(f"the model has no input {unknown[0]!r}; its inputs are {known}")
-        return {**seeded_inputs(specs, self.asked.sizes or {}, self.asked.seed), **given}
+        return {**seeded_inputs(specs, self.asked.sizes or {}, self.asked.seed + number), **given}
 
     def _told(self, whole: Step, steps: list[Step], found: _Found | None) -> Bisection:
         asked = self.asked
         name = os.fspath(asked.model) if isinstance(asked.model, (str, os.PathLike)) else "the model"
-        made = Bisection(Path(name).name, tuple(self.targets), asked.reference, whole, tuple(steps), notes=self._notes)
+        made = Bisection(
+            Path(name).name, tuple(self.targets), asked.reference, whole, tuple(steps), notes=tuple(self._notes)
+        )
         if found is None:
             return made
         path = ""

@@ -17,27 +17,18 @@ from pathlib import Path
 
 import numpy as np
 
-from byoc.contract.checks import pattern_entries
-from byoc.contract.limits import Limits as Limit
-from byoc.contract.registration import get_backend
 from byoc.debug.comparison import Comparison, TensorRow
 from byoc.debug.limits import Limits
 from byoc.debug.options import CompareRequest
+from byoc.debug.singly import HOST, compile_singly
 from byoc.debug.values import Value, values_of
 from byoc.driver.compiler.entry import compile as compile_model
-from byoc.driver.compiler.plan import plan
-from byoc.driver.pipeline import pipeline
 from byoc.errors import UserError
 from byoc.options.entry import takes
-from byoc.relay import transform
-from byoc.relay.dataflow_pattern.pattern_graph import pattern_post_order
-from byoc.relay.dataflow_pattern.patterns import CallPattern
 from byoc.runtime.core.ndarray import dtype_name
 from byoc.runtime.library import Library, load
 from byoc.testing.core.difference import errors
 from byoc.testing.core.inputs import seeded_inputs
-
-HOST, FUSION = "c", "FuseOps"
 
 
 @takes(CompareRequest, "byoc.compare")
@@ -105,28 +96,8 @@ def _compiled(asked: CompareRequest, target: str) -> _Compared:
     assert not isinstance(asked.first, Library)
     whole = compile_model(asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline)
     tell(f"compiling for {target}, operator by operator")
-    singly = None
-    if len(cut) > 1:
-        limits = {target: Limit(max_operators=_largest_pattern(target))}
-        singly = plan(asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline, limits=limits)
-    split = compile_model(
-        asked.first,
-        cut,
-        shapes=asked.shapes,
-        pipeline=(asked.pipeline or pipeline()).replace(FUSION, transform.FuseOps(0)),
-        plan=singly,
-        backend_options={HOST: {"layout": "default"}},
-    )
+    split = compile_singly(asked.first, cut, asked)
     return _Compared(target, whole, split)
-
-
-def _largest_pattern(target: str) -> int:
-    """The operators of the largest pattern of *target*; 1 without any."""
-    counts = [
-        sum(isinstance(part, CallPattern) for part in pattern_post_order(entry.pattern))
-        for entry in pattern_entries(get_backend(target))
-    ]
-    return max([1, *counts])
 
 
 def _loaded(given: object) -> _Compared:

@@ -39,7 +39,9 @@ class Bisection:
     """What :func:`bisect` found. ``str()`` is what the command prints; ``ok`` where nothing leaves the reference.
 
     *part* is the first region or group that does, *operator* the operator in it, or the last of the smallest group of
-    operators that does together. *text* and *inputs* are its case, *case* the file in which it is.
+    operators that does together. *text* and *inputs* are its case, *case* the file in which it is. *sample* is the
+    number, from 0, of the setting of inputs that is told, of as many as *samples*: the first that shows a mistake, else
+    the one with the most noise.
     """
 
     model: str
@@ -53,6 +55,8 @@ class Bisection:
     inputs: tuple[str, ...] = ()
     case: str = ""
     notes: tuple[str, ...] = ()
+    sample: int = 0
+    samples: int = 1
 
     @property
     def ok(self) -> bool:
@@ -65,6 +69,8 @@ class Bisection:
 
     def __str__(self) -> str:
         lines = [f"{self.model} on {', '.join(self.targets)}, against {self.reference}: {self._whole()}"]
+        if self.samples > 1:
+            lines.append(f"sample {self.sample + 1} of {self.samples}, {self._chosen()}")
         if self.part is not None:
             lines.append(f"first part that leaves it: {self.part}")
         if self.operator is not None:
@@ -79,6 +85,9 @@ class Bisection:
         if self.case:
             lines.append(f"wrote {self.case}; byoc bisect --replay {self.case} -t {self._target()} runs it")
         return "\n".join([*lines, *(f"note: {n}" for n in self.notes)])
+
+    def _chosen(self) -> str:
+        return "the one with the most noise" if self.ok else "the first that leaves it"
 
     def _target(self) -> str:
         step = self.operator or self.part

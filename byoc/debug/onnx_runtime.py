@@ -9,12 +9,25 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from byoc.errors import UserError
+from byoc.relay.expr import Function
+from byoc.relay.onnx_writer import to_onnx
 
 PACKAGE = "onnxruntime"
 
 
-def model_outputs(model: object, arrays: Mapping[str, np.ndarray], like: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The outputs of an ONNX *model* by ONNX Runtime; *like* are as many arrays as there should be.
+def part_outputs(function: Function, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The outputs of a typed *function*, written as ONNX, by ONNX Runtime; *arrays* has one for each tensor it takes.
+
+    Raises UserError as :func:`model_outputs`, and UnwritableError (one of them) for what ONNX cannot say.
+    """
+    model = to_onnx(function)
+    named = {f"x{k}": array for k, array in enumerate(arrays)}
+    taken = {value.name for value in model.graph.input}
+    return model_outputs(model, {n: a for n, a in named.items() if n in taken}, model.graph.output)
+
+
+def model_outputs(model: object, arrays: Mapping[str, np.ndarray], like: Sequence[object]) -> list[np.ndarray]:
+    """The outputs of an ONNX *model* by ONNX Runtime; *like* has as many items as there should be.
 
     Raises UserError where the package is missing, the model is none of ONNX, or ONNX Runtime does not run it.
     """

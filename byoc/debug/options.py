@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from byoc.driver.options import ModelOptions
-from byoc.options.declaration import Flag, Keyed, Options, described, option
+from byoc.driver.options import HostOptions, ModelOptions
+from byoc.options.declaration import Flag, Keyed, Options, described, like, option
 from byoc.options.texts import parse_targets
 from byoc.testing.core.difference import parse_tolerances
 
@@ -57,8 +57,14 @@ class BisectRequest(InputOptions, ModelOptions):
     )
     reference: str = option(
         INTERPRETER,
-        "what is right: interpreter (numpy's kernels in float64), onnxruntime, or the name of another backend",
+        "what is right, of the whole model and of each part: interpreter (numpy's kernels in float64), onnxruntime, or "
+        "the name of another backend",
         flag=Flag("--reference", metavar="NAME"),
+    )
+    samples: Iterable[Mapping[str, np.ndarray]] = option(
+        (),
+        "several settings of the inputs, arrays by name, over those of inputs; what is told is the first that shows a "
+        "mistake",
     )
     saved: bool = option(
         False, "save each part, and run it in another process", flag=Flag("--saved", note="for what differs only then")
@@ -68,6 +74,21 @@ class BisectRequest(InputOptions, ModelOptions):
         "where the operator is written, with its inputs and outputs, as a .npz",
         flag=Flag("--case", metavar="FILE.npz", note="--replay runs it"),
     )
+
+
+@dataclass(frozen=True)
+class StatisticsRequest(ModelOptions):
+    """What ``byoc.debug.statistics`` is asked for."""
+
+    model: str | os.PathLike[str] | bytes | ModelProto | IRModule | Library = field(
+        metadata=described("an ONNX file, its bytes, a ModelProto, a module of the graph language, or a library")
+    )
+    targets: Sequence[str] | str = option(("c",), "for what a model is compiled, as of byoc.compile")
+    inputs: Mapping[str, np.ndarray] | None = option(None, "arrays by the names of inputs; others are seeded")
+    sizes: Mapping[str, int] | None = option(None, "of free dimensions, for seeded inputs; 1 where it is not given")
+    seed: int = option(0, "of the inputs that are not given", least=0)
+    precision: str = like(HostOptions, "precision", "f32")
+    keep_f32: Sequence[str] = like(HostOptions, "keep_f32", ())
 
 
 @dataclass(frozen=True)

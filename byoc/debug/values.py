@@ -15,6 +15,7 @@ from byoc.runtime.library import Library
 class Value:
     """A tensor of one run, the ONNX nodes that it comes from, and the function that gave it.
 
+    *read* are the values that the function read: inputs, constants and what came before.
     *is_whole*: its last node is done with it, so that no later value computes a part of that node.
     """
 
@@ -23,12 +24,14 @@ class Value:
     array: np.ndarray
     function: str = ""
     is_whole: bool = True
+    read: tuple[np.ndarray, ...] = ()
 
 
-def values_of(library: Library, inputs: Mapping[str, np.ndarray]) -> list[Value]:
+def values_of(library: Library, inputs: Mapping[str, np.ndarray], with_read: bool = False) -> list[Value]:
     """Each value between the nodes of *library*, in the order in which they are computed, node by node.
 
-    A value is called by the last ONNX node that it comes from, with a number where a node gives several.
+    A value is called by the last ONNX node that it comes from, with a number where a node gives several. *with_read*
+    keeps what each function read, too.
     """
     executor = library.graph_executor()
     for name, array in inputs.items():
@@ -37,6 +40,7 @@ def values_of(library: Library, inputs: Mapping[str, np.ndarray]) -> list[Value]
     found: list[Value] = []
     origins = _origins(library)
     for step, node in zip(executor.steps, executor.graph.calls, strict=True):
+        read = tuple(v.copy() for e in node.inputs if (v := executor.value_of(e)) is not None) if with_read else ()
         step()
         for k, entry in enumerate(node.outputs):
             value = executor.value_of(entry)
@@ -44,7 +48,7 @@ def values_of(library: Library, inputs: Mapping[str, np.ndarray]) -> list[Value]
             if value is not None:
                 base = nodes[-1] if nodes else node.name
                 name = base if len(node.outputs) == 1 else f"{base}:{k}"
-                found.append(Value(name, nodes, value.copy(), node.function))
+                found.append(Value(name, nodes, value.copy(), node.function, read=read))
     return [replace(v, is_whole=not any(_last(v) in w.nodes for w in found[k + 1 :])) for k, v in enumerate(found)]
 
 

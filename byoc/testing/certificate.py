@@ -15,15 +15,15 @@ from pathlib import Path
 from byoc.errors import InputError
 from byoc.runtime.artefact.artifact import replace_file
 from byoc.runtime.files.regular_file import read_text
-from byoc.testing.checks import LATE, SLOW, UNTRIED, WRONG, Finding
+from byoc.testing.checks import CRASHED, LATE, SLOW, UNTRIED, WRONG, Finding
 
-SCHEMA = 1
+SCHEMA = 2  # 2: crashed cases, and what was left unfinished
 RIGHT = "right"
-VERDICTS = (RIGHT, WRONG, LATE, SLOW, UNTRIED)  # in the order in which they are told
-WORST = (WRONG, LATE, SLOW, UNTRIED, RIGHT)
-FAILURES = (WRONG, LATE)
+VERDICTS = (RIGHT, WRONG, CRASHED, LATE, SLOW, UNTRIED)  # in the order in which they are told
+WORST = (WRONG, CRASHED, LATE, SLOW, UNTRIED, RIGHT)
+FAILURES = (WRONG, CRASHED, LATE)
 MOST_SHOWN = 20  # failing cases that are printed; all stand in the file
-_FIELDS = ("schema", "backend", "versions", "machine", "asked", "cases", "smallest", "speed", "notes")
+_FIELDS = ("schema", "backend", "versions", "machine", "asked", "cases", "smallest", "speed", "notes", "unfinished")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,10 @@ class SpeedRow:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What :func:`certify` found. ``str()`` is what the command prints; ``ok`` is whether nothing failed."""
+    """What :func:`certify` found. ``str()`` is what the command prints; ``ok`` is whether nothing failed.
+
+    *unfinished* says what ended it before everything was tried; empty where nothing did.
+    """
 
     backend: str
     versions: Mapping[str, str]
@@ -84,15 +87,16 @@ class Certificate:
     smallest: tuple[SmallestCase, ...] = ()
     speed: tuple[SpeedRow, ...] = ()
     notes: tuple[str, ...] = ()
+    unfinished: str = ""
 
     @property
     def ok(self) -> bool:
-        """Whether something was tried, and nothing is wrong nor refused late."""
-        return any(c.verdict != UNTRIED for c in self.cases) and not self.failures
+        """Whether everything was tried that could be, and nothing is wrong, crashed or was refused late."""
+        return any(c.verdict != UNTRIED for c in self.cases) and not self.failures and not self.unfinished
 
     @property
     def failures(self) -> tuple[CaseResult, ...]:
-        """The cases that are wrong or refused late."""
+        """The cases that are wrong, crashed or were refused late."""
         return tuple(c for c in self.cases if c.verdict in FAILURES)
 
     def counts(self) -> dict[str, int]:
@@ -136,6 +140,7 @@ class Certificate:
 
     def __str__(self) -> str:
         lines = [self._title(), "", f"covered: {len(self.covered)} operators and patterns, {self._counted()}"]
+        lines += [f"unfinished: {self.unfinished}"] if self.unfinished else []
         for verdict in FAILURES:
             lines += self._told(verdict)
         slow = [r for r in self.speed if r.ratio > 1]
@@ -178,6 +183,7 @@ class Certificate:
             f"# Certificate of the backend `{self.backend}`",
             "",
             f"**{'Certified' if self.ok else 'Not certified'}**: {self._counted() or 'nothing was tried'}.",
+            *(["", f"**Unfinished**: {self.unfinished}."] if self.unfinished else []),
             "",
             *_table(("what", ""), [*self.versions.items(), *self.machine.items(), *_told_options(self.asked)]),
             "",
@@ -187,7 +193,7 @@ class Certificate:
                 ("operator", *VERDICTS), [(f"`{o}`", *(str(n[v] or "") for v in VERDICTS)) for o, n in rows.items()]
             ),
         ]
-        for verdict in (WRONG, LATE, UNTRIED):
+        for verdict in (*FAILURES, UNTRIED):
             bad = [(c, f) for c in self.cases for f in c.findings if f.verdict == verdict]
             if bad:
                 lines += ["", f"## {verdict.capitalize()}", ""]
@@ -241,6 +247,7 @@ def read_certificate(path: str | os.PathLike[str]) -> Certificate:
             tuple(SmallestCase(**{**s, "inputs": tuple(s["inputs"])}) for s in told["smallest"]),
             tuple(SpeedRow(**r) for r in told["speed"]),
             tuple(str(n) for n in told["notes"]),
+            str(told.get("unfinished", "")),
         )
     except InputError:
         raise

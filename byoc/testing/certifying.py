@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 import sys
 import time
+from collections.abc import Mapping
+from pathlib import Path
 
 from byoc.contract.backend import Backend
 from byoc.contract.registration import get_backend
 from byoc.errors import UnavailableError, UserError
 from byoc.options.entry import takes
 from byoc.runtime.core.distribution import version
-from byoc.testing.cases.operators import Asked
+from byoc.runtime.core.processor import usable_processors
+from byoc.testing.all_cases import is_wanted
 from byoc.testing.cases.patterns import PATTERN
-from byoc.testing.certificate import CaseResult, Certificate, SpeedRow
-from byoc.testing.checks import CHECKS, FALLBACK, NUMBERS, UNTRIED, Examiner, Finding
-from byoc.testing.core.case import Case
-from byoc.testing.core.saved import SavedRunner, module_of
-from byoc.testing.faults import fault_results
-from byoc.testing.models import model_results
+from byoc.testing.certificate import RIGHT, CaseResult, Certificate, SpeedRow
+from byoc.testing.checks import CHECKS, CRASHED, FALLBACK, NUMBERS, UNTRIED, Finding
+from byoc.testing.core.vendor import module_of, origin_of
+from byoc.testing.core.worker_pool import Done, Lost, WorkerPool
+from byoc.testing.faults import FAULTS, fault_cases
+from byoc.testing.models import model_result
 from byoc.testing.options import CertifyRequest
-from byoc.testing.run_cases import CaseRun, all_cases, is_wanted, raised_verdicts
-from byoc.testing.speed import measured
+from byoc.testing.run_cases import OVER, CaseRun, lost_finding, verdict_results
+from byoc.testing.worker import CertifyOpening, InjectFault, MeasureCase, SentCase, TryModel
+
+MOST_WORKERS = 4
+INTERRUPTED = "it was interrupted"
 
 
 @takes(CertifyRequest, "byoc.testing.certify")
@@ -32,7 +39,9 @@ def certify(asked: CertifyRequest) -> Certificate:
     Cases are made of the samples of all operators, with variable and constant inputs, in other element types and
     layouts, empty and of free size; of its patterns; and of several operators in one region. Each is compiled, run,
     run again, run by threads, run on guarded memory, saved and loaded in another process, and compared with numpy's
-    kernels in the model's types and in float64. A crash of the backend's native code ends the process.
+    kernels in the model's types and in float64. All of that happens in worker processes: a crash, and what comes to
+    no end, is told by its case, and the next cases are tried. An interruption (Ctrl-C) ends it with what was found
+    until then, as the time that is over does; the certificate's ``unfinished`` says so.
 
     Returns:
         The certificate: ``certificate.ok``, ``str(certificate)``, ``certificate.save("acme.json")``.
@@ -41,38 +50,150 @@ def certify(asked: CertifyRequest) -> Certificate:
         UserError: an unknown backend or check, or a name that nothing it takes has.
         UnavailableError: the backend cannot work on this machine.
     """
+    backend = checked_backend(asked)
+    with worker_pool(asked, backend) as pool:
+        return certified(asked, backend, pool)
+
+
+def worker_pool(asked: CertifyRequest, backend: Backend) -> WorkerPool:
+    """The workers of a certification of *backend*."""
+    options = asked.backend_options or {}
+    origin = origin_of(backend)
+    opening = CertifyOpening(origin, asked.tolerance, options, asked.saved, asked.case_seconds)
+    count = asked.workers or min(MOST_WORKERS, max(1, usable_processors() // 2))
+    forked = f"no import gives the class {origin.kind}" if origin.is_of_this_process else ""
+    return WorkerPool(opening, count, asked.case_seconds, forked)
+
+
+def certified(asked: CertifyRequest, backend: Backend, pool: WorkerPool) -> Certificate:
+    """See :func:`certify`; *pool* is what :func:`worker_pool` gave for as much of *asked*."""
+    tell = asked.progress or _silent
+    deadline = None if asked.seconds is None else time.monotonic() + asked.seconds
+    run = CaseRun(pool, asked.skip, deadline, tell)
+    tell("making cases")
+    made = run.make(asked.seed, asked.only)
+    said_nothing = not made.cases and not asked.models and not made.raised and not run.lost_verdicts
+    if asked.only and said_nothing:
+        raise UserError(f"backend {backend.name!r} takes nothing that is called {', '.join(asked.only)}")
+    rest = _Rest(run, asked)
+    ended = OVER
+    try:
+        run.examine()
+        rest.inject_faults()
+        rest.try_models()
+        rest.measure()
+        run.find_smallest(asked.cases)
+    except KeyboardInterrupt:
+        ended = INTERRUPTED
+        pool.close()
+        run.smallest.clear()
+        run.deadline = time.monotonic()  # as they are, which is quick
+        run.find_smallest(asked.cases)
+    verdicts = [*verdict_results(made.raised), *verdict_results(run.lost_verdicts, CRASHED)]
+    left = sum(r is None for r in run.results) + rest.left
+    results = [
+        r or CaseResult(c.name, c.operator, c.kind, (Finding(NUMBERS, UNTRIED, ended),))
+        for c, r in zip(run.cases, run.results, strict=True)
+    ]
+    return Certificate(
+        backend.name,
+        _versions(backend),
+        _machine(),
+        _asked(asked),
+        (*verdicts, *_unmade(made.unmade, asked), *results, *rest.results(ended)),
+        tuple(run.smallest),
+        tuple(rest.speed),
+        tuple(_notes(backend, run)),
+        f"{ended}; {left} of {len(results) + rest.count} cases were not tried" if left else "",
+    )
+
+
+class _Rest:
+    """What a certification does beside its cases: faults, models, times."""
+
+    def __init__(self, run: CaseRun, asked: CertifyRequest):
+        self._run, self._asked = run, asked
+        self._faults = fault_cases(run.cases) if FALLBACK not in asked.skip else []
+        self._found: dict[int, CaseResult] = {}
+        self._modelled: dict[int, CaseResult] = {}
+        self.speed: list[SpeedRow] = []
+
+    @property
+    def count(self) -> int:
+        """How many faults and models there are."""
+        return len(self._faults) + len(self._asked.models)
+
+    @property
+    def left(self) -> int:
+        """How many of them were not tried."""
+        return self.count - len(self._found) - len(self._modelled)
+
+    def inject_faults(self) -> None:
+        """Have the module of two cases fail at each stage."""
+        self._run.tell("injecting faults")
+        tasks = ((k, InjectFault(case, stage)) for k, (case, stage) in enumerate(self._faults))
+        for k, ended in self._run.pool.run(tasks, self._run.deadline):
+            if isinstance(ended, Done):
+                assert ended.value is None or isinstance(ended.value, Finding)
+                self._found[k] = self._fault(k, *([ended.value] if ended.value else []))
+            elif isinstance(ended, Lost):
+                self._found[k] = self._fault(k, Finding(FALLBACK, CRASHED, ended.text))
+
+    def try_models(self) -> None:
+        """Compile and run each model."""
+        for k, model in enumerate(self._asked.models):
+            if self._run.is_over:
+                return
+            name = Path(model).name
+            self._run.tell(f"the model {name}")
+            ended = self._run.pool.one(TryModel(os.path.abspath(model)))
+            if isinstance(ended, Lost):
+                self._modelled[k] = model_result(name, lost_finding(ended))
+            elif isinstance(ended, Done):
+                assert isinstance(ended.value, tuple)
+                self._modelled[k], row = ended.value
+                self.speed += [row] if self._asked.speed and row is not None else []
+
+    def measure(self) -> None:
+        """Time the first case of each operator that came out right."""
+        if not self._asked.speed:
+            return
+        firsts: dict[str, SentCase] = {}
+        for case, result in zip(self._run.cases, self._run.results, strict=True):
+            if result is not None and result.verdict == RIGHT:
+                firsts.setdefault(case.operator, case)
+        rows = []
+        for case in firsts.values():
+            if self._run.is_over:
+                break
+            self._run.tell(f"timing {case.name}")
+            ended = self._run.pool.one(MeasureCase(case))  # one at a time
+            if isinstance(ended, Done) and isinstance(ended.value, SpeedRow):
+                rows.append(ended.value)
+        self.speed[:0] = rows
+
+    def results(self, ended: str) -> list[CaseResult]:
+        """What became of faults and models; what was not tried says that *ended* is why."""
+        untried = Finding(NUMBERS, UNTRIED, ended)
+        faults = [self._found.get(k) or self._fault(k, untried) for k in range(len(self._faults))]
+        models = [
+            self._modelled.get(k) or model_result(Path(model).name, untried)
+            for k, model in enumerate(self._asked.models)
+        ]
+        return [*faults, *models]
+
+    def _fault(self, number: int, *findings: Finding) -> CaseResult:
+        case, stage = self._faults[number]
+        return CaseResult(f"{case.name}, fault at {stage}", case.operator, FAULTS, findings)
+
+
+def checked_backend(asked: CertifyRequest) -> Backend:
+    """The backend that is meant, which works here. Raises as :func:`certify`."""
     backend = _backend(asked.backend)
     unknown = [name for name in asked.skip if name not in CHECKS]
     if unknown:
         raise UserError(f"skip: no check is called {unknown[0]!r}; they are {', '.join(CHECKS)}")
-    tell = asked.progress or _silent
-    deadline = None if asked.seconds is None else time.monotonic() + asked.seconds
-    said = Asked(backend)
-    tell("making cases")
-    cases = all_cases(said, asked.seed, asked.only)
-    if asked.only and not cases and not asked.models and not said.raised:
-        raise UserError(f"backend {backend.name!r} takes nothing that is called {', '.join(asked.only)}")
-    runner = SavedRunner(backend) if asked.saved else None
-    try:
-        examiner = Examiner(backend, asked.tolerance, asked.backend_options or {}, runner)
-        run = CaseRun(examiner, asked.skip, deadline, tell)
-        found = run.results(cases)
-        results = [*raised_verdicts(said), *_unmade(said, asked), *(result for _, result in found)]
-        smallest = run.smallest(found, asked.cases)
-        if FALLBACK not in asked.skip:
-            tell("injecting faults")
-            results += fault_results(examiner, cases)
-        modelled = [model_results(examiner, model, tell) for model in asked.models]
-        results += [result for result, _ in modelled]
-        speed = _speed(examiner, cases, asked) + [row for _, row in modelled if asked.speed and row is not None]
-        notes = _notes(backend, runner)
-    finally:
-        if runner is not None:
-            runner.close()
-    told = _asked(asked)
-    return Certificate(
-        backend.name, _versions(backend), _machine(), told, tuple(results), tuple(smallest), tuple(speed), tuple(notes)
-    )
+    return backend
 
 
 def _backend(asked: str | Backend) -> Backend:
@@ -85,31 +206,23 @@ def _backend(asked: str | Backend) -> Backend:
     return backend
 
 
-def _unmade(said: Asked, asked: CertifyRequest) -> list[CaseResult]:
+def _unmade(unmade: Mapping[str, str], asked: CertifyRequest) -> list[CaseResult]:
     return [
         CaseResult(name, name, PATTERN, (Finding(NUMBERS, UNTRIED, why),))
-        for name, why in said.unmade.items()
+        for name, why in unmade.items()
         if not asked.only or is_wanted(asked.only, name) or is_wanted(asked.only, PATTERN)
     ]
 
 
-def _speed(examiner: Examiner, cases: list[Case], asked: CertifyRequest) -> list[SpeedRow]:
-    if not asked.speed:
-        return []
-    firsts: dict[str, Case] = {}
-    for case in cases:
-        firsts.setdefault(case.operator, case)
-    rows = (measured(examiner, case) for case in firsts.values())
-    return [row for row in rows if row is not None]
-
-
-def _notes(backend: Backend, runner: SavedRunner | None) -> list[str]:
+def _notes(backend: Backend, run: CaseRun) -> list[str]:
     found = []
-    if runner is not None and runner.imported:
+    if run.imported:
         found.append(
             f"another process loads its artefacts only after {module_of(backend)} was imported: an entry point "
             "of the package would do that"
         )
+    if run.pool.forked:
+        found.append(f"cases ran in copies of the process that asked, not in new ones: {run.pool.forked}")
     return found
 
 

@@ -1,8 +1,8 @@
 """What a case is put through: numbers, memory, repetition, threads, saving, determinism.
 
 A check gives findings; none is good news. ``wrong`` is what computes something else or touches what is not its own,
-``refused late`` what the verdict promised and compiling, running, saving or loading then refuses, ``untried`` what
-could not be asked here.
+``crashed`` what ended its process or came to no end, ``refused late`` what the verdict promised and compiling, running,
+saving or loading then refuses, ``untried`` what could not be asked here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from byoc.testing.core.reference import outputs_of
 from byoc.testing.core.region_library import region_library, region_symbol
 from byoc.testing.core.saved import SavedRunner
 
-WRONG, LATE, SLOW, UNTRIED = "wrong", "refused late", "slow", "untried"
+WRONG, CRASHED, LATE, SLOW, UNTRIED = "wrong", "crashed", "refused late", "slow", "untried"
 VERDICT, COMPILE, RUN, NUMBERS, INPUTS = "verdict", "compile", "run", "numbers", "inputs untouched"
 OUTPUTS, REPEAT, SAVED = "outputs filled", "repeated runs", "saved and loaded"
 THREADS, DETERMINISM, FALLBACK, SPEED = "threads", "same bytes", "fallback", "speed"
@@ -45,7 +45,7 @@ TEAM, TURNS = 4, 6  # threads, and runs of each
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found of a case: one of ``WRONG``, ``LATE``, ``SLOW``, ``UNTRIED``, and a sentence."""
+    """What a check found of a case: one of ``WRONG``, ``CRASHED``, ``LATE``, ``SLOW``, ``UNTRIED``, and a sentence."""
 
     check: str
     verdict: str
@@ -60,13 +60,14 @@ class Examiner:
     """Puts cases of one backend through checks.
 
     *tolerance* is by dtype, *options* are the backend's. *saved* runs artefacts in another process; without it that
-    is not asked.
+    is not asked. *tell* is told each step before it is taken.
     """
 
     backend: Backend
     tolerance: Mapping[str, float] | None = None
     options: Mapping[str, object] = field(default_factory=dict)
     saved: SavedRunner | None = None
+    tell: Callable[[str], None] = lambda step: None
 
     def compiled(self, case: Case, fallback: bool = False) -> Library:
         """*case* as a library. Raises what compiling raises, and UserError where a whole case gave no region."""
@@ -80,10 +81,12 @@ class Examiner:
 
     def examine(self, case: Case, checks: Sequence[str] = EVERY_CASE) -> list[Finding]:
         """What *checks* find of *case*; empty where everything is as it should be."""
+        self.tell(NUMBERS)
         try:
             wanted = [self.wanted(case, feed) for feed in case.feeds]
         except Exception as error:  # kernels raise what they please
             return [Finding(NUMBERS, UNTRIED, f"the reference does not compute it: {error}")]
+        self.tell(COMPILE)
         try:
             library = self.compiled(case)
         except CompilerNotFoundError as error:
@@ -99,7 +102,11 @@ class Examiner:
             (THREADS, lambda: _threads(case, library)),
             (DETERMINISM, lambda: self._same_bytes(case, library)),
         ]
-        return [finding for name, step in steps if name in checks for finding in step()]
+        for name, step in steps:
+            if name in checks:
+                self.tell(name)
+                found += step()
+        return found
 
     def wanted(self, case: Case, feed: Arrays) -> Wanted:
         """What the reference gives, in the types of the case and in float64."""
@@ -120,6 +127,7 @@ class Examiner:
 
     def _runs(self, case: Case, library: Library, wanted: Sequence[Wanted], checks: Sequence[str]) -> list[Finding]:
         first: list[list[np.ndarray]] = []
+        self.tell(RUN)
         for k in range(len(case.feeds)):
             given = {name: np.array(a) for name, a in case.inputs(k).items()}
             try:
@@ -135,6 +143,7 @@ class Examiner:
                 return [Finding(NUMBERS, WRONG, told)]
             first.append(got)
         if REPEAT in checks:
+            self.tell(REPEAT)
             for k in (*range(len(case.feeds)), 0):
                 try:
                     again = library.run(case.inputs(k))

@@ -7,13 +7,13 @@ be left alone at any stage, and that nothing of it is needed any more once it ha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from byoc.errors import CompilerNotFoundError, DeviceError
 from byoc.runtime.library import Library
 from byoc.runtime.modules.module import Module
 from byoc.runtime.region.record import INITIALIZE, LAUNCH, LOAD
 from byoc.testing.cases.operators import CONSTANT, SAMPLE
-from byoc.testing.certificate import CaseResult
 from byoc.testing.checks import FALLBACK, UNTRIED, WRONG, Examiner, Finding
 from byoc.testing.core.case import Case
 from byoc.testing.core.region_library import region_symbol
@@ -21,23 +21,30 @@ from byoc.testing.core.region_library import region_symbol
 FAULTS = "faults"
 
 
+class Kinded(Protocol):
+    """What has the kind of a case."""
+
+    @property
+    def kind(self) -> str:
+        """The sort of test."""
+
+
+C = TypeVar("C", bound=Kinded)
+
+
 class InjectedFault(DeviceError):
     """What an injected fault raises."""
 
 
-def fault_results(examiner: Examiner, cases: Sequence[Case]) -> list[CaseResult]:
-    """What becomes of the first sample, and of the first case with constants, when the module fails at each stage."""
+def fault_cases(cases: Sequence[C]) -> list[tuple[C, str]]:
+    """The first sample, and the first case with constants, each with every stage at which the module may fail."""
     chosen = [next((c for c in cases if c.kind == kind), None) for kind in (SAMPLE, CONSTANT)]
-    found = []
-    for case in (c for c in chosen if c is not None):
-        for stage, inject in _STAGES.items():
-            finding = _tried(examiner, case, stage, inject)
-            findings = () if finding is None else (finding,)
-            found.append(CaseResult(f"{case.name}, fault at {stage}", case.operator, FAULTS, findings))
-    return found
+    return [(case, stage) for case in chosen if case is not None for stage in _STAGES]
 
 
-def _tried(examiner: Examiner, case: Case, stage: str, inject: Callable[[Module, str], None]) -> Finding | None:
+def fault_finding(examiner: Examiner, case: Case, stage: str) -> Finding | None:
+    """What is wrong with what the host does when the module of *case* fails at *stage*; None where nothing is."""
+    inject = _STAGES[stage]
     try:
         library: Library = examiner.compiled(case, fallback=True)
     except CompilerNotFoundError as error:

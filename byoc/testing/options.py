@@ -30,7 +30,7 @@ class CertifyRequest(Options):
     seed: int = option(0, "of the numbers in the samples' inputs", least=0, flag=Flag("--seed", metavar="N"))
     seconds: float | None = option(
         None,
-        "how long it may take; what was not reached is told as untried",
+        "how long it may take; what was not reached is told as untried, and the certificate says that it is unfinished",
         flag=Flag("--time", metavar="SECONDS", read=float, note="default: as long as it takes"),
     )
     models: Sequence[str | os.PathLike[str]] = option(
@@ -51,6 +51,18 @@ class CertifyRequest(Options):
     cases: str | os.PathLike[str] | None = option(
         None,
         "a folder into which the smallest case of each failure is written",
-        flag=Flag("--cases", metavar="FOLDER", note="byoc bisect --replay runs them"),
+        flag=Flag("--cases", metavar="FOLDER", note="default: FILE.cases, with -o; byoc bisect --replay runs them"),
+    )
+    case_seconds: float = option(
+        120.0,
+        "how long a step of a case (compiling it, one run of it) may take, and ten times that a step of a model; then "
+        "it is told as crashed",
+        flag=Flag("--case-time", metavar="SECONDS"),
+    )
+    workers: int = option(
+        0,
+        "processes in which cases are tried side by side; 0 is one for every two processors, at most four",
+        least=0,
+        flag=Flag("--workers", metavar="N"),
     )
     progress: Callable[[str], None] | None = option(None, "a function that is told what is tried next", key=Keyed.APART)

@@ -1,155 +1,186 @@
-"""The cases of a certification one after the other, the most telling first, and the smallest case of each failure."""
+"""The cases of a certification in worker processes, the most telling first, and the smallest case of each failure.
+
+A worker that crashes, or says nothing for too long, is told by its case, and the next cases go to another. Whatever
+ends the run early leaves what was found until then.
+"""
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import time
-import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from byoc.contract.support_table import registered_operators
-from byoc.driver.compiler.plan import plan
-from byoc.errors import UserError
-from byoc.ir.module import IRModule
-from byoc.testing.cases.combined import COMBINED, combined_cases
-from byoc.testing.cases.large import LARGE, large_cases
-from byoc.testing.cases.layouts import LAYOUT, layout_cases
-from byoc.testing.cases.operators import CONSTANT, DTYPE, EMPTY, FREE, SAMPLE, Asked, operator_cases
-from byoc.testing.cases.patterns import PATTERN, PATTERN_SAMPLES, pattern_cases
-from byoc.testing.cases.special import SPECIAL, special_cases
+from byoc.testing.cases.operators import SAMPLE
 from byoc.testing.certificate import FAILURES, CaseResult, SmallestCase
-from byoc.testing.checks import EVERY_CASE, NUMBERS, ONCE, THREADS, UNTRIED, VERDICT, WRONG, Examiner, Finding
+from byoc.testing.checks import (
+    COMPILE,
+    CRASHED,
+    EVERY_CASE,
+    NUMBERS,
+    ONCE,
+    THREADS,
+    UNTRIED,
+    VERDICT,
+    WRONG,
+    Finding,
+)
 from byoc.testing.core.case import Case, write_case
 from byoc.testing.core.reduction import reduce
+from byoc.testing.core.reference import outputs_of
 from byoc.testing.core.shrink import SHRINKS
+from byoc.testing.core.worker_pool import NO_END, Done, Ended, Lost, WorkerPool
+from byoc.testing.worker import ExamineCase, Examined, MadeCases, MakeCases, SentCase
 
-# kinds in the order in which they are tried: what models have first
-KINDS = (SAMPLE, PATTERN, PATTERN_SAMPLES, LARGE, COMBINED, CONSTANT, LAYOUT, SPECIAL, EMPTY, FREE, DTYPE)
 REDUCE_SECONDS = 8.0  # for the smallest case of one failure
+CRASH_SECONDS = 24.0  # of one that crashes: each candidate costs a process
 MOST_REDUCED = 24  # failures whose cases are made smaller
+MOST_LOST = 3  # cases of one operator in which a worker crashes or comes to no end; the others are not tried
+MOST_VERDICTS = 20  # in which a worker crashes or comes to no end
 SHOWN = 64  # elements of an input that a certificate shows
+OVER = "the time was over"
 Tell = Callable[[str], None]
-
-
-def all_cases(asked: Asked, seed: int, only: Sequence[str]) -> list[Case]:
-    """Every case that *asked* takes, in the order in which they are tried: the first sample of each operator first."""
-    found: list[Case] = []
-    for op in registered_operators():
-        if is_wanted(only, op.name) or not only or any(is_wanted(only, kind) for kind in KINDS):
-            found += operator_cases(asked, op, seed)
-    samples = [c for c in found if c.kind == SAMPLE]
-    found += [*combined_cases(asked, found), *large_cases(asked, samples), *special_cases(samples)]
-    found += pattern_cases(asked, seed)
-    found += layout_cases(asked, seed)
-    wanted = [c for c in found if not only or is_wanted(only, c.operator) or is_wanted(only, c.kind)]
-    seen: dict[tuple[str, str], int] = {}
-    ranked = []
-    for place, case in enumerate(wanted):
-        turn = seen[case.operator, case.kind] = seen.get((case.operator, case.kind), -1) + 1
-        ranked.append(((min(turn, 1), KINDS.index(case.kind), place), case))
-    return [case for _, case in sorted(ranked, key=lambda r: r[0])]
-
-
-def is_wanted(only: Sequence[str], name: str) -> bool:
-    """Whether one of the patterns *only* is *name*."""
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in only)
 
 
 @dataclass
 class CaseRun:
-    """Runs cases until *deadline* (of ``time.monotonic()``, None for no end), leaving out the checks in *skip*."""
+    """Runs cases on *pool* until *deadline* (of ``time.monotonic()``; None for none), without the checks in *skip*."""
 
-    examiner: Examiner
+    pool: WorkerPool
     skip: Sequence[str] = ()
     deadline: float | None = None
     tell: Tell = lambda stage: None
+    imported: bool = False  # whether loading what was saved needed the vendor's file
+    results: list[CaseResult | None] = field(default_factory=list)
+    smallest: list[SmallestCase] = field(default_factory=list)
+    lost_verdicts: dict[str, str] = field(default_factory=dict)
+    cases: Sequence[SentCase] = ()
 
-    def results(self, cases: Sequence[Case]) -> list[tuple[Case, CaseResult]]:
-        """What became of each of *cases*."""
-        found: list[tuple[Case, CaseResult]] = []
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no time left."""
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
+    def make(self, seed: int, only: Sequence[str]) -> MadeCases:
+        """All cases, and what was said of others. A verdict in which a worker is lost is not asked again."""
+        while True:
+            ended = self.pool.one(MakeCases(seed, only, frozenset(self.lost_verdicts)))
+            if isinstance(ended, Done):
+                assert isinstance(ended.value, MadeCases)
+                self.cases = ended.value.cases
+                self.results = [None] * len(self.cases)
+                return ended.value
+            assert isinstance(ended, Lost)
+            self.lost_verdicts[ended.step] = ended.text
+            if not ended.step or len(self.lost_verdicts) > MOST_VERDICTS:
+                return MadeCases((), {}, {})
+
+    def examine(self) -> None:
+        """Put each case through the checks; ``results`` has what is known when this is interrupted."""
+        lost: Counter[str] = Counter()
+        for number, ended in self.pool.run(self._tasks(lost), self.deadline):
+            case = self.cases[number]
+            findings = self.found(ended)
+            if findings is not None:
+                lost[case.operator] += any(f.verdict == CRASHED for f in findings) + _is_hung(ended)
+                self.results[number] = CaseResult(case.name, case.operator, case.kind, findings)
+
+    def _tasks(self, lost: Counter[str]) -> Iterator[tuple[int, ExamineCase]]:
         met: set[str] = set()
-        for number, case in enumerate(cases, 1):
-            findings = [Finding(NUMBERS, UNTRIED, "the time was over")]
-            if self.deadline is None or time.monotonic() < self.deadline:
-                self.tell(f"{number} of {len(cases)}: {case.name}")
-                checks = [c for c in EVERY_CASE if c not in self.skip]
-                if case.operator not in met:
-                    met.add(case.operator)
-                    checks += [c for c in ONCE if c not in self.skip]
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # numpy's, of kernels on samples
-                    findings = self.examiner.examine(case, checks)
-            found.append((case, CaseResult(case.name, case.operator, case.kind, tuple(findings))))
-        return found
+        for number, case in enumerate(self.cases):
+            checks = [c for c in EVERY_CASE if c not in self.skip]
+            if case.operator not in met:
+                met.add(case.operator)
+                checks += [c for c in ONCE if c not in self.skip]
+            if lost[case.operator] >= MOST_LOST:
+                told = f"{MOST_LOST} cases of {case.operator} crashed or came to no end before"
+                finding = Finding(NUMBERS, UNTRIED, told)
+                self.results[number] = CaseResult(case.name, case.operator, case.kind, (finding,))
+                continue
+            self.tell(f"{number + 1} of {len(self.cases)}: {case.name}")
+            yield number, ExamineCase(case, checks)
 
-    def smallest(
-        self, results: Iterable[tuple[Case, CaseResult]], folder: str | os.PathLike[str] | None
-    ) -> list[SmallestCase]:
-        """The smallest case of each failure, made smaller, and written into *folder* where there is one."""
-        failures: dict[tuple[str, str], list[tuple[Case, Finding]]] = {}
-        for case, result in results:
-            for finding in result.findings:
+    def found(self, ended: Ended) -> tuple[Finding, ...] | None:
+        """The findings of a task on a case that *ended*; None where the time was over."""
+        if isinstance(ended, Lost):
+            return (lost_finding(ended),)
+        if not isinstance(ended, Done):
+            return None
+        assert isinstance(ended.value, Examined)
+        self.imported |= ended.value.imported
+        return ended.value.findings
+
+    def find_smallest(self, folder: str | os.PathLike[str] | None) -> None:
+        """The smallest case of each failure into ``smallest``, and into *folder* where there is one.
+
+        Each is made smaller while there is time.
+        """
+        failures: dict[tuple[str, str], list[tuple[SentCase, Finding]]] = {}
+        for sent, result in zip(self.cases, self.results, strict=True):
+            for finding in result.findings if result is not None else ():
                 if finding.verdict in FAILURES and finding.check != VERDICT:
-                    failures.setdefault((case.operator, finding.check), []).append((case, finding))
-        told: list[SmallestCase] = []
+                    failures.setdefault((sent.operator, finding.check), []).append((sent, finding))
         for number, ((operator, check), group) in enumerate(failures.items()):
-            case, finding = min(group, key=lambda pair: pair[0].size)
-            if number < MOST_REDUCED:
+            first = min((sent.case for sent, _ in group), key=lambda case: case.size)
+            finding = next(f for sent, f in group if sent.name == first.name and sent.kind == first.kind)
+            case = first
+            if number < MOST_REDUCED and not self.is_over:
                 self.tell(f"making the case of {operator} smaller")
-                case, finding = self.reduced(case, finding)
-            if not any(t.text == case.text and t.check == check for t in told):
-                told.append(_told(operator, check, case, finding, self._written(case, number, folder)))
-        return told
+                case, finding = self.reduced(first, finding)
+            if not any(t.text == case.text and t.check == check for t in self.smallest):
+                self.smallest.append(_told(operator, check, case, finding, _written(case, number, folder)))
 
-    def reduced(self, case: Case, finding: Finding, seconds: float = REDUCE_SECONDS) -> tuple[Case, Finding]:
+    def reduced(self, case: Case, finding: Finding) -> tuple[Case, Finding]:
         """The smallest case that still fails as *finding* says, and what is found of it."""
         checks = list(dict.fromkeys((NUMBERS, finding.check)))
 
         def again(candidate: Case) -> Finding | None:
-            if not self.is_taken(candidate):
-                return None
-            found = self.examiner.examine(candidate, checks)
+            found = self.found(self.pool.one(ExamineCase(SentCase.of(candidate), checks, ask=True))) or ()
             return next((f for f in found if (f.check, f.verdict) == (finding.check, finding.verdict)), None)
 
-        if finding.check == THREADS or again(case) is None:  # what chance decides is not made smaller
+        seconds = CRASH_SECONDS if finding.verdict == CRASHED else REDUCE_SECONDS
+        is_hung = finding.verdict == CRASHED and finding.text.startswith(NO_END)
+        if is_hung or finding.check == THREADS or again(case) is None:  # what chance decides is not made smaller
             return case, finding
-        small = reduce(case, SHRINKS, lambda c: again(c) is not None, time.monotonic() + seconds)
+        end = time.monotonic() + seconds
+        small = reduce(case, SHRINKS, lambda c: again(c) is not None, min(end, self.deadline or end))
         return small, again(small) or finding
 
-    def is_taken(self, case: Case) -> bool:
-        """Whether the backend still takes *case*: each call, or a region of it by the planner."""
-        backend = self.examiner.backend
-        if not case.whole:
-            return Asked(backend).takes(case.function, case.name)
-        try:
-            return bool(plan(IRModule.from_expr(case.function), [backend.name, "host"]).regions)
-        except UserError:
-            return False
 
-    def _written(self, case: Case, number: int, folder: str | os.PathLike[str] | None) -> str:
-        if folder is None:
-            return ""
-        safe = "".join(c if c.isalnum() or c in "._" else "_" for c in case.operator)
-        outputs = self.examiner.wanted(case, case.feeds[0])[0]
-        return str(write_case(case, Path(folder) / f"{number:02d}_{safe}.npz", outputs))
+def _is_hung(ended: Ended) -> bool:
+    """Whether a task came to no end, which takes long, so that it counts twice."""
+    return isinstance(ended, Lost) and ended.hung
 
 
-def raised_verdicts(asked: Asked) -> list[CaseResult]:
-    """The verdicts that raised, as results."""
+def lost_finding(lost: Lost) -> Finding:
+    """What is found of a task whose worker was lost."""
+    return Finding(lost.step or COMPILE, CRASHED, lost.text)
+
+
+def verdict_results(raised: Mapping[str, str], verdict: str = WRONG) -> list[CaseResult]:
+    """The verdicts that raised, or in which a worker was lost, as results."""
     return [
-        CaseResult(name, name.partition("[")[0], SAMPLE, (Finding(VERDICT, WRONG, text),))
-        for name, text in asked.raised.items()
+        CaseResult(name, name.partition("[")[0], SAMPLE, (Finding(VERDICT, verdict, text),))
+        for name, text in raised.items()
     ]
 
 
 def _told(operator: str, check: str, case: Case, finding: Finding, file: str) -> SmallestCase:
     inputs = tuple(f"{name} = {shown(array)}" for name, array in case.inputs().items())
     return SmallestCase(operator, check, finding.verdict, case.text, finding.text, inputs, file)
+
+
+def _written(case: Case, number: int, folder: str | os.PathLike[str] | None) -> str:
+    if folder is None:
+        return ""
+    safe = "".join(c if c.isalnum() or c in "._" else "_" for c in case.operator)
+    return str(
+        write_case(case, Path(folder) / f"{number:02d}_{safe}.npz", outputs_of(case.function, case.feeds[0], False))
+    )
 
 
 def shown(array: np.ndarray) -> str:

@@ -107,6 +107,37 @@ def test_another_backend_or_onnx_runtime_is_the_reference(backend_with):
     assert not bisect(STRIDED, [name, "c"], reference="onnxruntime").ok
 
 
+def test_the_parts_are_held_to_onnx_runtime_where_it_is_the_reference(monkeypatch):
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr("byoc.debug.bisection.outputs_of", None)  # of the interpreter, for one part
+    found = bisect(STRIDED, ["json", "c"], reference="onnxruntime")
+    assert found.ok and [s.kind for s in found.steps] == ["region"] and not found.notes
+
+
+def test_what_onnx_cannot_say_is_held_to_the_interpreter_and_told():
+    pytest.importorskip("onnxruntime")
+    found = bisect(QUANTIZED, ["json", "c"], reference="onnxruntime")
+    assert found.ok and any("is held to the interpreter: " in note for note in found.notes), found.notes
+
+
+POINTWISE = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 17]>
+    g (float[4] x) => (float[4] y) { [first] r = Relu(x) [second] y = Tanh(r) }""")
+
+
+def test_the_first_sample_that_shows_a_mistake_is_told(backend_with, tmp_path, capsys):
+    name, model, folder = backend_with("positive"), tmp_path / "m.onnx", tmp_path / "samples"
+    onnx.save(POINTWISE, model)
+    folder.mkdir()
+    for k, value in enumerate((-1, -2, 3, 4)):
+        np.savez(folder / f"{k}.npz", x=np.full(4, value, "float32"))
+    assert main(["bisect", str(model), "-t", f"{name},c", "--samples", str(folder), "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert (told["sample"], told["samples"], told["operator"]["nodes"]) == (2, 4, ["first"])
+    assert told["inputs"] == ["x0 = float32[4] [3.0, 3.0, 3.0, 3.0]"]
+    found = bisect(POINTWISE, [name, "c"], samples=[{"x": np.full(4, -1, "float32")}] * 2)
+    assert found.ok and (found.sample, found.samples) == (0, 2) and "sample 1 of 2, the one with" in str(found)
+
+
 def test_what_onnx_runtime_cannot_run_is_said():
     pytest.importorskip("onnxruntime")
     with pytest.raises(UserError, match="ONNX Runtime does not run the model"):

@@ -4,10 +4,13 @@ import json
 import pathlib
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
 import byoc
 from byoc.cli.main import main
+from byoc.cli.profile_command import read_profile
 from byoc.cli.run_command import spread_ms
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
@@ -80,3 +83,34 @@ def test_run_tells_the_spread(capsys):
     assert code == 0 and data["min_ms"] <= data["median_ms"] <= data["p90_ms"] <= data["max_ms"]
     assert data["open_ms"] > 0 and data["stdev_ms"] >= 0
     assert "median of 2 after it" in run(capsys, "run", DIGITS, "--random", "--repeat", "2")[1]
+
+
+CONTROL_FLOW = """<ir_version: 9, opset_import: ["" : 17]>
+    g (float[N, 3] x, bool c) => (float[N, 3] y) <float[3, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}> {
+        [product] z = MatMul(x, w)
+        y = If(c) <then_branch = a () => (float[N, 3] p) { [taken] p = Relu(z) },
+                   else_branch = b () => (float[N, 3] q) { [other] q = Tanh(z) }>
+    }"""
+
+
+def test_a_model_with_control_flow_and_free_sizes_is_profiled_by_the_virtual_machine(tmp_path, capsys):
+    model, path = tmp_path / "m.onnx", tmp_path / "p.json"
+    onnx.save(onnx.parser.parse_model(CONTROL_FLOW), model)
+    np.save(tmp_path / "c.npy", np.array(False))
+    words = ["profile", str(model), "-t", "json,c", "--vm", "-i", f"c={tmp_path / 'c.npy'}", "--repeat", "2"]
+    assert main([*words, "--size", "N=4", "--by", "node", "-o", str(path)]) == 0
+    told = capsys.readouterr().out
+    assert "by the virtual machine, median of 2 runs" in told and "product" in told and "other" in told
+    assert "taken" not in told
+    profile = read_profile(path)
+    assert [name for name, _ in profile.compiling.stages][:2] == ["reading the model", "planning"]
+    assert main(["profile", str(model), "-t", "json,c"]) == 2  # a graph has no control flow
+    capsys.readouterr()
+    for more, text in (
+        (["--size", "M=4"], "--size M=4: the free dimensions are N"),
+        (["-i", f"d={tmp_path / 'c.npy'}"], "the model has no input 'd'; its inputs are x, c"),
+        (["--threads", "2"], "--threads is for a whole program"),
+    ):
+        assert main([*words, *more]) == 2 and text in capsys.readouterr().err
+    (tmp_path / "a.byoc").write_bytes(b"no model")
+    assert main(["profile", str(tmp_path / "a.byoc"), "--vm"]) == 2 and "is an artefact" in capsys.readouterr().err

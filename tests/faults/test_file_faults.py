@@ -16,8 +16,8 @@ from injection import DIGITS, SECONDS, one_sentence
 
 import byoc
 import byoc.runtime
-from byoc.cli.flags.calibration_options import SampleFiles
 from byoc.cli.main import main
+from byoc.cli.tensors.sample_files import SampleFiles
 from byoc.driver.compiler.planning import read_plan
 from byoc.driver.costs.store import Store
 from byoc.driver.onnx_placement import proto_of

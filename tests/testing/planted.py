@@ -48,6 +48,8 @@ FAULTS = {
     "quantized": "integers of a quantized convolution are off by a quarter of the largest",
     "pair": "a sum is off by one where a relu follows it in the region",
     "verdict": "the verdict of a split raises",
+    "positive": "a relu of positive numbers is off by one",
+    "crash": "a softmax reads at address 0, a relu ends the process, a tanh has no end, the verdict of a split crashes",
 }
 COUNT = itertools.count()
 
@@ -83,6 +85,8 @@ class PlantedModule(Module):
 
         def call(*arrays):
             values = [a.numpy() for a in arrays]
+            if self.fault == "crash":
+                self.crash()
             last = [v.reshape(-1)[-1:].copy() for v in values[count:]]
             if self.fault == "race":
                 self.race(function, arrays, values, count)
@@ -94,6 +98,14 @@ class PlantedModule(Module):
 
         return call
 
+    def crash(self):
+        if "nn.softmax" in self.operators:
+            ctypes.string_at(0)
+        if "nn.relu" in self.operators:
+            os._exit(3)
+        while "tanh" in self.operators:
+            pass
+
     def race(self, function, arrays, values, count):
         buffer = self.scratch.setdefault((values[0].shape, values[0].dtype), values[0].copy())
         np.copyto(buffer, values[0])
@@ -104,6 +116,8 @@ class PlantedModule(Module):
         fault, output = self.fault, outputs[0]
         if fault == "stride" and "stride 2" in self.operators:
             output += output.dtype.type(0.5)
+        elif fault == "positive" and "nn.relu" in self.operators and inputs[0].max(initial=0) > 0:
+            output += 1
         elif fault == "second" and len(outputs) > 1 and outputs[1].dtype.kind == "f":
             outputs[1][...] += 1
         elif fault == "saved" and self.was_loaded and output.dtype.kind == "f":
@@ -156,6 +170,8 @@ def backend_of(fault):
         constraints = (quantized_operators,) if fault == "quantized" else (few_operators, floats)
 
         def supports(self, call):
+            if fault == "crash" and callee_name(call) == "split":
+                ctypes.string_at(0)
             if fault == "verdict" and callee_name(call) == "split":
                 raise RuntimeError("a planted error")
             return super().supports(call)

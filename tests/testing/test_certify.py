@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import planted
 import pytest
 
 from byoc.cli.main import main
@@ -10,7 +11,7 @@ from byoc.contract import get_backend
 from byoc.errors import InputError, UserError
 from byoc.ir.op import OPS
 from byoc.runtime.kernels import get_kernel
-from byoc.testing import certify, conformance_tests, read_case, read_certificate
+from byoc.testing import certify, conformance_tests, read_case, read_certificate, run_cases
 from byoc.testing.cases.operators import Asked, operator_cases
 from byoc.testing.cases.patterns import pattern_cases
 from byoc.testing.checks import Examiner
@@ -49,6 +50,69 @@ def test_a_verdict_that_raises_is_found(backend_with):
     found = certify(backend_with("verdict"), only=["split"], saved=False)
     told = [f.text for c in found.failures for f in c.findings if f.check == "verdict"]
     assert told and all("RuntimeError: a planted error" in text for text in told)
+
+
+def test_what_ends_its_process_is_told_by_its_case_and_the_others_are_tried(backend_with, tmp_path):
+    only = ["nn.softmax", "nn.relu", "tanh", "split", "nn.dense"]
+    found = certify(backend_with("crash"), only=only, saved=False, cases=tmp_path, case_seconds=3)
+    assert not found.ok and not found.unfinished
+    told = {}
+    for case in found.failures:
+        assert case.verdict == "crashed"
+        told.setdefault(case.operator, []).extend(f"{f.check}: {f.text}" for f in case.findings)
+    assert "run: its process crashed with SIGSEGV" in told["nn.softmax"][0] and "planted.py" in told["nn.softmax"][0]
+    assert "run: its process ended itself with the exit code 3" in told["nn.relu"]
+    assert told["tanh"][0].startswith("run: no end after 3 s (planted.py:")
+    assert "verdict: its process crashed with SIGSEGV" in told["split"][0]
+    assert all(len(texts) <= 3 for operator, texts in told.items() if operator != "split")
+    assert next(c for c in found.cases if c.name == "nn.dense[0]").verdict == "right"
+    small = next(s for s in found.smallest if s.operator == "nn.softmax")
+    assert small.text.count("nn.softmax") == 1 and small.verdict == "crashed"
+    case, _ = read_case(small.file and tmp_path / small.file)
+    assert case.operator == "nn.softmax" and case.inputs()
+    path = found.save(tmp_path / "c.json")
+    assert read_certificate(path) == found and "## Crashed" in path.with_suffix(".md").read_text()
+
+
+VENDOR = """
+import ctypes
+from byoc.contract import callee_name
+from byoc.contrib.blas import BlasBackend
+
+class Crashing(BlasBackend):
+    name = "crashing"
+
+    def compile(self, function, options):
+        module = super().compile(function, options)
+        module.get_function = lambda name, query_imports=False: lambda *arrays: ctypes.string_at(0)
+        return module
+"""
+
+
+def test_a_vendors_file_that_crashes_is_told_by_the_command_and_its_case_is_saved(monkeypatch, tmp_path, capfd):
+    monkeypatch.setattr(run_cases, "CRASH_SECONDS", 0)
+    (tmp_path / "crashing_file.py").write_text(VENDOR)
+    path = tmp_path / "c.json"
+    words = ["--import", str(tmp_path / "crashing_file.py"), "--only", "nn.dense", "--no-saved", "-o", str(path)]
+    try:
+        assert main(["certify", "crashing", *words, "--skip", "fallback"]) == 2
+    finally:
+        planted.forget("crashing")
+    told = capfd.readouterr().out
+    assert "crashed: 3 cases of nn.dense" in told and "SIGSEGV (crashing_file.py:" in told, told
+    assert not any("copies of the process" in note for note in read_certificate(path).notes)
+    assert read_case(tmp_path / "c.cases" / "00_nn.dense.npz")[0].inputs()
+
+
+def test_an_interrupted_certification_keeps_what_it_found(backend_with):
+    def interrupt(stage):
+        if stage.startswith("20 of"):
+            raise KeyboardInterrupt
+
+    found = certify(backend_with("stride"), only=["nn.conv2d"], saved=False, workers=1, progress=interrupt)
+    assert found.unfinished.startswith("it was interrupted; ") and not found.ok
+    verdicts = [c.verdict for c in found.cases]
+    assert verdicts.count("untried") > 3 and "wrong" in verdicts and found.smallest
 
 
 def test_the_smallest_case_is_small(backend_with):
@@ -140,7 +204,7 @@ def test_a_certificate_is_read_back_and_compared(tmp_path, backend_with):
 def test_what_is_no_certificate_is_refused(tmp_path):
     path = tmp_path / "other.json"
     path.write_text('{"schema": 99}')
-    with pytest.raises(InputError, match="a certificate of schema 99; this byoc reads up to 1"):
+    with pytest.raises(InputError, match="a certificate of schema 99; this byoc reads up to 2"):
         read_certificate(path)
     path.write_text("[]")
     with pytest.raises(InputError, match="no certificate that byoc wrote"):

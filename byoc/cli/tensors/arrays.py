@@ -86,20 +86,30 @@ def add_input_arguments(command: argparse.ArgumentParser) -> None:
 
 def given_arrays(arguments: argparse.Namespace) -> dict[str, np.ndarray] | None:
     """What ``--input`` gives, by name; None without any. Raises InputError for a text of another form."""
+    return named_arrays(arguments.input, "--input") or None
+
+
+def named_arrays(texts: Sequence[str], flag: str) -> dict[str, np.ndarray]:
+    """``NAME=FILE.npy`` texts of *flag* as arrays by name. Raises InputError for a text of another form."""
     arrays: dict[str, np.ndarray] = {}
-    for text in arguments.input:
+    for text in texts:
         name, equals, file = text.partition("=")
         if not equals or not name:
-            raise InputError(f"--input {text!r}: expected NAME=FILE.npy")
+            raise InputError(f"{flag} {text!r}: expected NAME=FILE.npy")
         if name in arrays:
-            raise InputError(f"--input {text!r}: the input {name!r} is given twice")
+            raise InputError(f"{flag} {text!r}: the input {name!r} is given twice")
         arrays[name] = read_array(name, Path(file))
-    return arrays or None
+    return arrays
 
 
 def given_sizes(arguments: argparse.Namespace) -> dict[str, int]:
     """What ``--size`` gives, by name. Raises UserError for a text of another form."""
-    return {name: number for name, number in map(_size, arguments.size)}
+    return named_sizes(arguments.size)
+
+
+def named_sizes(texts: Sequence[str]) -> dict[str, int]:
+    """``NAME=N`` texts by name. Raises UserError for a text of another form."""
+    return {name: number for name, number in map(_size, texts)}
 
 
 def _size(text: str) -> tuple[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from byoc.driver.compiler.compile import compile_model
 from byoc.driver.options import CompileRequest
@@ -12,6 +13,8 @@ from byoc.ir.passes.instrument import PassTimingInstrument
 from byoc.ir.passes.transform import PassContext
 from byoc.runtime.library import Library
 from byoc.runtime.profile.record import CompileTimes
+
+T = TypeVar("T")
 
 
 class StageTimes:
@@ -41,8 +44,13 @@ class StageTimes:
 
 def timed_compile(asked: CompileRequest) -> tuple[Library, CompileTimes]:
     """What ``byoc.compile`` gives without its cache, and the seconds of its stages and passes."""
+    return timed_build(compile_model, asked)
+
+
+def timed_build(build: Callable[[CompileRequest], T], asked: CompileRequest) -> tuple[T, CompileTimes]:
+    """What *build* makes of a request, and the seconds of the stages that it tells, and of passes."""
     stages, passes, outer = StageTimes(asked.progress), PassTimingInstrument(), PassContext.current()
     instruments = [*outer.instruments, passes]
     with PassContext(outer.opt_level, outer.required_pass, outer.disabled_pass, instruments, outer.config):
-        library = compile_model(replace(asked, progress=stages))
-        return library, CompileTimes(stages.finished(), tuple(passes.profiles))
+        made = build(replace(asked, progress=stages))
+        return made, CompileTimes(stages.finished(), tuple(passes.profiles))

@@ -37,6 +37,8 @@ Dims = Callable[[Place, int, int], "int | Any"]  # (place, axis, size) -> the di
 class Asked:
     """What a backend said: verdicts and constraints that failed when asked, by case; patterns that match nothing, and
     others of which no case was made, each with why; the reasons of refusals, each with how often it was given.
+
+    *tell* is told the case before each verdict; of those in *lost* no verdict is asked, and they are not taken.
     """
 
     backend: Backend
@@ -44,9 +46,15 @@ class Asked:
     unmade: dict[str, str] = field(default_factory=dict)
     never: dict[str, str] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
+    tell: Callable[[str], None] | None = None
+    lost: frozenset[str] = frozenset()
 
     def takes_call(self, call: Call, name: str) -> bool:
         """Whether *call*, which is typed, is taken."""
+        if name in self.lost:
+            return False
+        if self.tell is not None:
+            self.tell(name)
         try:
             verdict = self.backend.supports(call)
             for reason in verdict.why:

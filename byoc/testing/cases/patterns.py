@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from byoc.contract.backend import PatternEntry
@@ -55,12 +55,12 @@ class Row:
         return f"matched, and refused because {reasons or 'the reference does not compute it'}"
 
 
-def pattern_cases(asked: Asked, seed: int) -> Iterator[Case]:
-    """The cases of every row of the backend's pattern table.
+def pattern_cases(asked: Asked, seed: int, is_wanted: Callable[[str], bool] = lambda name: True) -> Iterator[Case]:
+    """The cases of every row of the backend's pattern table whose name is wanted.
 
     Rows that match nothing stand in ``asked.never``, others of which no case is made in ``asked.unmade``.
     """
-    for entry in pattern_entries(asked.backend):
+    for entry in (e for e in pattern_entries(asked.backend) if is_wanted(e.name)):
         row = Row(entry, replace(asked, refused=Counter()))
         cases = 0
         why = ""

@@ -65,7 +65,8 @@ def _loaded(job: Job) -> tuple[Library, bool]:
 
 
 def serve(pipe: Connection) -> None:
-    """Answer jobs until the pipe is closed."""
+    """Say that this process is ready, and answer jobs until the pipe is closed."""
+    pipe.send(Answer())
     while True:
         try:
             job = pipe.recv()

@@ -15,10 +15,11 @@ import numpy as np
 
 from byoc.contract.backend import Backend
 from byoc.errors import UserError
-from byoc.partition.places.libraries import KernelLibrary, runnable
 from byoc.runtime.library import Library
 from byoc.testing.core.load_worker import Answer, Job
+from byoc.testing.core.vendor import vendor_file
 
+START_SECONDS = 60.0  # until the process has imported the runtime
 LIMIT = 120.0  # seconds for one artefact
 ARTEFACTS = 500  # that one process loads before a new one takes its place
 
@@ -26,15 +27,17 @@ ARTEFACTS = 500  # that one process loads before a new one takes its place
 class SavedRunner:
     """Saves libraries and runs them in another process, which stays for many; one that dies is replaced.
 
-    *backend* is whose file that process may import, where nothing installed loads its modules.
+    *backend* is whose file that process may import, where nothing installed loads its modules; *limit* are the seconds
+    that one artefact may take.
     """
 
-    def __init__(self, backend: Backend | None = None):
-        self._vendor = _vendor_file(backend)
+    def __init__(self, backend: Backend | None = None, limit: float = LIMIT):
+        self._vendor, self._limit = vendor_file(backend), limit
         self._folder = TemporaryDirectory(prefix="byoc_saved_")
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
         self._count = 0
+        self._is_ready = False
         self.imported = False  # whether the vendor's file was needed
 
     def run(self, library: Library, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[list[np.ndarray]]:
@@ -52,21 +55,29 @@ class SavedRunner:
 
     def _answer(self, job: Job) -> Answer:
         if self._process is None or self._process.poll() is not None or self._count % ARTEFACTS == 0:
-            self._start()
+            self.start()
         assert self._pipe is not None and self._process is not None
         try:
+            if not self._is_ready:
+                if not self._pipe.poll(START_SECONDS):
+                    self._stop()
+                    return Answer((), f"the process that loads it did not start in {START_SECONDS:g} s")
+                self._pipe.recv()
+                self._is_ready = True
             self._pipe.send(job)
-            if not self._pipe.poll(LIMIT):
+            if not self._pipe.poll(self._limit):
                 self._stop()
-                return Answer((), f"no result after {LIMIT:g} s")
+                return Answer((), f"no result after {self._limit:g} s")
             found: Answer = self._pipe.recv()
             return found
         except (EOFError, BrokenPipeError, ConnectionResetError):
             self._process.wait(10)
             return Answer((), f"the process that loaded it ended with {self._process.returncode}")
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start the process, where it will be needed soon; nothing waits until it is ready."""
         self._stop()
+        self._is_ready = False
         self._pipe, other = multiprocessing.Pipe()
         number = other.fileno()
         code = f"from {Job.__module__} import Connection, serve; serve(Connection({number}))"
@@ -94,23 +105,3 @@ class SavedRunner:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _vendor_file(backend: Backend | None) -> tuple[str, str] | None:
-    """The module that has the backend's class, or its declared kernels, and its file; None for what was typed at a
-    prompt.
-    """
-    if backend is None:
-        return None
-    name = module_of(backend)
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return None if file is None or name in ("__main__", "builtins") else (name, file)
-
-
-def module_of(backend: Backend) -> str:
-    """The module that has the class of *backend*, or its first declared kernel; ``builtins`` where nothing has."""
-    name = type(backend).__module__
-    if isinstance(backend, KernelLibrary) and name.startswith("byoc."):
-        functions = [k.run for k in runnable(backend.kernels_of) if callable(k.run)]
-        name = functions[0].__module__ if functions else "builtins"
-    return name

@@ -1,0 +1,30 @@
+"""A model cut by a plan, for the virtual machine: what has control flow, which the graph executor does not run."""
+
+from __future__ import annotations
+
+from byoc.driver.compiler.plan import planned
+from byoc.driver.options import CompileRequest, PlanRequest
+from byoc.driver.vm.compile import compile_module
+from byoc.options.declaration import options_of
+from byoc.runtime.vm.executable import Executable
+
+
+def compile_planned(asked: CompileRequest) -> Executable:
+    """The executable of a model for its targets: planned as ``byoc.plan`` does, regions by their backends.
+
+    Of the options, those of the plan count, and ``backend_options``, ``precision``, ``keep_f32``, ``tune`` and
+    ``fallback``. Raises as ``byoc.plan`` and :func:`compile_module`.
+    """
+    known = {declared.name for declared in options_of(CompileRequest)}
+    shared = {d.name: getattr(asked, d.name) for d in options_of(PlanRequest) if d.name in known}
+    mod, plan = planned(PlanRequest(**shared))
+    if asked.progress is not None:
+        asked.progress("compiling for the virtual machine")
+    return compile_module(
+        plan.apply(mod),
+        asked.backend_options,
+        precision=asked.precision,
+        keep_f32=asked.keep_f32,
+        tune=asked.tune,
+        fallback=asked.fallback,
+    )

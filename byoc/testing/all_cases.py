@@ -1,0 +1,44 @@
+"""All cases that a backend takes, the most telling first."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+
+from byoc.contract.support_table import registered_operators
+from byoc.testing.cases.combined import COMBINED, combined_cases
+from byoc.testing.cases.large import LARGE, large_cases
+from byoc.testing.cases.layouts import LAYOUT, layout_cases
+from byoc.testing.cases.operators import CONSTANT, DTYPE, EMPTY, FREE, SAMPLE, Asked, operator_cases
+from byoc.testing.cases.patterns import PATTERN, PATTERN_SAMPLES, pattern_cases
+from byoc.testing.cases.special import SPECIAL, special_cases
+from byoc.testing.core.case import Case
+
+# kinds in the order in which they are tried: what models have first
+KINDS = (SAMPLE, PATTERN, PATTERN_SAMPLES, LARGE, COMBINED, CONSTANT, LAYOUT, SPECIAL, EMPTY, FREE, DTYPE)
+OF_PATTERNS = (PATTERN, PATTERN_SAMPLES, LARGE)
+
+
+def all_cases(asked: Asked, seed: int, only: Sequence[str]) -> list[Case]:
+    """Every case that *asked* takes, in the order in which they are tried: the first sample of each operator first."""
+    found: list[Case] = []
+    for op in registered_operators():
+        if is_wanted(only, op.name) or not only or any(is_wanted(only, kind) for kind in KINDS):
+            found += operator_cases(asked, op, seed)
+    samples = [c for c in found if c.kind == SAMPLE]
+    found += [*combined_cases(asked, found), *large_cases(asked, samples), *special_cases(samples)]
+    is_every = not only or any(is_wanted(only, kind) for kind in OF_PATTERNS)
+    found += pattern_cases(asked, seed, lambda name: is_every or is_wanted(only, name))
+    found += layout_cases(asked, seed)
+    wanted = [c for c in found if not only or is_wanted(only, c.operator) or is_wanted(only, c.kind)]
+    seen: dict[tuple[str, str], int] = {}
+    ranked = []
+    for place, case in enumerate(wanted):
+        turn = seen[case.operator, case.kind] = seen.get((case.operator, case.kind), -1) + 1
+        ranked.append(((min(turn, 1), KINDS.index(case.kind), place), case))
+    return [case for _, case in sorted(ranked, key=lambda r: r[0])]
+
+
+def is_wanted(only: Sequence[str], name: str) -> bool:
+    """Whether one of the patterns *only* is *name*."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in only)

@@ -1,0 +1,136 @@
+"""A process of our own that may die: started anew, or forked where a new one could not know what this one does.
+
+A forked process has what was typed at a prompt or made by a function, and also what a started device left behind; so
+it is the second choice. Each is the first of its own session: what it starts ends with it, and an interruption at the
+terminal is for the process that started it alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import multiprocessing
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux: the kernel ends a process whose parent is gone
+TRACE = "trace.txt"  # in its folder: where Python was when it crashed, or was asked
+FRAME = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<name>\S+)')
+ASK = signal.SIGUSR1  # has it write where it is
+LIBRARY = os.path.dirname(os.__file__)  # Python's own modules
+ASK_SECONDS = 0.5
+Serve = Callable[[Connection], None]
+
+
+class ChildProcess:
+    """A process at the other end of ``pipe``, with a folder for its temporary files."""
+
+    def __init__(self, serve: Serve | None = None):
+        """Start one; *serve* is what a forked process calls, without it a new one is started that runs :func:`main`."""
+        self.folder = Path(tempfile.mkdtemp(prefix="byoc_worker_"))
+        self.pipe, theirs = multiprocessing.Pipe()
+        self._status: int | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        with theirs:
+            if serve is None:
+                self._process = self._spawned(theirs)
+                self.pid = self._process.pid
+            else:
+                self.pid = self._forked(serve, theirs)
+
+    def _spawned(self, theirs: Connection) -> subprocess.Popen[bytes]:
+        number, paths = theirs.fileno(), [os.path.abspath(p) for p in sys.path if p]
+        code = f"from {__name__} import main; main({number}, {str(self.folder)!r})"
+        return subprocess.Popen(
+            [sys.executable, "-c", code],
+            pass_fds=[number],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            stdin=subprocess.DEVNULL,
+            stdout=2,  # what a vendor's code prints is no part of what a command prints
+            start_new_session=True,
+        )
+
+    def _forked(self, serve: Serve, theirs: Connection) -> int:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which are not in the child
+            pid = os.fork()
+        if pid:
+            return pid
+        try:
+            self.pipe.close()
+            os.setsid()
+            os.dup2(2, 1)
+            prepare(self.folder)
+            serve(theirs)
+        finally:
+            os._exit(0)
+
+    def place(self) -> str:
+        """Where its Python code is or was, as ``file.py:12, name``; empty where that is not known."""
+        if self._status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, ASK)
+                time.sleep(ASK_SECONDS)
+        try:
+            text = (self.folder / TRACE).read_text(errors="replace")
+        except OSError:
+            return ""
+        frames = list(FRAME.finditer(text))
+        own = (f for f in frames if not f["file"].startswith(LIBRARY) or "site-packages" in f["file"])
+        found = next(own, frames[0] if frames else None)  # not ctypes, which called the native code
+        return f"{Path(found['file']).name}:{found['line']}, {found['name']}" if found else ""
+
+    def wait(self) -> str:
+        """Wait until it has ended; returns how, in words."""
+        if self._status is None:
+            if self._process is not None:
+                self._status = self._process.wait()
+            else:
+                self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        if self._status >= 0:
+            return f"its process ended itself with the exit code {self._status}"
+        return f"its process crashed with {signal.Signals(-self._status).name}"
+
+    def end(self) -> None:
+        """End it, with all that it started, and remove its folder."""
+        if self._status is None:
+            try:
+                os.killpg(self.pid, signal.SIGKILL)
+            except ProcessLookupError:  # it is not the first of its session yet
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)
+            self.wait()
+        self.pipe.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def prepare(folder: Path) -> None:
+    """What such a process does first: interruptions are not for it, it ends with its parent, and tells where it was."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    trace = open(folder / TRACE, "w")  # noqa: SIM115 - open as long as the process lives
+    faulthandler.enable(trace, all_threads=False)
+    faulthandler.register(ASK, trace, all_threads=False)
+
+
+def main(number: int, folder: str) -> None:
+    """The entry of a process that was started anew: the first message is the function that serves the connection."""
+    prepare(Path(folder))
+    pipe = Connection(number)
+    serve: Serve = pipe.recv()
+    serve(pipe)

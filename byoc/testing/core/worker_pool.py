@@ -1,0 +1,245 @@
+"""Workers, each with one task after the other; one that crashes or says nothing for too long is named and replaced."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Protocol, TypeVar
+
+from byoc.errors import InternalError, UserError
+from byoc.testing.core.child_process import ChildProcess
+
+READY, ABSENT, STEP, DONE, FAILED = "ready", "absent", "step", "done", "failed"
+START_SECONDS = 120.0  # until a worker is ready: Python starts, and a vendor's package is imported
+NO_END = "no end"  # how the sentence about a task begins that did not end
+GRACE_SECONDS = 5.0  # for what is under way when the time is over
+TASKS_A_WORKER = 20  # that there are before another worker is worth starting
+C = TypeVar("C", contravariant=True)
+Tell = Callable[[str], None]
+
+
+class AbsentError(UserError):
+    """What a worker needs is not to be had in a new process."""
+
+
+class Task(Protocol[C]):
+    """What a worker does: *patience* is by how much more time than others it may take for a step."""
+
+    @property
+    def patience(self) -> float:
+        """The factor of the time that a step may take."""
+
+    def do(self, context: C) -> object:
+        """Do it, in the worker."""
+
+
+class Opening(Protocol):
+    """What makes the context of a worker's tasks, told where its steps go. Raises AbsentError."""
+
+    def __call__(self, tell: Tell) -> object: ...
+
+
+@dataclass(frozen=True)
+class Done:
+    """A task that was done, and what came of it."""
+
+    value: object
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A task whose worker crashed, or was ended since it *hung*: at which step, and a sentence."""
+
+    step: str
+    text: str
+    hung: bool = False
+
+
+@dataclass(frozen=True)
+class TimeOver:
+    """A task that was under way when the time was over."""
+
+
+Ended = Done | Lost | TimeOver
+
+
+@dataclass
+class _Member:
+    process: ChildProcess
+    key: int | None = None  # of the task that it has
+    limit: float = 0.0  # seconds without a word
+    step: str = ""
+    since: float = 0.0
+    is_ready: bool = False
+
+
+class WorkerPool:
+    """As many as *count* workers whose contexts *opening* makes; *limit* are seconds without a word from one.
+
+    A worker is a new process; where *opening* is not possible in one, or cannot be sent there, this process is forked,
+    and ``forked`` says why. *forked* says so from the beginning.
+    """
+
+    def __init__(self, opening: Opening, count: int, limit: float, forked: str = ""):
+        self._opening, self._count, self._limit = opening, max(1, count), limit
+        self._members: list[_Member] = []
+        self.forked = forked
+        try:
+            pickle.dumps(opening)
+        except Exception as error:  # of whatever an option of the vendor's is
+            self.forked = f"what it is given cannot be sent to another process ({error})"
+
+    def __enter__(self) -> WorkerPool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all workers; the next task starts others."""
+        while self._members:
+            self._members.pop().process.end()
+
+    def one(self, task: Task[C], deadline: float | None = None) -> Ended:
+        """What becomes of one task."""
+        return next(self.run([(0, task)], deadline))[1]
+
+    def run(self, tasks: Iterable[tuple[int, Task[C]]], deadline: float | None = None) -> Iterator[tuple[int, Ended]]:
+        """What becomes of each of *tasks*, which have keys, as they end; they are taken when a worker is free.
+
+        After *deadline* (of ``time.monotonic()``) none is taken any more. Raises InternalError for a task that raises.
+        """
+        source, given = iter(tasks), 0
+        has_more = True
+        while True:
+            while has_more and (deadline is None or time.monotonic() < deadline):
+                member = self._free(given)
+                if member is None:
+                    break
+                found = next(source, None)
+                if found is None:
+                    has_more = False
+                    break
+                self._give(member, *found)
+                given += 1
+            else:
+                has_more = False
+            busy = [m for m in self._members if m.key is not None]
+            if not busy:
+                return
+            yield from self._ended(busy, deadline)
+
+    def _give(self, member: _Member, key: int, task: Task[C]) -> None:
+        member.key, member.step, member.since = key, "", time.monotonic()
+        member.limit = self._limit * task.patience
+        try:
+            member.process.pipe.send(task)
+        except (BrokenPipeError, ConnectionResetError):  # it died between two tasks, of which this is not the fault
+            member.process.end()
+            self._members[self._members.index(member)] = fresh = self._started()
+            self._give(fresh, key, task)
+
+    def _ended(self, busy: list[_Member], deadline: float | None) -> Iterator[tuple[int, Ended]]:
+        ready = wait([m.process.pipe for m in busy], timeout=0.5)
+        now = time.monotonic()
+        for member in busy:
+            ended: Ended | None = None
+            key = member.key
+            assert key is not None
+            if member.process.pipe in ready:
+                ended = self._received(member)
+            elif now - member.since > member.limit:
+                place = member.process.place()
+                where = f" ({place})" if place else ""
+                text = f"{NO_END} after {member.limit:g} s{where}"
+                ended = self._lost(member, Lost(member.step, text, True))
+            elif deadline is not None and now > deadline + GRACE_SECONDS:
+                ended = self._lost(member, TimeOver())
+            if ended is not None:
+                member.key = None
+                yield key, ended
+
+    def _received(self, member: _Member) -> Ended | None:
+        """What a message means; None where it ends nothing."""
+        try:
+            word, value = member.process.pipe.recv()
+        except (EOFError, OSError, pickle.UnpicklingError):
+            how = member.process.wait()
+            place = member.process.place()
+            return self._lost(member, Lost(member.step, f"{how}{f' ({place})' if place else ''}"))
+        member.since = time.monotonic()
+        if word == STEP:
+            member.step = value
+            return None
+        if word == FAILED:
+            raise InternalError(f"a worker: {value}")
+        return Done(value)
+
+    def _lost(self, member: _Member, ended: Ended) -> Ended:
+        member.process.end()
+        self._members[self._members.index(member)] = self._started()
+        return ended
+
+    def _free(self, given: int) -> _Member | None:
+        """A worker without a task; a new one where there are few, as many as *given* tasks are worth."""
+        for member in sorted((m for m in self._members if m.key is None), key=lambda m: not m.is_ready):
+            if self._is_usable(member):
+                return member
+            member.process.end()
+            self._members.remove(member)
+        if len(self._members) < min(self._count, 1 + given // TASKS_A_WORKER):
+            member = self._started()
+            self._members.append(member)
+            return self._free(given)
+        return None
+
+    def _is_usable(self, member: _Member) -> bool:
+        """Wait until *member* is ready; where it cannot be, workers are forked from now on."""
+        if member.is_ready:
+            return True
+        try:
+            if not member.process.pipe.poll(START_SECONDS):
+                raise UserError(f"a worker is not ready after {START_SECONDS:g} s; is this machine very busy?")
+            word, value = member.process.pipe.recv()
+        except (EOFError, OSError):
+            word, value = ABSENT, member.process.wait()
+        member.is_ready = word == READY
+        if not member.is_ready:
+            if self.forked:
+                raise UserError(f"no worker can be started: {value}")
+            self.forked = str(value)
+        return member.is_ready
+
+    def _started(self) -> _Member:
+        if self.forked:
+            return _Member(ChildProcess(partial(serve, self._opening)))
+        process = ChildProcess()
+        process.pipe.send(partial(serve, self._opening))
+        return _Member(process)
+
+
+def serve(opening: Opening, pipe: Connection) -> None:
+    """What a worker does: tasks until nobody is at the other end."""
+    try:
+        context = opening(lambda step: pipe.send((STEP, step)))
+    except AbsentError as error:
+        pipe.send((ABSENT, str(error)))
+        return
+    pipe.send((READY, ""))
+    while True:
+        try:
+            task: Task[object] = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            message = (DONE, task.do(context))
+        except Exception as error:  # a mistake of ours, which the other side raises
+            message = (FAILED, f"{type(error).__name__}: {error}")
+        pipe.send(message)

@@ -1,0 +1,193 @@
+"""What certification does in worker processes: everything that calls a vendor's code.
+
+Cases travel as Relay's text and arrays. Each task tells its steps, so that a worker that crashes has said at which.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from byoc.contract.backend import Backend
+from byoc.driver.compiler.plan import plan
+from byoc.errors import ByocError, UserError
+from byoc.ir.module import IRModule
+from byoc.relay.expr import Function
+from byoc.relay.text import astext, parse
+from byoc.testing.all_cases import all_cases
+from byoc.testing.cases.operators import Asked
+from byoc.testing.certificate import CaseResult, SpeedRow
+from byoc.testing.checks import Examiner, Finding
+from byoc.testing.core.case import Arrays, Case, function_of
+from byoc.testing.core.saved import SavedRunner
+from byoc.testing.core.vendor import Origin, backend_from
+from byoc.testing.core.worker_pool import AbsentError
+from byoc.testing.faults import fault_finding
+from byoc.testing.models import model_results
+from byoc.testing.speed import measured
+
+MODEL_PATIENCE = 10.0  # a model's steps take longer than a case's
+SAVED_PART = 0.8  # of a step's time, for the process that loads what was saved: it is named first
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a worker has: the examiner, and whom it tells its steps."""
+
+    examiner: Examiner
+    tell: Callable[[str], None]
+
+    @property
+    def backend(self) -> Backend:
+        """The backend that is certified."""
+        return self.examiner.backend
+
+
+@dataclass(frozen=True)
+class CertifyOpening:
+    """What the context of a worker is made of; the other fields are those of ``certify``, *limit* that of a step."""
+
+    origin: Origin
+    tolerance: Mapping[str, float] | None
+    options: Mapping[str, object]
+    saved: bool
+    limit: float
+
+    def __call__(self, tell: Callable[[str], None]) -> Context:
+        """The context. Raises AbsentError where this process does not have the backend."""
+        try:
+            backend = backend_from(self.origin)
+        except ByocError as error:
+            raise AbsentError(str(error)) from error
+        runner = SavedRunner(backend, self.limit * SAVED_PART) if self.saved else None
+        if runner is not None:
+            runner.start()
+        return Context(Examiner(backend, self.tolerance, self.options, runner, tell), tell)
+
+
+@dataclass(frozen=True)
+class SentCase:
+    """A case as text and arrays."""
+
+    name: str
+    operator: str
+    kind: str
+    text: str
+    feeds: tuple[Arrays, ...]
+    whole: bool = False
+    notes: Mapping[str, object] = field(default_factory=dict)
+
+    @staticmethod
+    def of(case: Case) -> SentCase:
+        """*case*, ready to be sent."""
+        text = str(astext(IRModule.from_expr(case.function)))
+        return SentCase(case.name, case.operator, case.kind, text, case.feeds, case.whole, case.notes)
+
+    @property
+    def case(self) -> Case:
+        """The case again."""
+        main = parse(self.text)["main"]
+        assert isinstance(main, Function)
+        function = function_of(main.params, main.body)
+        return Case(self.name, self.operator, self.kind, function, self.feeds, self.whole, self.notes)
+
+
+@dataclass(frozen=True)
+class MadeCases:
+    """The cases of a backend; verdicts that raised, and patterns of which no case was made, with why."""
+
+    cases: Sequence[SentCase]
+    raised: Mapping[str, str]
+    unmade: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class MakeCases:
+    """Make all cases, without those of the names in *lost*, in whose verdicts a worker was lost."""
+
+    seed: int
+    only: Sequence[str]
+    lost: frozenset[str]
+    patience: float = 1.0
+
+    def do(self, context: Context) -> MadeCases:
+        """The cases."""
+        asked = Asked(context.backend, tell=context.tell, lost=self.lost)
+        cases = all_cases(asked, self.seed, self.only)
+        return MadeCases([SentCase.of(c) for c in cases], asked.raised, asked.unmade)
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What was found of a case; *is_taken* where the backend still takes it; *imported* as SavedRunner has it."""
+
+    findings: tuple[Finding, ...]
+    is_taken: bool = True
+    imported: bool = False
+
+
+@dataclass(frozen=True)
+class ExamineCase:
+    """Put a case through *checks*; where *ask*, ask the backend first whether it takes the case."""
+
+    sent: SentCase
+    checks: Sequence[str]
+    ask: bool = False
+    patience: float = 1.0
+
+    def do(self, context: Context) -> Examined:
+        """What is found of it."""
+        case = self.sent.case
+        if self.ask and not is_taken(context.backend, case):
+            return Examined((), False)
+        found = context.examiner.examine(case, self.checks)
+        runner = context.examiner.saved
+        return Examined(tuple(found), True, runner is not None and runner.imported)
+
+
+@dataclass(frozen=True)
+class InjectFault:
+    """Have the module of a case fail at a *stage*."""
+
+    sent: SentCase
+    stage: str
+    patience: float = 1.0
+
+    def do(self, context: Context) -> Finding | None:
+        """What is wrong with what the host then does."""
+        return fault_finding(context.examiner, self.sent.case, self.stage)
+
+
+@dataclass(frozen=True)
+class TryModel:
+    """Compile and run a model."""
+
+    model: str | os.PathLike[str]
+    patience: float = MODEL_PATIENCE
+
+    def do(self, context: Context) -> tuple[CaseResult, SpeedRow | None]:
+        """What becomes of it, and its times."""
+        return model_results(context.examiner, self.model, context.tell)
+
+
+@dataclass(frozen=True)
+class MeasureCase:
+    """Time a case."""
+
+    sent: SentCase
+    patience: float = 1.0
+
+    def do(self, context: Context) -> SpeedRow | None:
+        """Its times; None where it does not run."""
+        return measured(context.examiner, self.sent.case)
+
+
+def is_taken(backend: Backend, case: Case) -> bool:
+    """Whether *backend* takes *case*: each call, or a region of it by the planner."""
+    if not case.whole:
+        return Asked(backend).takes(case.function, case.name)
+    try:
+        return bool(plan(IRModule.from_expr(case.function), [backend.name, "host"]).regions)
+    except UserError:
+        return False
