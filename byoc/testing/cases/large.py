@@ -16,6 +16,7 @@ import numpy as np
 from byoc.errors import ByocError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.expr import Call, Constant, Function, Var
 from byoc.relay.traverse import dataflow_children, post_order, rewrite
@@ -27,8 +28,10 @@ from byoc.testing.core.difference import is_float
 LARGE = "large tensors"
 LEAST, MOST = 5_000, 40_000  # elements of the result; of an input at most as many too
 MOST_WORK = 6_000_000  # operations of the call, where the operator counts them
-PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 37, 43, 53, 61, 71, 83, 97, 113, 131, 151, 173, 199, 229, 263, 307, 353)
-PRIMES += (409, 541, 727, 1009, 1361, 1801, 2411, 3203, 4261, 5669, 7537)
+PRIMES = (
+    *(5, 7, 11, 13, 17, 19, 23, 29, 37, 43, 53, 61, 71, 83, 97, 113, 131, 151, 173, 199, 229, 263, 307, 353, 409, 541),
+    *(727, 1009, 1361, 1801, 2411, 3203, 4261, 5669, 7537),
+)
 UNFIT = (ByocError, TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError)
 Grown = tuple[Function, Arrays]
 Size = Callable[[int], int]
@@ -169,6 +172,8 @@ def _is_moderate(function: Function, arrays: Arrays) -> bool:
 
 
 def _work(function: Function) -> int:
-    calls = [n for n in post_order(function.body, dataflow_children) if isinstance(n, Call)]
-    counted = [n for n in calls if getattr(n.op, "operations", None) is not None]
-    return sum(n.op.count_operations(n.attrs, [a.checked_type for a in n.args], n.checked_type) for n in counted)
+    return sum(
+        n.op.count_operations(n.attrs, [a.checked_type for a in n.args], n.checked_type)
+        for n in post_order(function.body, dataflow_children)
+        if isinstance(n, Call) and isinstance(n.op, Op) and n.op.operations is not None
+    )

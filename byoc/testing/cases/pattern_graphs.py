@@ -119,15 +119,16 @@ def _build_operator(
         for _, given in parts:
             before.update(given)
         places = [built.get(a) for a in args]
+        calls: Iterator[tuple[Call, Given]]
         if not inner:
             calls = itertools.chain(
                 itertools.islice(_on_wanted(op, search, pattern, len(args)), MOST_FIRST if samples is None else 0),
                 sample_calls(op, search.seed, len(args), samples, search.budget),
             )
         elif None in places:
-            calls = iter(calls_on(op, places, search.seed, samples, search.budget))
+            calls = calls_on(op, places, search.seed, samples, search.budget)
         else:
-            calls = iter(closed_calls(op, [e for e in places if e is not None], samples, search.budget))
+            calls = closed_calls(op, [e for e in places if e is not None], samples, search.budget)
         for call, new in calls:
             changed = _with_attributes(call, wanted)
             if changed is None:
