@@ -19,6 +19,7 @@ from byoc.relay.dataflow_pattern.partitioning import MatchCheck
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import dataflow_children, post_order
 
+FAILED_CODE = "error"  # of the reason that a constraint raised, or returned what is none
 EVERY = "*"  # as what a constraint is about: every call inside of what is judged
 
 
@@ -186,7 +187,7 @@ def judge(call: Call, constraints: Iterable[Constraint]) -> Verdict:
             reasons += condition.refusals(call)
         except Exception as error:  # one mistake of a vendor must not hide what the other constraints say
             text = f"the constraint {condition.code} ({condition.text}) failed when asked"
-            reasons.append(Reason("error", f"{text}: {in_one_line(error)}"))
+            reasons.append(Reason(FAILED_CODE, f"{text}: {in_one_line(error)}"))
     return Verdict(not reasons, callee_name(call), span_names(call.span), tuple(reasons))
 
 

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 
 from byoc.contract.support_table import registered_operators
 from byoc.testing.cases.combined import COMBINED, combined_cases
+from byoc.testing.cases.large import LARGE, large_cases
 from byoc.testing.cases.layouts import LAYOUT, layout_cases
 from byoc.testing.cases.operators import CONSTANT, DTYPE, EMPTY, FREE, NAN, SAMPLE, Asked, operator_cases
-from byoc.testing.cases.patterns import PATTERN, pattern_cases
+from byoc.testing.cases.patterns import PATTERN, PATTERN_SAMPLES, pattern_cases
+from byoc.testing.cases.special import SPECIAL, special_cases
 from byoc.testing.core.case import Case
 
 # kinds in the order in which they are tried: what models have first
-KINDS = (SAMPLE, PATTERN, COMBINED, CONSTANT, LAYOUT, EMPTY, FREE, DTYPE, NAN)
+KINDS = (SAMPLE, PATTERN, PATTERN_SAMPLES, LARGE, COMBINED, CONSTANT, LAYOUT, SPECIAL, EMPTY, FREE, DTYPE, NAN)
+OF_PATTERNS = (PATTERN, PATTERN_SAMPLES, LARGE)
 
 
 def all_cases(asked: Asked, seed: int, only: Sequence[str]) -> list[Case]:
@@ -22,8 +25,10 @@ def all_cases(asked: Asked, seed: int, only: Sequence[str]) -> list[Case]:
     for op in registered_operators():
         if is_wanted(only, op.name) or not only or any(is_wanted(only, kind) for kind in KINDS):
             found += operator_cases(asked, op, seed)
-    found += [c for c in combined_cases(asked, found)]
-    found += pattern_cases(asked, seed)
+    samples = [c for c in found if c.kind == SAMPLE]
+    found += [*combined_cases(asked, found), *large_cases(asked, samples), *special_cases(samples)]
+    is_every = not only or any(is_wanted(only, kind) for kind in OF_PATTERNS)
+    found += pattern_cases(asked, seed, lambda name: is_every or is_wanted(only, name))
     found += layout_cases(asked, seed)
     wanted = [c for c in found if not only or is_wanted(only, c.operator) or is_wanted(only, c.kind)]
     seen: dict[tuple[str, str], int] = {}

@@ -5,27 +5,32 @@ The JSON form has a schema with a number; a newer byoc reads older ones, and ref
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from byoc.errors import InputError
 from byoc.runtime.artefact.artifact import replace_file
 from byoc.runtime.files.regular_file import read_text
-from byoc.testing.checks import CRASHED, DEVIATES, LATE, SLOW, UNTRIED, WRONG, Finding
+from byoc.testing.causes import by_cause
+from byoc.testing.checks import CRASHED, DEVIATES, FAILED, LATE, SLOW, UNTRIED, WRONG, Finding
 
-SCHEMA = 2  # 2: crashed cases, deviations, and what was left unfinished
+SCHEMA = 2  # 2: crashed cases, deviations, what failed when asked, what was left unfinished, reasons of refusals
 RIGHT = "right"
-VERDICTS = (RIGHT, DEVIATES, WRONG, CRASHED, LATE, SLOW, UNTRIED)  # in the order in which they are told
-WORST = (WRONG, CRASHED, LATE, SLOW, UNTRIED, DEVIATES, RIGHT)
-FAILURES = (WRONG, CRASHED, LATE)
-MOST_SHOWN = 20  # failing cases that are printed; all stand in the file
+VERDICTS = (RIGHT, DEVIATES, WRONG, CRASHED, LATE, FAILED, SLOW, UNTRIED)  # in the order in which they are told
+WORST = (WRONG, CRASHED, LATE, FAILED, SLOW, UNTRIED, DEVIATES, RIGHT)
+FAILURES = (WRONG, CRASHED, LATE, FAILED)
+MOST_SHOWN = 20  # causes of failures that are printed; all cases stand in the file
+MOST_NAMES = 100  # operators that are named in one line
+WIDTH = 120
 _FIELDS = (
     *("schema", "backend", "versions", "machine", "asked", "deviations", "cases", "smallest", "speed", "notes"),
-    "unfinished",
+    *("unfinished", "refusals"),
 )
 
 
@@ -81,7 +86,7 @@ class Certificate:
 
     *unfinished* says what ended it before everything was tried; empty where nothing did. *deviations* are the corners
     in which the backend itself says to compute otherwise, by their codes; what differs there alone is not wrong but
-    ``deviates``.
+    ``deviates``. *refusals* are the reasons for which the backend takes no more, those that it gave most often first.
     """
 
     backend: str
@@ -94,15 +99,16 @@ class Certificate:
     notes: tuple[str, ...] = ()
     unfinished: str = ""
     deviations: Mapping[str, str] = field(default_factory=dict)
+    refusals: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether everything was tried that could be, and nothing is wrong, crashed or was refused late."""
+        """Whether everything was tried that could be, and nothing failed (``failures``)."""
         return any(c.verdict != UNTRIED for c in self.cases) and not self.failures and not self.unfinished
 
     @property
     def failures(self) -> tuple[CaseResult, ...]:
-        """The cases that are wrong, crashed or were refused late."""
+        """The cases that are wrong, crashed, were refused late, and what failed when asked."""
         return tuple(c for c in self.cases if c.verdict in FAILURES)
 
     def counts(self) -> dict[str, int]:
@@ -116,13 +122,34 @@ class Certificate:
         bad = {c.operator for c in self.failures}
         return tuple(dict.fromkeys(c.operator for c in self.cases if c.verdict != UNTRIED and c.operator not in bad))
 
+    @property
+    def untried(self) -> dict[str, str]:
+        """The operators and patterns of which nothing was tried, each with why."""
+        tried = {c.operator for c in self.cases if c.verdict != UNTRIED}
+        found: dict[str, str] = {}
+        for case in self.cases:
+            if case.operator not in tried:
+                found.setdefault(case.operator, case.findings[0].text)
+        return found
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """How many cases of which kind were tried."""
+        return dict(Counter(c.kind for c in self.cases if c.verdict not in (UNTRIED, FAILED)))
+
     def to_json(self) -> dict[str, object]:
         """The certificate as values that ``json.dumps`` takes."""
         found = asdict(self)
         return {
             "schema": SCHEMA,
             **{name: found[name] for name in _FIELDS[1:]},
-            "summary": {"ok": self.ok, "counts": self.counts(), "covered": list(self.covered)},
+            "summary": {
+                "ok": self.ok,
+                "counts": self.counts(),
+                "kinds": self.kinds,
+                "covered": list(self.covered),
+                "untried": self.untried,
+            },
         }
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -145,7 +172,7 @@ class Certificate:
         )
 
     def __str__(self) -> str:
-        lines = [self._title(), "", f"covered: {len(self.covered)} operators and patterns, {self._counted()}"]
+        lines = [self._title(), "", *self._summary()]
         lines += [f"unfinished: {self.unfinished}"] if self.unfinished else []
         for verdict in FAILURES:
             lines += self._told(verdict)
@@ -176,6 +203,29 @@ class Certificate:
         where = ", ".join(dict.fromkeys(c.operator for c in seen))
         return [*lines, f"  seen in {len(seen)} cases of {where}" if seen else "  seen in no case"]
 
+    def _summary(self) -> list[str]:
+        """What is covered, what is untried, and how many cases there were."""
+        if self.covered:
+            lines = _named(f"covered: {len(self.covered)} operators and patterns:", self.covered)
+        else:
+            lines = [f"covered: nothing; {self._why_nothing()}"]
+            lines += [f"  {text}" for text in self.refusals] if not self.cases else []
+        left = self.untried
+        lines += [f"untried: {len(left)} operators and patterns"] if left else []
+        lines += [f"  {name}: {why}" for name, why in itertools.islice(left.items(), MOST_SHOWN)]
+        lines += [f"  ... and {len(left) - MOST_SHOWN} more"] if len(left) > MOST_SHOWN else []
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())
+        if self.cases:
+            lines.append(f"cases: {self._counted()}{f'; of these tried: {kinds}' if kinds else ''}")
+        return lines
+
+    def _why_nothing(self) -> str:
+        if any(c.verdict in FAILURES for c in self.cases):
+            return "what it takes fails"
+        if self.cases:
+            return "nothing that it takes was tried"
+        return "it takes no sample of any operator, and refuses them because" if self.refusals else "nothing was asked"
+
     def _counted(self) -> str:
         return ", ".join(f"{count} cases {verdict}" for verdict, count in self.counts().items() if count)
 
@@ -183,11 +233,13 @@ class Certificate:
         bad = [c for c in self.cases if c.verdict == verdict]
         if not bad:
             return [f"{verdict}: none"]
-        lines = [f"{verdict}: {len(bad)} cases of {', '.join(dict.fromkeys(c.operator for c in bad))}"]
-        for case in bad[:MOST_SHOWN]:
-            told = next(f for f in case.findings if f.verdict == verdict)
-            lines.append(f"  {case.name} [{case.kind}]: {told.check}: {told.text}")
-        lines += [f"  ... and {len(bad) - MOST_SHOWN} more"] if len(bad) > MOST_SHOWN else []
+        lines = _named(f"{verdict}: {len(bad)} cases of", dict.fromkeys(c.operator for c in bad))
+        causes = by_cause((c, next(f for f in c.findings if f.verdict == verdict)) for c in bad)
+        for group in causes[:MOST_SHOWN]:
+            case, told = group[0]
+            more = f" and {len(group) - 1} more" if len(group) > 1 else ""
+            lines.append(f"  {case.name} [{case.kind}]{more}: {told.check}: {told.text}")
+        lines += [f"  ... and {len(causes) - MOST_SHOWN} other causes"] if len(causes) > MOST_SHOWN else []
         for small in (s for s in self.smallest if s.verdict == verdict):
             lines += ["", f"smallest case of {small.operator}, {small.check}: {small.finding}"]
             lines += [f"  {line}" for line in small.text.strip().splitlines()]
@@ -215,6 +267,12 @@ class Certificate:
                 ("operator", *VERDICTS), [(f"`{o}`", *(str(n[v] or "") for v in VERDICTS)) for o, n in rows.items()]
             ),
         ]
+        if self.untried:
+            lines += ["", "## Untried operators and patterns", ""]
+            lines += _table(("operator", "why"), [(f"`{name}`", why) for name, why in self.untried.items()])
+        if self.kinds:
+            lines += ["", "## Kinds of cases", ""]
+            lines += _table(("kind", "tried"), [(kind, str(count)) for kind, count in self.kinds.items()])
         for verdict in (*FAILURES, DEVIATES, UNTRIED):
             bad = [(c, f) for c in self.cases for f in c.findings if f.verdict == verdict]
             if bad:
@@ -271,11 +329,21 @@ def read_certificate(path: str | os.PathLike[str]) -> Certificate:
             tuple(str(n) for n in told["notes"]),
             str(told.get("unfinished", "")),
             dict(told.get("deviations", {})),
+            tuple(str(r) for r in told.get("refusals", ())),
         )
     except InputError:
         raise
     except (OSError, RecursionError, TypeError, KeyError, ValueError) as error:
         raise InputError(f"{path}: no certificate that byoc wrote ({error})") from error
+
+
+def _named(head: str, names: Collection[str]) -> list[str]:
+    """*head*, and the first of *names*, in lines."""
+    shown = ", ".join(itertools.islice(names, MOST_NAMES))
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return textwrap.wrap(
+        f"{head} {shown}{more}", WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

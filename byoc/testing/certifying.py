@@ -19,7 +19,7 @@ from byoc.runtime.core.processor import usable_processors
 from byoc.testing.all_cases import is_wanted
 from byoc.testing.cases.patterns import PATTERN
 from byoc.testing.certificate import RIGHT, CaseResult, Certificate, SpeedRow
-from byoc.testing.checks import CHECKS, CRASHED, FALLBACK, NUMBERS, UNTRIED, Finding
+from byoc.testing.checks import CHECKS, CRASHED, FAILED, FALLBACK, NUMBERS, PATTERN_MATCH, UNTRIED, Finding
 from byoc.testing.core.vendor import module_of, origin_of
 from byoc.testing.core.worker_pool import Done, Lost, WorkerPool
 from byoc.testing.faults import FAULTS, fault_cases
@@ -73,9 +73,10 @@ def certified(asked: CertifyRequest, backend: Backend, pool: WorkerPool) -> Cert
     run = CaseRun(pool, asked.skip, deadline, tell)
     tell("making cases")
     made = run.make(asked.seed, asked.only)
-    said_nothing = not made.cases and not asked.models and not made.raised and not run.lost_verdicts
-    if asked.only and said_nothing:
-        raise UserError(f"backend {backend.name!r} takes nothing that is called {', '.join(asked.only)}")
+    said_nothing = not made.cases and not asked.models and not run.lost_verdicts
+    if asked.only and said_nothing and not (made.raised or made.never or made.unmade):
+        why = f"; it refuses for: {'; '.join(made.refused)}" if made.refused else ""
+        raise UserError(f"backend {backend.name!r} takes nothing that is called {', '.join(asked.only)}{why}")
     rest = _Rest(run, asked)
     ended = OVER
     try:
@@ -90,7 +91,8 @@ def certified(asked: CertifyRequest, backend: Backend, pool: WorkerPool) -> Cert
         run.smallest.clear()
         run.deadline = time.monotonic()  # as they are, which is quick
         run.find_smallest(asked.cases)
-    verdicts = [*verdict_results(made.raised), *verdict_results(run.lost_verdicts, CRASHED)]
+    verdicts = [*verdict_results(made.raised), *verdict_results(made.never, FAILED, PATTERN_MATCH)]
+    verdicts += verdict_results(run.lost_verdicts, CRASHED)
     left = sum(r is None for r in run.results) + rest.left
     results = [
         r or CaseResult(c.name, c.operator, c.kind, (Finding(NUMBERS, UNTRIED, ended),))
@@ -107,6 +109,7 @@ def certified(asked: CertifyRequest, backend: Backend, pool: WorkerPool) -> Cert
         tuple(_notes(backend, run)),
         f"{ended}; {left} of {len(results) + rest.count} cases were not tried" if left else "",
         {d.code: d.text for d in backend.deviations},
+        tuple(made.refused),
     )
 
 

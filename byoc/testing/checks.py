@@ -3,7 +3,8 @@
 A check gives findings; none is good news. ``wrong`` is what computes something else or touches what is not its own,
 ``crashed`` what ended its process or came to no end, ``refused late`` what the verdict promised and compiling, running,
 saving or loading then refuses, ``untried`` what could not be asked here, ``deviates`` what the backend says itself that
-it computes otherwise.
+it computes otherwise. ``failed when asked`` is no case: a constraint or a check that raises, or a pattern that matches
+nothing.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from byoc.testing.core.region_library import region_library, region_symbol
 from byoc.testing.core.saved import SavedRunner
 
 WRONG, CRASHED, LATE, SLOW, UNTRIED = "wrong", "crashed", "refused late", "slow", "untried"
-DEVIATES = "deviates"
-VERDICT, COMPILE, RUN, NUMBERS, INPUTS = "verdict", "compile", "run", "numbers", "inputs untouched"
+DEVIATES, FAILED = "deviates", "failed when asked"
+VERDICT, PATTERN_MATCH = "verdict", "pattern"
+COMPILE, RUN, NUMBERS, INPUTS = "compile", "run", "numbers", "inputs untouched"
 OUTPUTS, REPEAT, SAVED = "outputs filled", "repeated runs", "saved and loaded"
 THREADS, DETERMINISM, FALLBACK, SPEED = "threads", "same bytes", "fallback", "speed"
 EVERY_CASE = (NUMBERS, INPUTS, OUTPUTS, REPEAT, SAVED)
@@ -47,9 +49,7 @@ TEAM, TURNS = 4, 6  # threads, and runs of each
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found of a case: one of ``WRONG``, ``CRASHED``, ``LATE``, ``SLOW``, ``UNTRIED``, ``DEVIATES``, and a
-    sentence.
-    """
+    """What a check found of a case: one of the verdicts above, and a sentence."""
 
     check: str
     verdict: str

@@ -16,17 +16,18 @@ from pathlib import Path
 import numpy as np
 
 from byoc.testing.cases.operators import SAMPLE
+from byoc.testing.causes import by_cause, is_common
 from byoc.testing.certificate import FAILURES, CaseResult, SmallestCase
 from byoc.testing.checks import (
     COMPILE,
     CRASHED,
     EVERY_CASE,
+    FAILED,
     NUMBERS,
     ONCE,
     THREADS,
     UNTRIED,
     VERDICT,
-    WRONG,
     Finding,
 )
 from byoc.testing.core.case import Case, write_case
@@ -77,7 +78,7 @@ class CaseRun:
             assert isinstance(ended, Lost)
             self.lost_verdicts[ended.step] = ended.text
             if not ended.step or len(self.lost_verdicts) > MOST_VERDICTS:
-                return MadeCases((), {}, {})
+                return MadeCases((), {}, {}, {}, ())
 
     def examine(self) -> None:
         """Put each case through the checks; ``results`` has what is known when this is interrupted."""
@@ -119,15 +120,16 @@ class CaseRun:
 
         Each is made smaller while there is time.
         """
-        failures: dict[tuple[str, str], list[tuple[SentCase, Finding]]] = {}
-        for sent, result in zip(self.cases, self.results, strict=True):
-            for finding in result.findings if result is not None else ():
-                if finding.verdict in FAILURES and finding.check != VERDICT:
-                    failures.setdefault((sent.operator, finding.check), []).append((sent, finding))
-        for number, ((operator, check), group) in enumerate(failures.items()):
+        failed = [
+            (sent, finding)
+            for sent, result in zip(self.cases, self.results, strict=True)
+            for finding in (result.findings if result is not None else ())
+            if finding.verdict in FAILURES and finding.check != VERDICT
+        ]
+        for number, group in enumerate(_groups(failed)):
             first = min((sent.case for sent, _ in group), key=lambda case: case.size)
             finding = next(f for sent, f in group if sent.name == first.name and sent.kind == first.kind)
-            case = first
+            case, operator, check = first, first.operator, finding.check
             if number < MOST_REDUCED and not self.is_over:
                 self.tell(f"making the case of {operator} smaller")
                 case, finding = self.reduced(first, finding)
@@ -151,6 +153,16 @@ class CaseRun:
         return small, again(small) or finding
 
 
+def _groups(failed: Sequence[tuple[SentCase, Finding]]) -> list[list[tuple[SentCase, Finding]]]:
+    """Those of one operator and check together, and before them those of a cause that many operators have."""
+    causes = by_cause(failed)
+    groups = [group for group in causes if is_common(group)]
+    rest: dict[tuple[str, str], list[tuple[SentCase, Finding]]] = {}
+    for sent, finding in (pair for group in causes if not is_common(group) for pair in group):
+        rest.setdefault((sent.operator, finding.check), []).append((sent, finding))
+    return [*groups, *rest.values()]
+
+
 def _is_hung(ended: Ended) -> bool:
     """Whether a task came to no end, which takes long, so that it counts twice."""
     return isinstance(ended, Lost) and ended.hung
@@ -161,10 +173,10 @@ def lost_finding(lost: Lost) -> Finding:
     return Finding(lost.step or COMPILE, CRASHED, lost.text)
 
 
-def verdict_results(raised: Mapping[str, str], verdict: str = WRONG) -> list[CaseResult]:
-    """The verdicts that raised, or in which a worker was lost, as results."""
+def verdict_results(raised: Mapping[str, str], verdict: str = FAILED, check: str = VERDICT) -> list[CaseResult]:
+    """The verdicts that failed when asked, or in which a worker was lost, and patterns that match nothing."""
     return [
-        CaseResult(name, name.partition("[")[0], SAMPLE, (Finding(VERDICT, verdict, text),))
+        CaseResult(name, name.partition("[")[0], SAMPLE, (Finding(check, verdict, text),))
         for name, text in raised.items()
     ]
 

@@ -27,6 +27,7 @@ from byoc.testing.faults import fault_finding
 from byoc.testing.models import model_results
 from byoc.testing.speed import measured
 
+MOST_REASONS = 5  # of refusals that are told where nothing was taken
 MODEL_PATIENCE = 10.0  # a model's steps take longer than a case's
 SAVED_PART = 0.8  # of a step's time, for the process that loads what was saved: it is named first
 
@@ -95,11 +96,15 @@ class SentCase:
 
 @dataclass(frozen=True)
 class MadeCases:
-    """The cases of a backend; verdicts that raised, and patterns of which no case was made, with why."""
+    """The cases of a backend; verdicts that failed when asked, patterns of which no case was made, and patterns that
+    match nothing, each with why; the reasons of refusals that were given most often.
+    """
 
     cases: Sequence[SentCase]
     raised: Mapping[str, str]
     unmade: Mapping[str, str]
+    never: Mapping[str, str]
+    refused: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,8 @@ class MakeCases:
         """The cases."""
         asked = Asked(context.backend, tell=context.tell, lost=self.lost)
         cases = all_cases(asked, self.seed, self.only)
-        return MadeCases([SentCase.of(c) for c in cases], asked.raised, asked.unmade)
+        told = [f"{text} ({count} times)" for text, count in asked.refused.most_common(MOST_REASONS)]
+        return MadeCases([SentCase.of(c) for c in cases], asked.raised, asked.unmade, asked.never, told)
 
 
 @dataclass(frozen=True)

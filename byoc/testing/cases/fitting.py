@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from byoc.errors import ByocError
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import Op
+from byoc.ir.op import Op, Sample
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Var
@@ -24,6 +25,23 @@ MOST_TRIED = 400  # combinations of shapes for one call
 Given = dict[Var, np.ndarray]  # the inputs that were made, and what they are given
 
 
+class SearchEnded(Exception):
+    """A search tried as many calls as it may."""
+
+
+@dataclass
+class Budget:
+    """How many calls a search may still try: a number, not a time, so that every machine makes the same cases."""
+
+    left: int
+
+    def spend(self) -> None:
+        """Count one call. Raises SearchEnded where none is left."""
+        self.left -= 1
+        if self.left < 0:
+            raise SearchEnded
+
+
 def typed(call: RelayExpr) -> bool:
     """Whether the types of *call* fit."""
     try:
@@ -33,9 +51,13 @@ def typed(call: RelayExpr) -> bool:
     return True
 
 
-def sample_calls(op: Op, seed: int, count: int) -> Iterator[tuple[Call, Given]]:
-    """Calls of *op* with *count* tensors as arguments on new variables, like its samples."""
-    for sample in op.samples:
+def sample_calls(
+    op: Op, seed: int, count: int, samples: Sequence[Sample] | None = None, budget: Budget | None = None
+) -> Iterator[tuple[Call, Given]]:
+    """Calls of *op* with *count* tensors as arguments on new variables, like its samples, or like *samples*."""
+    for sample in op.samples if samples is None else samples:
+        if budget is not None:
+            budget.spend()
         inputs = sample_inputs(sample, seed)
         arrays = [a for a in inputs if isinstance(a, np.ndarray)]
         if len(arrays) == len(inputs) == count:
@@ -45,21 +67,29 @@ def sample_calls(op: Op, seed: int, count: int) -> Iterator[tuple[Call, Given]]:
                 yield call, given
 
 
-def calls_on(op: Op, args: Sequence[RelayExpr | None], seed: int) -> Iterator[tuple[Call, Given]]:
-    """Calls of *op* on *args*, with new variables that fit where there is None."""
+def calls_on(
+    op: Op,
+    args: Sequence[RelayExpr | None],
+    seed: int,
+    samples: Sequence[Sample] | None = None,
+    budget: Budget | None = None,
+) -> Iterator[tuple[Call, Given]]:
+    """Calls of *op* on *args*, with new variables that fit where there is None; attributes are those of *samples*."""
     here = next((a.checked_type for a in args if a is not None), None)
     open_places = [k for k, a in enumerate(args) if a is None]
     if not isinstance(here, TensorType) or not here.is_static:
         return
-    samples = [s for s in op.samples if len(s.inputs) == len(args)] or list(op.samples[:1])
+    chosen = op.samples if samples is None else samples
     tried = 0
-    for sample in samples:
+    for sample in [s for s in chosen if len(s.inputs) == len(args)] or chosen[:1]:
         arrays = sample_inputs(sample, seed)
         choices = [list(_shapes(here, arrays[k] if k < len(arrays) else None)) for k in open_places]
         for shapes in itertools.product(*choices):
             tried += 1
             if tried > MOST_TRIED:
                 return
+            if budget is not None:
+                budget.spend()
             made: dict[int, Var] = {}
             given: Given = {}
             for k, (shape, dtype) in zip(open_places, shapes, strict=True):
@@ -71,9 +101,14 @@ def calls_on(op: Op, args: Sequence[RelayExpr | None], seed: int) -> Iterator[tu
                 yield call, given
 
 
-def closed_calls(op: Op, args: Sequence[RelayExpr]) -> Iterator[tuple[Call, Given]]:
-    """Calls of *op* on *args* with the attributes of its samples."""
-    for attrs in dict.fromkeys(op.attrs_type(**s.attrs) if op.attrs_type else None for s in op.samples):
+def closed_calls(
+    op: Op, args: Sequence[RelayExpr], samples: Sequence[Sample] | None = None, budget: Budget | None = None
+) -> Iterator[tuple[Call, Given]]:
+    """Calls of *op* on *args* with the attributes of its samples, or of *samples*."""
+    chosen = op.samples if samples is None else samples
+    for attrs in dict.fromkeys(attributes(op, s) for s in chosen):
+        if budget is not None:
+            budget.spend()
         call = Call(op, args, attrs)
         if typed(call):
             yield call, {}

@@ -7,6 +7,7 @@ its own way (:class:`Asked`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +15,7 @@ from functools import partial
 import numpy as np
 
 from byoc.contract.backend import Backend
+from byoc.contract.verdict import FAILED_CODE, Reason
 from byoc.errors import ByocError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
@@ -36,7 +38,8 @@ Dims = Callable[[Place, int, int], "int | Any"]  # (place, axis, size) -> the di
 
 @dataclass
 class Asked:
-    """What a backend said: verdicts that raised, by case; patterns of which no case was made, and why.
+    """What a backend said: verdicts and constraints that failed when asked, by case; patterns that match nothing, and
+    others of which no case was made, each with why; the reasons of refusals, each with how often it was given.
 
     *tell* is told the case before each verdict; of those in *lost* no verdict is asked, and they are not taken.
     """
@@ -44,6 +47,8 @@ class Asked:
     backend: Backend
     raised: dict[str, str] = field(default_factory=dict)
     unmade: dict[str, str] = field(default_factory=dict)
+    never: dict[str, str] = field(default_factory=dict)
+    refused: Counter[str] = field(default_factory=Counter)
     tell: Callable[[str], None] | None = None
     lost: frozenset[str] = frozenset()
 
@@ -54,10 +59,21 @@ class Asked:
         if self.tell is not None:
             self.tell(name)
         try:
-            return bool(self.backend.supports(call))
+            verdict = self.backend.supports(call)
+            for reason in verdict.why:
+                if not self.note_failure(reason, name):
+                    self.refused[str(reason)] += 1
+            return bool(verdict)
         except Exception as error:  # whatever a vendor's code raises
             self.raised[name] = f"its verdict raises {type(error).__name__}: {error}"
             return False
+
+    def note_failure(self, reason: Reason, name: str) -> bool:
+        """Whether *reason* is a constraint that failed when asked about the case *name*, which is then kept."""
+        if reason.code != FAILED_CODE:
+            return False
+        self.raised[name] = reason.text
+        return True
 
     def takes(self, function: Function, name: str) -> bool:
         """Whether each call in *function* is taken."""

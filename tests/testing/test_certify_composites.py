@@ -1,0 +1,107 @@
+"""What certification tries of composites, of large tensors and of special values, and what it says of bad tables."""
+
+import planted_fused
+import pytest
+
+from byoc.contract import get_backend
+from byoc.ir.op import OPS
+from byoc.testing import certify
+from byoc.testing.cases.large import LARGE, LEAST, grown
+from byoc.testing.cases.operators import Asked, call_function, sample_inputs
+from byoc.testing.cases.patterns import PATTERN_SAMPLES, pattern_cases
+from byoc.testing.cases.special import SPECIAL
+from byoc.testing.core.reference import outputs_of
+
+
+@pytest.fixture
+def fused_with():
+    """A function from the name of a mistake to that of the backend that has it."""
+    names = []
+
+    def register(fault):
+        names.append(planted_fused.register(fault))
+        return names[-1]
+
+    yield register
+    if names:
+        planted_fused.forget()
+
+
+def failing(found):
+    return {c.kind for c in found.failures}
+
+
+@pytest.mark.parametrize("fault", ["strides", "groups", "dilation", "padding", "relu"])
+def test_a_fused_kernel_is_tried_on_the_samples_of_its_operators(fused_with, fault):
+    found = certify(fused_with(fault), only=[planted_fused.COMPOSITE], saved=False, skip=["outputs filled"])
+    assert not found.ok and failing(found) == {PATTERN_SAMPLES}, str(found)
+
+
+def test_a_fused_kernel_that_is_wrong_on_large_results_alone_is_found(fused_with):
+    found = certify(fused_with("big"), only=[planted_fused.COMPOSITE], saved=False, skip=["outputs filled"])
+    assert not found.ok and failing(found) == {LARGE}, str(found)
+
+
+def test_a_pool_that_drops_what_is_no_number_is_found_by_special_values(fused_with):
+    found = certify(fused_with("NaN"), only=["nn.max_pool2d"], saved=False, skip=["outputs filled"])
+    assert not found.ok and failing(found) == {SPECIAL}, str(found)
+    assert "[special values]" in str(found) and found.kinds[SPECIAL] == 1
+
+
+def test_without_a_mistake_it_is_certified_and_says_which_kinds_of_cases_there_were(fused_with):
+    found = certify(fused_with("none"), saved=False, skip=["outputs filled", "fallback"])
+    assert found.ok, str(found)
+    assert {PATTERN_SAMPLES, LARGE, SPECIAL} <= set(found.kinds)
+    assert "covered: 4 operators and patterns: nn.conv2d, " in str(found) and not found.untried
+
+
+@pytest.mark.parametrize("fault, error", [("raises", "no_such"), ("truth", "it returned False")])
+def test_a_constraint_that_fails_when_asked_is_told_once_and_not_certified(fused_with, fault, error):
+    found = certify(fused_with(fault), saved=False, skip=["outputs filled", "fallback"])
+    told = str(found)
+    assert not found.ok and {c.verdict for c in found.failures} == {"failed when asked"}
+    assert "failed when asked: " in told and told.count("the constraint planted (what is planted) failed when") == 1
+    assert error in told and "nn.relu" in found.covered
+
+
+def test_a_pattern_that_never_matches_is_not_certified(fused_with):
+    found = certify(fused_with("arity"), only=["nn.relu", planted_fused.COMPOSITE], saved=False, skip=["fallback"])
+    (failure,) = found.failures
+    assert (failure.operator, failure.verdict) == (planted_fused.COMPOSITE, "failed when asked")
+    text = "a call of nn.conv2d has 2 arguments (data, weight), the pattern says 1"
+    assert text in failure.findings[0].text and not found.ok
+
+
+def test_a_pattern_that_is_matched_and_refused_is_untried_and_says_why(fused_with):
+    found = certify(fused_with("refused"), only=["nn.relu", planted_fused.COMPOSITE], saved=False, skip=["fallback"])
+    assert found.untried[planted_fused.COMPOSITE].startswith("matched, and refused because the operators nn.relu and")
+    assert "untried: 1 operators and patterns\n  fused.conv_relu: matched, and refused because" in str(found)
+
+
+def test_a_cause_of_the_whole_backend_is_told_once_with_one_smallest_case(fused_with):
+    found = certify(fused_with("loader"), saved=False, skip=["fallback"])
+    told = str(found)
+    assert len(found.failures) > 20 and len(found.smallest) == 1
+    assert told.count("no device at") == 2 and f"and {len(found.failures) - 1} more: compile: " in told
+
+
+def test_where_nothing_is_covered_the_reasons_are_told():
+    found = certify("blas", only=["nn.dense"], seconds=0, saved=False, skip=["fallback"])
+    assert "covered: nothing; nothing that it takes was tried" in str(found)
+
+
+def test_the_cases_of_a_pattern_are_bounded_and_the_same_every_time():
+    first, second = ([c.name for c in pattern_cases(Asked(get_backend("blas")), 0)] for _ in range(2))
+    assert first == second and len(first) < 60
+    assert "blas.dense_bias_relu, nn.bias_add[1]" in first
+
+
+@pytest.mark.parametrize("name", ["nn.conv2d", "nn.dense", "sum", "nn.softmax", "transpose", "concatenate", "take"])
+def test_a_larger_sample_is_large_and_odd_and_computed(name):
+    op = OPS[name]
+    sample = op.samples[0]
+    attrs = op.attrs_type(**sample.attrs) if op.attrs_type else None
+    function, arrays = grown(*call_function(op, attrs, sample_inputs(sample)))
+    (found,) = outputs_of(function, arrays, True)
+    assert max(found.size, *(a.size for a in arrays)) >= LEAST
+    assert any(size % 2 and size > 10 for a in arrays for size in a.shape)
