@@ -32,13 +32,20 @@ from byoc.runtime.files.weights import read_weights, write_weights
 from byoc.runtime.graph.executor_base import Executor, check_threads
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.graph.graph_check import checked_graph
-from byoc.runtime.modules.lost import check_lost, covered_symbols, load_or_lose, problem_of, told_packages
+from byoc.runtime.modules.lost import (
+    check_lost,
+    class_for,
+    covered_symbols,
+    load_or_lose,
+    problem_of,
+    told_loader,
+    told_packages,
+)
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import (
     Members,
     Module,
     members_below,
-    module_class,
     packages_of,
     saved_members,
 )
@@ -367,6 +374,8 @@ def _assemble(artifact: Artifact, where: str, bears_lost: bool) -> Library:
 def _module(entry: ModuleEntry, members: Members) -> Module:
     def load() -> Module:
         with told_packages(entry.packages):
-            return module_class(entry.type_key).load(members)
+            kind = class_for(entry.type_key)
+            with told_loader(entry.type_key):
+                return kind.load(members)
 
     return load_or_lose(entry.type_key, entry.symbols, members, load)

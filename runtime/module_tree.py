@@ -13,9 +13,17 @@ from byoc.runtime.consistency import check_parts
 from byoc.runtime.core.errors import ArtifactError, UnavailableError, UserError
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.files.weights import read_weights
-from byoc.runtime.modules.lost import check_lost, covered_symbols, load_or_lose, problem_of, told_packages
+from byoc.runtime.modules.lost import (
+    check_lost,
+    class_for,
+    covered_symbols,
+    load_or_lose,
+    problem_of,
+    told_loader,
+    told_packages,
+)
 from byoc.runtime.modules.metadata import MetadataModule
-from byoc.runtime.modules.module import ARRAYS_MEMBER, Members, Module, members_below, module_class
+from byoc.runtime.modules.module import ARRAYS_MEMBER, Members, Module, members_below
 
 
 def load_module_tree(path: str | os.PathLike[str], trusted: Iterable[Key] | None = None) -> Module:
@@ -63,6 +71,8 @@ def _tree(artifact: Artifact, entries: Sequence[ModuleEntry], where: str) -> Mod
 def _restored(entry: ModuleEntry, members: Members, arrays: Mapping[str, NDArray], below: Sequence[Module]) -> Module:
     def restore() -> Module:
         with told_packages(entry.packages):
-            return module_class(entry.type_key).restore(members, arrays, below)
+            kind = class_for(entry.type_key)
+            with told_loader(entry.type_key):
+                return kind.restore(members, arrays, below)
 
     return restore() if below or arrays else load_or_lose(entry.type_key, entry.symbols, members, restore)

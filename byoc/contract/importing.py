@@ -12,6 +12,8 @@ from types import ModuleType
 from byoc.contract.backend import Backend
 from byoc.contract.registration import BACKENDS, register_backend
 from byoc.errors import UserError, in_one_line
+from byoc.ir import entry_points
+from byoc.runtime.core.source_place import source_of
 from byoc.runtime.modules.module import LOADERS, Module, register_module_loader
 
 _IMPORTED: dict[str, ModuleType] = {}  # file -> what was imported of it
@@ -90,7 +92,15 @@ def _line(error: BaseException, named: str) -> str:
 
 
 def _register(kind: type) -> None:
-    if issubclass(kind, Backend) and kind.name and kind.name not in BACKENDS:
-        register_backend(kind)
+    if issubclass(kind, Backend) and kind.name:
+        entry_points.load(kind.name)  # who has the name already, byoc's own backends among them
+        there = BACKENDS.get(kind.name)
+        if there is None:
+            register_backend(kind)
+        elif type(there).__module__ != kind.__module__:
+            raise UserError(
+                f"its class {source_of(kind)} is a backend called {kind.name!r}, as is {source_of(there)}; choose "
+                "another name, or write @register_backend(override=True) above the class to take its place"
+            )
     if issubclass(kind, Module) and kind.type_key and kind.type_key not in LOADERS:
         register_module_loader(kind.type_key, kind)

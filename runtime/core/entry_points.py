@@ -50,7 +50,11 @@ class EntryPoints:
 
     def _load(self, name: str) -> Loaded:
         values, broken = [], None
-        for entry in self._of(name):
+        entries = {entry.value: entry for entry in self._of(name)}
+        if len(entries) > 1:
+            told = " and ".join(sorted(f"{_package(entry)} ({value})" for value, entry in entries.items()))
+            return Loaded((), f"{told} both bring {name!r}; uninstall one, or give its entry point another name")
+        for entry in entries.values():
             try:
                 values.append(entry.load())
             except Exception as error:  # a broken package of a vendor must not break the others
@@ -64,6 +68,10 @@ class EntryPoints:
 
     def _of(self, name: str) -> list[importlib.metadata.EntryPoint]:
         return [entry for entry in importlib.metadata.entry_points(group=self.group) if entry.name == name]
+
+
+def _package(entry: importlib.metadata.EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "a package without a name"
 
 
 RUNTIME = EntryPoints("byoc.runtime")

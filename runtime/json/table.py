@@ -121,7 +121,8 @@ def get_table(name: str) -> KernelTable:
     """
     if name not in TABLES:
         loaded = RUNTIME.load(name)
-        if name not in TABLES and loaded.broken:
+        if loaded.broken:
+            TABLES.pop(name, None)  # one that lacks what its package would have put into it
             raise UnavailableError(f"the kernel table {name!r}: its package cannot be imported ({loaded.broken})")
     if name not in TABLES:
         raise KernelError(

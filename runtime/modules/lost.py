@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 
 from byoc.runtime.core.entry_points import advice
 from byoc.runtime.core.errors import ArtifactError, DeviceError, UnavailableError, UserError
 from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.source_place import source_of
 from byoc.runtime.devices.levels import HardwareLevel
-from byoc.runtime.modules.module import Members, Module, PackedFunction
+from byoc.runtime.modules.module import OWN, Members, Module, PackedFunction, module_class
 from byoc.runtime.region.known_outputs import has_known_outputs
 from byoc.runtime.region.record import DEVICE, INITIALIZE, LOAD, StageError
 
@@ -77,6 +79,34 @@ def told_packages(packages: tuple[str, ...]) -> Iterator[None]:
         if not advice(packages):
             raise
         raise UnavailableError(f"{error}{advice(packages)}") from error
+
+
+def class_for(type_key: str) -> type[Module]:
+    """The class that loads modules of *type_key*. Raises UnavailableError where none does, or it has no ``load``."""
+    kind = module_class(type_key)
+    written = {name for base in kind.__mro__ if base not in Module.__mro__ for name in vars(base)}
+    if not written & {"load", "restore"}:
+        raise UnavailableError(
+            f"modules of type {type_key!r} cannot be loaded: their class {source_of(kind)} has no classmethod load"
+        )
+    return kind
+
+
+@contextlib.contextmanager
+def told_loader(type_key: str) -> Iterator[None]:
+    """Say of what a vendor's loader raises that it did, and where. Raises UnavailableError; byoc's own errors pass."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # whatever a vendor's code raises
+        if type_key in OWN:
+            raise  # what byoc's own loaders stumble over is damaged
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise UnavailableError(
+            f"the loader of module type {type_key!r}, {source_of(module_class(type_key))}, failed with "
+            f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})"
+        ) from error
 
 
 def check_lost(root: Module, bears_missing: bool = False) -> None:

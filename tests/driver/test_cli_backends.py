@@ -126,6 +126,11 @@ def test_files_and_modules_are_named_by_the_environment(folder):
             "from byoc.codegen.json.backend import JsonBackend\nclass A(JsonBackend):\n    name = 'My Chip'\n",
             "--import name.py: A cannot be called 'My Chip'",
         ),
+        (
+            "base.py",
+            "from byoc.codegen.json.backend import JsonBackend\nclass A(JsonBackend):\n    name = 'json'\n",
+            "backend.py:JsonBackend; choose another name, or write @register_backend(override=True) above the class",
+        ),
     ],
 )
 def test_what_cannot_be_imported_is_one_sentence(folder, named, content, sentence, monkeypatch, capsys):

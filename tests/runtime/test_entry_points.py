@@ -11,6 +11,7 @@ import pytest
 from byoc.runtime.core.device import DEVICE_TYPES, register_device_kind
 from byoc.runtime.core.entry_points import EntryPoints, advice
 from byoc.runtime.core.errors import DeviceError, UserError
+from byoc.runtime.json.table import get_table
 from byoc.runtime.modules.module import LOADERS, Module, module_class, register_module_loader
 
 COMPILER = (
@@ -260,3 +261,30 @@ def test_a_kind_of_device_is_registered_once():
             register_device_kind("test_other", like="moon")
     finally:
         DEVICE_TYPES.pop("test_card", None)
+
+
+def test_a_table_whose_package_fails_behind_it_is_not_used(tmp_path, monkeypatch):
+    about = tmp_path / "half-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: half\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[byoc.runtime]\nhalf_table = half_made:TABLE\n")
+    (tmp_path / "half_made.py").write_text(
+        "import ctypes\nfrom byoc.runtime.json import KernelTable\n"
+        "TABLE = KernelTable('half_table')\nctypes.CDLL('no_such_library.so')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for _ in range(2):
+        with pytest.raises(UserError, match="'half_table': its package cannot be imported.*no_such_library.so"):
+            get_table("half_table")
+
+
+def test_two_packages_that_bring_one_name_are_told(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        about = tmp_path / f"{name}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(f"[test.group]\nacme = {name}_made:Acme\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    loaded = EntryPoints("test.group").load("acme")
+    assert loaded.values == ()
+    assert "one 1.0 (one_made:Acme) and two 1.0 (two_made:Acme) both bring 'acme'; uninstall one" in loaded.broken

@@ -13,8 +13,9 @@ from byoc import relay
 from byoc.cli.main import main
 from byoc.runtime import load, opened, sealed
 from byoc.runtime.consistency import check_parts
-from byoc.runtime.core.errors import ArtifactError, DeviceError
+from byoc.runtime.core.errors import ArtifactError, DeviceError, UserError
 from byoc.runtime.json.module import JsonModule
+from byoc.runtime.module_tree import load_module_tree
 from byoc.runtime.modules import saving
 
 pytestmark = pytest.mark.needs_cc
@@ -142,6 +143,29 @@ def test_D18_constants_of_a_vendors_region_that_are_not_as_compiled_are_refused(
     root.needs[symbol] = (spec.name, spec.name)
     with pytest.raises(ArtifactError, match="takes 1 constants, and 2 are listed"):
         check_parts(root, modules)
+
+
+@pytest.mark.parametrize("as_tree", [False, True])
+def test_a_loader_that_fails_is_told_with_its_class_and_place(does, monkeypatch, tmp_path, as_tree):
+    def damaged(cls, members):
+        return members["nothing"] + None
+
+    path = tmp_path / "model.byoc"
+    if as_tree:
+        CarelessModule("f").export_library(path)
+    else:
+        compiled().save(path)
+    read = load_module_tree if as_tree else load
+    read(path)
+    monkeypatch.setattr(CarelessModule, "load", classmethod(damaged))
+    with pytest.raises(UserError) as error:
+        read(path)
+    told = str(error.value)
+    assert f"the loader of module type {CarelessModule.type_key!r}" in told and "save the model again" not in told
+    assert "failed with KeyError: 'nothing'" in told and "test_module_promises.py:" in told
+    monkeypatch.delattr(CarelessModule, "load")
+    with pytest.raises(UserError, match=r"their class \S*careless_backend.py:CarelessModule has no classmethod load"):
+        read(path)
 
 
 def test_a_sealed_module_is_opened_and_another_or_a_damaged_one_is_refused():
