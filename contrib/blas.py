@@ -31,6 +31,13 @@ def floats(call: Call) -> str | None:
     return None if tuple(dtypes) in (("float32",), ("float64",)) else ", ".join(dtypes)
 
 
+@constraint("axis", of="nn.bias_add")
+def bias_of_columns(call: Call) -> str | None:
+    """a bias along the last axis"""
+    axis, ndim = call.attrs.axis, len(call.checked_type.shape)
+    return None if axis in (-1, ndim - 1) else f"axis {axis} of {ndim}"
+
+
 @register_backend
 class BlasBackend(JsonBackend):
     """Matrix products by a BLAS, called from a JSON graph."""
@@ -44,6 +51,6 @@ class BlasBackend(JsonBackend):
         product = is_op("nn.dense")(wildcard(), wildcard())
         bias = is_op("nn.bias_add")(product, wildcard()) | is_op("add")(product, wildcard())
         return [
-            PatternEntry("blas.dense_bias_relu", is_op("nn.relu")(bias)),
-            PatternEntry("blas.dense_bias", bias),
+            PatternEntry("blas.dense_bias_relu", is_op("nn.relu")(bias), [bias_of_columns]),
+            PatternEntry("blas.dense_bias", bias, [bias_of_columns]),
         ]
