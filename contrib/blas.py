@@ -16,6 +16,7 @@ from byoc.contrib.blas_kernels import TABLE
 from byoc.ir.types import tensor_types
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.expr import Call
+from byoc.relay.op.nn.activation import BiasAddAttrs
 
 
 @constraint("operator")
@@ -34,7 +35,8 @@ def floats(call: Call) -> str | None:
 @constraint("axis", of="nn.bias_add")
 def bias_of_columns(call: Call) -> str | None:
     """a bias along the last axis"""
-    axis, ndim = call.attrs.axis, len(call.checked_type.shape)
+    assert isinstance(call.attrs, BiasAddAttrs)
+    axis, ndim = call.attrs.axis, len(tensor_types(call.checked_type)[0].shape)
     return None if axis in (-1, ndim - 1) else f"axis {axis} of {ndim}"
 
 
