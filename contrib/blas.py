@@ -16,6 +16,7 @@ from byoc.contrib.blas_kernels import TABLE
 from byoc.ir.types import tensor_types
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.expr import Call
+from byoc.relay.op.nn.activation import BiasAddAttrs
 
 
 @constraint("operator")
@@ -31,6 +32,14 @@ def floats(call: Call) -> str | None:
     return None if tuple(dtypes) in (("float32",), ("float64",)) else ", ".join(dtypes)
 
 
+@constraint("axis", of="nn.bias_add")
+def bias_of_columns(call: Call) -> str | None:
+    """a bias along the last axis"""
+    assert isinstance(call.attrs, BiasAddAttrs)
+    axis, ndim = call.attrs.axis, len(tensor_types(call.checked_type)[0].shape)
+    return None if axis in (-1, ndim - 1) else f"axis {axis} of {ndim}"
+
+
 @register_backend
 class BlasBackend(JsonBackend):
     """Matrix products by a BLAS, called from a JSON graph."""
@@ -44,6 +53,6 @@ class BlasBackend(JsonBackend):
         product = is_op("nn.dense")(wildcard(), wildcard())
         bias = is_op("nn.bias_add")(product, wildcard()) | is_op("add")(product, wildcard())
         return [
-            PatternEntry("blas.dense_bias_relu", is_op("nn.relu")(bias)),
-            PatternEntry("blas.dense_bias", bias),
+            PatternEntry("blas.dense_bias_relu", is_op("nn.relu")(bias), [bias_of_columns]),
+            PatternEntry("blas.dense_bias", bias, [bias_of_columns]),
         ]
