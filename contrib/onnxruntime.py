@@ -6,7 +6,7 @@ one region, and the region is one model, which the library optimizes by itself.
 
 from __future__ import annotations
 
-from byoc.contract import EVERY, constraint, register_backend
+from byoc.contract import EVERY, NAN_LOST, constraint, register_backend
 from byoc.contrib.onnx_backend import OnnxBackend, opened_by, written_as_onnx
 from byoc.contrib.onnxruntime_module import OnnxRuntimeModule
 from byoc.ir.types import tensor_types
@@ -26,6 +26,7 @@ class OnnxRuntimeBackend(OnnxBackend):
 
     name = "onnxruntime"
     module = OnnxRuntimeModule
+    deviations = (NAN_LOST,)  # its maxima, minima and max pools compare, so that a NaN may lose
     constraints = (known_to_numpy, written_as_onnx, opened_by(OnnxRuntimeModule, "what ONNX Runtime has a kernel for"))
 
     def unavailable(self) -> str | None:

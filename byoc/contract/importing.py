@@ -31,7 +31,6 @@ def import_backend(named: str, place: str = "") -> ModuleType:
         UserError: there is no such file or module, its name is taken, or importing it raises.
     """
     where = place or named
-    _NAMED[os.path.realpath(named) if named.endswith(".py") else named] = None
     try:
         module = _file(Path(named)) if named.endswith(".py") else importlib.import_module(named)
         for value in list(vars(module).values()):
@@ -44,6 +43,7 @@ def import_backend(named: str, place: str = "") -> ModuleType:
             hint = f"did you mean {named}.py?" if Path(f"{named}.py").is_file() else "a file is named with its .py"
             raise UserError(f"{where}: there is no such module; {hint}") from error
         raise UserError(f"{where} cannot be imported: {in_one_line(error)}{_line(error, named)}") from error
+    _NAMED[os.path.realpath(named) if named.endswith(".py") else named] = None
     return module
 
 

@@ -9,13 +9,13 @@ from byoc.contract.support_table import registered_operators
 from byoc.testing.cases.combined import COMBINED, combined_cases
 from byoc.testing.cases.large import LARGE, large_cases
 from byoc.testing.cases.layouts import LAYOUT, layout_cases
-from byoc.testing.cases.operators import CONSTANT, DTYPE, EMPTY, FREE, NAN, SAMPLE, Asked, operator_cases
+from byoc.testing.cases.operators import CONSTANT, DTYPE, EMPTY, FREE, SAMPLE, Asked, operator_cases
 from byoc.testing.cases.patterns import PATTERN, PATTERN_SAMPLES, pattern_cases
 from byoc.testing.cases.special import SPECIAL, special_cases
 from byoc.testing.core.case import Case
 
 # kinds in the order in which they are tried: what models have first
-KINDS = (SAMPLE, PATTERN, PATTERN_SAMPLES, LARGE, COMBINED, CONSTANT, LAYOUT, SPECIAL, EMPTY, FREE, DTYPE, NAN)
+KINDS = (SAMPLE, PATTERN, PATTERN_SAMPLES, LARGE, COMBINED, CONSTANT, LAYOUT, SPECIAL, EMPTY, FREE, DTYPE)
 OF_PATTERNS = (PATTERN, PATTERN_SAMPLES, LARGE)
 
 

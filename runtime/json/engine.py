@@ -114,6 +114,8 @@ def _run_kernel(
     """
     result = kernel(*kernel.regroup([values[s] for s in sources]), **attrs)
     results = result if isinstance(result, (tuple, list)) else (result,)
+    if any(r is None for r in results):
+        raise KernelError(f"kernel {kernel.name} gave nothing (None) for an output: it must return its results")
     if len(results) != len(slots):
         raise KernelError(f"kernel {kernel.name} gave {len(results)} outputs where the graph expects {len(slots)}")
     for slot, value in zip(slots, results, strict=True):

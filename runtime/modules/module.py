@@ -396,6 +396,5 @@ def _load_brought(type_key: str) -> None:
         )
     raise UnavailableError(
         f"nothing here loads modules of type {type_key!r}; known: {', '.join(LOADERS)}; "
-        f"install the vendor's package (its entry point {type_key!r} of the group {RUNTIME.group} brings the class), "
-        "or import it first"
+        f"install the vendor's package (its entry point {type_key!r} of {RUNTIME.group} brings the class), or import it"
     )

@@ -149,7 +149,7 @@ def test_compile_says_why_a_model_runs_node_by_node():
     [
         (
             ["-t", "nosuch"],
-            "no backend is called 'nosuch'; known: blas, c, int8_npu, json, onnxruntime, ",
+            "no backend is called 'nosuch'; known: blas, c, int8_npu, json, ",
         ),
         (["-t", "json", "-t", "json"], "a target is named twice in json, json"),
         (["-t", "json,,c"], "a name is empty"),

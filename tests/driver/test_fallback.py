@@ -214,7 +214,8 @@ def test_B14_a_loaded_model_has_the_hosts_version_and_one_whose_module_is_lost_i
     library = load(path)
     again = library.save(tmp_path / "again.byoc")
     same(library.run({"x": X}), want(X))
-    assert [(r.stage, r.message) for r in library.fallbacks] == [("load", "written by a newer driver")]
+    ((stage, message),) = [(r.stage, r.message) for r in library.fallbacks]
+    assert stage == "load" and "failed with ValueError: written by a newer driver" in message
     faults.errors.clear()
     library = load(again)
     same(library.run({"x": X}), want(X))

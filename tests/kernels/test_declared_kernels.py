@@ -360,3 +360,16 @@ def test_a_target_of_the_users_own_needs_no_backend():
     register_target("kernels_only_test", host_memory=True)
     kernel("exp", "kernels_only_test/any/any")(lambda x: np.exp(x))
     assert placed(byoc.compile(model(relay.exp, (2,)), ["kernels_only_test", "c"])) == {"exp": "kernels_only_test"}
+
+
+def test_an_error_in_a_vendors_kernel_is_told_as_what_it_is_and_where():
+    def broken(x):
+        return len(3) + x
+
+    kernel("exp", ARM)(broken)
+    kernel("tanh", ARM)(lambda x: None)
+    words = r"kernel exp:def@arm/float/any failed: TypeError: object of type 'int' .* \(test_declared_kernels.py:\d+\)"
+    with pytest.raises(KernelError, match=words):
+        byoc.compile(model(relay.exp, (2,)), ["arm", "c"])(np.zeros(2, "float32"))
+    with pytest.raises(KernelError, match=r"kernel tanh:def@arm/float/any gave nothing \(None\)"):
+        byoc.compile(model(relay.tanh, (2,)), ["arm", "c"])(np.zeros(2, "float32"))

@@ -268,7 +268,6 @@ def kernel(
     outputs: Mapping[str, TensorTy | Place | str | None] | None = None,
     constraints: Sequence[Constraint] = (),
     seconds: Callable[[Call], float] | None = None,
-    registry: KernelRegistry | None = None,
 ) -> Callable[[Run], Run]:
     """Register the decorated function, or the source that the result is called with, as a kernel of *op* at *place*.
 
@@ -285,7 +284,7 @@ def kernel(
     at, where = Place.of(place), caller_location()
 
     def register(run: Run) -> Run:
-        (KERNELS if registry is None else registry).add(
+        KERNELS.add(
             Kernel(
                 op,
                 at,

@@ -20,7 +20,6 @@ from byoc.errors import ByocError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, Sample
-from byoc.ir.traits import OpKind
 from byoc.ir.types import Any, TensorType, tensor_types
 from byoc.relay.expr import Call, Function, Tuple, Var
 from byoc.relay.traverse import dataflow_children, post_order
@@ -29,7 +28,6 @@ from byoc.testing.core.case import Arrays, Case, constant, function_of
 from byoc.testing.core.reference import outputs_of
 
 SAMPLE, CONSTANT, EMPTY, FREE, DTYPE = "sample", "constant inputs", "empty tensors", "free sizes", "element types"
-NAN = "not a number"
 DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64")
 Inputs = list["np.ndarray | list[np.ndarray]"]  # a tuple argument is a list
 Place = tuple[int, int]  # an input, and which tensor of it
@@ -136,7 +134,6 @@ def operator_cases(asked: Asked, op: Op, seed: int) -> Iterator[Case]:
         makers = (_as_it_is, _constant, _empty, _free, *([_other_types] if k == 0 else []))
         for make in makers:
             yield from make(asked, op, sample, (f"{op.name}[{k}]", seed))
-    yield from _with_nan(asked, op, seed)
 
 
 def _attempt(
@@ -181,29 +178,6 @@ def _empty(asked: Asked, op: Op, sample: Sample, named: tuple[str, int]) -> Iter
         found = list(_attempt(asked, op, EMPTY, name, partial(call_function, op, attributes(op, sample), emptied)))
         if found:
             yield found[0]
-            return
-
-
-def _with_nan(asked: Asked, op: Op, seed: int) -> Iterator[Case]:
-    """A NaN at the first place of each input in turn, of the first sample that is taken; of operators whose results are
-    made element by element, where nobody doubts what becomes of it.
-    """
-    if op.traits.kind is not OpKind.POINTWISE:
-        return
-    for k, sample in enumerate(op.samples):
-        inputs = sample_inputs(sample, seed)
-        arrays = [a for a in inputs if isinstance(a, np.ndarray) and a.dtype.kind == "f" and a.size]
-        if len(arrays) < len(inputs):
-            continue
-        found: list[Case] = []
-        for number, array in enumerate(arrays):
-            kept, array.flat[0] = array.flat[0], np.nan
-            name = f"{op.name}[{k}], NaN in input {number}"
-            copies: Inputs = [np.array(a) for a in arrays]
-            found += _attempt(asked, op, NAN, name, partial(call_function, op, attributes(op, sample), copies))
-            array.flat[0] = kept
-        if found:
-            yield from found
             return
 
 

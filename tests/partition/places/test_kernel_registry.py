@@ -118,12 +118,14 @@ def test_E12_each_argument_has_a_type_and_the_rest_is_as_the_place(registry):
     assert made.input_type("Unbound") == TensorTy("opencl", "fp16", "NHWC")
 
 
-def test_E12_the_decorator_registers_the_function(registry):
-    @kernel("scale", "arm", inputs={"X": None}, outputs={"Out": "arm/fp16"}, registry=registry)
-    def scale(x):
-        return 2 * x
+def test_E12_the_decorator_registers_the_function():
+    with KERNELS.temporary() as registry:
 
-    (made,) = registry.of("scale")
+        @kernel("scale", "arm", inputs={"X": None}, outputs={"Out": "arm/fp16"})
+        def scale(x):
+            return 2 * x
+
+        (made,) = registry.of("scale")
     assert made.run is scale and scale(3) == 6 and made.output_type("Out").precision == "fp16"
     assert "test_kernel_registry.py" in made.where
 

@@ -74,7 +74,8 @@ def _sums(node: OnnxNode, left: _Factor, right: _Factor, bias: RelayExpr | None 
 
 def _computed_sums(node: OnnxNode, left: _Factor, right: _Factor, bias: RelayExpr | None, alpha: float) -> _Sums:
     sides = _offset(node, left, column=True), _offset(node, right, column=False)
-    scale = relay.multiply(relay.cast(_as_column(node, node[left.scale]), "float32"), node[right.scale])
+    scales = _as_column(node, node[left.scale]), node[right.scale]
+    scale = relay.multiply(*(relay.cast(s, "float32") for s in scales))
     if alpha != 1:
         scale = relay.multiply(scale, node.constant(alpha, "float32"))
     return _Sums(_with_bias(node, matrix_product(node, *sides), bias), scale)
