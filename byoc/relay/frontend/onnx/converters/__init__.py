@@ -1,4 +1,4 @@
-"""All converters: importing this module registers them."""
+"""The converters of single operators: importing this module registers them. Those of quantised models stand above."""
 
 from byoc.relay.frontend.onnx.converters import (
     activations,
@@ -15,7 +15,6 @@ from byoc.relay.frontend.onnx.converters import (
     normalization,
     padding,
     pooling,
-    quantization,
     recurrent,
     reduction,
     resizing,
@@ -38,7 +37,6 @@ FAMILIES = (
     normalization,
     padding,
     pooling,
-    quantization,
     recurrent,
     reduction,
     resizing,

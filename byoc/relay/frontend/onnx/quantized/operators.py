@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
 from byoc.relay.frontend.onnx.converters.convolution import channels_first
-from byoc.relay.frontend.onnx.converters.quantization.scales import Quantisation, dequantize, quantize
 from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.quantized.scales import Quantisation, dequantize, quantize
 from byoc.relay.frontend.onnx.registry import MICROSOFT, converter, find_converter
 from byoc.runtime.kernels.qnn.rounding import MOVED_TOEVEN, TOEVEN
 

@@ -19,9 +19,9 @@ from byoc.relay import qnn
 from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.converters.convolution import channels_first, convolution
 from byoc.relay.frontend.onnx.converters.linear import matrix_product
-from byoc.relay.frontend.onnx.converters.quantization.scales import constants, dynamically_quantised, quantised
 from byoc.relay.frontend.onnx.dims import reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.quantized.scales import constants, dynamically_quantised, quantised
 from byoc.relay.frontend.onnx.registry import MICROSOFT, converter
 from byoc.relay.narrowing import as_call
 from byoc.runtime.kernels.qnn.rounding import TOEVEN
