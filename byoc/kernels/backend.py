@@ -14,16 +14,16 @@ from byoc.kernels.c_region import c_module
 from byoc.kernels.choice import chosen, fitting, takes_each_place, why_not
 from byoc.kernels.opencl_region import opencl_module
 from byoc.kernels.python_region import python_module
-from byoc.partition.place import HOST, DataLayout, Place, Precision, in_host_memory
+from byoc.partition.cut.casting import asks_for_casts
+from byoc.partition.place import HOST, in_host_memory
 from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.libraries import KernelLibrary, libraries, runnable
+from byoc.partition.places.score import as_it_comes
 from byoc.partition.places.source import CSource, OpenCLSource
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
 from byoc.runtime.modules.module import Module
 from byoc.runtime.opencl.build import why_unavailable
-
-_AS_IT_COMES = ((Precision.ANY, Precision.FLOAT), (DataLayout.ANY, DataLayout.NCHW))
 
 
 class KernelBackend(KernelLibrary):
@@ -57,7 +57,8 @@ class KernelBackend(KernelLibrary):
 
     def places(self) -> Sequence[str]:
         """Those of its kernels; what takes a model's numbers and layout as they are is one place."""
-        found = dict.fromkeys(_as_it_comes(k.place) for k in runnable(self.kernels_of))
+        places = (k.place for k in runnable(self.kernels_of))
+        found = dict.fromkeys(p if asks_for_casts([str(p)]) else as_it_comes(p) for p in places)
         return [str(place) for place in found] or [f"{self.kernels_of}/any/any"]
 
     def seconds(self, call: Call) -> float | None:
@@ -97,12 +98,6 @@ class KernelBackend(KernelLibrary):
 def _is_host(backend: KernelBackend) -> bool:
     known = backend.kernels_of
     return known == backend.name or in_host_memory(known) or all(callable(k.run) for k in runnable(known))
-
-
-def _as_it_comes(place: Place) -> Place:
-    precisions, layouts = _AS_IT_COMES
-    plain = place.precision in precisions and place.layout in layouts
-    return Place(place.target, Precision.ANY, DataLayout.ANY, place.device) if plain else place
 
 
 _MADE: dict[tuple[str, str], KernelBackend] = {}

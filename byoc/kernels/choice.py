@@ -63,8 +63,9 @@ def refusals(kernel: Kernel, call: Call, narrow: bool = False) -> list[Reason]:
     """Why *kernel* does not compute the typed *call*; nothing where it does, with *narrow* in fewer bits."""
     inputs, outputs = _inputs(call, kernel), tensor_types(call.checked_type)
     reasons = []
-    if kernel.inputs and len(kernel.inputs) != len(inputs):
-        reasons.append(Reason("inputs", f"{kernel} takes {len(kernel.inputs)} inputs", str(len(inputs))))
+    wanted = _arity(kernel)
+    if wanted not in (None, len(inputs)):
+        reasons.append(Reason("inputs", f"{kernel} takes {wanted} inputs", str(len(inputs))))
     else:
         for types, declared, what in ((inputs, kernel.inputs, "input"), (outputs, kernel.outputs, "output")):
             for k, (ty, precision) in enumerate(zip(types, _precisions(kernel, declared, len(types)), strict=True)):
@@ -81,18 +82,18 @@ def _declared(call: Call, target: str) -> list[Kernel]:
 
 
 def takes_each_place(kernel: Kernel, call: Call) -> bool:
-    """Whether *kernel* gets what a composite reads at several places once for each: where it takes so many, or as many
-    as come.
+    """Whether *kernel* gets what a composite reads at several places once for each: where it takes so many, or is
+    source that does not say how many.
     """
     each, once = (_types(values, call) for values in (arguments_by_place(call), call.args))
-    wanted = len(kernel.inputs) or _arity(kernel)
-    return len(each) != len(once) and wanted in (None, len(each))
+    wanted = _arity(kernel)
+    return len(each) != len(once) and (wanted == len(each) or (wanted is None and not callable(kernel.run)))
 
 
 def _arity(kernel: Kernel) -> int | None:
-    """How many arrays the function of *kernel* takes; None where that is not known."""
-    if not callable(kernel.run):
-        return None
+    """How many arrays *kernel* takes; None where that is not known."""
+    if kernel.inputs or not callable(kernel.run):
+        return len(kernel.inputs) or None
     return table_of_kernels(kernel.place.target).arity(str(kernel))
 
 

@@ -189,6 +189,9 @@ def test_policy_cost_believes_what_a_kernel_says_that_it_takes():
         kernel("exp", ARM, seconds=lambda call, seconds=seconds: seconds)(lambda x: np.exp(x))
         library = byoc.compile(model(lambda x: relay.exp(relay.exp(relay.exp(x))), big), ["arm", "c"], policy="cost")
         assert {d.target for d in library.plan.decisions} == {target}
+    kernel("tanh", ARM, seconds=lambda call: -1.0)(lambda x: np.tanh(x))
+    with pytest.raises(PartitionError, match=r"'arm' says that tanh takes -1\.0 seconds"):
+        byoc.plan(model(relay.tanh, big), ["arm", "c"], policy="cost")
 
 
 def test_free_sizes_and_several_outputs_in_c():
@@ -245,6 +248,12 @@ def test_an_attribute_that_a_kernel_does_not_know_keeps_the_call_away_from_it():
     kernel("nn.leaky_relu", ARM)(CSource("void KERNEL(const float *x, float *out SIZES) { (void)x; (void)out; }"))
     plan = byoc.plan(model(lambda x: relay.nn.leaky_relu(x, 0.3), (2, 3)), ["arm", "c"])
     assert "knows nothing of alpha: name ATTR_alpha in its text" in str(plan)
+
+
+def test_a_function_of_another_number_of_arrays_is_refused_with_the_reason():
+    kernel("add", ARM)(lambda a: a)
+    plan = byoc.plan(model(relay.add, (2,), (2,)), ["arm", "c"])
+    assert plan.decisions[0].target is None and "add:def@arm/float/any takes 1 inputs, got 2" in str(plan)
 
 
 def test_other_dtypes_are_refused_with_the_reason():

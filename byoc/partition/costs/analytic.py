@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from byoc.contract.backend import Backend
 from byoc.contract.registration import BACKENDS, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.op import Op
@@ -61,7 +62,8 @@ class AnalyticModel(CostModel):
         for call in calls:
             if not isinstance(call.op, Op):
                 seconds[call] = self._function(call, target, precision)
-        return [said_by_vendor(call, target) or Estimate(seconds[call], self.name) for call in calls]
+        said = said_by_vendor(calls, target)
+        return [said.get(call) or Estimate(seconds[call], self.name) for call in calls]
 
     def kernels(self, calls: Sequence[Call], leaving: Collection[Call], target: str) -> list[Kernel]:
         """The kernels of the operators among *calls* on *target*; each grouping's last answer is kept, since targets
@@ -104,21 +106,30 @@ class AnalyticModel(CostModel):
         return sum(sum(kernel_seconds(kernel, profile, precision_name(precision))) for kernel in kernels)
 
 
-def said_by_vendor(call: Call, target: str) -> Estimate | None:
-    """What the backend of *target* itself says that *call* takes. Raises PartitionError for what is no time."""
+def said_by_vendor(calls: Sequence[Call], target: str) -> dict[Call, Estimate]:
+    """What the backend of *target* itself says that each of *calls* takes, where it says something.
+
+    Raises PartitionError for what is no time.
+    """
     try:
-        said: object = None if target == HOST else get_backend(target).seconds(call)
+        backend = None if target == HOST else get_backend(target)
     except PartitionError:  # a target of a profile that the user gave, which need not be there
-        return None
-    if said is None:
-        return None
-    seconds = float_of(said)
-    if seconds is None or not 0 <= seconds < math.inf:
-        raise PartitionError(
-            f"backend {target!r} says that {described(call)} takes {said!r} seconds; its method seconds gives a number "
-            "from 0, or None where it does not know"
-        )
-    return Estimate(seconds, f"said by {target}")
+        return {}
+    if backend is None or type(backend).seconds is Backend.seconds:
+        return {}
+    found: dict[Call, Estimate] = {}
+    for call in calls:
+        said: object = backend.seconds(call)
+        if said is None:
+            continue
+        seconds = float_of(said)
+        if seconds is None or not 0 <= seconds < math.inf:
+            raise PartitionError(
+                f"backend {target!r} says that {described(call)} takes {said!r} seconds; its method seconds gives a "
+                "number from 0, or None where it does not know"
+            )
+        found[call] = Estimate(seconds, f"said by {target}")
+    return found
 
 
 def is_one_kernel(function: Function) -> bool:
