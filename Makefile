@@ -32,7 +32,7 @@ types: $(VENV)/.test  ## type errors and ignores by package; none above tools/he
 	$(BIN)/python -m tools.health.types --gate
 
 test-slow: $(VENV)/.test  ## the long tests
-	$(BIN)/python -m pytest -n auto -m slow
+	$(BIN)/python -m pytest -n auto -m slow --timeout 5400 -o faulthandler_timeout=5400
 
 fuzz: $(VENV)/.test  ## random models through every backend for SECONDS; what goes wrong is kept in out/fuzz
 	$(BIN)/python -m fuzz models --seconds $(SECONDS) --json out/fuzz.json

@@ -43,6 +43,9 @@ while True:
 """
 
 
+END_SECONDS = 30.0
+
+
 class ArtifactRunner:
     """Runs artefacts in another process, which is started when it is needed and again after it has died."""
 
@@ -71,8 +74,14 @@ class ArtifactRunner:
         if self._process is not None and self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
-            self._process.wait()
-            self._process = None
+            try:
+                self._process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+                pytest.fail("the process that runs artefacts does not end: who else holds its input?")
+            finally:
+                self._process = None
 
     def _started(self) -> subprocess.Popen[bytes]:
         self._process = subprocess.Popen(

@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -73,6 +74,7 @@ class ChildProcess:
             self.pipe.close()
             os.setsid()
             os.dup2(2, 1)
+            let_go(theirs.fileno())
             prepare(self.folder)
             serve(theirs)
         finally:
@@ -115,6 +117,22 @@ class ChildProcess:
             self.wait()
         self.pipe.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def let_go(keep: int) -> None:
+    """Put the null device in the place of each pipe and socket that was inherited, but for *keep* and the streams.
+
+    Who waits for the end of such a pipe waits for all that hold it: as long as this process lives, where it did not
+    let go. Their numbers stay taken, since objects of the parent's will close them.
+    """
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (int(name) for name in os.listdir("/dev/fd")):
+        if number > 2 and number != keep:
+            with contextlib.suppress(OSError):  # the folder's own is closed by now
+                mode = os.fstat(number).st_mode
+                if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+                    os.dup2(null, number, inheritable=False)
+    os.close(null)
 
 
 def prepare(folder: Path) -> None:
