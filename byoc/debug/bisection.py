@@ -1,9 +1,10 @@
 """``byoc.bisect``: the first part of a compiled model whose numbers leave the reference, and the operator in it.
 
 The model is cut as ``byoc.compile`` cuts it. Of several samples of the inputs, the first that shows a mistake is told.
-Each region, and each group of the host's share, is compiled alone and run
-on what the reference gives it, so that the first that is wrong is wrong of itself; then each operator of it, and where
-each is right alone, the smallest group of operators that is not.
+Each region, and each group of the host's share, is compiled alone and run on what the reference gives it, so that the
+first that is wrong is wrong of itself; then each operator of it, and where each is right alone, the smallest group of
+operators that is not. All of that is in a worker process: what crashes there, or comes to no end, has left the
+reference too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,29 +24,26 @@ from byoc.debug.culprit import Bisection, Step, worst
 from byoc.debug.limits import Limits
 from byoc.debug.onnx_runtime import model_outputs, part_outputs
 from byoc.debug.options import INTERPRETER, ONNXRUNTIME, BisectRequest
-from byoc.debug.parts import GROUP, HOST, CutModel, Part, cut_model, named_inputs, operator_parts, operators
-from byoc.driver.compiler.entry import compile as compile_model
-from byoc.driver.options import PlanRequest
+from byoc.debug.parts import GROUP, CutModel, Part, cut_model, named_inputs, operator_parts, operators
+from byoc.debug.workbench import LostError, Workbench, plan_request
 from byoc.errors import CompileError, UnsupportedError, UserError
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType
 from byoc.options.entry import takes
 from byoc.relay.expr import Function
-from byoc.runtime.library import Library
 from byoc.testing.cases.operators import Asked
 from byoc.testing.core.case import Case, read_case, write_case
 from byoc.testing.core.difference import errors
 from byoc.testing.core.inputs import seeded_inputs
 from byoc.testing.core.reduction import reduce
 from byoc.testing.core.reference import flat, narrowed, outputs_of
-from byoc.testing.core.region_library import region_library
-from byoc.testing.core.saved import SavedRunner
 from byoc.testing.core.shrink import cut, one_output
 from byoc.testing.run_cases import shown
 
 PARTS_NOTE = (
     "parts begin with what the interpreter gives them, so that what the importer or a pass did wrong is in none"
 )
+PART_SECONDS = 120.0  # of compiling a case, or running it
 REDUCE_SECONDS = 60.0  # for the smallest group of operators
 
 
@@ -60,9 +57,9 @@ def bisect(asked: BisectRequest) -> Bisection:
     Raises:
         UserError: the model cannot be compiled or run by the reference, or the reference is unknown.
     """
-    with ExitStack() as stack:
-        runner = Runner(asked, Limits(asked.tolerance or {}, asked.snr), stack)
-        return runner.bisect()
+    names = [*asked.target_names, *([] if asked.reference in (INTERPRETER, ONNXRUNTIME) else [asked.reference])]
+    with Workbench(names, asked, asked.part_seconds) as bench:
+        return Runner(asked, Limits(asked.tolerance or {}, asked.snr), bench).bisect()
 
 
 @dataclass(frozen=True)
@@ -73,25 +70,21 @@ class _Found:
 
 
 class Runner:
-    """Runs parts of the model that *asked* names, and judges them by *limits*."""
+    """Runs parts of the model that *asked* names on *bench*, and judges them by *limits*."""
 
-    def __init__(self, asked: BisectRequest, limits: Limits, stack: ExitStack):
-        self.asked, self.limits = asked, limits
-        self.targets = [asked.targets] if isinstance(asked.targets, str) else list(asked.targets)
+    def __init__(self, asked: BisectRequest, limits: Limits, bench: Workbench):
+        self.asked, self.limits, self.bench = asked, limits, bench
+        self.targets = asked.target_names
         self._tell: Callable[[str], None] = asked.progress or _silent
-        self._stack = stack
-        self._saved: dict[str, SavedRunner] = {}
         self._notes: dict[str, None] = {}
-        self._libraries: dict[tuple[str, int], Library] = {}  # of the parts, by target and place
-        self._model: Library | None = None
-        if asked.reference not in (INTERPRETER, ONNXRUNTIME):
-            get_backend(asked.reference)
 
     def bisect(self) -> Bisection:
         """See :func:`bisect`."""
         asked = self.asked
+        self._tell("compiling the whole model")
+        self._compile()
         self._tell("cutting the model")
-        model = cut_model(PlanRequest(asked.model, self.targets, shapes=asked.shapes, pipeline=asked.pipeline))
+        model = cut_model(plan_request(asked))
         samples = [self._inputs(model.main, k, given) for k, given in enumerate(asked.samples)]
         samples = samples or [self._inputs(model.main, 0, {})]
         right: list[Bisection] = []
@@ -102,6 +95,16 @@ class Runner:
                 return found
             right.append(found)
         return min(right, key=lambda f: f.whole.errors.snr_db if f.whole.errors else math.inf)
+
+    def _compile(self) -> None:
+        """Compile the model, as users do. Raises UserError where it does not compile, or that ends its process."""
+        try:
+            self.bench.compile_model()
+        except LostError:
+            try:
+                self.bench.cut_model()
+            except LostError as error:  # in what a backend is asked: there is no part to look at
+                raise UserError(f"planning the model ends its process, {error}") from error
 
     def _sample(self, model: CutModel, arrays: dict[str, np.ndarray]) -> Bisection:
         """What is found on one setting of the inputs."""
@@ -126,6 +129,8 @@ class Runner:
         """
         try:
             got = self.run(part.case, part.target, place)
+        except LostError as error:
+            return Step(part.name, part.target, part.kind, part.nodes, None, str(error), error.is_hung)
         except (UnsupportedError, CompileError) as error:
             if part.kind == GROUP:  # what no code can be generated for
                 return None
@@ -136,12 +141,7 @@ class Runner:
 
     def run(self, case: Case, target: str, place: int | None = None) -> list[np.ndarray]:
         """The outputs of *case*, compiled alone by *target*; in another process where that was asked."""
-        library = None if place is None else self._libraries.get((target, place))
-        if library is None:
-            library = region_library(case.function, target)
-            if place is not None:
-                self._libraries[target, place] = library
-        return self._run(library, case, target)
+        return self.bench.run_part(case, target, self.asked.saved, place)
 
     def wanted(self, case: Case) -> list[np.ndarray]:
         """What the reference that was asked for gives for *case*; the interpreter where that one does not take it."""
@@ -152,18 +152,8 @@ class Runner:
             except UserError as error:
                 self._notes[f"{case.name} is held to the interpreter: {error}"] = None
         elif reference not in (INTERPRETER, ONNXRUNTIME) and Asked(get_backend(reference)).takes(case.function, ""):
-            return region_library(case.function, reference).run(case.inputs())
+            return self.bench.run_part(case, reference, False)
         return outputs_of(case.function, case.feeds[0], True)
-
-    def _run(self, library: Library, case: Case, target: str) -> list[np.ndarray]:
-        if not self.asked.saved:
-            return library.run(case.inputs())
-        return self._saved_runner(target).run(library, [case.inputs()])[0]
-
-    def _saved_runner(self, target: str) -> SavedRunner:
-        if target not in self._saved:
-            self._saved[target] = self._stack.enter_context(SavedRunner(get_backend(target)))
-        return self._saved[target]
 
     def _compared(self, part: Part, got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> Step:
         problems = [self.limits.leaves(a, b) for a, b in zip(got, want, strict=True)]
@@ -173,24 +163,20 @@ class Runner:
 
     def _whole(self, main: Function, arrays: dict[str, np.ndarray], want: list[np.ndarray]) -> Step:
         """The whole model, as users run it."""
-        self._tell("compiling the whole model")
         asked = self.asked
-        if self._model is None:
-            self._model = compile_model(asked.model, self.targets, shapes=asked.shapes, pipeline=asked.pipeline)
-        library = self._model
-        if asked.saved:
-            vendors = [t for t in self.targets if t != HOST] or [HOST]
-            got = self._saved_runner(vendors[0]).run(library, [arrays])[0]
-        else:
-            got = library.run(arrays)
+        case = Case("the model", "", "model", main, ())
+        part = Part("whole", ", ".join(self.targets), "model", (), case)
+        self._tell("running the whole model")
+        try:
+            got = self.bench.run_model(arrays, asked.saved)
+        except LostError as error:
+            return Step(part.name, part.target, part.kind, (), None, str(error), error.is_hung)
         if asked.reference == ONNXRUNTIME:
             by_interpreter, want = want, model_outputs(asked.model, arrays, want)
             problems = [self.limits.leaves(a, b) for a, b in zip(by_interpreter, want, strict=True)]
             problem = next((p for p in problems if p), None)
             if problem is not None:
                 self._notes[f"the interpreter too leaves ONNX Runtime: {problem}; {PARTS_NOTE}"] = None
-        case = Case("the model", "", "model", main, ())
-        part = Part("whole", ", ".join(self.targets), "model", (), case)
         return self._compared(part, got, want)
 
     def _operator(self, part: Part, step: Step) -> _Found:
@@ -203,6 +189,8 @@ class Runner:
                 found = self.judged(replace(inner, kind=part.kind))
                 if found is not None and not found.is_right:
                     return _Found(step, replace(found, kind=inner.kind), inner.case)
+        if step.is_hung:  # each try would take as long
+            return _Found(step, replace(step, kind="operators together"), part.case)
         self._tell("looking for the smallest group of operators")
         small = reduce(part.case, (one_output, cut), self._is_wrong(part), time.monotonic() + REDUCE_SECONDS)
         body = small.function.body
@@ -249,15 +237,23 @@ class Runner:
         return replace(made, part=found.part, operator=found.operator, text=found.case.text, inputs=inputs, case=path)
 
 
-def replay(case: str | os.PathLike[str], target: str, limits: Limits | None = None) -> Step:
+def replay(
+    case: str | os.PathLike[str], target: str, limits: Limits | None = None, seconds: float = PART_SECONDS
+) -> Step:
     """Run a case that bisect or certify wrote on *target*, against the outputs in it.
+
+    It runs in a worker process, whose steps may take as many *seconds* each.
 
     Raises InputError for a file that is no case, UserError where it does not compile or run.
     """
     found, want = read_case(Path(case))
     nodes = found.notes.get("nodes")
     part = Part(found.name, target, found.kind, tuple(map(str, nodes)) if isinstance(nodes, list) else (), found)
-    got = region_library(found.function, target).run(found.inputs())
+    try:
+        with Workbench([target], None, seconds) as bench:
+            got = bench.run_part(found, target, False)
+    except LostError as error:
+        return Step(part.name, target, part.kind, part.nodes, None, str(error), error.is_hung)
     problems = [(limits or Limits()).leaves(a, b) for a, b in zip(got, want, strict=True)]
     worst_errors = worst([errors(a, b) for a, b in zip(got, want, strict=True)])
     problem = next((p for p in problems if p), "")

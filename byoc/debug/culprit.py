@@ -13,7 +13,10 @@ MOST_NODES = 4  # that are named in a sentence
 
 @dataclass(frozen=True)
 class Step:
-    """A part, or a whole model: the worst errors of its outputs; *problem* says how it leaves the reference."""
+    """A part, or a whole model: the worst errors of its outputs; *problem* says how it leaves the reference.
+
+    *is_hung* where it did not come to an end.
+    """
 
     name: str
     target: str
@@ -21,6 +24,7 @@ class Step:
     nodes: tuple[str, ...]
     errors: Errors | None
     problem: str = ""
+    is_hung: bool = False
 
     @property
     def is_right(self) -> bool:

@@ -69,11 +69,22 @@ class BisectRequest(InputOptions, ModelOptions):
     saved: bool = option(
         False, "save each part, and run it in another process", flag=Flag("--saved", note="for what differs only then")
     )
+    part_seconds: float = option(
+        120.0,
+        "how long compiling a part, or one run of it, may take, and ten times that the whole model; what takes longer "
+        "is told as having no end",
+        flag=Flag("--part-time", metavar="SECONDS"),
+    )
     case: str | os.PathLike[str] | None = option(
         None,
         "where the operator is written, with its inputs and outputs, as a .npz",
         flag=Flag("--case", metavar="FILE.npz", note="--replay runs it"),
     )
+
+    @property
+    def target_names(self) -> list[str]:
+        """The targets, as a list."""
+        return [self.targets] if isinstance(self.targets, str) else list(self.targets)
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,14 @@ from byoc.testing.all_cases import is_wanted
 from byoc.testing.cases.patterns import PATTERN
 from byoc.testing.certificate import RIGHT, CaseResult, Certificate, SpeedRow
 from byoc.testing.checks import CHECKS, CRASHED, FAILED, FALLBACK, NUMBERS, PATTERN_MATCH, UNTRIED, Finding
+from byoc.testing.core.sent_case import SentCase
 from byoc.testing.core.vendor import module_of, origin_of
 from byoc.testing.core.worker_pool import Done, Lost, WorkerPool
 from byoc.testing.faults import FAULTS, fault_cases
 from byoc.testing.models import model_result
 from byoc.testing.options import CertifyRequest
 from byoc.testing.run_cases import OVER, CaseRun, lost_finding, verdict_results
-from byoc.testing.worker import CertifyOpening, InjectFault, MeasureCase, SentCase, TryModel
+from byoc.testing.worker import CertifyOpening, InjectFault, MeasureCase, TryModel
 
 MOST_WORKERS = 4
 INTERRUPTED = "it was interrupted"

@@ -33,9 +33,10 @@ from byoc.testing.checks import (
 from byoc.testing.core.case import Case, write_case
 from byoc.testing.core.reduction import reduce
 from byoc.testing.core.reference import outputs_of
+from byoc.testing.core.sent_case import SentCase
 from byoc.testing.core.shrink import SHRINKS
 from byoc.testing.core.worker_pool import NO_END, Done, Ended, Lost, WorkerPool
-from byoc.testing.worker import ExamineCase, Examined, MadeCases, MakeCases, SentCase
+from byoc.testing.worker import ExamineCase, Examined, MadeCases, MakeCases
 
 REDUCE_SECONDS = 8.0  # for the smallest case of one failure
 CRASH_SECONDS = 24.0  # of one that crashes: each candidate costs a process

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from byoc.contract.backend import Backend
 from byoc.driver.compiler.plan import plan
 from byoc.errors import ByocError, UserError
 from byoc.ir.module import IRModule
-from byoc.relay.expr import Function
-from byoc.relay.text import astext, parse
 from byoc.testing.all_cases import all_cases
 from byoc.testing.cases.operators import Asked
 from byoc.testing.certificate import CaseResult, SpeedRow
 from byoc.testing.checks import Examiner, Finding
-from byoc.testing.core.case import Arrays, Case, function_of
+from byoc.testing.core.case import Case
 from byoc.testing.core.saved import SavedRunner
+from byoc.testing.core.sent_case import SentCase
 from byoc.testing.core.vendor import Origin, backend_from
 from byoc.testing.core.worker_pool import AbsentError
 from byoc.testing.faults import fault_finding
@@ -65,33 +64,6 @@ class CertifyOpening:
         if runner is not None:
             runner.start()
         return Context(Examiner(backend, self.tolerance, self.options, runner, tell), tell)
-
-
-@dataclass(frozen=True)
-class SentCase:
-    """A case as text and arrays."""
-
-    name: str
-    operator: str
-    kind: str
-    text: str
-    feeds: tuple[Arrays, ...]
-    whole: bool = False
-    notes: Mapping[str, object] = field(default_factory=dict)
-
-    @staticmethod
-    def of(case: Case) -> SentCase:
-        """*case*, ready to be sent."""
-        text = str(astext(IRModule.from_expr(case.function)))
-        return SentCase(case.name, case.operator, case.kind, text, case.feeds, case.whole, case.notes)
-
-    @property
-    def case(self) -> Case:
-        """The case again."""
-        main = parse(self.text)["main"]
-        assert isinstance(main, Function)
-        function = function_of(main.params, main.body)
-        return Case(self.name, self.operator, self.kind, function, self.feeds, self.whole, self.notes)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import onnx.parser
 import pytest
 
 from byoc.cli.main import main
-from byoc.debug import bisect, replay
+from byoc.debug import bisect, replay, workbench
 from byoc.debug.onnx_runtime import model_outputs
 from byoc.errors import UserError
 
@@ -149,6 +149,48 @@ def test_a_wrong_reference_input_and_target_are_refused():
         bisect(STRIDED, ["json", "c"], reference="nobody")
     with pytest.raises(UserError, match="the model has no input 'q'; its inputs are x"):
         bisect(STRIDED, ["json", "c"], inputs={"q": np.zeros(1)})
+
+
+DEADLY = """<ir_version: 9, opset_import: ["" : 17]>
+    g (float[2, 3] x, float[2, 3] z) => (float[2, 3] y) {
+        [sum] s = Add(x, z)
+        [deadly] d = OPERATOR(s)
+        [last] y = Add(d, z)
+    }"""
+
+
+@pytest.mark.parametrize(
+    "operator, text, seconds",
+    [
+        ("Softmax", "running it: its process crashed with SIGSEGV (planted.py:", 60),
+        ("Relu", "running it: its process ended itself with the exit code 3", 60),
+        ("Tanh", "running it: no end after 3 s (planted.py:", 3),
+    ],
+)
+def test_an_operator_that_ends_its_process_is_named_and_replays(
+    backend_with, monkeypatch, tmp_path, operator, text, seconds, capsys
+):
+    monkeypatch.setattr(workbench, "MODEL_PATIENCE", 1.0)
+    name, path, case = backend_with("crash"), tmp_path / "m.onnx", str(tmp_path / "case.npz")
+    onnx.save(onnx.parser.parse_model(DEADLY.replace("OPERATOR", operator)), path)
+    words = ["-t", f"{name},c", "--case", case, "--part-time", str(seconds)]
+    assert main(["bisect", str(path), *words]) == 2
+    told = capsys.readouterr().out
+    assert "operator: operator " in told and "(nodes deadly): " + text in told, told
+    assert main(["bisect", "--replay", case, "-t", name, "--part-time", str(seconds)]) == 2
+    assert text in capsys.readouterr().out
+    assert replay(case, "json").is_right
+
+
+def test_a_verdict_that_ends_its_process_is_a_sentence(backend_with):
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 17]>
+        g (float[4] x) => (float[2] y, float[2] z) { [halves] y, z = Split<axis = 0, num_outputs = 2>(x) }""".replace(
+            "17", "18"
+        )
+    )
+    with pytest.raises(UserError, match=r"planning the model ends its process, .*crashed with SIGSEGV \(planted.py:"):
+        bisect(model, [backend_with("crash"), "c"])
 
 
 def test_a_tolerance_says_what_is_wrong(backend_with):

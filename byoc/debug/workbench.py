@@ -1,0 +1,265 @@
+"""Where bisect compiles and runs a model and its parts: a worker process, so that a crash is told and not shared.
+
+Everything that calls a backend's code on arrays happens there. What a worker loses, with a crash or by coming to no
+end, is told as a LostError, and the next piece goes to another.
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import TypeVar
+
+import numpy as np
+
+from byoc.contract.registration import get_backend
+from byoc.debug.options import BisectRequest
+from byoc.debug.parts import HOST, cut_model
+from byoc.driver.compiler.entry import compile as compile_model
+from byoc.driver.options import PlanRequest
+from byoc.errors import ByocError, UserError
+from byoc.ir.module import IRModule
+from byoc.runtime.library import Library
+from byoc.testing.core.case import Case
+from byoc.testing.core.region_library import region_library
+from byoc.testing.core.saved import SavedRunner
+from byoc.testing.core.sent_case import SentCase
+from byoc.testing.core.vendor import Origin, backend_from, origin_of
+from byoc.testing.core.worker_pool import AbsentError, Done, Lost, Task, WorkerPool
+
+PLANNING, COMPILING, RUNNING = "planning it", "compiling it", "running it"
+MODEL_PATIENCE = 10.0  # a whole model takes longer than a part
+SAVED_PART = 0.8  # of a step's time, for the process that loads what was saved: it is named first
+Arrays = Mapping[str, np.ndarray]
+T = TypeVar("T")
+
+
+class LostError(UserError):
+    """A piece whose process crashed, or did not come to an end: *is_hung*."""
+
+    def __init__(self, text: str, is_hung: bool = False):
+        super().__init__(text)
+        self.is_hung = is_hung
+
+
+@dataclass(frozen=True)
+class BenchOpening:
+    """What a worker needs: where the backends come from, what is compiled, and the seconds of a step."""
+
+    origins: tuple[Origin, ...]
+    asked: BisectRequest | None
+    limit: float
+
+    def __call__(self, tell: Callable[[str], None]) -> Bench:
+        """The bench. Raises AbsentError where this process does not have the backends."""
+        try:
+            for origin in self.origins:
+                backend_from(origin)
+        except ByocError as error:
+            raise AbsentError(str(error)) from error
+        return Bench(self.asked, self.limit, tell)
+
+
+@dataclass
+class Bench:
+    """What a worker has: the model that was asked about, and what it compiled, by target and place in the model."""
+
+    asked: BisectRequest | None
+    limit: float
+    tell: Callable[[str], None]
+    libraries: dict[tuple[str, int], Library] = field(default_factory=dict)
+    _whole: Library | None = None
+    _saved: dict[str, SavedRunner] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> Library:
+        """The whole model, compiled once. Raises as ``byoc.compile``."""
+        if self._whole is None:
+            assert self.asked is not None
+            self.tell(COMPILING)
+            asked = self.asked
+            self._whole = compile_model(asked.model, asked.target_names, shapes=asked.shapes, pipeline=asked.pipeline)
+        return self._whole
+
+    def part(self, sent: SentCase, target: str, place: int | None) -> Library:
+        """A part alone, compiled by *target*; what has a *place* in the model is kept."""
+        known = None if place is None else self.libraries.get((target, place))
+        if known is not None:
+            return known
+        self.tell(COMPILING)
+        made = region_library(sent.case.function, target)
+        if place is not None:
+            self.libraries[target, place] = made
+        return made
+
+    def run(self, library: Library, inputs: Arrays, target: str, saved: bool) -> list[np.ndarray]:
+        """The outputs; where *saved*, of the artefact in a process of its own, which may import the target's file."""
+        self.tell(RUNNING)
+        if not saved:
+            return library.run(dict(inputs))
+        if target not in self._saved:
+            self._saved[target] = SavedRunner(get_backend(target), self.limit * SAVED_PART)
+        return self._saved[target].run(library, [inputs])[0]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What a backend, or byoc, does not take: the error, which the other side raises."""
+
+    error: UserError
+
+
+@dataclass(frozen=True)
+class CompileModel:
+    """Compile the whole model."""
+
+    @property
+    def patience(self) -> float:
+        """As the whole model."""
+        return MODEL_PATIENCE
+
+    def do(self, bench: Bench) -> Refused | None:
+        """None where it compiles."""
+
+        def compiled() -> None:
+            assert bench.whole is not None
+
+        return _refused(compiled)
+
+
+@dataclass(frozen=True)
+class CutModel:
+    """Plan and cut the model, and keep nothing of it: this process does the same, where that does not end one."""
+
+    @property
+    def patience(self) -> float:
+        """As the whole model."""
+        return MODEL_PATIENCE
+
+    def do(self, bench: Bench) -> Refused | None:
+        """None where it can be cut."""
+        assert bench.asked is not None
+        request = plan_request(bench.asked)
+        bench.tell(PLANNING)
+
+        def planned() -> None:
+            cut_model(request)
+
+        return _refused(planned)
+
+
+@dataclass(frozen=True)
+class RunModel:
+    """Run the whole model, as users do."""
+
+    inputs: Arrays
+    saved: bool
+
+    @property
+    def patience(self) -> float:
+        """As the whole model."""
+        return MODEL_PATIENCE
+
+    def do(self, bench: Bench) -> list[np.ndarray] | Refused:
+        """Its outputs."""
+        assert bench.asked is not None
+        vendors = [t for t in bench.asked.target_names if t != HOST] or [HOST]
+        return _refused(lambda: bench.run(bench.whole, self.inputs, vendors[0], self.saved))
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """Compile a part alone and run it."""
+
+    sent: SentCase
+    inputs: Arrays
+    target: str
+    saved: bool
+    place: int | None = None
+    patience: float = 1.0
+
+    def do(self, bench: Bench) -> list[np.ndarray] | Refused:
+        """Its outputs."""
+
+        def outputs() -> list[np.ndarray]:
+            library = bench.part(self.sent, self.target, self.place)
+            return bench.run(library, self.inputs, self.target, self.saved)
+
+        return _refused(outputs)
+
+
+def plan_request(asked: BisectRequest) -> PlanRequest:
+    """What the plan of the model of *asked* is asked for."""
+    return PlanRequest(asked.model, asked.target_names, shapes=asked.shapes, pipeline=asked.pipeline)
+
+
+def _refused(work: Callable[[], T]) -> T | Refused:
+    """What *work* gives, or its error as one that can be sent."""
+    try:
+        return work()
+    except UserError as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:  # a vendor's class with an __init__ of its own
+            return Refused(UserError(str(error)))
+        return Refused(error)
+    except Exception as error:  # whatever a vendor's code raises
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
+        return Refused(UserError(f"{type(error).__name__}: {' '.join(str(error).split())} ({place})"))
+
+
+class Workbench:
+    """The worker process of a bisection for *targets*; *limit* are the seconds of one step of a part."""
+
+    def __init__(self, targets: Sequence[str], asked: BisectRequest | None, limit: float):
+        origins = tuple(origin_of(get_backend(t)) for t in dict.fromkeys(targets))
+        here = [o for o in origins if o.is_of_this_process]
+        forked = f"no import gives the class {here[0].kind}" if here else ""
+        if asked is not None and isinstance(asked.model, IRModule):
+            forked = "the model is a module of this process"
+        if asked is not None:
+            asked = replace(asked, inputs=None, samples=(), progress=None)
+        self._pool = WorkerPool(BenchOpening(origins, asked, limit), 1, limit, forked)
+
+    def __enter__(self) -> Workbench:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.close()
+
+    def compile_model(self) -> None:
+        """Compile the whole model. Raises what that raises, and LostError."""
+        self._done(CompileModel())
+
+    def cut_model(self) -> None:
+        """Plan the whole model, to see whether that ends the process. Raises UserError, and LostError."""
+        self._done(CutModel())
+
+    def run_model(self, inputs: Arrays, saved: bool) -> list[np.ndarray]:
+        """The outputs of the whole model. Raises UserError, and LostError."""
+        return self._arrays(RunModel(inputs, saved))
+
+    def run_part(self, case: Case, target: str, saved: bool, place: int | None = None) -> list[np.ndarray]:
+        """The outputs of a part, compiled alone by *target*. Raises UserError, and LostError."""
+        sent = SentCase.of(replace(case, feeds=()))
+        return self._arrays(RunPart(sent, case.inputs(), target, saved, place))
+
+    def _arrays(self, task: Task[Bench]) -> list[np.ndarray]:
+        found = self._done(task)
+        assert isinstance(found, list)
+        return found
+
+    def _done(self, task: Task[Bench]) -> object:
+        ended = self._pool.one(task)
+        if isinstance(ended, Lost):
+            raise LostError(f"{ended.step or COMPILING}: {ended.text}", ended.hung)
+        assert isinstance(ended, Done)
+        if isinstance(ended.value, Refused):
+            raise ended.value.error
+        return ended.value
