@@ -15,6 +15,8 @@ from byoc.testing import certify, conformance_tests, read_case, read_certificate
 from byoc.testing.cases.operators import Asked, operator_cases
 from byoc.testing.cases.patterns import pattern_cases
 from byoc.testing.checks import Examiner
+from byoc.testing.core.region_library import region_library
+from byoc.testing.core.saved import SavedRunner
 
 # the mistake, what is tried, the check that finds it, its verdict, a piece of the smallest case
 PLANTED = [
@@ -274,3 +276,14 @@ def test_a_model_on_the_backend_is_compared_with_the_reference(model, backend_wi
     bad = certify(backend_with("saved"), only=["nn.relu"], models=[path])
     told = next(c for c in bad.cases if c.kind == "models")
     assert (told.verdict, told.findings[0].check) == ("wrong", "saved and loaded")
+
+
+def test_an_artefact_that_crashes_where_it_is_loaded_is_told_with_its_place(backend_with):
+    name = backend_with("crash")
+    (sample, *_) = operator_cases(Asked(get_backend(name)), OPS["nn.softmax"], 0)
+    library = region_library(sample.function, name)
+    with SavedRunner(get_backend(name)) as runner:
+        with pytest.raises(UserError, match=r"its process crashed with SIGSEGV \(planted\.py:\d+, "):
+            runner.run(library, [sample.inputs()])
+        good = region_library(sample.function, "json")  # another process serves the next
+        np.testing.assert_allclose(runner.run(good, [sample.inputs()])[0][0], good.run(sample.inputs())[0])

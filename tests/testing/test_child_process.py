@@ -68,10 +68,17 @@ def test_a_worker_ends_when_its_parent_lets_it_go(forked):
     try:
         assert asked(sibling, 1)[0] != asked(forked, 2)[0]
         forked.pipe.close()
-        until = time.monotonic() + 20
-        while os.waitpid(forked.pid, os.WNOHANG) == (0, 0):
-            assert time.monotonic() < until, "it waits for a sibling"
-            time.sleep(0.02)
-        forked._status = 0
+        assert forked.wait(20) == "its process ended itself with the exit code 0"
     finally:
         sibling.end()
+
+
+def test_one_that_closes_its_connection_and_stays_is_ended():
+    def serve(pipe):
+        pipe.close()
+        while True:
+            time.sleep(1)
+
+    process = ChildProcess(serve)
+    assert process.wait(0.2) == "its process closed its connection and did not end"
+    assert process.wait() == "its process crashed with SIGKILL"

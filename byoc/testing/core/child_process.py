@@ -31,6 +31,7 @@ FRAME = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<name>\S+)
 ASK = signal.SIGUSR1  # has it write where it is
 LIBRARY = os.path.dirname(os.__file__)  # Python's own modules
 ASK_SECONDS = 0.5
+END_SECONDS = 10.0
 Serve = Callable[[Connection], None]
 
 
@@ -95,16 +96,29 @@ class ChildProcess:
         found = next(own, frames[0] if frames else None)  # not ctypes, which called the native code
         return f"{Path(found['file']).name}:{found['line']}, {found['name']}" if found else ""
 
-    def wait(self) -> str:
-        """Wait until it has ended; returns how, in words."""
-        if self._status is None:
-            if self._process is not None:
-                self._status = self._process.wait()
-            else:
-                self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+    def wait(self, seconds: float = END_SECONDS) -> str:
+        """Wait until it has ended, which is asked where its end of ``pipe`` is closed; returns how, in words.
+
+        One that has not after *seconds* is ended.
+        """
+        until = time.monotonic() + seconds
+        while not self._has_ended():
+            if time.monotonic() > until:
+                self.end()
+                return "its process closed its connection and did not end"
+            time.sleep(0.01)
+        assert self._status is not None
         if self._status >= 0:
             return f"its process ended itself with the exit code {self._status}"
         return f"its process crashed with {signal.Signals(-self._status).name}"
+
+    def _has_ended(self) -> bool:
+        if self._status is None and self._process is not None:
+            self._status = self._process.poll()
+        elif self._status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._status = os.waitstatus_to_exitcode(status) if pid else None
+        return self._status is not None
 
     def end(self) -> None:
         """End it, with all that it started, and remove its folder."""
@@ -114,7 +128,8 @@ class ChildProcess:
             except ProcessLookupError:  # it is not the first of its session yet
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self.pid, signal.SIGKILL)
-            self.wait()
+            while not self._has_ended():
+                time.sleep(0.001)
         self.pipe.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 

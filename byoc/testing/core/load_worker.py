@@ -1,6 +1,6 @@
 """The process in which saved artefacts are loaded and run: it imports the runtime, and a vendor's file where it must.
 
-``saved.py`` starts it with the number of a connection, through which jobs and answers go.
+``saved.py`` starts it; jobs and answers go through a connection.
 """
 
 from __future__ import annotations

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -16,7 +13,8 @@ import numpy as np
 from byoc.contract.backend import Backend
 from byoc.errors import UserError
 from byoc.runtime.library import Library
-from byoc.testing.core.load_worker import Answer, Job
+from byoc.testing.core.child_process import ChildProcess
+from byoc.testing.core.load_worker import Answer, Job, serve
 from byoc.testing.core.vendor import vendor_file
 
 START_SECONDS = 60.0  # until the process has imported the runtime
@@ -34,8 +32,7 @@ class SavedRunner:
     def __init__(self, backend: Backend | None = None, limit: float = LIMIT):
         self._vendor, self._limit = vendor_file(backend), limit
         self._folder = TemporaryDirectory(prefix="byoc_saved_")
-        self._process: subprocess.Popen[bytes] | None = None
-        self._pipe: Connection | None = None
+        self._process: ChildProcess | None = None
         self._count = 0
         self._is_ready = False
         self.imported = False  # whether the vendor's file was needed
@@ -54,44 +51,40 @@ class SavedRunner:
         return [list(outputs) for outputs in found.outputs]
 
     def _answer(self, job: Job) -> Answer:
-        if self._process is None or self._process.poll() is not None or self._count % ARTEFACTS == 0:
+        if self._process is None or self._count % ARTEFACTS == 0:
             self.start()
-        assert self._pipe is not None and self._process is not None
+        process = self._process
+        assert process is not None
         try:
             if not self._is_ready:
-                if not self._pipe.poll(START_SECONDS):
+                if not process.pipe.poll(START_SECONDS):
                     self._stop()
                     return Answer((), f"the process that loads it did not start in {START_SECONDS:g} s")
-                self._pipe.recv()
+                process.pipe.recv()
                 self._is_ready = True
-            self._pipe.send(job)
-            if not self._pipe.poll(self._limit):
+            process.pipe.send(job)
+            if not process.pipe.poll(self._limit):
+                place = process.place()
                 self._stop()
-                return Answer((), f"no result after {self._limit:g} s")
-            found: Answer = self._pipe.recv()
+                return Answer((), f"no result after {self._limit:g} s{f' ({place})' if place else ''}")
+            found: Answer = process.pipe.recv()
             return found
         except (EOFError, BrokenPipeError, ConnectionResetError):
-            self._process.wait(10)
-            return Answer((), f"the process that loaded it ended with {self._process.returncode}")
+            how, place = process.wait(), process.place()
+            self._stop()
+            return Answer((), f"loaded in another process, {how}{f' ({place})' if place else ''}")
 
     def start(self) -> None:
         """Start the process, where it will be needed soon; nothing waits until it is ready."""
         self._stop()
         self._is_ready = False
-        self._pipe, other = multiprocessing.Pipe()
-        number = other.fileno()
-        code = f"from {Job.__module__} import Connection, serve; serve(Connection({number}))"
-        command = [sys.executable, "-c", code]
-        self._process = subprocess.Popen(command, pass_fds=[number], stdout=subprocess.DEVNULL)
-        other.close()
+        self._process = ChildProcess()
+        self._process.pipe.send(serve)
 
     def _stop(self) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        if self._pipe is not None:
-            self._pipe.close()
-        self._process = self._pipe = None
+            self._process.end()
+        self._process = None
 
     def close(self) -> None:
         """End the process and remove the artefacts."""
