@@ -1,7 +1,8 @@
 """Sizes as variables, as shapes are written with in TVM: a dimension with a name and a dtype, and arithmetic on it.
 
-What arithmetic gives is a dimension without a name, so that no code is generated for it; it knows how it was computed,
-and is equal to what was computed alike. Sums, differences and products are kept as polynomials, so that ``(n * 2) * 3``
+What arithmetic on variables gives is a dimension without a name, so that no code is generated for it; it knows how it
+was computed, and is equal to what was computed alike. What type relations compute of other named sizes has a name
+(:func:`derived`). Sums, differences and products are kept as polynomials, so that ``(n * 2) * 3``
 is ``n * 6`` whatever the order; everything else (:func:`size_of`) is equal where operator and operands are.
 Source: ``tvm.tir.Var``, ``tvm.tir.SizeVar``.
 """
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from byoc.ir.attrs import AttrObject
 from byoc.ir.dims import Any, Dim, dimension
+from byoc.runtime.core.derived_size import Polynomial, extreme, name_of, polynomial, quotient
 
 # factors (the same one may stand twice) -> how often their product is counted
 Terms = Mapping[tuple["SizeExpr", ...], int]
@@ -132,18 +134,45 @@ def _product(a: Terms, b: Terms) -> dict[tuple[SizeExpr, ...], int]:
 
 
 def plus(a: Dim, b: Dim) -> Dim:
-    """The sum of two sizes, as type relations give it: computed for numbers and variables, unknown for another Any."""
-    return a + b if _is_computable(a, b) else Any()  # type: ignore[operator]
+    """The sum of two sizes, as type relations give it: a number, a size that follows from named ones, or unknown."""
+    if _is_computable(a, b):
+        return a + b  # type: ignore[operator]
+    return derived(lambda x, y: x + y, a, b)
 
 
 def times(a: Dim, b: Dim) -> Dim:
     """The product of two sizes; see :func:`plus`."""
-    return a * b if _is_computable(a, b) else Any()  # type: ignore[operator]
+    if _is_computable(a, b):
+        return a * b  # type: ignore[operator]
+    return derived(lambda x, y: x * y, a, b)
 
 
 def parted(a: Dim, b: int) -> Dim:
     """The quotient of two sizes, rounded down; see :func:`plus`."""
-    return a // b if _is_computable(a, b) else Any()  # type: ignore[operator]
+    if _is_computable(a, b):
+        return a // b  # type: ignore[operator]
+    return derived(lambda x: quotient(x, b), a) if b > 0 else Any()
+
+
+def lesser(a: Dim, b: Dim) -> Dim:
+    """The smaller of two sizes; see :func:`plus`."""
+    return derived(lambda x, y: extreme("min", x, y), a, b)
+
+
+def greater(a: Dim, b: Dim) -> Dim:
+    """The larger of two sizes; see :func:`plus`."""
+    return derived(lambda x, y: extreme("max", x, y), a, b)
+
+
+def derived(combine: Callable[..., Polynomial], *sizes: Dim) -> Dim:
+    """What *combine* makes of sizes as polynomials, as a dimension; unknown where one of them has no name.
+
+    Source: :mod:`byoc.runtime.core.derived_size`.
+    """
+    if any(isinstance(size, Any) and not size.name for size in sizes):
+        return Any()
+    found = combine(*(polynomial(size.name if isinstance(size, Any) else int(size)) for size in sizes))
+    return Any(name_of(found)) if found.number is None else dimension(found.number)
 
 
 def _is_computable(*sizes: Dim) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from byoc.codegen.kernel.inline import fuse_stages
-from byoc.codegen.kernel.program import Group, Program
+from byoc.codegen.kernel.program import Group, Program, group_sizes
 from byoc.errors import InternalError, UnsupportedError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
@@ -128,9 +128,8 @@ class _Lowering:
         whole = self.func.attrs.get("Primitive") and not self.func.attrs.get("Compiler")
         outputs = self._distinct(self._fused(scope) if whole else self._evaluate(self.func.body, scope, self._group))
         constants = tuple((t, c.data) for c, t in self._used_constants())
-        return Program(
-            self.symbol, self._signature(inputs, constants, outputs), inputs, constants, outputs, tuple(self.groups)
-        )
+        signature = self._with_temporary_sizes(self._signature(inputs, constants, outputs))
+        return Program(self.symbol, signature, inputs, constants, outputs, tuple(self.groups))
 
     def _placeholders(self, param: Var) -> Tensors:
         types = tensor_types(param.checked_type)
@@ -225,6 +224,11 @@ class _Lowering:
             ),
             tuple(dict.fromkeys(check for group in self.groups for check in group.checks)),
         )
+
+    def _with_temporary_sizes(self, signature: Signature) -> Signature:
+        """*signature* with the sizes that stand in the stages alone."""
+        used = dict.fromkeys(name for group in self.groups for name in group_sizes(group))
+        return replace(signature, temporary_sizes=tuple(n for n in used if n not in signature.size_names))
 
 
 def _loads(stage: Tensor) -> list[Tensor]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from byoc.errors import InternalError
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import Signature
-from byoc.te import Tensor
-from byoc.te.walk import checks_of
+from byoc.te import PrimExpr, Size, Tensor
+from byoc.te.walk import checks_of, loaded_tensors, unique_nodes
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,23 @@ class Program:
     @property
     def sizes(self) -> tuple[str, ...]:
         """The names of the sizes known at run time, in the order in which they are passed."""
-        specs = (*self.signature.inputs, *self.signature.outputs)
-        return tuple(dict.fromkeys(d for spec in specs for d in spec.shape if isinstance(d, str)))
+        return self.signature.size_names
 
     @property
     def temporaries(self) -> tuple[Tensor, ...]:
         """Every stage with a buffer that is not an output: buffers that live only during a run."""
         return tuple(s for g in self.groups for s in g.stored if s not in self.outputs)
+
+
+def group_sizes(group: Group) -> tuple[str, ...]:
+    """The names of the sizes on which the code of *group* depends, in the order of their first use."""
+    found: dict[str, None] = {}
+    for stage in group.stages:
+        nodes = list(unique_nodes(stage.element))
+        found.update((n.name, None) for n in nodes if isinstance(n, Size))
+        tensors = (stage, *loaded_tensors(stage.element))
+        dims = [d for t in tensors for d in t.shape]
+        dims += [a.extent for n in nodes for a in getattr(n, "axes", ())]
+        for dim in (d for d in dims if isinstance(d, PrimExpr)):
+            found.update((n.name, None) for n in unique_nodes(dim) if isinstance(n, Size))
+    return tuple(found)

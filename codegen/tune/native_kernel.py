@@ -48,9 +48,7 @@ class KernelTeam:
     def bound(self, handle: object, signature: Signature, arrays: Sequence[np.ndarray]) -> Run:
         """A call of the kernel of *signature* in the opened library *handle*; *arrays*: inputs, constants, outputs."""
         sizes = signature.bind_sizes(arrays[: len(signature.inputs)])
-        specs = (*signature.inputs, *signature.outputs)
-        names = dict.fromkeys(d for s in specs for d in s.shape if isinstance(d, str))
-        size_args = _FFI.new("int64_t[]", [sizes[n] for n in names])
+        size_args = _FFI.new("int64_t[]", [sizes[n] for n in signature.size_names])
         kernel, need = (getattr(handle, signature.symbol + end) for end in ("", "_workspace"))
         memory = aligned((int(need(size_args)),), np.dtype("uint8"))
         workspace = _FFI.cast("uint8_t *", memory.ctypes.data)

@@ -10,12 +10,15 @@ from __future__ import annotations
 from byoc.runtime.core.errors import IndexOutsideError
 
 OF_LENGTHS = ", length along axis "  # in the name of a check: what it looks at are no positions but numbers of elements
+OF_BROADCAST = "the sizes "  # how the name of a check begins that two sizes are the same, or one of them 1
 EMPTY_PLACE = 1 << 63  # stands for the index 0 into a dimension of 0 elements
 
 
 def index_outside(check: str, place: int, extent: int) -> IndexOutsideError:
     """The error for *place* in a dimension of *extent* elements."""
     signed = 0 if place == EMPTY_PLACE else place - (1 << 64) if place >= 1 << 63 else place
+    if check.startswith(OF_BROADCAST):
+        return IndexOutsideError(f"{check} of two tensors that belong together differ: one has {extent} elements there")
     if OF_LENGTHS in check:
         return wrong_length(check, signed, extent - 1)
     return wrong_index(check, signed - extent if signed < 0 else signed, extent)

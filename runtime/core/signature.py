@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.runtime.core.derived_size import Sizes
 from byoc.runtime.core.errors import ArtifactError, InputError, UserError
 from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
 from byoc.runtime.core.strict_json import (
@@ -56,7 +57,7 @@ class TensorSpec:
         """The shape with each name replaced by its size. Raises KeyError for an unbound name or an unknown size."""
         return tuple(d if isinstance(d, int) else sizes[d] for d in self.shape)  # type: ignore[index]  # None is a KeyError too
 
-    def bind(self, array: np.ndarray, sizes: dict[str, int]) -> None:
+    def bind(self, array: np.ndarray, sizes: Sizes) -> None:
         """Check *array* against this spec and add the sizes of its named dimensions to *sizes*.
 
         Raises InputError naming the input, what was expected and what was found.
@@ -69,10 +70,10 @@ class TensorSpec:
         found = tuple(array.shape)
         fits = len(found) == len(self.shape)
         for want, got in zip(self.shape, found, strict=False):
-            expected = sizes.setdefault(want, got) if isinstance(want, str) else want
+            expected = sizes.bind(want, got) if isinstance(want, str) else want
             fits = fits and expected in (None, got)
         if not fits:
-            bound = {d: sizes[d] for d in self.shape if isinstance(d, str) and d in sizes}
+            bound = {d: sizes[d] for d in self.shape if sizes.tells(d)}
             where = f" with {', '.join(f'{k}={v}' for k, v in bound.items())}" if bound else ""
             raise InputError(f"input {self.name!r}: expected shape {self}{where}, got {list(found)}")
 
@@ -127,7 +128,8 @@ def item_bytes(dtype: str, where: str) -> int:
 class Signature:
     """The calling convention of a symbol: inputs, then (once, at initialisation) constants, then outputs.
 
-    ``checks`` name the checks of indices that it makes, by their numbers (``index_errors.py``).
+    ``checks`` name the checks of indices that it makes, by their numbers (``index_errors.py``). ``temporary_sizes`` are
+    the sizes inside of it that stand in no input and no output.
     """
 
     symbol: str
@@ -135,24 +137,34 @@ class Signature:
     outputs: tuple[TensorSpec, ...]
     constants: tuple[TensorSpec, ...] = ()
     checks: tuple[str, ...] = ()
+    temporary_sizes: tuple[str, ...] = ()
+
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        """The names of the sizes that generated code is given, in their order."""
+        named = (d for s in (*self.inputs, *self.outputs) for d in s.shape if isinstance(d, str))
+        return tuple(dict.fromkeys([*named, *self.temporary_sizes]))
 
     def to_json(self) -> dict[str, object]:
         return {
             "symbol": self.symbol,
             **{k: [s.to_json() for s in getattr(self, k)] for k in ("inputs", "outputs", "constants")},
             **({"checks": list(self.checks)} if self.checks else {}),
+            **({"temporary_sizes": list(self.temporary_sizes)} if self.temporary_sizes else {}),
         }
 
     @staticmethod
     def from_json(data: object, where: str = "a signature") -> Signature:
         """The signature that :meth:`to_json` gave. Raises ArtifactError that says what is wrong with another."""
         kinds = ("inputs", "outputs", "constants")
-        fields = object_of(data, where, ("symbol", *kinds), ("checks",))
+        fields = object_of(data, where, ("symbol", *kinds), ("checks", "temporary_sizes"))
         parts = {k: tuple(TensorSpec.from_json(s, place) for place, s in numbered(fields, k, where)) for k in kinds}
         if any(not isinstance(d, int) for spec in parts["constants"] for d in spec.shape):
             raise ArtifactError(f"{where}.constants: a constant has a dimension of unknown size")
         checks = texts_of(fields.get("checks", []), at(where, "checks"))
-        return Signature(symbol_of(fields["symbol"], at(where, "symbol")), **parts, checks=checks)
+        sizes = texts_of(fields.get("temporary_sizes", []), at(where, "temporary_sizes"))
+        symbol = symbol_of(fields["symbol"], at(where, "symbol"))
+        return Signature(symbol, **parts, checks=checks, temporary_sizes=sizes)
 
     @staticmethod
     def list_from_json(data: object, where: str) -> list[Signature]:
@@ -166,11 +178,11 @@ class Signature:
         """The numbers of the checks *names*; of one that is not declared, the number behind all."""
         return [self.checks.index(name) if name in self.checks else len(self.checks) for name in names]
 
-    def bind_sizes(self, inputs: Sequence[np.ndarray]) -> dict[str, int]:
+    def bind_sizes(self, inputs: Sequence[np.ndarray]) -> Sizes:
         """The sizes of the named dimensions, from the inputs. Raises InputError when an input does not fit."""
         if len(inputs) != len(self.inputs):
             raise InputError(f"{self.symbol}: expected {len(self.inputs)} inputs, got {len(inputs)}")
-        sizes: dict[str, int] = {}
+        sizes = Sizes()
         for spec, array in zip(self.inputs, inputs, strict=True):
             spec.bind(array, sizes)
         return sizes
@@ -182,6 +194,6 @@ class Signature:
         """
         sizes = self.bind_sizes(inputs)
         for spec in self.outputs:
-            if any(d is None or (isinstance(d, str) and d not in sizes) for d in spec.shape):
+            if any(not (isinstance(d, int) or sizes.tells(d)) for d in spec.shape):
                 raise InputError(f"{self.symbol}: output {spec.name}{spec} has a size that its inputs do not tell")
         return [np.empty(spec.concrete_shape(sizes), numpy_dtype(spec.dtype)) for spec in self.outputs]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from byoc.runtime.core.derived_size import Sizes
 from byoc.runtime.core.errors import UserError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
@@ -164,7 +165,7 @@ class AotExecutor(Executor):
     def _bind(self, inputs: Sequence[object]) -> list[np.ndarray]:
         """Check and convert *inputs*, and make ready for their sizes. Raises InputError, UserError."""
         arrays = [as_input(value, spec) for value, spec in zip(inputs, self._specs, strict=True)]
-        sizes: dict[str, int] = {}
+        sizes = Sizes()
         for array, spec in zip(arrays, self._specs, strict=True):
             spec.bind(array, sizes)
         if self._run is None or sizes != self._bound:
@@ -175,7 +176,7 @@ class AotExecutor(Executor):
         self._shapes = [array.shape for array in arrays]
         return [np.require(array, dtype, ["C", "A"]) for array, dtype in zip(arrays, self._dtypes, strict=True)]
 
-    def _allocate(self, sizes: dict[str, int]) -> None:
+    def _allocate(self, sizes: Sizes) -> None:
         """Take the arena for named *sizes*, and bind all that depends on them."""
         check_sizes(self.graph, sizes)
         whole = self._native.whole

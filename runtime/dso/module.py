@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import cffi
 import numpy as np
 
+from byoc.runtime.core.derived_size import Sizes
 from byoc.runtime.core.errors import ArtifactError, InputError, InternalError, UnavailableError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
@@ -107,7 +108,7 @@ class DsoModule(Module):
         if self.sanitizers:  # in memory of their own, whose ends the address sanitizer knows
             arrays = [a.copy() for a in arrays]
         for spec, array in zip(specs, arrays, strict=True):
-            spec.bind(array, {})
+            spec.bind(array, Sizes())
         self._constants[symbol] = arrays
         self._functions.pop(symbol, None)
 
@@ -253,8 +254,7 @@ class _NativeFunction:
             self._size = getattr(handle, f"{signature.symbol}_workspace")
         except AttributeError as error:
             raise ArtifactError(f"the compiled library lacks a function: {error}") from error
-        specs = (*signature.inputs, *signature.outputs)
-        self._size_names = tuple(dict.fromkeys(d for s in specs for d in s.shape if isinstance(d, str)))
+        self._size_names = signature.size_names
         self._dtypes = [numpy_dtype(s.dtype) for s in signature.outputs]
         self._need = 0 if self._size_names else self._size(_FFI.new("int64_t[]", 0))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from byoc.runtime.core.derived_size import is_derived, is_told
 from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.core.signature import TensorSpec, symbol_of
 from byoc.runtime.core.strict_json import at, list_of, number_of, numbered, object_of, switch_of, text_of, texts_of
@@ -124,14 +125,19 @@ class WholeProgram:
         if self.arena_bytes is not None and self.lifetimes:
             raise ArtifactError(f"{where}: buffers with a lifetime, and an arena that is planned already")
         sizes = tuple(dict.fromkeys(d for spec in self.inputs for d in spec.shape if isinstance(d, str)))
-        if sizes != self.sizes:
-            raise ArtifactError(f"{where}.sizes: expected those of the inputs, {list(sizes)}, found {list(self.sizes)}")
+        told, derived = self.sizes[: len(sizes)], self.sizes[len(sizes) :]
+        if told != sizes:
+            raise ArtifactError(f"{where}.sizes: expected those of the inputs, {list(sizes)}, found {list(told)}")
+        for name in derived:
+            if not is_derived(name) or not is_told(name, sizes):
+                raise ArtifactError(f"{where}.sizes: {name[:80]!r} does not follow from the sizes of the inputs")
         for external in self.externals:
             started = None if external.waits_for is None else self.externals[external.waits_for]
             if started is not None and (not started.starts or started.function != external.function):
                 raise ArtifactError(f"{where}.externals: {external.node} waits for what is not started")
         specs = (*self.outputs, *(s for e in self.externals for s in (*e.inputs, *e.outputs)))
-        unknown = [d for spec in specs for d in spec.shape if not isinstance(d, int) and d not in sizes]
+        named = [d for spec in specs for d in spec.shape if not isinstance(d, int)]
+        unknown = [d for d in named if d is None or not is_told(d, sizes)]
         if unknown:
             raise ArtifactError(f"{where}: the size {unknown[0]!r} is none that an input tells")
 

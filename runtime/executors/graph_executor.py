@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from byoc.runtime.core.derived_size import Sizes
 from byoc.runtime.core.errors import InternalError, UserError
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.core.time_limit import LIMIT, check_time, patience
@@ -63,7 +64,7 @@ class GraphExecutor(Executor):
         checked = {name for inner in module.walk() for name in getattr(inner, "sanitizers", ())}
         self._is_guarded = "address" in checked  # each value has memory of its own, whose ends are known
         self._complete = False
-        self._sizes: dict[str, int] | None = None
+        self._sizes: Sizes | None = None
         self._buffers: dict[Entry, np.ndarray] = {}
         self._own: list[np.ndarray] = []
         self._steps: list[Callable[[], object]] = []

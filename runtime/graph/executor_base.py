@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from byoc.runtime.core.derived_size import Sizes
 from byoc.runtime.core.errors import InputError, UserError
 from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.core.processor import usable_processors
@@ -96,13 +97,13 @@ class Executor:
             raise UserError(f"the outputs are numbered from 0 to {len(self.graph.heads) - 1}, got {index!r}")
         return index
 
-    def _bound_sizes(self) -> dict[str, int]:
+    def _bound_sizes(self) -> Sizes:
         """The sizes of the named dimensions, from the inputs that are set. Raises InputError."""
         missing = [n for n in self._names if n not in self._values]
         if missing:
             known = ", ".join(self._names)
             raise InputError(f"input {', '.join(map(repr, missing))} is missing; the inputs are {known}")
-        sizes: dict[str, int] = {}
+        sizes = Sizes()
         for name, spec in zip(self._names, self._specs, strict=True):
             spec.bind(self._values[name], sizes)
         return sizes

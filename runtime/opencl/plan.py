@@ -17,6 +17,7 @@ import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
+from byoc.runtime.core.derived_size import Sizes, is_told
 from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.core.signature import Signature, item_bytes, symbol_of
 from byoc.runtime.core.strict_json import (
@@ -74,7 +75,7 @@ def counted(number: Number, sizes: Mapping[str, int]) -> int:
 
 def check_number(number: object, names: frozenset[str]) -> Number:
     """*number* if it has the form of one over the sizes *names*. Raises ArtifactError when it has not."""
-    if isinstance(number, str) and number in names:
+    if isinstance(number, str) and is_told(number, names):
         return number
     if type(number) is int and abs(number) <= MOST_NUMBER:
         return number
@@ -209,7 +210,7 @@ class FunctionPlan:
         signature = self.signature
         specs = (*signature.inputs, *signature.constants, *signature.outputs)
         for spec, size in zip(specs, found, strict=False):
-            if any(d is None or (isinstance(d, str) and d not in sizes) for d in spec.shape):
+            if any(not (isinstance(d, int) or Sizes(sizes).tells(d)) for d in spec.shape):
                 raise ArtifactError(
                     f"plan.json: {spec.name}{spec} of {signature.symbol} has a size that no input tells"
                 )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from byoc.runtime.core.derived_size import Sizes
 from byoc.runtime.core.errors import ArtifactError, IndexOutsideError, InputError, UserError
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.modules.module import Module, PackedFunction
@@ -42,7 +43,7 @@ class LibraryCalls:
 
     def _filled(self, symbol: PackedSymbol, function: PackedFunction, args: Sequence[NDArray]) -> list[NDArray]:
         """The outputs of a function that fills them."""
-        sizes: dict[str, int] = {}
+        sizes = Sizes()
         for spec, arg in zip(symbol.inputs, args, strict=True):
             try:
                 spec.bind(arg.numpy(), sizes)
@@ -50,7 +51,7 @@ class LibraryCalls:
                 raise InputError(f"{symbol.symbol}: {error}") from error
         outputs = []
         for spec in symbol.outputs:
-            if any(d is None or (isinstance(d, str) and d not in sizes) for d in spec.shape):
+            if any(not (isinstance(d, int) or sizes.tells(d)) for d in spec.shape):
                 raise UserError(
                     f"{symbol.symbol}: output {spec.name}{spec} has a size that its inputs do not tell, and the "
                     "function of its module cannot return it: keep the operator on the host"

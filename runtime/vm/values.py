@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from byoc.runtime.core.container import ADT
+from byoc.runtime.core.derived_size import Sizes
 from byoc.runtime.core.errors import InputError
 from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.core.signature import TensorSpec
@@ -42,7 +43,7 @@ Value = NDArray | ADT | VMClosure | VMReference | int | None
 _KINDS = {bool: "bool", int: "int32", float: "float32"}  # the dtypes that Relay gives to Python's numbers
 
 
-def argument(name: str, given: object, ty: ParamType, sizes: dict[str, int]) -> Value:
+def argument(name: str, given: object, ty: ParamType, sizes: Sizes) -> Value:
     """*given* as a register holds it, checked against the type of parameter *name*.
 
     *sizes* collects what named dimensions are. Raises InputError naming the input, what is expected and what was found.

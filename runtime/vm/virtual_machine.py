@@ -8,6 +8,7 @@ import numpy as np
 
 from byoc.runtime.core.benchmark import BenchmarkResult
 from byoc.runtime.core.container import ADT
+from byoc.runtime.core.derived_size import Sizes
 from byoc.runtime.core.device import Device
 from byoc.runtime.core.errors import InputError, UserError
 from byoc.runtime.core.ndarray import NDArray
@@ -233,7 +234,7 @@ def _arguments(function: VMFunction, given: Sequence[object]) -> list[Value]:
     if missing:
         known = ", ".join(function.params)
         raise InputError(f"input {', '.join(map(repr, missing))} of {function.name} is not set; its inputs are {known}")
-    sizes: dict[str, int] = {}
+    sizes = Sizes()
     declared = zip(function.params, given, function.param_types, strict=True)
     if not function.checks_inputs:
         return [unchecked_argument(name, value, ty) for name, value, ty in declared]

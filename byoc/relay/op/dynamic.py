@@ -1,26 +1,31 @@
 """Operators whose parameters are tensors known only at run time, under Relay's prefix ``dyn.``.
 
 The rank of a result is the static length of its shape tensor; its dimensions are unnamed ``Any()``, so that no code is
-generated and the numpy kernels run. The builders choose these when a parameter is an expression but no constant.
+generated and the numpy kernels run, unless the attribute ``known`` names them. The builders choose these when a
+parameter is an expression but no constant.
 Source: ``relay/op/dyn``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.dims import MAX_RANK
-from byoc.ir.op import Sample, register_op
+from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import OpKind, Traits, creation, move, view
 from byoc.ir.types import Any, TensorType, Type
-from byoc.relay.op.core.type_relations import is_integer, normalize_axes, tensor_arg
-from byoc.relay.op.movement.create import InitOpAttrs, OneHotAttrs, full_rel, one_hot_rel
-from byoc.relay.op.movement.shape import ExpandDimsAttrs, ReshapeAttrs
-from byoc.relay.op.movement.slice import StridedSliceAttrs
+from byoc.relay.op.core.named_dims import named_dim
+from byoc.relay.op.core.type_relations import is_integer, normalize_axes, tensor_arg, unify_dim
+from byoc.relay.op.movement.broadcast import broadcast_compute
+from byoc.relay.op.movement.create import DynInitAttrs, InitOpAttrs, OneHotAttrs, full_of, full_rel, one_hot_rel
+from byoc.relay.op.movement.shape import DynReshapeAttrs, ExpandDimsAttrs, ReshapeAttrs, reshape_compute
+from byoc.relay.op.movement.slice import DynStridedSliceAttrs, StridedSliceAttrs
+from byoc.te.expr import INDEX
 
 
 def vector_length(types: Sequence[Type], index: int, name: str) -> int:
@@ -33,14 +38,27 @@ def vector_length(types: Sequence[Type], index: int, name: str) -> int:
     return ty.shape[0]
 
 
-def _any(rank: int, dtype: str) -> TensorType:
+def _any(rank: int, dtype: str, attrs: Attrs | None = None) -> TensorType:
     if not 0 <= rank <= MAX_RANK:
         raise TypeInferenceError(f"the result would have {rank} dimensions, and tensors have 0 to {MAX_RANK}")
-    return TensorType([Any()] * rank, dtype)
+    return _named(TensorType([Any()] * rank, dtype), attrs)
+
+
+def _named(result: TensorType, attrs: Attrs | None) -> TensorType:
+    """*result* with the dimensions that the attribute ``known`` has, if it has any."""
+    known: tuple[str, ...] = getattr(attrs, "known", ())
+    if not known:
+        return result
+    if len(known) != result.ndim:
+        raise TypeInferenceError(f"known {known} has another rank than {result}")
+    dims = [unify_dim(named_dim(text), dim) for text, dim in zip(known, result.shape, strict=True)]
+    if None in dims:
+        raise TypeInferenceError(f"{result} cannot have the shape ({', '.join(known)})")
+    return TensorType(dims, result.dtype)  # type: ignore[arg-type]
 
 
 def _reshape_rel(types: Sequence[Type], attrs: ReshapeAttrs) -> Type:
-    return _any(vector_length(types, 1, "newshape"), tensor_arg(types, 0).dtype)
+    return _any(vector_length(types, 1, "newshape"), tensor_arg(types, 0).dtype, attrs)
 
 
 def _strided_slice_rel(types: Sequence[Type], attrs: StridedSliceAttrs) -> Type:
@@ -51,19 +69,45 @@ def _strided_slice_rel(types: Sequence[Type], attrs: StridedSliceAttrs) -> Type:
     cut = normalize_axes(attrs.axes, data.ndim) if attrs.axes is not None else tuple(range(length))
     if len(cut) != length:
         raise TypeInferenceError("begin and end must have one number for each sliced axis")
-    return TensorType([Any() if k in cut else d for k, d in enumerate(data.shape)], data.dtype)
+    return _named(TensorType([Any() if k in cut else d for k, d in enumerate(data.shape)], data.dtype), attrs)
 
 
 def _init_rel(types: Sequence[Type], attrs: InitOpAttrs) -> Type:
-    return _any(vector_length(types, 0, "shape"), attrs.dtype)
+    return _any(vector_length(types, 0, "shape"), attrs.dtype, attrs)
 
 
 def _full_rel(types: Sequence[Type], attrs: InitOpAttrs) -> Type:
-    return _any(vector_length(types, 1, "shape"), full_rel(types[:1], attrs).dtype)  # type: ignore[attr-defined]
+    return _any(vector_length(types, 1, "shape"), full_rel(types[:1], attrs).dtype, attrs)  # type: ignore[attr-defined]
 
 
 def _broadcast_rel(types: Sequence[Type], attrs: InitOpAttrs) -> Type:
-    return _any(vector_length(types, 1, "shape"), tensor_arg(types, 0).dtype)
+    return _any(vector_length(types, 1, "shape"), tensor_arg(types, 0).dtype, attrs)
+
+
+def _strided_slice_compute(
+    attrs: StridedSliceAttrs, inputs: Sequence[te.Tensor], out_type: TensorType
+) -> list[te.Tensor]:
+    """Of positions from the front, which is where the type has names."""
+    data, begin, _, strides = inputs
+    count = begin.shape[0]
+    assert isinstance(count, int)
+    places = [a % data.ndim for a in attrs.axes] if attrs.axes is not None else list(range(count))
+
+    def element(*i: te.PrimExpr) -> te.PrimExpr:
+        index = list(i)
+        for k, place in enumerate(places):
+            step = te.cast(INDEX, strides[k if strides.shape[0] != 1 else 0])
+            index[place] = te.cast(INDEX, begin[k]) + index[place] * step
+        return data[tuple(index)]
+
+    return [te.compute(te.shape_of(out_type), element, "strided_slice")]
+
+
+def _filled(number: int) -> Callable[..., list[te.Tensor]]:
+    def compute(attrs: Attrs | None, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+        return [te.compute(te.shape_of(out_type), lambda *i: te.const(number, out_type.dtype), "filled")]
+
+    return compute
 
 
 def _tile_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
@@ -85,6 +129,10 @@ def _squeeze_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
     return _any(data.ndim - vector_length(types, 1, "axis"), data.dtype)
 
 
+def _free(attrs: Attrs | None, in_types: Sequence[Type], out_type: Type) -> int:
+    return 0
+
+
 def _vector(*numbers: int) -> np.ndarray:
     return np.array(numbers, "int64")
 
@@ -92,8 +140,11 @@ def _vector(*numbers: int) -> np.ndarray:
 register_op(
     "dyn.reshape",
     inputs=("data", "newshape"),
-    attrs=ReshapeAttrs,
+    attrs=DynReshapeAttrs,
     rel=_reshape_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=reshape_compute,
+    operations=_free,
     traits=view().static("reshape", {1: "newshape"}),
     doc="The same elements in a shape that an input holds.",
     samples=(Sample([(2, 6), _vector(3, -1)]), Sample([(2, 6), _vector(0, 3, 2)])),
@@ -101,8 +152,11 @@ register_op(
 register_op(
     "dyn.strided_slice",
     inputs=("data", "begin", "end", "strides"),
-    attrs=StridedSliceAttrs,
+    attrs=DynStridedSliceAttrs,
     rel=_strided_slice_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_strided_slice_compute,
+    operations=_free,
     traits=move().static("strided_slice", {1: "begin", 2: "end", 3: "strides"}),
     doc="A slice along each axis whose numbers the inputs hold.",
     samples=(
@@ -110,12 +164,15 @@ register_op(
         Sample([(4, 5), _vector(4), _vector(0), _vector(-2)], {"axes": (1,)}),
     ),
 )
-for _name in ("zeros", "ones"):
+for _number, _name in enumerate(("zeros", "ones")):
     register_op(
         f"dyn.{_name}",
         inputs=("shape",),
-        attrs=InitOpAttrs,
+        attrs=DynInitAttrs,
         rel=_init_rel,
+        pattern=OpPattern.ELEMWISE,
+        compute=_filled(_number),
+        operations=_free,
         traits=Traits(OpKind.OTHER).static(_name, {0: "shape"}),
         doc=f"A tensor of {_name} in a shape that an input holds.",
         samples=(Sample([_vector(2, 3)]),),
@@ -123,8 +180,11 @@ for _name in ("zeros", "ones"):
 register_op(
     "dyn.full",
     inputs=("fill_value", "shape"),
-    attrs=InitOpAttrs,
+    attrs=DynInitAttrs,
     rel=_full_rel,
+    pattern=OpPattern.ELEMWISE,
+    compute=lambda attrs, inputs, out_type: full_of(inputs[0], out_type),
+    operations=_free,
     traits=creation(value_operand=0).static("full", {1: "shape"}),
     doc="A tensor of one scalar in a shape that an input holds.",
     samples=(Sample([(), _vector(2, 3)], {"dtype": ""}),),
@@ -132,8 +192,11 @@ register_op(
 register_op(
     "dyn.broadcast_to",
     inputs=("data", "shape"),
-    attrs=InitOpAttrs,
+    attrs=DynInitAttrs,
     rel=_broadcast_rel,
+    pattern=OpPattern.BROADCAST,
+    compute=broadcast_compute,
+    operations=_free,
     traits=move(repeats=True).static("broadcast_to", {1: "shape"}),
     doc="The tensor broadcast to a shape that an input holds.",
     samples=(Sample([(3, 1), _vector(2, 3, 4)]),),

@@ -15,11 +15,12 @@ from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.program import Program
 from byoc.errors import InternalError
 from byoc.ir.types import dtype_bytes
+from byoc.runtime.core.derived_size import is_derived
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.dso.whole_program import ExternalCall
 from byoc.runtime.graph.graph import RESHAPE, Entry, Graph, Node
 from byoc.runtime.graph.memory_plan import Lifetime, plan_memory
-from byoc.te import Dimension, Size, Tensor
+from byoc.te import Dimension, PrimExpr, Size, Tensor
 from byoc.te.expr import Reduce
 from byoc.te.walk import unique_nodes
 
@@ -119,6 +120,13 @@ class WholePlan:
         calls = (step.call for step in self.steps if isinstance(step, CallStep))
         return tuple(dict.fromkeys(check for call in calls for check in call.checks))
 
+    def derive_sizes(self) -> None:
+        """Have ``sizes`` name also those that follow from the inputs' and that a step or a buffer needs."""
+        dims = [d for b in (*self.buffers, *self.outputs) for d in b.shape if isinstance(d, PrimExpr)]
+        used = [n.name for d in dims for n in unique_nodes(d) if isinstance(n, Size)]
+        used += [name for step in self.steps if isinstance(step, CallStep) for name in step.call.sizes]
+        self.sizes = tuple(dict.fromkeys([*self.sizes, *filter(is_derived, used)]))
+
     def operations(self) -> int:
         """An estimate of the arithmetic of one run."""
         stages = (s for step in self.steps if isinstance(step, CallStep) for s in step.call.stages)
@@ -172,6 +180,7 @@ class _Planning:
             elif node.function != RESHAPE:
                 self._external(node, k, order.is_started(k))
         self._wait(order.waits[-1])
+        self.plan.derive_sizes()
         self.plan.steps += [CopyStep((self.values[root], target)) for root, target in copies]
         return self.plan
 

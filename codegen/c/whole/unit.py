@@ -30,12 +30,12 @@ from byoc.codegen.c.winograd.plan import META
 from byoc.codegen.kernel.expr_text import check_name, outside_name
 from byoc.codegen.kernel.loops import Barrier
 from byoc.codegen.kernel.names import Names, comment_text
-from byoc.codegen.kernel.program import Group, Program
+from byoc.codegen.kernel.program import Group, Program, group_sizes
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.writer import Writer
-from byoc.te import PrimExpr, Size, Tensor
-from byoc.te.walk import loaded_tensors, unique_nodes
+from byoc.te import Size, Tensor
+from byoc.te.walk import loaded_tensors
 
 HASH_DIGITS = 12
 _NAME = "group_function_name"  # stands for the name while the text is hashed
@@ -219,20 +219,6 @@ def _parameter_name(parameter: str) -> str:
 def group_sources(group: Group) -> tuple[Tensor, ...]:
     """The tensors that *group* reads and does not fill, in the order of their first use."""
     return tuple(dict.fromkeys(t for s in group.stages for t in loaded_tensors(s.element) if t not in group.stages))
-
-
-def group_sizes(group: Group) -> tuple[str, ...]:
-    """The names of the sizes on which the code of *group* depends, in the order of their first use."""
-    found: dict[str, None] = {}
-    for stage in group.stages:
-        nodes = list(unique_nodes(stage.element))
-        found.update((n.name, None) for n in nodes if isinstance(n, Size))
-        tensors = (stage, *loaded_tensors(stage.element))
-        dims = [d for t in tensors for d in t.shape]
-        dims += [a.extent for n in nodes for a in getattr(n, "axes", ())]
-        for dim in (d for d in dims if isinstance(d, PrimExpr)):
-            found.update((n.name, None) for n in unique_nodes(dim) if isinstance(n, Size))
-    return tuple(found)
 
 
 def _notation(group: Group, sources: Sequence[Tensor], names: Names) -> str:

@@ -48,7 +48,7 @@ def full(fill_value: np.ndarray, *, shape: tuple[int, ...], dtype: str = "") -> 
 
 
 @kernel("dyn.full")
-def dyn_full(fill_value: np.ndarray, shape: np.ndarray, *, dtype: str = "") -> np.ndarray:
+def dyn_full(fill_value: np.ndarray, shape: np.ndarray, *, dtype: str = "", known: tuple[str, ...] = ()) -> np.ndarray:
     """An array of a shape that an input holds, whose every element is one scalar."""
     return _fill(_ints(shape), fill_value, dtype)
 
@@ -60,7 +60,9 @@ def full_like(data: np.ndarray, fill_value: np.ndarray) -> np.ndarray:
 
 
 @kernel("arange")
-def arange(start: np.ndarray, stop: np.ndarray, step: np.ndarray, *, dtype: str) -> np.ndarray:
+def arange(
+    start: np.ndarray, stop: np.ndarray, step: np.ndarray, *, dtype: str, known: tuple[str, ...] = ()
+) -> np.ndarray:
     """Evenly spaced numbers in [start, stop)."""
     first, last, by = (x.reshape(()).item() for x in (start, stop, step))
     span = (last - first) / by if by else np.nan
@@ -123,7 +125,7 @@ def broadcast_to(data: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
 
 
 @kernel("dyn.broadcast_to")
-def dyn_broadcast_to(data: np.ndarray, shape: np.ndarray) -> np.ndarray:
+def dyn_broadcast_to(data: np.ndarray, shape: np.ndarray, *, known: tuple[str, ...] = ()) -> np.ndarray:
     """The array broadcast to a shape that an input holds."""
     return np.broadcast_to(data, _ints(shape)).copy()
 

@@ -49,6 +49,7 @@ def dyn_strided_slice(
     *,
     slice_mode: str = "end",
     axes: tuple[int, ...] | None = None,
+    known: tuple[str, ...] = (),
 ) -> np.ndarray:
     """A slice along each axis whose numbers the inputs hold."""
     first, last, steps = (tuple(int(v) for v in a.reshape(-1)) for a in (begin, end, strides))

@@ -28,7 +28,9 @@ def reverse_reshape(data: np.ndarray, *, newshape: tuple[int, ...], allowzero: b
 
 
 @kernel("dyn.reshape")
-def dyn_reshape(data: np.ndarray, newshape: np.ndarray, *, allowzero: bool = False) -> np.ndarray:
+def dyn_reshape(
+    data: np.ndarray, newshape: np.ndarray, *, allowzero: bool = False, known: tuple[str, ...] = ()
+) -> np.ndarray:
     """The elements in a shape that an input holds."""
     return np.reshape(data, resolve_newshape(data.shape, [int(n) for n in newshape], allowzero))
 

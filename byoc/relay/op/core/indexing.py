@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc import te
-from byoc.te.expr import INDEX, Dimension, PrimExpr
+from byoc.runtime.core.index_errors import OF_BROADCAST
+from byoc.te.expr import INDEX, Checked, Dimension, PrimExpr, Size
 
 ZERO = te.const(0, INDEX)
 
@@ -29,11 +30,19 @@ def as_index(value: Dimension) -> PrimExpr:
 def broadcast_index(index: PrimExpr, dim: Dimension, out: Dimension) -> PrimExpr:
     """Where broadcasting a dimension of size *dim* to *out* reads for *index*.
 
-    A size against another is that one or 1, which is known at run time only.
+    A size against another is that one or 1, which is known at run time only, and checked then.
     """
     if isinstance(dim, int):
         return ZERO if dim == 1 and out != 1 else index
-    return index if dim == out else te.minimum(index, dim - 1)
+    if dim == out:
+        return index
+    place = te.if_then_else(te.all_of(dim < 2), ZERO, index)
+    return Checked(place, as_index(dim), f"{OF_BROADCAST}{size_text(dim)} and {size_text(out)}")
+
+
+def size_text(dim: Dimension) -> str:
+    """A dimension as errors name it."""
+    return dim.name if isinstance(dim, Size) else str(dim) if isinstance(dim, int) else "another size"
 
 
 def broadcast_load(tensor: te.Tensor, indices: Sequence[PrimExpr], shape: Sequence[Dimension]) -> PrimExpr:

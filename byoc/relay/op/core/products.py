@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from byoc.ir.size_var import times
 from byoc.ir.types import Any, Dim
+from byoc.runtime.core.derived_size import Polynomial, is_derived, name_of, polynomial
 
 
 @dataclass(frozen=True)
@@ -27,17 +30,22 @@ class Product:
         return Product(self.number // other.number, tuple(sorted((left - right).elements())))
 
     def as_dim(self) -> Dim:
-        """The product as one dimension: a number, a named size, or an unnamed one."""
+        """The product as one dimension: a number, a named size or one that follows from such, or an unnamed one."""
         if not self.keys or self.number == 0:
             return self.number
-        if self.number == 1 and len(self.keys) == 1 and not self.keys[0].startswith("?"):
-            return Any(self.keys[0])
-        return Any()
+        if any(key.startswith("?") for key in self.keys):
+            return Any()
+        return functools.reduce(times, map(Any, self.keys), self.number)
 
 
 def dim_product(dim: Dim, place: int = 0) -> Product:
     """One dimension as a product; an unnamed one gets a key by its *place*."""
-    return Product(dim) if isinstance(dim, int) else Product(1, (dim.name or f"?{place}",))
+    if isinstance(dim, int):
+        return Product(dim)
+    if is_derived(dim.name) and len(polynomial(dim.name).terms) == 1:  # 4*N
+        ((term, count),) = polynomial(dim.name).terms.items()
+        return Product(count, tuple(sorted(name_of(Polynomial({(atom,): 1})) for atom in term)))
+    return Product(1, (dim.name or f"?{place}",))
 
 
 def shape_product(shape: Sequence[Dim]) -> Product:

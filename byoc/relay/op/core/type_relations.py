@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import DtypePredicate, TypeRelation
+from byoc.ir.size_var import greater
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 
 
@@ -54,14 +55,15 @@ def normalize_axes(axes: int | Iterable[int], ndim: int, what: str = "axis") -> 
 def broadcast_dim(a: Dim, b: Dim) -> Dim:
     """The size of two dimensions broadcast together. Raises TypeInferenceError for two numbers that do not fit.
 
-    A dynamic dimension beside a number other than 1 takes that number, as in Relay: it is 1 or the same at run time.
+    A dynamic dimension beside a number other than 1 takes that number, as in Relay: it is 1 or the same at run time. Of
+    two named ones it is the larger, for the same reason.
     """
     if a == b or b == 1:
         return a
     if a == 1:
         return b
     if isinstance(a, Any):
-        return Any() if isinstance(b, Any) else b
+        return greater(a, b) if isinstance(b, Any) else b
     if isinstance(b, Any):
         return a
     raise TypeInferenceError(f"dimensions {a} and {b} do not broadcast")

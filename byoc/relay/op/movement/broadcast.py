@@ -14,7 +14,7 @@ from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, in_dtype_of, known_dtype, make_call
 from byoc.relay.op.core.indexing import ZERO, broadcast_load
 from byoc.relay.op.core.type_relations import broadcast_shape, same_dtype, tensor_arg
-from byoc.relay.op.movement.create import InitOpAttrs
+from byoc.relay.op.movement.create import DynInitAttrs, InitOpAttrs
 
 
 def _where_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
@@ -60,7 +60,8 @@ def _check_broadcast(data: TensorType, shape: Sequence[Dim]) -> TensorType:
     return TensorType(shape, data.dtype)
 
 
-def _broadcast_compute(attrs: Attrs | None, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+def broadcast_compute(attrs: Attrs | None, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+    """The first input broadcast to the type of the result."""
     shape = te.shape_of(out_type)
     return [te.compute(shape, lambda *i: broadcast_load(inputs[0], i, shape), "broadcast_to")]
 
@@ -71,7 +72,7 @@ register_op(
     attrs=InitOpAttrs,
     pattern=OpPattern.BROADCAST,
     traits=move(repeats=True),
-    compute=_broadcast_compute,
+    compute=broadcast_compute,
     rel=lambda types, attrs: _check_broadcast(tensor_arg(types, 0), attrs.shape),
     operations=lambda attrs, in_types, out_type: 0,
     doc="The tensor repeated along its dimensions of 1 to a shape.",
@@ -83,7 +84,7 @@ def broadcast_to(data: Operand, shape: object) -> Call:
     """*data* broadcast to *shape*, which may be a tensor known at run time. Source: ``relay.broadcast_to``."""
     numbers = constant_ints(shape)
     if numbers is None:
-        return make_call("dyn.broadcast_to", [as_expr(data), shape], InitOpAttrs((), ""))  # type: ignore[list-item]
+        return make_call("dyn.broadcast_to", [as_expr(data), shape], DynInitAttrs((), ""))  # type: ignore[list-item]
     return make_call("broadcast_to", [as_expr(data)], InitOpAttrs(in_dtype_of(shape, numbers), ""))
 
 
@@ -92,7 +93,7 @@ register_op(
     inputs=("data", "broadcast_type"),
     pattern=OpPattern.BROADCAST,
     traits=move(),
-    compute=_broadcast_compute,
+    compute=broadcast_compute,
     rel=lambda types, attrs: _check_broadcast(tensor_arg(types, 0), tensor_arg(types, 1, "broadcast_type").shape),
     operations=lambda attrs, in_types, out_type: 0,
     doc="The first input broadcast to the shape of the second.",

@@ -17,6 +17,7 @@ from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call, Constant
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, in_dtype_of, known_dtype, make_call
 from byoc.relay.op.core.indexing import as_index, size_of
+from byoc.relay.op.core.named_dims import named_dim
 from byoc.relay.op.core.type_relations import identity, is_integer, normalize_axis, same_dtype, tensor_arg
 
 
@@ -29,13 +30,24 @@ class InitOpAttrs(Attrs):
 
 
 @dataclass(frozen=True)
+class DynInitAttrs(InitOpAttrs):
+    """Attributes of operators whose shape is an input: of the result what is *known*, as ``match_shape`` has it."""
+
+    known: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ArangeAttrs(Attrs):
-    """Attributes of ``arange``; the bounds are inputs, and stand here too where they are known when compiling."""
+    """Attributes of ``arange``; the bounds are inputs, and stand here too where they are known when compiling.
+
+    *known* is the size of the result where that is known by name, as ``match_shape`` has it.
+    """
 
     start: float | None = None
     stop: float | None = None
     step: float | None = None
     dtype: str = written("float32", left_out="")
+    known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,7 +139,7 @@ def _make_filled(name: str, args: list[Operand], shape: object, dtype: str) -> C
     numbers = constant_ints(shape)
     inputs = [as_expr(a) for a in args]
     if numbers is None:
-        return make_call(f"dyn.{name}", [*inputs, shape], InitOpAttrs((), dtype))  # type: ignore[list-item]
+        return make_call(f"dyn.{name}", [*inputs, shape], DynInitAttrs((), dtype))  # type: ignore[list-item]
     return make_call(name, inputs, InitOpAttrs(in_dtype_of(shape, numbers), dtype))
 
 
@@ -159,10 +171,11 @@ def _value_of(tensor: te.Tensor) -> te.PrimExpr:
 
 
 def _full_compute(attrs: InitOpAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
-    return _full_of(inputs[0], out_type)
+    return full_of(inputs[0], out_type)
 
 
-def _full_of(fill_value: te.Tensor, out_type: TensorType) -> list[te.Tensor]:
+def full_of(fill_value: te.Tensor, out_type: TensorType) -> list[te.Tensor]:
+    """A tensor of the type of the result whose every element is one scalar."""
     value = te.cast(out_type.dtype, _value_of(fill_value))
     return [te.compute(te.shape_of(out_type), lambda *i: value, "full")]
 
@@ -192,7 +205,7 @@ def _full_like_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
 
 
 def _full_like_compute(attrs: Attrs | None, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
-    return _full_of(inputs[1], out_type)
+    return full_of(inputs[1], out_type)
 
 
 register_op(
@@ -217,7 +230,7 @@ def _arange_rel(types: Sequence[Type], attrs: ArangeAttrs) -> Type:
     for k, name in enumerate(("start", "stop", "step")):
         _scalar(types, k, name)
     if attrs.start is None or attrs.stop is None or attrs.step is None:
-        return TensorType([Any()], attrs.dtype)
+        return TensorType([named_dim(d) for d in attrs.known] or [Any()], attrs.dtype)
     if attrs.step == 0:
         raise TypeInferenceError("the step must not be 0")
     return TensorType([max(0, math.ceil((attrs.stop - attrs.start) / attrs.step))], attrs.dtype)

@@ -10,13 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import Sample, register_op
-from byoc.ir.types import Any, Dim, TensorType, Type
+from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.types import Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.indexing import as_index, size_text
+from byoc.relay.op.core.named_dims import dim_texts, named_dim
 from byoc.relay.op.core.type_relations import tensor_arg, unify_dim
+from byoc.runtime.core.index_errors import OF_BROADCAST
+from byoc.te.expr import Checked
 
 
 @dataclass(frozen=True)
@@ -26,22 +31,31 @@ class MatchShapeAttrs(Attrs):
     shape: tuple[str, ...]
 
 
-def _dim(text: str) -> Dim:
-    if text.startswith("?"):
-        return Any(text[1:])
-    if not text.isascii() or not text.isdigit():
-        raise TypeInferenceError(f"a dimension is a number, ?name or ?, got {text!r}")
-    return int(text)
-
-
 def _match_shape_rel(types: Sequence[Type], attrs: MatchShapeAttrs) -> Type:
     data = tensor_arg(types, 0)
     if len(attrs.shape) != data.ndim:
         raise TypeInferenceError(f"{data} does not have the {len(attrs.shape)} dimensions of {attrs.shape}")
-    dims = [unify_dim(_dim(text), dim) for text, dim in zip(attrs.shape, data.shape, strict=True)]
+    dims = [unify_dim(named_dim(text), dim) for text, dim in zip(attrs.shape, data.shape, strict=True)]
     if None in dims:
         raise TypeInferenceError(f"{data} cannot have the shape ({', '.join(attrs.shape)})")
     return TensorType(dims, data.dtype)  # type: ignore[arg-type]
+
+
+def _compute(attrs: MatchShapeAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+    """The elements, where sizes that are to be the same are."""
+    data, shape = inputs[0], te.shape_of(out_type)
+
+    def place(index: te.PrimExpr, dim: te.Dimension, out: te.Dimension) -> te.PrimExpr:
+        if dim == out:
+            return index
+        own, other = as_index(dim), as_index(out)
+        same = te.if_then_else(te.binary("eq", own, other), index, own)
+        return Checked(same, own, f"{OF_BROADCAST}{size_text(dim)} and {size_text(out)}")
+
+    def element(*i: te.PrimExpr) -> te.PrimExpr:
+        return data[tuple(place(*p) for p in zip(i, data.shape, shape, strict=True))]
+
+    return [te.compute(shape, element, "match_shape")]
 
 
 register_op(
@@ -49,6 +63,9 @@ register_op(
     inputs=("data",),
     attrs=MatchShapeAttrs,
     rel=_match_shape_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_compute,
+    operations=lambda attrs, in_types, out_type: 0,
     doc="The tensor itself, whose shape is checked against what is known of it.",
     samples=(
         Sample([(2, 3)], {"shape": ("?", "3")}),
@@ -61,5 +78,4 @@ register_op(
 
 def match_shape(data: Operand, shape: Sequence[Dim]) -> Call:
     """*data*, which is known to have *shape*: numbers and named sizes, and ``Any()`` where nothing is known."""
-    texts = tuple(f"?{d.name}" if isinstance(d, Any) else str(d) for d in shape)
-    return make_call("match_shape", [as_expr(data)], MatchShapeAttrs(texts))
+    return make_call("match_shape", [as_expr(data)], MatchShapeAttrs(dim_texts(shape)))

@@ -35,6 +35,13 @@ class ReshapeAttrs(Attrs):
 
 
 @dataclass(frozen=True)
+class DynReshapeAttrs(ReshapeAttrs):
+    """Attributes of ``dyn.reshape``: of the result what is *known*, as ``match_shape`` has it."""
+
+    known: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ReshapeLikeAttrs(Attrs):
     """Attributes of ``reshape_like``: which dimensions of the first input become which of the second."""
 
@@ -202,7 +209,9 @@ def reshape(data: Operand, newshape: object, allowzero: bool = False) -> Call:
         newshape = [_number_for(d, old[i : i + 1]) if isinstance(d, Any) else d for i, d in enumerate(newshape)]
     numbers = constant_ints(newshape)
     if numbers is None:
-        return make_call("dyn.reshape", [as_expr(data), check_expr(newshape, "a shape")], ReshapeAttrs((), allowzero))
+        return make_call(
+            "dyn.reshape", [as_expr(data), check_expr(newshape, "a shape")], DynReshapeAttrs((), allowzero)
+        )
     return make_call("reshape", [as_expr(data)], ReshapeAttrs(numbers, allowzero))
 
 

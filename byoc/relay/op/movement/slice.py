@@ -11,11 +11,12 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.size_var import greater, lesser, parted, plus
 from byoc.ir.traits import move
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
-from byoc.relay.op.core.indexing import clamp, load_below, size_of, split_index, wrap_negative
+from byoc.relay.op.core.indexing import as_index, clamp, load_below, size_of, split_index, wrap_negative
 from byoc.relay.op.core.type_relations import is_integer, normalize_axes, normalize_axis, tensor_arg, unify_dim
 
 END = np.iinfo("int32").max  # an end from here on means: to the end of a dimension of any size
@@ -30,6 +31,13 @@ class StridedSliceAttrs(Attrs):
     strides: tuple[int, ...] = ()
     slice_mode: str = "end"
     axes: tuple[int, ...] | None = written(None)
+
+
+@dataclass(frozen=True)
+class DynStridedSliceAttrs(StridedSliceAttrs):
+    """Attributes of ``dyn.strided_slice``: of the result what is *known*, as ``match_shape`` has it."""
+
+    known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,25 @@ def _covers(cut: slice) -> bool:
 def _cut_dim(dim: Dim, cut: slice) -> Dim:
     if isinstance(dim, int):
         return len(range(*cut.indices(dim)))
-    return dim if _covers(cut) else Any()
+    return dim if _covers(cut) else _cut_size(dim, cut)
+
+
+def _cut_size(dim: Any, cut: slice) -> Dim:
+    """The size of a slice of a named size, for which it is not negative; unknown for steps to the front."""
+    first, step = cut.start or 0, cut.step or 1
+    if step < 0:
+        return Any()
+    last = END if cut.stop is None else cut.stop
+    end: Dim = dim if last >= END else plus(dim, last) if last < 0 else lesser(dim, last)
+    if first < 0:
+        begin: Dim = plus(dim, first)
+        whole = lesser(dim, -first) if end == dim else Any()
+    else:
+        begin = first
+        whole = plus(end, -begin)
+        if last < END and begin:
+            whole = greater(whole, 0)
+    return whole if step == 1 else parted(plus(whole, step - 1), step)
 
 
 def _strided_slice_rel(types: Sequence[Type], attrs: StridedSliceAttrs) -> Type:
@@ -116,12 +142,15 @@ def _strided_slice_compute(
     attrs: StridedSliceAttrs, inputs: Sequence[te.Tensor], out_type: TensorType
 ) -> list[te.Tensor]:
     data = inputs[0]
-    steps: dict[int, tuple[int, int]] = {}
+    steps: dict[int, tuple[int | te.PrimExpr, int]] = {}
     for k, cut in slices(attrs, data.ndim).items():
         size = data.shape[k]
         if isinstance(size, int):
             start, _, step = cut.indices(size)
             steps[k] = (start, step)
+        elif not _covers(cut):
+            first = cut.start or 0
+            steps[k] = (te.maximum(as_index(size) + first, 0) if first < 0 else first, cut.step or 1)
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
         return data[tuple(x * steps[k][1] + steps[k][0] if k in steps else x for k, x in enumerate(i))]
@@ -164,7 +193,7 @@ def strided_slice(
     first, last, steps = numbers
     if first is not None and last is not None and steps is not None:
         return make_call("strided_slice", [as_expr(data)], StridedSliceAttrs(first, last, steps, slice_mode, places))
-    attrs = StridedSliceAttrs((), (), (), slice_mode, places)
+    attrs = DynStridedSliceAttrs((), (), (), slice_mode, places)
     length = max((len(n) for n in numbers[:2] if n is not None), default=None)
     if strides is None and length is not None:
         numbers[2] = (1,) * length

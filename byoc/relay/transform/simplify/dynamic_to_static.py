@@ -14,6 +14,7 @@ from byoc.ir.op import OPS, Op
 from byoc.ir.traits import StaticForm
 from byoc.ir.types import Any, TensorType
 from byoc.relay.expr import Call, Constant
+from byoc.relay.transform.simplify.known_shapes import with_known_shape
 from byoc.relay.transform.simplify.shape_values import ShapeValues
 
 
@@ -49,20 +50,26 @@ def _reshape_dims(data: RelayExpr, items: np.ndarray, allowzero: bool) -> tuple[
 
 
 def make_static(call: Call, values: ShapeValues) -> Call:
-    """The static form of a typed *call* of a dynamic operator whose shape, axes or bounds are known; else *call*."""
+    """The static form of a typed *call* of a dynamic operator whose shape, axes or bounds are known; else *call*, with
+    names for what is known of its result.
+    """
+    return _as_static(call, values) or with_known_shape(call, values)
+
+
+def _as_static(call: Call, values: ShapeValues) -> Call | None:
     form = call.op.traits.static_form if isinstance(call.op, Op) else None
     if form is None or form.name not in OPS:
-        return call
+        return None
     if form.name == "reshape":
         items = values.get(call.args[1])
         allowzero = call.attrs is not None and bool(call.attrs.as_dict().get("allowzero"))
         dims = None if items is None else _reshape_dims(call.args[0], items.reshape(-1), allowzero)
-        return call if dims is None else _static_call(call, form, {"newshape": dims})
+        return None if dims is None else _static_call(call, form, {"newshape": dims})
     found: dict[str, object] = {}
     for index, name in form.attributes.items():
         arg = call.args[index]
         if not isinstance(arg, Constant):
-            return call
+            return None
         array = arg.data.numpy()
         found[name] = array.reshape(-1)[0].item() if name in form.scalars else array.tolist()
     return _static_call(call, form, found)

@@ -2,21 +2,24 @@
 
 ``shape_of`` of ``(N, 3, 720, 720)`` holds ``[N, 3, 720, 720]``, so that ``take`` of its element 1 is 3 although N is
 free. Operators that only move elements are run by their numpy kernels on positions instead of elements; arithmetic is
-done where both numbers are known, or where one of them is neutral. Only integer tensors of static shape with at most
-:data:`MAX_ELEMENTS` elements are looked at.
+done on numbers and on named sizes, which gives sizes that follow from them (``byoc.runtime.core.derived_size``). Only
+integer tensors of static shape with at most :data:`MAX_ELEMENTS` elements are looked at.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.ir.types import Any, TensorType, tensor_types
+from byoc.ir.size_var import greater, lesser, parted, plus, times
+from byoc.ir.types import Any, Dim, TensorType, tensor_types
 from byoc.relay.expr import Call, Constant, Tuple, constant
 from byoc.relay.interpreter import run_operator
+from byoc.runtime.core.derived_size import polynomial
 from byoc.runtime.core.ndarray import numpy_dtype
 
 MAX_ELEMENTS = 64
@@ -25,40 +28,44 @@ Items = np.ndarray
 Item = int | Any | None
 
 
-def _add(a: Item, b: Item) -> Item:
-    if isinstance(a, int) and isinstance(b, int):
-        return a + b
-    return b if a == 0 else a if b == 0 else None
+def _of_sizes(combine: Callable[[Dim, Dim], Dim]) -> Callable[[Item, Item], Item]:
+    """*combine* for what is known of two elements; None where nothing can be said."""
 
+    def found(a: Item, b: Item) -> Item:
+        if a is None or b is None:
+            return None
+        size = combine(a, b)
+        return int(size) if isinstance(size, int) else size if size.name else None
 
-def _subtract(a: Item, b: Item) -> Item:
-    if isinstance(a, int) and isinstance(b, int):
-        return a - b
-    return a if b == 0 else 0 if isinstance(a, Any) and a == b else None
+    return found
 
 
 def _multiply(a: Item, b: Item) -> Item:
-    if isinstance(a, int) and isinstance(b, int):
-        return a * b
-    return 0 if 0 in (a, b) else b if a == 1 else a if b == 1 else None
+    return 0 if 0 in (a, b) else _of_sizes(times)(a, b)
 
 
 def _divide(a: Item, b: Item) -> Item:
+    """Rounded towards 0, which of a size is down."""
     if isinstance(a, int) and isinstance(b, int) and b != 0:
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    return a if b == 1 else None
+    is_size = isinstance(a, Any) and all(count > 0 for count in polynomial(a.name).terms.values())
+    return _floor_divide(a, b) if is_size or b == 1 else None
 
 
 def _floor_divide(a: Item, b: Item) -> Item:
-    return a // b if isinstance(a, int) and isinstance(b, int) and b != 0 else a if b == 1 else None
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b if b != 0 else None
+    return _of_sizes(parted)(a, b) if isinstance(b, int) and b > 0 else None
 
 
 ARITHMETIC: dict[str, Callable[[Item, Item], Item]] = {
-    "add": _add,
-    "subtract": _subtract,
+    "add": _of_sizes(plus),
+    "subtract": _of_sizes(lambda a, b: plus(a, times(b, -1))),
     "multiply": _multiply,
     "divide": _divide,
     "floor_divide": _floor_divide,
+    "maximum": _of_sizes(greater),
+    "minimum": _of_sizes(lesser),
 }
 
 
@@ -117,12 +124,22 @@ class ShapeValues:
             return _objects([size], ())
         if name == "cast":
             return self.get(call.args[0])
+        if name == "prod":
+            return self._product(call)
         if name in ARITHMETIC:
             left, right = (self.get(a) for a in call.args)
             if left is None or right is None:
                 return None
             return np.asarray(np.frompyfunc(ARITHMETIC[name], 2, 1)(left, right), object)
         return self._moved(call) if call.op.traits.only_moves else None  # type: ignore[attr-defined]
+
+    def _product(self, call: Call) -> Items | None:
+        """The product of a whole tensor."""
+        items = self.get(call.args[0])
+        kept = tensor_types(call.checked_type)[0].concrete_shape
+        if items is None or any(d != 1 for d in kept):
+            return None
+        return _objects([functools.reduce(_multiply, items.reshape(-1), 1)], kept)
 
     def _moved(self, call: Call) -> Items | None:
         """The elements after a move: the kernel moves their positions in one list of all elements.

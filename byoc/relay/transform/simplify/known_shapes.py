@@ -1,0 +1,158 @@
+"""The shapes that dynamic operators give where what they are computed from is known by name.
+
+``dyn.reshape`` to ``[N, 2*S]``, ``arange`` up to S, a slice of 512 up to S: their results have the dimensions
+``(N, 2*S)``, ``(S)`` and ``(min(512, S))``, which the attribute ``known`` of such an operator says, so that its type
+has names and it has generated code. A step of FoldConstant, after what turns such operators static.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from byoc.ir.op import Op
+from byoc.ir.size_var import greater, lesser, parted, plus, times
+from byoc.ir.types import Any, Dim, TensorType, tensor_types
+from byoc.relay.expr import Call
+from byoc.relay.op.core.named_dims import dim_texts
+from byoc.relay.op.core.products import Product, dim_product, multiply, shape_product
+from byoc.relay.transform.simplify.shape_values import Item, ShapeValues
+from byoc.runtime.core.derived_size import polynomial
+
+Dims = Sequence[Dim]
+KNOWN = "known"  # the attribute
+
+
+def with_known_shape(call: Call, values: ShapeValues) -> Call:
+    """A typed *call* whose result has names for what is known of its shape; itself where nothing more is."""
+    rule = _RULES.get(call.op.name) if isinstance(call.op, Op) else None
+    if rule is None or call.attrs is None:
+        return call
+    result = tensor_types(call.checked_type)[0]
+    if result.is_symbolic:
+        return call
+    found = rule(call, values)
+    if found is None or not any(isinstance(d, int) or d.name for d in found):
+        return call
+    attrs = dataclasses.replace(call.attrs, **{KNOWN: dim_texts(found)})  # type: ignore[type-var]  # Attrs are dataclasses
+    return Call(call.op, call.args, attrs, None, call.span)
+
+
+def is_size(item: Item) -> bool:
+    """Whether *item* is known and cannot be negative."""
+    if isinstance(item, Any):
+        return all(count > 0 for count in polynomial(item.name).terms.values())
+    return item is not None and item >= 0
+
+
+def _dim(item: Item) -> Dim:
+    """An element of a shape as a dimension: a size that would be negative has no tensor."""
+    return Any() if item is None else item
+
+
+def _items(call: Call, index: int, values: ShapeValues) -> list[Item] | None:
+    found = values.get(call.args[index])
+    return None if found is None else list(found.reshape(-1))
+
+
+def reshaped_dims(shape: Dims, items: Sequence[Item], allowzero: bool = False) -> list[Dim] | None:
+    """The dimensions that *shape* takes; None where it is not known that it has as many elements."""
+    if any(isinstance(d, Any) and not d.name for d in shape) or any(isinstance(i, int) and i < -1 for i in items):
+        return None
+    dims: list[Dim | None] = []
+    for k, item in enumerate(items):
+        if item is None or (item == 0 and (allowzero or k >= len(shape))):
+            return None
+        dims.append(shape[k] if item == 0 else None if item == -1 else item)
+    given: Product = multiply(dim_product(d) for d in dims if d is not None)
+    total = shape_product(shape)
+    if None not in dims:
+        same = _polynomial(dims) == _polynomial(shape)  # type: ignore[arg-type]  # without None
+        return dims if same else None  # type: ignore[return-value]
+    rest = total.divided_by(given)
+    if dims.count(None) > 1 or rest is None:
+        return None
+    return [rest.as_dim() if d is None else d for d in dims]
+
+
+def _polynomial(shape: Dims) -> str:
+    size = polynomial(1)
+    for dim in shape:
+        size = size * polynomial(dim.name if isinstance(dim, Any) else int(dim))
+    return str(size)
+
+
+def _reshape(call: Call, values: ShapeValues) -> Dims | None:
+    items = _items(call, 1, values)
+    data = call.args[0].checked_type
+    if items is None or not isinstance(data, TensorType):
+        return None
+    return reshaped_dims(data.shape, items, bool(getattr(call.attrs, "allowzero", False)))
+
+
+def _shape_input(index: int) -> Callable[[Call, ShapeValues], Dims | None]:
+    def dims(call: Call, values: ShapeValues) -> Dims | None:
+        items = _items(call, index, values)
+        return None if items is None else [_dim(i) for i in items]
+
+    return dims
+
+
+def _broadcast(call: Call, values: ShapeValues) -> Dims | None:
+    found = _shape_input(1)(call, values)
+    data = tensor_types(call.args[0].checked_type)[0]
+    if found is None or len(found) < data.ndim:
+        return None
+    own = [1] * (len(found) - data.ndim) + list(data.shape)
+    fits = all(a in (1, b) or not isinstance(b, Any) for a, b in zip(own, found, strict=True))
+    return found if fits else None
+
+
+def _slice(call: Call, values: ShapeValues) -> Dims | None:
+    parts = [_items(call, k, values) for k in (1, 2, 3)]
+    data = tensor_types(call.args[0].checked_type)[0]
+    begin, end, strides = parts
+    if begin is None or end is None or strides is None or getattr(call.attrs, "slice_mode", "end") != "end":
+        return None
+    axes = getattr(call.attrs, "axes", None)
+    places = [a % data.ndim for a in axes] if axes is not None else range(len(begin))
+    steps = strides * len(begin) if len(strides) == 1 else strides
+    shape = list(data.shape)
+    for place, first, last, step in zip(places, begin, end, steps, strict=True):
+        shape[place] = _cut(shape[place], first, last, step)
+    return shape
+
+
+def _cut(dim: Dim, first: Item, last: Item, step: Item) -> Dim:
+    if not isinstance(step, int) or step < 1 or first is None or last is None:
+        return Any()
+    if not is_size(first) or not is_size(last):  # a negative one counts from the end
+        return Any()
+    size = plus(lesser(dim, last), times(first, -1))
+    if first != 0 and isinstance(size, Any) and not is_size(size):
+        size = greater(size, 0)
+    return size if step == 1 else parted(plus(size, step - 1), step)
+
+
+def _arange(call: Call, values: ShapeValues) -> Dims | None:
+    parts = [_items(call, k, values) for k in range(3)]
+    if any(p is None or len(p) != 1 or p[0] is None for p in parts):
+        return None
+    start, stop, step = (p[0] for p in parts if p)
+    if start is None or stop is None or not isinstance(step, int) or step < 1:
+        return None
+    size = plus(stop, times(start, -1))
+    if isinstance(size, Any) and not is_size(size):
+        size = greater(size, 0)
+    return [size if step == 1 else parted(plus(size, step - 1), step)]
+
+
+_RULES: dict[str, Callable[[Call, ShapeValues], Dims | None]] = {
+    "dyn.reshape": _reshape,
+    "dyn.zeros": _shape_input(0),
+    "dyn.ones": _shape_input(0),
+    "dyn.full": _shape_input(1),
+    "dyn.broadcast_to": _broadcast,
+    "dyn.strided_slice": _slice,
+    "arange": _arange,
+}

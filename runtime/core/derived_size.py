@@ -1,0 +1,274 @@
+"""Sizes that follow from named ones: ``4*N``, ``past+1``, ``min(N, 512)``, ``(H+1)//2``.
+
+Such a size has a name too: its expression in one canonical form, in parentheses, so that two sizes that are computed
+alike have one name, and everything that knows names of dimensions knows it. ``(4*N)`` is 32 where N is 8.
+
+An expression is a polynomial with integer coefficients, whose atoms are names and the functions ``div`` (rounded down),
+``min`` and ``max`` of two polynomials. A name that is no identifier stands in it as a JSON string.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from byoc.runtime.core.errors import ArtifactError, InputError
+
+Term = tuple[str, ...]  # atoms, sorted; one that stands twice is squared
+MOST_LETTERS = 4096  # of an expression
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
+_TOKEN = re.compile(r'\s*(?:(?P<number>\d+)|(?P<name>[A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\]|\\.)*")|(?P<mark>[-+*(),]))')
+_FUNCTIONS = {"div": lambda a, b: a // b, "min": min, "max": max}
+
+
+class Polynomial:
+    """Sums of products of atoms; equal where the canonical texts are."""
+
+    __slots__ = ("terms",)
+
+    def __init__(self, terms: Mapping[Term, int]):
+        self.terms = {term: count for term, count in terms.items() if count}
+
+    @property
+    def number(self) -> int | None:
+        """The number that it is; None where it has atoms."""
+        return self.terms.get((), 0) if set(self.terms) <= {()} else None
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        return Polynomial({t: self.terms.get(t, 0) + other.terms.get(t, 0) for t in (*self.terms, *other.terms)})
+
+    def __mul__(self, other: Polynomial) -> Polynomial:
+        found: dict[Term, int] = {}
+        for one, m in self.terms.items():
+            for two, n in other.terms.items():
+                term = tuple(sorted((*one, *two)))
+                found[term] = found.get(term, 0) + m * n
+        return Polynomial(found)
+
+    def __neg__(self) -> Polynomial:
+        return Polynomial({t: -c for t, c in self.terms.items()})
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        ordered = sorted(self.terms.items(), key=lambda item: (not item[0], len(item[0]), item[0]))  # numbers last
+        text = "".join(f"{'-' if c < 0 else '+'}{_term_text(t, abs(c))}" for t, c in ordered)
+        return text.removeprefix("+")
+
+
+def _term_text(term: Term, count: int) -> str:
+    return "*".join(([str(count)] if count != 1 or not term else []) + list(term))
+
+
+def is_derived(name: str) -> bool:
+    """Whether a dimension's name is the expression of a derived size."""
+    return name.startswith("(") and name.endswith(")")
+
+
+def name_of(size: Polynomial) -> str:
+    """The name of a derived size, or the plain name where it is one."""
+    if len(size.terms) == 1:
+        ((term, count),) = size.terms.items()
+        if count == 1 and len(term) == 1 and not term[0].endswith(")"):
+            return str(json.loads(term[0])) if term[0].startswith('"') else term[0]
+    return f"({size})"
+
+
+@functools.cache
+def polynomial(size: int | str) -> Polynomial:
+    """A number, or the size of a name, as a polynomial. Raises ArtifactError for a derived name that nothing wrote."""
+    if isinstance(size, int):
+        return Polynomial({(): int(size)})
+    if is_derived(size):
+        return _Reader(size[1:-1]).read()
+    return Polynomial({(size if _IDENTIFIER.match(size) and size not in _FUNCTIONS else json.dumps(size),): 1})
+
+
+def quotient(a: Polynomial, b: int) -> Polynomial:
+    """``a // b`` for a positive *b*: what divides it is divided, the rest stays under ``div``."""
+    whole, rest = {}, {}
+    for term, count in a.terms.items():
+        if term and count % b:
+            rest[term] = count
+        else:
+            whole[term] = count // b  # of the constant, what is left stands in the rest
+    left = a.terms.get((), 0) % b
+    found = Polynomial(whole)
+    if not rest:
+        return found
+    inner = Polynomial({**rest, (): left})
+    return found + Polynomial({(f"div({inner},{b})",): 1})
+
+
+def extreme(function: str, a: Polynomial, b: Polynomial) -> Polynomial:
+    """``min`` or ``max`` of two sizes."""
+    difference = (a + -b).number
+    if difference is not None:
+        return a if (difference <= 0) == (function == "min") else b
+    for one, two in ((a, b), (b, a)):  # the larger of x and of what is at most x
+        inner = _only_atom(two)
+        if inner is not None and inner[0] in ("min", "max") and inner[0] != function:
+            if str(one) in (str(inner[1]), str(inner[2])):
+                return one
+    return Polynomial({(f"{function}({','.join(sorted(map(str, (a, b))))})",): 1})
+
+
+def _only_atom(size: Polynomial) -> tuple[str, Polynomial, Polynomial] | None:
+    """The function and the operands of a size that is one atom and no more."""
+    if len(size.terms) != 1:
+        return None
+    ((term, count),) = size.terms.items()
+    return parts_of(term[0]) if count == 1 and len(term) == 1 else None
+
+
+class _Reader:
+    """Reads the text of a polynomial."""
+
+    def __init__(self, text: str):
+        if len(text) > MOST_LETTERS:
+            raise ArtifactError(f"a size of {len(text)} letters: {text[:60]}...")
+        self._text, self._at = text, 0
+
+    def read(self) -> Polynomial:
+        found = self._sum()
+        if self._text[self._at :].strip():
+            raise self._error()
+        return found
+
+    def _error(self) -> ArtifactError:
+        return ArtifactError(f"{self._text[:80]!r} is no size: at letter {self._at + 1}")
+
+    def _peek(self) -> str:
+        found = _TOKEN.match(self._text, self._at)
+        return found[0].strip() if found else ""
+
+    def _take(self) -> str:
+        found = _TOKEN.match(self._text, self._at)
+        if found is None:
+            raise self._error()
+        self._at = found.end()
+        return found[0].strip()
+
+    def _sum(self) -> Polynomial:
+        sign = self._peek() == "-"
+        if sign:
+            self._take()
+        found = -self._product() if sign else self._product()
+        while self._peek() in ("+", "-"):
+            found = found + (self._product() if self._take() == "+" else -self._product())
+        return found
+
+    def _product(self) -> Polynomial:
+        found = self._atom()
+        while self._peek() == "*":
+            self._take()
+            found = found * self._atom()
+        return found
+
+    def _atom(self) -> Polynomial:
+        token = self._take()
+        if token.isdigit():
+            return polynomial(int(token))
+        if token in _FUNCTIONS and self._peek() == "(":
+            self._take()
+            a = self._sum()
+            self._expect(",")
+            b = self._sum()
+            self._expect(")")
+            if token == "div":
+                if not b.number or b.number < 0:
+                    raise self._error()
+                return quotient(a, b.number)
+            return extreme(token, a, b)
+        if token in "+-*(),":
+            raise self._error()
+        return Polynomial({(token,): 1})
+
+    def _expect(self, mark: str) -> None:
+        if self._take() != mark:
+            raise self._error()
+
+
+@functools.cache
+def parts_of(atom: str) -> tuple[str, Polynomial, Polynomial] | None:
+    """The function and the operands of an atom; None for a name."""
+    name, bracket, rest = atom.partition("(")
+    if not bracket or name not in _FUNCTIONS or not rest.endswith(")"):
+        return None
+    reader = _Reader(rest[:-1])
+    a = reader._sum()
+    reader._expect(",")
+    return name, a, reader._sum()
+
+
+@functools.cache
+def names_in(name: str) -> frozenset[str]:
+    """The names of which the size *name* is made; itself where it is not derived. Raises as :func:`polynomial`."""
+    return frozenset(_names(polynomial(name)))
+
+
+def _names(size: Polynomial) -> Iterator[str]:
+    for atom in dict.fromkeys(a for term in size.terms for a in term):
+        parts = parts_of(atom)
+        if parts is None:
+            yield json.loads(atom) if atom.startswith('"') else atom
+        else:
+            yield from _names(parts[1])
+            yield from _names(parts[2])
+
+
+def is_told(name: str, known: Iterable[str]) -> bool:
+    """Whether the size *name* is among *known* ones, or follows from them."""
+    return name in known or (is_derived(name) and all(n in known for n in names_in(name)))
+
+
+class Sizes(dict[str, int]):
+    """The sizes of named dimensions; those that follow from them are computed when they are asked for.
+
+    Equal where what was bound is.
+    """
+
+    def __init__(self, bound: Mapping[str, int] | Iterable[tuple[str, int]] = ()):
+        super().__init__(bound)
+        self._computed: dict[str, int] = {}
+
+    def __missing__(self, name: str) -> int:
+        if not isinstance(name, str) or not is_derived(name):
+            raise KeyError(name)
+        found = self._computed.get(name)
+        if found is None:
+            found = self._value(polynomial(name))
+            if found < 0:
+                raise InputError(f"the size {name} is {found} for {self._told(name)}: the inputs are too small")
+            self._computed[name] = found
+        return found
+
+    def _told(self, name: str) -> str:
+        return ", ".join(f"{n}={self[n]}" for n in sorted(names_in(name)))
+
+    def bind(self, name: str, size: int) -> int:
+        """The size of *name*, which is *size* unless it is known, or follows from what is."""
+        if name not in self and is_derived(name) and self.tells(name):
+            return self[name]
+        return self.setdefault(name, size)
+
+    def tells(self, name: object) -> bool:
+        """Whether a dimension of this name has a size here."""
+        return isinstance(name, str) and is_told(name, self)
+
+    def _value(self, size: Polynomial) -> int:
+        total = 0
+        for term, count in size.terms.items():
+            for atom in term:
+                count *= self._atom(atom)
+            total += count
+        return total
+
+    def _atom(self, atom: str) -> int:
+        parts = parts_of(atom)
+        if parts is None:
+            return self[json.loads(atom) if atom.startswith('"') else atom]
+        function, a, b = parts
+        return int(_FUNCTIONS[function](self._value(a), self._value(b)))
