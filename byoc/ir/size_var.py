@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from byoc.ir.attrs import AttrObject
 from byoc.ir.dims import Any, Dim, dimension
 from byoc.runtime.core.derived_size import Polynomial, extreme, name_of, polynomial, quotient
+from byoc.runtime.core.derived_size import windowed as at_least_once
 
 # factors (the same one may stand twice) -> how often their product is counted
 Terms = Mapping[tuple["SizeExpr", ...], int]
@@ -162,6 +163,11 @@ def lesser(a: Dim, b: Dim) -> Dim:
 def greater(a: Dim, b: Dim) -> Dim:
     """The larger of two sizes; see :func:`plus`."""
     return derived(lambda x, y: extreme("max", x, y), a, b)
+
+
+def windowed(size: Dim) -> Dim:
+    """How often a window fits, which is at least once, or the inputs are refused; see :func:`plus`."""
+    return size if isinstance(size, (int, SizeExpr)) else derived(at_least_once, size)
 
 
 def derived(combine: Callable[..., Polynomial], *sizes: Dim) -> Dim:

@@ -3,8 +3,9 @@
 Such a size has a name too: its expression in one canonical form, in parentheses, so that two sizes that are computed
 alike have one name, and everything that knows names of dimensions knows it. ``(4*N)`` is 32 where N is 8.
 
-An expression is a polynomial with integer coefficients, whose atoms are names and the functions ``div`` (rounded down),
-``min`` and ``max`` of two polynomials. A name that is no identifier stands in it as a JSON string.
+An expression is a polynomial with integer coefficients, whose atoms are names, the functions ``div`` (rounded down),
+``min`` and ``max`` of two polynomials, and ``window`` of one, which is that where it is at least 1 and refuses the
+inputs where it is not. A name that is no identifier stands in it as a JSON string.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from byoc.runtime.core.errors import ArtifactError, InputError
 
@@ -20,7 +21,8 @@ Term = tuple[str, ...]  # atoms, sorted; one that stands twice is squared
 MOST_LETTERS = 4096  # of an expression
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
 _TOKEN = re.compile(r'\s*(?:(?P<number>\d+)|(?P<name>[A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\]|\\.)*")|(?P<mark>[-+*(),]))')
-_FUNCTIONS = {"div": lambda a, b: a // b, "min": min, "max": max}
+_FUNCTIONS: dict[str, Callable[..., int]] = {"div": lambda a, b: a // b, "min": min, "max": max, "window": int}
+_ARITY = {"div": 2, "min": 2, "max": 2, "window": 1}
 
 
 class Polynomial:
@@ -110,12 +112,20 @@ def extreme(function: str, a: Polynomial, b: Polynomial) -> Polynomial:
     for one, two in ((a, b), (b, a)):  # the larger of x and of what is at most x
         inner = _only_atom(two)
         if inner is not None and inner[0] in ("min", "max") and inner[0] != function:
-            if str(one) in (str(inner[1]), str(inner[2])):
+            if str(one) in map(str, inner[1]):
                 return one
     return Polynomial({(f"{function}({','.join(sorted(map(str, (a, b))))})",): 1})
 
 
-def _only_atom(size: Polynomial) -> tuple[str, Polynomial, Polynomial] | None:
+def windowed(size: Polynomial) -> Polynomial:
+    """A size that is at least 1, or its inputs are refused; *size* itself where it cannot be less."""
+    if size.terms.get((), 0) > 0 and all(count > 0 for count in size.terms.values()):
+        return size
+    atom = _only_atom(size)
+    return size if atom is not None and atom[0] == "window" else Polynomial({(f"window({size})",): 1})
+
+
+def _only_atom(size: Polynomial) -> tuple[str, list[Polynomial]] | None:
     """The function and the operands of a size that is one atom and no more."""
     if len(size.terms) != 1:
         return None
@@ -173,10 +183,11 @@ class _Reader:
             return polynomial(int(token))
         if token in _FUNCTIONS and self._peek() == "(":
             self._take()
-            a = self._sum()
-            self._expect(",")
-            b = self._sum()
+            a, *others = self.operands(token)
             self._expect(")")
+            if token == "window":
+                return windowed(a)
+            (b,) = others
             if token == "div":
                 if not b.number or b.number < 0:
                     raise self._error()
@@ -186,21 +197,26 @@ class _Reader:
             raise self._error()
         return Polynomial({(token,): 1})
 
+    def operands(self, function: str) -> list[Polynomial]:
+        """As many as *function* has."""
+        found = [self._sum()]
+        while len(found) < _ARITY[function]:
+            self._expect(",")
+            found.append(self._sum())
+        return found
+
     def _expect(self, mark: str) -> None:
         if self._take() != mark:
             raise self._error()
 
 
 @functools.cache
-def parts_of(atom: str) -> tuple[str, Polynomial, Polynomial] | None:
+def parts_of(atom: str) -> tuple[str, list[Polynomial]] | None:
     """The function and the operands of an atom; None for a name."""
     name, bracket, rest = atom.partition("(")
     if not bracket or name not in _FUNCTIONS or not rest.endswith(")"):
         return None
-    reader = _Reader(rest[:-1])
-    a = reader._sum()
-    reader._expect(",")
-    return name, a, reader._sum()
+    return name, _Reader(rest[:-1]).operands(name)
 
 
 @functools.cache
@@ -215,8 +231,8 @@ def _names(size: Polynomial) -> Iterator[str]:
         if parts is None:
             yield json.loads(atom) if atom.startswith('"') else atom
         else:
-            yield from _names(parts[1])
-            yield from _names(parts[2])
+            for operand in parts[1]:
+                yield from _names(operand)
 
 
 def is_told(name: str, known: Iterable[str]) -> bool:
@@ -270,5 +286,10 @@ class Sizes(dict[str, int]):
         parts = parts_of(atom)
         if parts is None:
             return self[json.loads(atom) if atom.startswith('"') else atom]
-        function, a, b = parts
-        return int(_FUNCTIONS[function](self._value(a), self._value(b)))
+        function, operands = parts
+        values = [self._value(operand) for operand in operands]
+        if function == "window" and values[0] < 1:
+            what = f"({operands[0]})"
+            told = f"{what} is {values[0]} for {self._told(what)}"
+            raise InputError(f"a window leaves nothing of an axis, {told}: give larger inputs")
+        return int(_FUNCTIONS[function](*values))

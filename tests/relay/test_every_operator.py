@@ -77,6 +77,8 @@ def test_the_type_relation_says_what_the_kernel_gives(op: Op, sample: Sample) ->
 def test_the_tensor_expression_computes_what_the_kernel_computes(op: Op, sample: Sample) -> None:
     arrays, types, attrs, outputs = run_kernel(op, sample)
     out_type = op.rel(types, attrs)
+    if not all(t.is_symbolic for t in tensor_types(out_type)):
+        pytest.skip("nothing is known of the shape")
     assert is_definable(op, attrs, types, out_type)
     inputs = placeholders(types)
     tensors = define(op, attrs, inputs, out_type)

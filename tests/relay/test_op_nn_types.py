@@ -31,8 +31,8 @@ def shape_of(expr) -> tuple:
     [
         (lambda x: nn.conv2d(x, weight(4, 3, 3, 3), strides=2, padding=1), (N, 3, 8, 8), (N, 4, 4, 4)),
         (lambda x: nn.conv2d(x, weight(4, 3, 3, 3), padding=1), (N, 3, H, 8), (N, 4, H, 8)),
-        (lambda x: nn.conv2d(x, weight(4, 3, 3, 3)), (N, 3, H, 8), (N, 4, Any(), 6)),
-        (lambda x: nn.max_pool2d(x, 2, 2), (N, 3, 8, H), (N, 3, 4, Any())),
+        (lambda x: nn.conv2d(x, weight(4, 3, 3, 3)), (N, 3, H, 8), (N, 4, Any("(window(H-2))"), 6)),
+        (lambda x: nn.max_pool2d(x, 2, 2), (N, 3, 8, H), (N, 3, 4, Any("(window(div(H,2)))"))),
         (lambda x: nn.global_avg_pool2d(x), (N, 3, H, 8), (N, 3, 1, 1)),
         (lambda x: nn.conv2d_transpose(x, weight(3, 4, 2, 2), strides=2), (N, 3, 5, 5), (N, 4, 10, 10)),
         (lambda x: nn.dense(x, weight(7, 5)), (N, 5), (N, 7)),

@@ -326,5 +326,6 @@ def test_symbolic_sizes_are_equal_by_structure():
     assert not TensorType((n + 2,)).is_symbolic  # no code is generated for what only the program's run computes
 
 
-def test_sizes_known_by_name_alone_stay_unknown_in_arithmetic():
-    assert infer_expr(relay.nn.pad(x(Any("n")), ((1, 1),))) == TensorType((Any(),))
+def test_arithmetic_on_sizes_known_by_name_alone_gives_names_too():
+    assert infer_expr(relay.nn.pad(x(Any("n")), ((1, 1),))) == TensorType((Any("(n+2)"),))
+    assert infer_expr(relay.nn.pad(x(Any()), ((1, 1),))) == TensorType((Any(),))

@@ -29,6 +29,6 @@ def test_a_window_larger_than_the_data_is_refused_by_one_sentence(name, targets)
 g (float[1,2,N] x) => (float[] y) <float[2,2,3] w = {{{values}}}> {{ {NODES[name]} }}""")
     library = byoc.compile(model, targets)
     small = TOO_SMALL.get(name, 2)
-    with pytest.raises(UserError, match=r"(a window of \d does not fit in|leaves nothing of) an axis of \d.*: give"):
+    with pytest.raises(UserError, match=r"(a window of \d does not fit in|leaves nothing of) an axis.*: give"):
         library.run({"x": np.ones((1, 2, small), "float32")})
     assert np.asarray(library.run({"x": np.ones((1, 2, 5), "float32")})[0]).size

@@ -147,7 +147,7 @@ register_op(
     operations=_free,
     traits=view().static("reshape", {1: "newshape"}),
     doc="The same elements in a shape that an input holds.",
-    samples=(Sample([(2, 6), _vector(3, -1)]), Sample([(2, 6), _vector(0, 3, 2)])),
+    samples=(Sample([(2, 6), _vector(3, -1)], {"known": ("3", "4")}), Sample([(2, 6), _vector(0, 3, 2)])),
 )
 register_op(
     "dyn.strided_slice",
@@ -160,7 +160,7 @@ register_op(
     traits=move().static("strided_slice", {1: "begin", 2: "end", 3: "strides"}),
     doc="A slice along each axis whose numbers the inputs hold.",
     samples=(
-        Sample([(4, 5), _vector(1, 0), _vector(3, 4), _vector(1, 2)]),
+        Sample([(4, 5), _vector(1, 0), _vector(3, 4), _vector(1, 2)], {"known": ("2", "2")}),
         Sample([(4, 5), _vector(4), _vector(0), _vector(-2)], {"axes": (1,)}),
     ),
 )
@@ -175,7 +175,7 @@ for _number, _name in enumerate(("zeros", "ones")):
         operations=_free,
         traits=Traits(OpKind.OTHER).static(_name, {0: "shape"}),
         doc=f"A tensor of {_name} in a shape that an input holds.",
-        samples=(Sample([_vector(2, 3)]),),
+        samples=(Sample([_vector(2, 3)], {"known": ("2", "3")}), Sample([_vector(2, 3)])),
     )
 register_op(
     "dyn.full",
@@ -187,7 +187,7 @@ register_op(
     operations=_free,
     traits=creation(value_operand=0).static("full", {1: "shape"}),
     doc="A tensor of one scalar in a shape that an input holds.",
-    samples=(Sample([(), _vector(2, 3)], {"dtype": ""}),),
+    samples=(Sample([(), _vector(2, 3)], {"dtype": "", "known": ("2", "3")}), Sample([(), _vector(2)], {"dtype": ""})),
 )
 register_op(
     "dyn.broadcast_to",
@@ -199,7 +199,7 @@ register_op(
     operations=_free,
     traits=move(repeats=True).static("broadcast_to", {1: "shape"}),
     doc="The tensor broadcast to a shape that an input holds.",
-    samples=(Sample([(3, 1), _vector(2, 3, 4)]),),
+    samples=(Sample([(3, 1), _vector(2, 3, 4)], {"known": ("2", "3", "4")}), Sample([(3, 1), _vector(3, 4)])),
 )
 register_op(
     "dyn.tile",

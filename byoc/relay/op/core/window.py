@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.errors import TypeInferenceError
-from byoc.ir.size_var import parted, plus, times
+from byoc.ir.size_var import lesser, parted, plus, times, windowed
 from byoc.ir.types import Any, Dim
 
 
@@ -63,8 +63,12 @@ def window_extent(
     if min(kernel, stride, dilation) < 1:
         raise TypeInferenceError(f"kernel {kernel}, stride {stride} and dilation {dilation} must be positive")
     if isinstance(size, Any):
-        keeps = stride == 1 and sum(pads) == span - 1
-        return size if keeps else plus(parted(plus(size, sum(pads) - span), stride), 1)
+        if stride == 1 and sum(pads) == span - 1:
+            return size
+        count = plus(parted(plus(size, sum(pads) - span + (stride - 1 if ceil_mode else 0)), stride), 1)
+        if ceil_mode and stride > 1:
+            count = lesser(count, parted(plus(size, pads[0] + stride - 1), stride))
+        return windowed(count)
     room = size + sum(pads) - span
     if room < (1 - stride if ceil_mode else 0):
         raise TypeInferenceError(
@@ -88,7 +92,7 @@ def transposed_extent(
     if output_padding < 0:
         raise TypeInferenceError(f"output_padding must not be negative, got {output_padding}")
     if isinstance(size, Any):
-        return size if stride == 1 and grown == 1 else plus(times(plus(size, -1), stride), grown)
+        return size if stride == 1 and grown == 1 else windowed(plus(times(plus(size, -1), stride), grown))
     out = (size - 1) * stride + grown
     if out < 1:
         raise TypeInferenceError(f"padding {pads[0]} and {pads[1]} leaves nothing of an axis of {size}")
