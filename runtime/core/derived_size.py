@@ -22,7 +22,8 @@ MOST_LETTERS = 4096  # of an expression
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
 _TOKEN = re.compile(r'\s*(?:(?P<number>\d+)|(?P<name>[A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\]|\\.)*")|(?P<mark>[-+*(),]))')
 _FUNCTIONS: dict[str, Callable[..., int]] = {"div": lambda a, b: a // b, "min": min, "max": max, "window": int}
-_ARITY = {"div": 2, "min": 2, "max": 2, "window": 1}
+_ARITY = {"div": 2, "window": 1}  # of the others two or more
+OTHER = {"min": "max", "max": "min"}
 
 
 class Polynomial:
@@ -89,32 +90,41 @@ def polynomial(size: int | str) -> Polynomial:
 
 
 def quotient(a: Polynomial, b: int) -> Polynomial:
-    """``a // b`` for a positive *b*: what divides it is divided, the rest stays under ``div``."""
-    whole, rest = {}, {}
-    for term, count in a.terms.items():
-        if term and count % b:
-            rest[term] = count
-        else:
-            whole[term] = count // b  # of the constant, what is left stands in the rest
-    left = a.terms.get((), 0) % b
-    found = Polynomial(whole)
-    if not rest:
-        return found
-    inner = Polynomial({**rest, (): left})
-    return found + Polynomial({(f"div({inner},{b})",): 1})
+    """``a // b`` for a positive *b*: of each count what divides by it is divided, the rest stays under ``div``."""
+    whole = Polynomial({term: count // b for term, count in a.terms.items()})
+    rest = Polynomial({term: count % b for term, count in a.terms.items()})
+    if rest.number is not None:  # less than b
+        return whole
+    return whole + Polynomial({(f"div({rest},{b})",): 1})
 
 
-def extreme(function: str, a: Polynomial, b: Polynomial) -> Polynomial:
-    """``min`` or ``max`` of two sizes."""
-    difference = (a + -b).number
+def extreme(function: str, *sizes: Polynomial) -> Polynomial:
+    """``min`` or ``max`` of sizes: each that is not beside another that it is never less, or more, than."""
+    flat: list[Polynomial] = []
+    for size in _without_covered(function, sizes):
+        atom = _only_atom(size)
+        flat += atom[1] if atom is not None and atom[0] == function else [size]
+    kept = _without_covered(function, flat)
+    if len(kept) == 1:
+        return kept[0]
+    return Polynomial({(f"{function}({','.join(sorted(map(str, kept)))})",): 1})
+
+
+def _without_covered(function: str, sizes: Iterable[Polynomial]) -> list[Polynomial]:
+    kept: list[Polynomial] = []
+    for size in sizes:
+        if not any(_covers(function, other, size) for other in kept):
+            kept = [other for other in kept if not _covers(function, size, other)] + [size]
+    return kept
+
+
+def _covers(function: str, one: Polynomial, two: Polynomial) -> bool:
+    """Whether the *function* of both is always *one*."""
+    difference = (one + -two).number
     if difference is not None:
-        return a if (difference <= 0) == (function == "min") else b
-    for one, two in ((a, b), (b, a)):  # the larger of x and of what is at most x
-        inner = _only_atom(two)
-        if inner is not None and inner[0] in ("min", "max") and inner[0] != function:
-            if str(one) in map(str, inner[1]):
-                return one
-    return Polynomial({(f"{function}({','.join(sorted(map(str, (a, b))))})",): 1})
+        return (difference <= 0) == (function == "min") or difference == 0
+    inner = _only_atom(two)  # the larger of x and of what is at most x
+    return inner is not None and inner[0] == OTHER.get(function) and str(one) in map(str, inner[1])
 
 
 def windowed(size: Polynomial) -> Polynomial:
@@ -187,12 +197,12 @@ class _Reader:
             self._expect(")")
             if token == "window":
                 return windowed(a)
-            (b,) = others
             if token == "div":
+                (b,) = others
                 if not b.number or b.number < 0:
                     raise self._error()
                 return quotient(a, b.number)
-            return extreme(token, a, b)
+            return extreme(token, a, *others)
         if token in "+-*(),":
             raise self._error()
         return Polynomial({(token,): 1})
@@ -200,7 +210,7 @@ class _Reader:
     def operands(self, function: str) -> list[Polynomial]:
         """As many as *function* has."""
         found = [self._sum()]
-        while len(found) < _ARITY[function]:
+        while len(found) < _ARITY[function] if function in _ARITY else len(found) < 2 or self._peek() == ",":
             self._expect(",")
             found.append(self._sum())
         return found

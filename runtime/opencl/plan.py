@@ -226,7 +226,7 @@ class FunctionPlan:
 def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
     fields = object_of(data, where, ("buffers", "sizes", "variants"), ("checks", "nodes"))
     sizes = texts_of(fields["sizes"], at(where, "sizes"))
-    if not names.issuperset(sizes):
+    if not all(is_told(size, names) for size in sizes):
         raise ArtifactError(f"{where}.sizes: {', '.join(sizes)} are not all told by the inputs")
     return Launch(
         tuple(number_of(b, place) for place, b in numbered(fields, "buffers", where)),

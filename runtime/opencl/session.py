@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from byoc.runtime.core.derived_size import Sizes
 from byoc.runtime.core.errors import DeviceError, InputError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.index_errors import index_outside
@@ -149,7 +150,7 @@ class Session:
         self,
         inputs: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray],
-        sizes: dict[str, int],
+        sizes: Sizes,
         after: list[pyopencl.Event],
     ) -> StartedCall:
         binding = self.bindings[tuple(sizes.items())]
@@ -199,7 +200,7 @@ class Session:
             raise index_outside(names[check - 1] if check <= len(names) else "", place % (1 << 64), extent)
 
     def _bind(self, key: tuple[tuple[str, int], ...]) -> _Binding:
-        sizes = dict(key)
+        sizes = Sizes(key)
         plan, first = self._plan, self._plan.first_constant
         buffers = [
             self._constants[k - first] if first <= k < plan.first_output else self._allocate(size)

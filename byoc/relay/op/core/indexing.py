@@ -36,8 +36,15 @@ def broadcast_index(index: PrimExpr, dim: Dimension, out: Dimension) -> PrimExpr
         return ZERO if dim == 1 and out != 1 else index
     if dim == out:
         return index
-    place = te.if_then_else(te.all_of(dim < 2), ZERO, index)
-    return Checked(place, as_index(dim), f"{OF_BROADCAST}{size_text(dim)} and {size_text(out)}")
+    return te.minimum(index + agreed(dim, out, one_fits=True), dim - 1)
+
+
+def agreed(dim: Dimension, out: Dimension, one_fits: bool = False) -> PrimExpr:
+    """0 where *dim* is *out*, or is 1 if *one_fits*; where not, the run fails. It is the same for all elements."""
+    own = as_index(dim)
+    other = te.if_then_else(own < 2, ZERO, own) if one_fits else own
+    place = te.if_then_else(te.binary("eq", own, as_index(out)), ZERO, other)
+    return Checked(place, own, f"{OF_BROADCAST}{size_text(dim)} and {size_text(out)}")
 
 
 def size_text(dim: Dimension) -> str:

@@ -17,11 +17,9 @@ from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
-from byoc.relay.op.core.indexing import as_index, size_text
+from byoc.relay.op.core.indexing import agreed, as_index
 from byoc.relay.op.core.named_dims import dim_texts, named_dim
 from byoc.relay.op.core.type_relations import tensor_arg, unify_dim
-from byoc.runtime.core.index_errors import OF_BROADCAST
-from byoc.te.expr import Checked
 
 
 @dataclass(frozen=True)
@@ -48,9 +46,7 @@ def _compute(attrs: MatchShapeAttrs, inputs: Sequence[te.Tensor], out_type: Tens
     def place(index: te.PrimExpr, dim: te.Dimension, out: te.Dimension) -> te.PrimExpr:
         if dim == out:
             return index
-        own, other = as_index(dim), as_index(out)
-        same = te.if_then_else(te.binary("eq", own, other), index, own)
-        return Checked(same, own, f"{OF_BROADCAST}{size_text(dim)} and {size_text(out)}")
+        return te.minimum(index + agreed(dim, out), as_index(dim) - 1)
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
         return data[tuple(place(*p) for p in zip(i, data.shape, shape, strict=True))]

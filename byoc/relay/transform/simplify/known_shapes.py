@@ -126,6 +126,8 @@ def _slice(call: Call, values: ShapeValues) -> Dims | None:
 def _cut(dim: Dim, first: Item, last: Item, step: Item) -> Dim:
     if not isinstance(step, int) or step < 1 or first is None or last is None:
         return Any()
+    if first == 0 and step == 1 and isinstance(last, Any):  # a negative one refuses the inputs
+        return lesser(dim, last)
     if not is_size(first) or not is_size(last):  # a negative one counts from the end
         return Any()
     size = plus(lesser(dim, last), times(first, -1))

@@ -1,0 +1,120 @@
+"""Sizes that follow from named ones: one canonical name for what is computed alike, and its value."""
+
+import pickle
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from byoc.runtime.core.derived_size import (
+    Sizes,
+    extreme,
+    is_derived,
+    is_told,
+    name_of,
+    names_in,
+    polynomial,
+    quotient,
+    windowed,
+)
+from byoc.runtime.core.errors import ArtifactError, InputError
+
+BASES = {"N": 7, "seq-len": 5, "past_1": 0, 'a "quoted" one': 3, "min": 11}
+
+
+def binary(inner):
+    """Expressions as pairs: the polynomial, and the number that Python computes."""
+    return st.one_of(
+        st.tuples(st.sampled_from("+-*"), inner, inner).map(_arithmetic),
+        st.tuples(inner, st.integers(1, 9)).map(lambda p: (quotient(p[0][0], p[1]), p[0][1] // p[1])),
+        st.tuples(st.sampled_from(("min", "max")), inner, inner).map(
+            lambda p: (extreme(p[0], p[1][0], p[2][0]), {"min": min, "max": max}[p[0]](p[1][1], p[2][1]))
+        ),
+    )
+
+
+def _arithmetic(parts):
+    kind, (a, x), (b, y) = parts
+    return {"+": (a + b, x + y), "-": (a + -b, x - y), "*": (a * b, x * y)}[kind]
+
+
+LEAVES = st.one_of(
+    st.sampled_from(list(BASES)).map(lambda n: (polynomial(n), BASES[n])),
+    st.integers(-20, 20).map(lambda n: (polynomial(n), n)),
+)
+EXPRESSIONS = st.recursive(LEAVES, binary, max_leaves=8)
+
+
+@given(EXPRESSIONS)
+def test_the_name_says_the_value_and_reads_back_to_itself(expression):
+    size, value = expression
+    if size.number is not None:
+        assert size.number == value
+        return
+    name = name_of(size)
+    assert name_of(polynomial(name)) == name and (is_derived(name) or name in BASES)
+    assert names_in(name) <= set(BASES) and is_told(name, BASES)
+    sizes = Sizes(BASES)
+    if value < 0:
+        with pytest.raises(InputError, match="inputs are too small"):
+            sizes[name]
+    else:
+        assert sizes[name] == value
+        assert sizes == BASES and Sizes(BASES) == sizes  # what was computed is not bound
+
+
+@given(EXPRESSIONS, EXPRESSIONS, EXPRESSIONS, st.integers(1, 6))
+def test_what_is_equal_by_the_laws_has_one_name(one, two, three, number):
+    (a, _), (b, _), (c, _) = one, two, three
+    pairs = [
+        ((a + b) * c, c * b + a * c),
+        (a + b + -b, a),
+        (quotient(a * polynomial(number), number), a),
+        (quotient(a * polynomial(number) + b, number), a + quotient(b, number)),
+        (quotient(a + polynomial(number), number), quotient(a, number) + polynomial(1)),
+        (extreme("min", a, b), extreme("min", b, a)),
+        (extreme("max", a, a + polynomial(number)), a + polynomial(number)),
+        (windowed(windowed(a)), windowed(a)),
+    ]
+    assert [str(x) for x, _ in pairs] == [str(y) for _, y in pairs]
+
+
+def test_names_that_people_see():
+    n, s = polynomial("N"), polynomial("S")
+    assert name_of(n * polynomial(4)) == "(4*N)" and name_of(s + polynomial(-1)) == "(S-1)"
+    assert name_of(extreme("min", s, polynomial(512))) == "(min(512,S))"
+    assert extreme("max", s, extreme("min", s, polynomial(512))) is s  # a table of 512 rows, cut to S, beside S
+    assert str(extreme("max", extreme("max", n, s), n)) == "max(N,S)"
+    assert name_of(quotient(n + polynomial(-1), 2) + polynomial(1)) == "(div(N+1,2))"  # a window of 3, padded by 1
+    assert name_of(quotient(n * polynomial(128), 32)) == "(4*N)" and name_of(s) == "S"
+
+
+def test_a_window_that_does_not_fit_refuses_the_inputs():
+    name = name_of(windowed(polynomial("H") + polynomial(-2)))
+    assert name == "(window(H-2))" and Sizes({"H": 3})[name] == 1
+    with pytest.raises(InputError, match=r"leaves nothing of an axis, \(H-2\) is 0 for H=2: give larger inputs"):
+        Sizes({"H": 2})[name]
+
+
+def test_sizes_bind_what_is_not_told_and_compute_what_is():
+    sizes = Sizes()
+    assert sizes.bind("(4*N)", 12) == 12 and not sizes.tells("(8*N)")
+    assert sizes.bind("N", 3) == 3 and sizes.bind("(2*N)", 5) == 6  # which is what an input is held to
+    assert sizes.tells("(8*N)") and sizes["(8*N)"] == 24 and not sizes.tells("M") and not sizes.tells(None)
+    with pytest.raises(KeyError):
+        sizes["M"]
+
+
+@pytest.mark.parametrize("text", ["(", "()", "(4*)", "(N", "(4**N)", "(div(N,0))", "(div(N,M))", "(min(N))", "(N N)"])
+def test_a_text_that_nobody_wrote_is_refused(text):
+    if not is_derived(text):
+        assert name_of(polynomial(text)) == text  # a plain name, however odd
+        return
+    with pytest.raises(ArtifactError, match="is no size"):
+        polynomial(text)
+    with pytest.raises(ArtifactError, match="letters"):
+        polynomial(f"({'N+' * 5000}1)")
+
+
+def test_a_size_travels():
+    assert pickle.loads(pickle.dumps(Sizes({"N": 2})))["(3*N)"] == 6
