@@ -25,17 +25,18 @@ class Explained:
 
 
 def explain(name: str, decisions: Sequence[Decision], symbols: Sequence[str]) -> Explained:
-    """The decisions about the ONNX node or operator *name*, which may hold ``*``; *symbols* are their regions' names.
+    """The decisions about the ONNX node, operator or composite *name*, which may hold ``*``; an operator also means the
+    composites that hold it. *symbols* are their regions' names.
 
     Raises PartitionError with the nearest names where nothing is called so.
     """
     if not isinstance(name, str):
         raise PartitionError(f"an operator or ONNX node is named by its name, a text, got {name!r}")
     found = [
-        (d, s) for d, s in zip(decisions, symbols, strict=True) if any(means(name, n) for n in (d.operator, *d.nodes))
+        (d, s) for d, s in zip(decisions, symbols, strict=True) if any(means(name, n) for n in d.names)
     ]
     if not found:
-        known = {n for d in decisions for n in (d.operator, *d.nodes)}
+        known = {n for d in decisions for n in d.names}
         raise PartitionError(
             f"no operator or ONNX node of the plan is called {name!r}; the nearest: {nearest(name, known)}"
         )
@@ -47,6 +48,8 @@ def _told(decision: Decision, symbol: str) -> str:
     region = f", region {symbol}" if symbol else ""
     cost = f", {seconds(decision.seconds)} ({decision.source})" if decision.seconds is not None else ""
     lines = [f"{decision.operator}{node}: {decision.target or 'on the host'}{region}{cost}"]
+    if decision.inside:
+        lines.append(f"  a composite of {', '.join(decision.inside)}")
     for target, verdict in decision.verdicts:
         if verdict:
             lines.append(f"  {target}: accepted")

@@ -67,6 +67,7 @@ def decision_to_json(decision: Decision) -> dict[str, object]:
             else {}
         ),
         **({"chosen": decision.chosen, "detail": decision.detail} if decision.chosen else {}),
+        **({"inside": list(decision.inside)} if decision.inside else {}),
         **({"region": decision.region} if decision.region is not None else {}),
         **(
             {

@@ -161,8 +161,8 @@ class PlannedCut:
         return PartitionGraph(self.mod_name)(self.annotate(mod))
 
     def explain(self, name: str) -> Explained:
-        """Where the ONNX node or operator *name* goes (it may hold ``*``), what every target said, what else could have
-        run it. Raises PartitionError with the nearest names where nothing is called so.
+        """Where the ONNX node or operator *name* goes (it may hold ``*``), alone or in a composite, what every target
+        said, what else could have run it. Raises PartitionError with the nearest names where nothing is called so.
         """
         return explain(name, self.decisions, self.symbols())
 
