@@ -121,9 +121,14 @@ def get_table(name: str) -> KernelTable:
     """
     if name not in TABLES:
         loaded = RUNTIME.load(name)
-        if loaded.broken:
+        if loaded.problem:
             TABLES.pop(name, None)  # one that lacks what its package would have put into it
-            raise UnavailableError(f"the kernel table {name!r}: its package cannot be imported ({loaded.broken})")
+            raise UnavailableError(f"the kernel table {name!r}: {loaded.problem}")
+        if loaded.values and name not in TABLES:
+            raise UnavailableError(
+                f"the kernel table {name!r}: {RUNTIME.gave(name)}, and no table of that name was made; let it give the "
+                f"object of KernelTable({name!r}), or its module"
+            )
     if name not in TABLES:
         raise KernelError(
             f"no kernel table is called {name!r}; known: {', '.join(TABLES)}; install the vendor's package (its entry "

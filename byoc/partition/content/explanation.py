@@ -32,9 +32,7 @@ def explain(name: str, decisions: Sequence[Decision], symbols: Sequence[str]) ->
     """
     if not isinstance(name, str):
         raise PartitionError(f"an operator or ONNX node is named by its name, a text, got {name!r}")
-    found = [
-        (d, s) for d, s in zip(decisions, symbols, strict=True) if any(means(name, n) for n in d.names)
-    ]
+    found = [(d, s) for d, s in zip(decisions, symbols, strict=True) if any(means(name, n) for n in d.names)]
     if not found:
         known = {n for d in decisions for n in d.names}
         raise PartitionError(
