@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, overload
-from weakref import WeakSet
 
 from byoc.contract.backend import Backend
 from byoc.contract.checks import check_backend, nearest_names, pattern_entries
+from byoc.contract.operator_names import check_names, rows_of
 from byoc.contract.relay_style import RelayStyleBackend
-from byoc.contract.verdict import EVERY, ConstraintCheck
 from byoc.errors import PartitionError
 from byoc.ir import entry_points
 from byoc.ir.module import IRModule
-from byoc.ir.op import OPS
 from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES, PatternTable
 from byoc.runtime.core.entry_points import kind_of
@@ -144,19 +141,17 @@ def backend_names() -> list[str]:
 
 def get_backend(name: str) -> Backend:
     """The backend *name*. Raises PartitionError with the known names, with what broke its package or is wrong in its
-    entry point, or for a constraint about an operator that there is not, which would never be asked.
+    entry point, or for a constraint or a kernel of an operator that there is not, which would never be asked.
     """
     broken = entry_points.load(name)
     if name in BACKENDS and not (broken and entry_points.is_from(name, type(BACKENDS[name]).__module__)):
-        backend = BACKENDS[name]
-        if backend not in _KNOWN:
-            _check_names(backend)
-            _KNOWN.add(backend)
-        return backend
+        check_names(BACKENDS[name], _composites_of)
+        return BACKENDS[name]
     if broken:
         raise PartitionError(broken)
     offered = _offered(name)
     if offered is not None:
+        check_names(offered, _composites_of)
         return offered
     if f"relay.ext.{name}" in GLOBAL_FUNCTIONS:
         return RelayStyleBackend(name)
@@ -164,6 +159,14 @@ def get_backend(name: str) -> Backend:
     raise PartitionError(
         f"no backend is called {name!r}; known: {', '.join(known) or 'none'}{nearest_names(name, known)}{_hint(name)}"
     )
+
+
+def _composites_of(name: str) -> Collection[str] | None:
+    """The composites of the backend *name*; None for one whose patterns are not known here."""
+    if name in BACKENDS:
+        return [row.name for row in rows_of(BACKENDS[name])]
+    unknown = entry_points.told(name) is not None or f"relay.ext.{name}" in GLOBAL_FUNCTIONS
+    return None if unknown else ()
 
 
 def _hint(name: str) -> str:
@@ -190,26 +193,3 @@ def _is_there(named: str) -> bool:
         return known and importlib.util.find_spec(named) is not None
     except (ImportError, ValueError):  # half imported, or without a spec
         return False
-
-
-_KNOWN: WeakSet[Backend] = WeakSet()  # whose constraints are about operators that there are
-
-
-def _check_names(backend: Backend) -> None:
-    """Not when it is registered, since the operators of a vendor may be registered after it."""
-    try:
-        entries = pattern_entries(backend)
-    except PartitionError:
-        raise
-    except Exception:  # told where the patterns are asked for
-        entries = ()
-    checks = [e.check.constraints for e in entries if isinstance(e.check, ConstraintCheck)]
-    known = {EVERY, *OPS, *(e.name for e in entries)}
-    for condition in (*backend.constraints, *(c for check in checks for c in check)):
-        other = next((name for name in condition.of if name not in known), None)
-        if other is not None:
-            near = difflib.get_close_matches(other, sorted(known), n=5)
-            raise PartitionError(
-                f"backend {backend.name!r}: its constraint {condition.code!r} is about {other!r}, which is neither an "
-                f"operator nor one of its patterns{'; the nearest: ' if near else ''}{', '.join(near)}"
-            )

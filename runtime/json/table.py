@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from byoc.runtime.core.entry_points import RUNTIME
@@ -84,6 +85,11 @@ class KernelTable:
     def has_own(self, name: str) -> bool:
         """Whether the kernel *name* is the vendor's, not numpy's reference."""
         return name in self._kernels
+
+    @property
+    def own(self) -> Mapping[str, Kernel]:
+        """The vendor's kernels by name, without numpy's."""
+        return MappingProxyType(self._kernels)
 
     def arity(self, name: str) -> int | None:
         """How many arrays the kernel *name* takes; None where it takes a list of them."""
