@@ -77,7 +77,7 @@ def decode_attribute(texts: Texts, annotation: str, is_sequence: bool = False) -
     (1, (1,))
     """
     alternatives = _alternatives(annotation)
-    if "None" in alternatives and texts in ([], [[""]]) and not is_sequence:
+    if "None" in alternatives and texts in ([], [[""]]):
         return None
     if not texts:
         raise KernelError(f"an attribute of type {annotation} has no value")

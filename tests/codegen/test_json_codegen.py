@@ -175,7 +175,7 @@ NUMBERS = {"int": st.integers(-(10**12), 10**12), "float": st.floats(allow_nan=F
 NUMBERS["str"] = st.text(max_size=8)
 
 
-UNIONS = ["int | tuple[int, ...]", "tuple[int, ...] | int | None", "int | tuple[int, int]"]
+UNIONS = ["int | tuple[int, ...] | None", "None | tuple[int, ...] | int", "int | tuple[int, int] | None"]
 KINDS = st.sampled_from(sorted(NUMBERS))
 
 
@@ -192,7 +192,9 @@ def test_every_attribute_type_comes_back(case):
 @given(
     st.dictionaries(
         st.sampled_from("abc"),
-        st.tuples(st.integers(0, 9) | st.lists(st.integers(0, 9), max_size=2).map(tuple), st.sampled_from(UNIONS)),
+        st.tuples(
+            st.none() | st.integers(0, 9) | st.lists(st.integers(0, 9), max_size=2).map(tuple), st.sampled_from(UNIONS)
+        ),
     ),
     st.dictionaries(st.sampled_from("abc"), st.sampled_from([*UNIONS, "int", "tuple[int, ...]", "str | None"])),
 )
