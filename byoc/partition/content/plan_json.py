@@ -43,6 +43,7 @@ def plan_to_json(plan: PlannedCut) -> dict[str, object]:
         **({"preferred": True} if plan.preferred else {}),
         "places": list(plan.places),
         **({"layouts": list(plan.layouts)} if plan.layouts else {}),
+        **({"stand_ins": dict(plan.stand_ins)} if plan.stand_ins else {}),
     }
 
 
@@ -136,6 +137,7 @@ class WrittenPlan:
     places: tuple[str, ...]
     preferred: bool = False
     layouts: tuple[str, ...] = ()
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_from_json(data: Mapping[str, object]) -> dict[str, object]:
