@@ -40,9 +40,8 @@ def plan_table(plan: PlannedCut) -> str:
             lines.append("* sizes known only at run time count as 1")
     if plan.stand_ins:
         lines += ["", "the host stands in for regions that their targets could not make:"]
-        lines += [
-            f"  {r.symbol}: {r.target} {plan.stand_ins[r.symbol]}" for r in plan.regions if r.symbol in plan.stand_ins
-        ]
+        lost = (region for region in plan.regions if region.symbol in plan.stand_ins)
+        lines += [f"  {region.symbol}: {region.target} {plan.stand_ins[region.symbol]}" for region in lost]
     if plan.total is not None:
         lines += ["", *_cost_lines(plan, plan.total)]
     if plan.host:
