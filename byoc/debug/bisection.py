@@ -3,7 +3,8 @@
 The model is cut as ``byoc.compile`` cuts it. Of several samples of the inputs, the first that shows a mistake is told.
 Each region, and each group of the host's share, is compiled alone and run
 on what the reference gives it, so that the first that is wrong is wrong of itself; then each operator of it, and where
-each is right alone, the smallest group of operators that is not.
+each is right alone, the smallest group of operators that is not. Parts run on copies, and one that writes to its inputs
+is told: what it disturbs is another's.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from byoc.ir.span import span_names
 from byoc.ir.types import TensorType
 from byoc.options.entry import takes
 from byoc.relay.expr import Function
+from byoc.runtime.core.errors import ContractError
 from byoc.runtime.library import Library
 from byoc.testing.cases.operators import Asked
 from byoc.testing.core.case import Case, read_case, write_case
@@ -39,7 +41,7 @@ from byoc.testing.core.difference import errors
 from byoc.testing.core.inputs import seeded_inputs
 from byoc.testing.core.reduction import reduce
 from byoc.testing.core.reference import flat, narrowed, outputs_of
-from byoc.testing.core.region_library import region_library
+from byoc.testing.core.region_library import region_library, watched
 from byoc.testing.core.saved import SavedRunner
 from byoc.testing.core.shrink import cut, one_output
 from byoc.testing.run_cases import shown
@@ -130,6 +132,8 @@ class Runner:
             if part.kind == GROUP:  # what no code can be generated for
                 return None
             return Step(part.name, part.target, part.kind, part.nodes, None, f"it does not compile: {error}")
+        except ContractError as error:  # such as a kernel that wrote to its input, of whatever numbers its results are
+            return Step(part.name, part.target, part.kind, part.nodes, None, _breach(error))
         except UserError as error:
             return Step(part.name, part.target, part.kind, part.nodes, None, f"it does not run: {error}")
         return self._compared(part, got, self.wanted(part.case))
@@ -152,12 +156,14 @@ class Runner:
             except UserError as error:
                 self._notes[f"{case.name} is held to the interpreter: {error}"] = None
         elif reference not in (INTERPRETER, ONNXRUNTIME) and Asked(get_backend(reference)).takes(case.function, ""):
-            return region_library(case.function, reference).run(case.inputs())
+            return region_library(case.function, reference).run(_copies(case.inputs()))
         return outputs_of(case.function, case.feeds[0], True)
 
     def _run(self, library: Library, case: Case, target: str) -> list[np.ndarray]:
+        """The outputs of *case*; where they come from another process, a run in this one looks at the inputs."""
+        got = watched(library).run(_copies(case.inputs()))
         if not self.asked.saved:
-            return library.run(case.inputs())
+            return got
         return self._saved_runner(target).run(library, [case.inputs()])[0]
 
     def _saved_runner(self, target: str) -> SavedRunner:
@@ -182,7 +188,7 @@ class Runner:
             vendors = [t for t in self.targets if t != HOST] or [HOST]
             got = self._saved_runner(vendors[0]).run(library, [arrays])[0]
         else:
-            got = library.run(arrays)
+            got = library.run(_copies(arrays))
         if asked.reference == ONNXRUNTIME:
             by_interpreter, want = want, model_outputs(asked.model, arrays, want)
             problems = [self.limits.leaves(a, b) for a, b in zip(by_interpreter, want, strict=True)]
@@ -257,11 +263,24 @@ def replay(case: str | os.PathLike[str], target: str, limits: Limits | None = No
     found, want = read_case(Path(case))
     nodes = found.notes.get("nodes")
     part = Part(found.name, target, found.kind, tuple(map(str, nodes)) if isinstance(nodes, list) else (), found)
-    got = region_library(found.function, target).run(found.inputs())
+    try:
+        got = watched(region_library(found.function, target)).run(_copies(found.inputs()))
+    except ContractError as error:
+        return Step(part.name, target, part.kind, part.nodes, None, _breach(error))
     problems = [(limits or Limits()).leaves(a, b) for a, b in zip(got, want, strict=True)]
     worst_errors = worst([errors(a, b) for a, b in zip(got, want, strict=True)])
     problem = next((p for p in problems if p), "")
     return Step(part.name, target, part.kind, part.nodes, worst_errors, problem)
+
+
+def _breach(error: ContractError) -> str:
+    """How a part breaks its contract, without the region's name around it."""
+    return f"it breaks its contract: {error.__cause__ if isinstance(error.__cause__, ContractError) else error}"
+
+
+def _copies(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """*inputs* as they may be written to."""
+    return {name: np.array(array) for name, array in inputs.items()}
 
 
 def _silent(stage: str) -> None:
