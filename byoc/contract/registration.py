@@ -91,19 +91,17 @@ def register_installed(name: str, found: object) -> str | None:
     Returns:
         What is wrong with it, as a sentence: it is neither a backend of that name nor a module; None where nothing is.
     """
-    is_class = isinstance(found, type) and issubclass(found, Backend)
     if isinstance(found, ModuleType):  # whatever it registered: a backend, functions of Relay's style, kernels
         return None
-    if not isinstance(found, Backend) and not is_class:
+    if not isinstance(found, Backend) and not (isinstance(found, type) and issubclass(found, Backend)):
         return (
             f"backend {name!r}: {entry_points.told(name)} gives {kind_of(found)}, expected the backend's class, as in "
             f"{name} = {name}_package.backend:{name.title().replace('_', '')}"
         )
-    given = found.name
-    if given != name:
+    if found.name != name:
         return (
-            f"{entry_points.told(name)} gives {source_of(found)}, a backend called {given!r}; an entry point is called "
-            f"as its backend: call it {given!r}, or write name = {name!r} in the class"
+            f"{entry_points.told(name)} gives {source_of(found)}, a backend called {found.name!r}; an entry point is "
+            f"called as its backend: call it {found.name!r}, or write name = {name!r} in the class"
         )
     if name not in BACKENDS:
         register_found(found)
