@@ -1,5 +1,6 @@
 """What tests need of the machine, looked up once; a test that cannot run is skipped aloud."""
 
+import contextlib
 import functools
 import os
 import pathlib
@@ -56,6 +57,52 @@ def own_cache(tmp_path_factory, worker_id="master"):
         base = pathlib.Path(tmp_path_factory.getbasetemp())
         root = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
         os.environ["BYOC_CACHE_DIR"] = str(root / "byoc-cache")
+
+
+@contextlib.contextmanager
+def registered_within():
+    """Forget what is registered inside: backends, kernel tables, loaders of modules. What byoc brings stays."""
+    from byoc.contract import BACKENDS
+    from byoc.ir.registry import GLOBAL_FUNCTIONS
+    from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
+    from byoc.runtime.json.table import TABLES
+    from byoc.runtime.modules.module import LOADERS
+
+    before = {id(r): set(r) for r in (BACKENDS, TABLES, LOADERS)}
+    try:
+        yield
+    finally:
+        new = {id(r): set(r) - before[id(r)] for r in (BACKENDS, TABLES, LOADERS)}
+        for name in (n for n in new[id(BACKENDS)] if not type(BACKENDS[n]).__module__.startswith("byoc.")):
+            for registry in (BACKENDS, TARGET_PREDICATES, PATTERN_TABLES):
+                registry.unregister(name)
+            for key in (f"relay.ext.{name}", f"relay.ext.{name}.optimize"):
+                if key in GLOBAL_FUNCTIONS:
+                    GLOBAL_FUNCTIONS.unregister(key)
+        tests = os.path.dirname(os.path.realpath(__file__))
+        for name in (n for n in new[id(TABLES)] if TABLES[n].source.startswith(tests)):
+            del TABLES[name]
+        for name in (n for n in new[id(LOADERS)] if not _place(LOADERS[n]).startswith("byoc.")):
+            del LOADERS[name]
+
+
+def _place(loader):
+    """The module of a runtime module's class, which may be there by its name alone."""
+    return loader if isinstance(loader, str) else loader.__module__
+
+
+@pytest.fixture(scope="module")
+def of_this_module():
+    """What the tests of a module register is forgotten when they are over."""
+    with registered_within():
+        yield
+
+
+@pytest.fixture
+def of_this_test():
+    """What a test registers is forgotten when it is over."""
+    with registered_within():
+        yield
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ of a pattern about matches; with ``of`` it is about certain operators, wherever 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.contract.deviation import Deviation
@@ -111,6 +111,14 @@ class Backend:
         if not self.constraints:
             raise NotImplementedError(f"backend {self.name} has neither constraints nor supports")
         return judge(call, self.constraints)
+
+    def named_operators(self) -> Iterable[tuple[str, str]]:
+        """Operators and composites that it speaks of beside its constraints, as for kernels: each name, and what speaks
+        of it.
+
+        When it is used, a name that is neither an operator's nor one of its patterns' is an error.
+        """
+        return ()
 
     def places(self) -> Sequence[str]:
         """Where this backend has kernels, as ``target/precision/layout/device`` with itself as the target.

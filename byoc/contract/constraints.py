@@ -20,7 +20,8 @@ from byoc.relay.expr import Call, Constant, Function
 
 
 def operators(*names: str, table: Container[str] | None = None) -> Constraint:
-    """These operators and composites, or those that a kernel *table* has.
+    """These operators and composites, or those that a kernel *table* has. A name that there is not is told when the
+    backend is used.
 
     >>> print(operators("add", "nn.relu").text)
     the operators add and nn.relu
@@ -29,7 +30,11 @@ def operators(*names: str, table: Container[str] | None = None) -> Constraint:
     if not names and table is None:
         raise PartitionError("operators() needs names, or a table")
     text = f"the operators {_listed(names)}" if table is None else "an operator that its table of kernels has"
-    return Constraint("operator", text, lambda call: None if callee_name(call) in known else callee_name(call))
+
+    def check(call: Call) -> str | None:
+        return None if callee_name(call) in known else callee_name(call)
+
+    return Constraint("operator", text, check, names=names)
 
 
 def dtypes(*names: str) -> Constraint:

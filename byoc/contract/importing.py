@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from byoc.contract.backend import Backend
-from byoc.contract.registration import BACKENDS, register_backend
+from byoc.contract.registration import BACKENDS, register_found
 from byoc.errors import UserError, in_one_line
 from byoc.ir import entry_points
 from byoc.runtime.core.source_place import source_of
@@ -96,7 +96,7 @@ def _register(kind: type) -> None:
         entry_points.load(kind.name)  # who has the name already, byoc's own backends among them
         there = BACKENDS.get(kind.name)
         if there is None:
-            register_backend(kind)
+            register_found(kind)
         elif type(there).__module__ != kind.__module__:
             raise UserError(
                 f"its class {source_of(kind)} is a backend called {kind.name!r}, as is {source_of(there)}; choose "

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
-from collections.abc import Callable
+import importlib.util
+import sys
+from collections.abc import Callable, Collection
+from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar, overload
-from weakref import WeakSet
 
 from byoc.contract.backend import Backend
 from byoc.contract.checks import check_backend, nearest_names, pattern_entries
+from byoc.contract.operator_names import check_names, rows_of
 from byoc.contract.relay_style import RelayStyleBackend
-from byoc.contract.verdict import EVERY, ConstraintCheck
 from byoc.errors import PartitionError
 from byoc.ir import entry_points
 from byoc.ir.module import IRModule
-from byoc.ir.op import OPS
 from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES, PatternTable
-from byoc.runtime.core.source_place import source_of
+from byoc.runtime.core.entry_points import kind_of
+from byoc.runtime.core.source_place import definition_of, source_of
 
 BACKENDS: Registry[Backend] = Registry("backend")
 B = TypeVar("B", bound=type[Backend] | Backend)
@@ -75,12 +77,35 @@ def _register(instance: Backend, where: str, override: bool) -> None:
         registry.register(key, value, where=where, override=True, source=source)
 
 
-def register_installed(name: str, found: object) -> None:
-    """Register what the entry point *name* gives, where that is a class which did not register itself."""
-    if name in BACKENDS:
-        return
-    if isinstance(found, Backend) or (isinstance(found, type) and issubclass(found, Backend)):
-        register_backend(found)
+def register_found(backend: type[Backend] | Backend) -> None:
+    """Register a backend that was found and not registered by its author, at the place where its class stands.
+
+    Raises as :func:`register_backend`.
+    """
+    _register(backend() if isinstance(backend, type) else backend, definition_of(backend), False)
+
+
+def register_installed(name: str, found: object) -> str | None:
+    """Register what the entry point *name* gives, where that is a class which did not register itself.
+
+    Returns:
+        What is wrong with it, as a sentence: it is neither a backend of that name nor a module; None where nothing is.
+    """
+    if isinstance(found, ModuleType):  # whatever it registered: a backend, functions of Relay's style, kernels
+        return None
+    if not isinstance(found, Backend) and not (isinstance(found, type) and issubclass(found, Backend)):
+        return (
+            f"backend {name!r}: {entry_points.told(name)} gives {kind_of(found)}, expected the backend's class, as in "
+            f"{name} = {name}_package.backend:{name.title().replace('_', '')}"
+        )
+    if found.name != name:
+        return (
+            f"{entry_points.told(name)} gives {source_of(found)}, a backend called {found.name!r}; an entry point is "
+            f"called as its backend: call it {found.name!r}, or write name = {name!r} in the class"
+        )
+    if name not in BACKENDS:
+        register_found(found)
+    return None
 
 
 _OFFERING: dict[str, None] = {}  # modules that make backends of what was declared
@@ -113,47 +138,56 @@ def backend_names() -> list[str]:
 
 
 def get_backend(name: str) -> Backend:
-    """The backend *name*. Raises PartitionError with the known names, with what broke its package, or for a constraint
-    about an operator that there is not, which would never be asked.
+    """The backend *name*. Raises PartitionError with the known names, with what broke its package or is wrong in its
+    entry point, or for a constraint or a kernel of an operator that there is not, which would never be asked.
     """
     broken = entry_points.load(name)
-    if name in BACKENDS:
-        backend = BACKENDS[name]
-        if backend not in _KNOWN:
-            _check_names(backend)
-            _KNOWN.add(backend)
-        return backend
+    if name in BACKENDS and not (broken and entry_points.is_from(name, type(BACKENDS[name]).__module__)):
+        check_names(BACKENDS[name], _composites_of)
+        return BACKENDS[name]
     if broken:
-        raise PartitionError(f"the package of backend {name!r} cannot be imported: {broken}")
+        raise PartitionError(broken)
     offered = _offered(name)
     if offered is not None:
+        check_names(offered, _composites_of)
         return offered
     if f"relay.ext.{name}" in GLOBAL_FUNCTIONS:
         return RelayStyleBackend(name)
     known = backend_names()
     raise PartitionError(
-        f"no backend is called {name!r}; known: {', '.join(known) or 'none'}{nearest_names(name, known)}"
+        f"no backend is called {name!r}; known: {', '.join(known) or 'none'}{nearest_names(name, known)}{_hint(name)}"
     )
 
 
-_KNOWN: WeakSet[Backend] = WeakSet()  # whose constraints are about operators that there are
+def _composites_of(name: str) -> Collection[str] | None:
+    """The composites of the backend *name*; None for one whose patterns are not known here."""
+    if name in BACKENDS:
+        return [row.name for row in rows_of(BACKENDS[name])]
+    unknown = entry_points.told(name) is not None or f"relay.ext.{name}" in GLOBAL_FUNCTIONS
+    return None if unknown else ()
 
 
-def _check_names(backend: Backend) -> None:
-    """Not when it is registered, since the operators of a vendor may be registered after it."""
+def _hint(name: str) -> str:
+    """Where the backend *name* may be, as the end of a sentence."""
+    brought = entry_points.told(name)
+    if brought is not None:
+        return f"; {brought} was imported and registered no backend of that name"
+    found = next((text for text in (f"{name}.py", name, f"byoc_{name}") if _is_there(text)), None)
+    if found is None:
+        return ""
+    what = "a file" if found.endswith(".py") else "a module"
+    return (
+        f"; there is {what} {found}, which no entry point of the group {entry_points.BACKENDS.group} names: "
+        f"--import {found} imports it first, or byoc.contract.importing.import_backend({found!r})"
+    )
+
+
+def _is_there(named: str) -> bool:
+    """Whether there is a file, or a module that is none of Python's own, of that name; it is not imported."""
+    if named.endswith(".py"):
+        return Path(named).is_file()
     try:
-        entries = pattern_entries(backend)
-    except PartitionError:
-        raise
-    except Exception:  # told where the patterns are asked for
-        entries = ()
-    checks = [e.check.constraints for e in entries if isinstance(e.check, ConstraintCheck)]
-    known = {EVERY, *OPS, *(e.name for e in entries)}
-    for condition in (*backend.constraints, *(c for check in checks for c in check)):
-        other = next((name for name in condition.of if name not in known), None)
-        if other is not None:
-            near = difflib.get_close_matches(other, sorted(known), n=5)
-            raise PartitionError(
-                f"backend {backend.name!r}: its constraint {condition.code!r} is about {other!r}, which is neither an "
-                f"operator nor one of its patterns{'; the nearest: ' if near else ''}{', '.join(near)}"
-            )
+        known = named.isidentifier() and named not in sys.stdlib_module_names
+        return known and importlib.util.find_spec(named) is not None
+    except (ImportError, ValueError):  # half imported, or without a spec
+        return False

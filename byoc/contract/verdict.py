@@ -77,7 +77,8 @@ class Constraint:
     """A named condition. It is asked about a call as a whole; where it is *of* operators, about each call of these that
     the composite holds, or about the call itself.
 
-    *machine*: the answer depends on the machine that byoc runs on.
+    *machine*: the answer depends on the machine that byoc runs on. *names* are the operators and composites that it
+    speaks of otherwise; a name that there is not is refused when the backend is used.
     """
 
     code: str
@@ -85,6 +86,7 @@ class Constraint:
     check: Callable[[Call], object | None]
     of: tuple[str, ...] = ()
     machine: bool = False
+    names: tuple[str, ...] = ()
 
     def __call__(self, call: Call) -> Reason | None:
         """The first reason for a refusal, or None."""

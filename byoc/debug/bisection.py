@@ -4,7 +4,7 @@ The model is cut as ``byoc.compile`` cuts it. Of several samples of the inputs, 
 Each region, and each group of the host's share, is compiled alone and run on what the reference gives it, so that the
 first that is wrong is wrong of itself; then each operator of it, and where each is right alone, the smallest group of
 operators that is not. All of that is in a worker process: what crashes there, or comes to no end, has left the
-reference too.
+reference too, and so has what writes to its inputs.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from byoc.ir.span import span_names
 from byoc.ir.types import TensorType
 from byoc.options.entry import takes
 from byoc.relay.expr import Function
+from byoc.runtime.core.errors import ContractError
 from byoc.testing.cases.operators import Asked
 from byoc.testing.core.case import Case, read_case, write_case
 from byoc.testing.core.difference import errors
@@ -135,6 +136,8 @@ class Runner:
             if part.kind == GROUP:  # what no code can be generated for
                 return None
             return Step(part.name, part.target, part.kind, part.nodes, None, f"it does not compile: {error}")
+        except ContractError as error:  # such as a kernel that wrote to its input, of whatever numbers its results are
+            return Step(part.name, part.target, part.kind, part.nodes, None, str(error))
         except UserError as error:
             return Step(part.name, part.target, part.kind, part.nodes, None, f"it does not run: {error}")
         return self._compared(part, got, self.wanted(part.case))
@@ -254,6 +257,8 @@ def replay(
             got = bench.run_part(found, target, False)
     except LostError as error:
         return Step(part.name, target, part.kind, part.nodes, None, str(error), error.is_hung)
+    except ContractError as error:
+        return Step(part.name, target, part.kind, part.nodes, None, str(error))
     problems = [(limits or Limits()).leaves(a, b) for a, b in zip(got, want, strict=True)]
     worst_errors = worst([errors(a, b) for a, b in zip(got, want, strict=True)])
     problem = next((p for p in problems if p), "")

@@ -22,9 +22,10 @@ from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.options import PlanRequest
 from byoc.errors import ByocError, UserError
 from byoc.ir.module import IRModule
+from byoc.runtime.core.errors import ContractError
 from byoc.runtime.library import Library
 from byoc.testing.core.case import Case
-from byoc.testing.core.region_library import region_library
+from byoc.testing.core.region_library import region_library, watched
 from byoc.testing.core.saved import SavedRunner
 from byoc.testing.core.sent_case import SentCase
 from byoc.testing.core.vendor import Origin, backend_from, origin_of
@@ -185,8 +186,9 @@ class RunPart:
         """Its outputs."""
 
         def outputs() -> list[np.ndarray]:
-            library = bench.part(self.sent, self.target, self.place)
-            return bench.run(library, self.inputs, self.target, self.saved)
+            library = watched(bench.part(self.sent, self.target, self.place))
+            got = bench.run(library, self.inputs, self.target, False)  # which looks at the inputs
+            return bench.run(library, self.inputs, self.target, True) if self.saved else got
 
         return _refused(outputs)
 
@@ -200,6 +202,9 @@ def _refused(work: Callable[[], T]) -> T | Refused:
     """What *work* gives, or its error as one that can be sent."""
     try:
         return work()
+    except ContractError as error:  # without the region's name around it
+        told = error.__cause__ if isinstance(error.__cause__, ContractError) else error
+        return Refused(ContractError(f"it breaks its contract: {told}"))
     except UserError as error:
         try:
             pickle.loads(pickle.dumps(error))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from types import FunctionType, MethodType
 from typing import Any as Anything
 from typing import TypeVar, cast
 
@@ -21,6 +22,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.registry import Registry, caller_location, get_global_func
 from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Any, Type, dtype_bytes, tensor_types
+from byoc.runtime.core.source_place import caller_source, source_of
 
 
 class OpPattern(enum.IntEnum):
@@ -120,6 +122,7 @@ class Op(RelayExpr):
     __slots__ = (
         "_attr_levels",
         "_attr_map",
+        "_attr_owners",
         "attrs_type",
         "attrs_type_key",
         "code_for",
@@ -160,6 +163,7 @@ class Op(RelayExpr):
         self.declared_traits: Traits | None = None
         self._attr_map: dict[str, object] = {}
         self._attr_levels: dict[str, int] = {}
+        self._attr_owners: dict[str, str] = {}
 
     @staticmethod
     def get(op_name: str) -> Op:
@@ -241,10 +245,19 @@ class Op(RelayExpr):
         """What was registered by :func:`register_op_attr`; None where nothing was. Source: ``Op.get_attr``."""
         return self._attr_map.get(key)
 
-    def set_attr(self, key: str, value: object, plevel: int = 10) -> None:
-        """Set an attribute of this operator, unless it was set with a higher *plevel*. Source: ``Op.set_attr``."""
-        if plevel >= self._attr_levels.get(key, plevel):
-            self._attr_map[key], self._attr_levels[key] = value, plevel
+    def set_attr(self, key: str, value: object, plevel: int = 10, owner: str = "") -> None:
+        """Set an attribute of this operator, unless it was set with a higher *plevel*. Source: ``Op.set_attr``.
+
+        Raises RegistryError where it has another *owner* of the same level, who is not byoc.
+        """
+        before, level = self._attr_owners.get(key, ""), self._attr_levels.get(key, plevel)
+        if owner and before and owner != before and plevel == level:
+            raise RegistryError(
+                f"attribute {key!r} of {self.name} is registered twice at level {plevel}: by {before} and by {owner}; "
+                f"a higher level (level={plevel + 1}) takes its place, a lower one leaves it"
+            )
+        if plevel >= level:
+            self._attr_map[key], self._attr_levels[key], self._attr_owners[key] = value, plevel, owner
 
     def attr_level(self, key: str) -> int | None:
         """The level with which an attribute was set; None where it is not there."""
@@ -257,6 +270,7 @@ class Op(RelayExpr):
         """Forget an attribute. Source: ``Op.reset_attr``."""
         self._attr_map.pop(key, None)
         self._attr_levels.pop(key, None)
+        self._attr_owners.pop(key, None)
 
     def cost(self, attrs: Attrs | None, in_types: Sequence[Type], out_type: Type) -> Cost:
         """Operations and bytes of one call; a dynamic dimension counts as 1."""
@@ -354,18 +368,26 @@ def register_op_attr(op_name: str, attr_key: str, value: object | None = None, l
     """Attach *value* to an operator under *attr_key*, as a call or as a decorator.
 
     The way in which a backend says what it supports: ``@register_op_attr("nn.conv2d", "target.acme")`` over a
-    predicate of the call. An operator that is not known yet is made empty, as in Relay. Source:
-    ``tvm.ir.register_op_attr``.
+    predicate of the call. An operator that is not known yet is made empty, as in Relay. What was registered with a
+    higher *level* stays, with a lower one is replaced; so is what byoc registers itself, and a function that is defined
+    again. Raises RegistryError where another has registered it at the same level. Source: ``tvm.ir.register_op_attr``.
     """
-    where = caller_location()
+    where, caller = caller_location(), caller_source()
 
     def register(v: object) -> object:
         if op_name not in OPS:
             OPS.register(op_name, Op(op_name), where=where)
-        OPS[op_name].set_attr(attr_key, v, level)
+        OPS[op_name].set_attr(attr_key, v, level, _owner(v, caller))
         return v
 
     return register(value) if value is not None else register
+
+
+def _owner(value: object, caller: str) -> str:
+    """Where a function or class is defined, else who registers the *value*; empty for byoc, which gives way."""
+    if not isinstance(value, (FunctionType, MethodType, type)):
+        return caller
+    return "" if value.__module__.startswith("byoc.") else source_of(value)
 
 
 def declare_op_attr(op_name: str, attr_key: str, value: object) -> None:

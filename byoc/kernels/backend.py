@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from byoc.contract.checks import pattern_entries
 from byoc.contract.region_steps import Step, steps_of
-from byoc.contract.registration import get_backend
+from byoc.contract.registration import BACKENDS, get_backend
 from byoc.contract.verdict import Verdict, accept, callee_name, place_of
 from byoc.errors import CompileError
 from byoc.ir.span import span_names
@@ -50,6 +51,13 @@ class KernelBackend(KernelLibrary):
             return accept(call)
         reasons = tuple(dict.fromkeys(why_not(call, self.kernels_of)))
         return Verdict(False, callee_name(call), span_names(call.span), reasons)
+
+    def named_operators(self) -> Iterable[tuple[str, str]]:
+        """Those of its kernels; composites of the target whose kernels it runs count as its own."""
+        own = BACKENDS.get(self.kernels_of)
+        rows = {e.name for e in pattern_entries(own)} if own is not None and own is not self else set()
+        kernels = runnable(self.kernels_of)
+        return [(k.op, f"the kernel {k} ({k.where})") for k in kernels if k.op not in rows]
 
     def fitting(self, call: Call) -> Sequence[Kernel]:
         """The kernels that may compute *call*, one for each precision and layout in which they do."""

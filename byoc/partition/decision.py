@@ -23,7 +23,8 @@ class Decision:
     *precision* is that of the host's product where another than the model's was asked for, and *precision_reason* why
     it is not that one. Where regions were planned and not merged, *region* is the number of the call's own; where costs
     were asked, *seconds* is the call's by its cost model, *source* says where that number is from, and *alternatives*
-    what else could have run it. Where places were scored, *chosen* is the place, *detail* every row of the score.
+    what else could have run it. Where places were scored, *chosen* is the place, *detail* every row of the score. Where
+    the call is of a composite, *inside* names the operators of its body, each once.
     """
 
     operator: str
@@ -38,6 +39,12 @@ class Decision:
     alternatives: tuple[Alternative, ...] = ()
     chosen: str = ""
     detail: str = ""
+    inside: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names by which a user may mean it: the operator or composite, its ONNX nodes, the operators inside."""
+        return (self.operator, *self.nodes, *self.inside)
 
     @property
     def codes(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ It is the simplest accelerator there is, and the base that a vendor with a kerne
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from byoc.codegen.json.kernel_attributes import attributes_inside, check_declared
 from byoc.codegen.json.serialize import CompositeAttributes, JSONSerializer, no_attributes
@@ -14,12 +14,12 @@ from byoc.contract.backend import Backend
 from byoc.contract.signature import signature_of
 from byoc.contract.verdict import Constraint, Verdict, callee_name, constraint, judge, refuse
 from byoc.errors import CompileError
-from byoc.ir.op import Op
+from byoc.ir.op import OPS, Op
 from byoc.ir.types import TensorType, TupleType
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
 from byoc.runtime.json.module import JsonModule
-from byoc.runtime.json.table import get_table
+from byoc.runtime.json.table import TABLES, get_table
 from byoc.runtime.kernels import KERNELS
 from byoc.runtime.modules.module import Module
 
@@ -69,6 +69,13 @@ class JsonBackend(Backend):
         if inherited and not isinstance(call.op, Op):
             return judge(call, (no_annotation, ranked_tensors))
         return super().supports(call)
+
+    def named_operators(self) -> Iterable[tuple[str, str]]:
+        """The kernels of its table, where that is there; names of numpy's kernels may stand for several operators."""
+        table = TABLES.get(self.table)
+        own = {n: k for n, k in table.own.items() if n not in KERNELS} if table is not None else {}
+        shared = {OPS[name].kernel for name in OPS} if own else ()
+        return [(n, f"the kernel {k.source} of table {self.table!r}") for n, k in own.items() if n not in shared]
 
     def composite_attributes(self, composite: Function) -> Mapping[str, object]:
         """What the engine is told of a composite, beside its name: those attributes of the operators in it that its

@@ -21,7 +21,14 @@ from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.narrowing import tuple_type
 from byoc.relay.traverse import children, post_order
 from byoc.runtime.core.ndarray import NDArray
-from byoc.runtime.json.attributes import attribute_key, encode_attribute, encode_shape
+from byoc.runtime.json.attributes import (
+    SEQUENCES_OF_ONE,
+    attribute_key,
+    encode_attribute,
+    encode_shape,
+    sequences_of_one,
+)
+from byoc.runtime.json.table import reference_attributes
 
 Entry = tuple[int, int, int]
 CompositeAttributes = Callable[[Function], Mapping[str, object]]
@@ -163,6 +170,9 @@ class JSONSerializer:
         node["attrs"] = attrs
         attrs["shape"] = [[encode_shape(t.shape) for t in outputs]]
         attrs["dtype"] = [[t.dtype for t in outputs]]
+        sequences = sequences_of_one(attributes, reference_attributes(name))
+        if sequences is not None:
+            attrs[SEQUENCES_OF_ONE] = encode_attribute(sequences)
         attrs.update({attribute_key(key): encode_attribute(value) for key, value in attributes.items()})
         self._nodes.append(node)
         self._row_ptr.append(self._row_ptr[-1] + len(outputs))

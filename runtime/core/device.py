@@ -39,9 +39,9 @@ class Device:
     index: int = 0
 
     def __post_init__(self) -> None:
-        broken = None if self.kind in DEVICE_TYPES else RUNTIME.load(self.kind).broken
+        problem = None if self.kind in DEVICE_TYPES else RUNTIME.load(self.kind).problem
         if self.kind not in DEVICE_TYPES:
-            why = f"; its package cannot be imported ({broken})" if broken else ""
+            why = f"; {problem}" if problem else ""
             raise DeviceError(f"unknown kind of device {self.kind!r}; known: {', '.join(DEVICE_TYPES)}{why}")
 
     @property

@@ -10,27 +10,40 @@ Source: the entry point specification of the Python Packaging User Guide.
 
 from __future__ import annotations
 
+import difflib
 import functools
+import importlib
 import importlib.metadata
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 from byoc.runtime.core.distribution import DISTRIBUTION
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What the entry points of one name gave, and what broke, in words; neither where nobody brings the name."""
+    """What the entry points of one name gave, and what broke, in words; neither where nobody brings the name.
+
+    *broken* is what was raised when the package was imported, *mistake* a sentence of what its entry points say.
+    """
 
     values: tuple[object, ...] = ()
     broken: str | None = None
+    mistake: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing was given, as a clause; None where nothing went wrong."""
+        return self.mistake or (f"its package cannot be imported ({self.broken})" if self.broken else None)
 
 
 class EntryPoints:
-    """The entry points of *group*, which are read when a name is asked for."""
+    """The entry points of *group*, which are read when a name is asked for; *what* is what they bring."""
 
-    def __init__(self, group: str):
-        self.group = group
+    def __init__(self, group: str, what: str = "entry point"):
+        self.group, self.what = group, what
         self._loaded: dict[str, Loaded] = {}
         self._loading = threading.local()  # the names that this thread is loading: a package may ask for its own
 
@@ -49,17 +62,40 @@ class EntryPoints:
         return self._loaded.get(name, Loaded())
 
     def _load(self, name: str) -> Loaded:
-        values, broken = [], None
         entries = {entry.value: entry for entry in self._of(name)}
         if len(entries) > 1:
-            told = " and ".join(sorted(f"{_package(entry)} ({value})" for value, entry in entries.items()))
-            return Loaded((), f"{told} both bring {name!r}; uninstall one, or give its entry point another name")
+            return Loaded(mistake=self._clash(name, list(entries.values())))
         for entry in entries.values():
             try:
-                values.append(entry.load())
+                return _loaded(entry)
             except Exception as error:  # a broken package of a vendor must not break the others
-                broken = f"{type(error).__name__}: {error}"
-        return Loaded(tuple(values), broken)
+                return Loaded(broken=f"{type(error).__name__}: {error}")
+        return Loaded()
+
+    def _clash(self, name: str, entries: Sequence[importlib.metadata.EntryPoint]) -> str:
+        """That several packages, or one of them twice, bring *name*."""
+        packages = sorted({_package(entry) for entry in entries})
+        told = sorted(f"{_package(entry)} ({entry.value})" for entry in entries)
+        if len(packages) == 1:
+            values = " and ".join(sorted(entry.value for entry in entries))
+            return f"{packages[0]} brings the {self.what} {name!r} twice, as {values}; it can be one of them alone"
+        others = [package for package in packages if package.split(" ")[0] != DISTRIBUTION]
+        rest = f"uninstall {'one of them' if len(others) > 1 else others[0]}, or give its {self.what} another name"
+        count = _COUNTS.get(len(packages), len(packages))
+        return f"{count} packages bring the {self.what} {name!r}: {' and '.join(told)}; {rest}"
+
+    def modules(self, name: str) -> list[str]:
+        """The modules that the entry points of *name* stand in."""
+        return [entry.value.partition(":")[0].strip() for entry in self._of(name)]
+
+    def told(self, name: str) -> str | None:
+        """What brings *name*, in words; None where nobody does."""
+        return next((_told(entry) for entry in self._of(name)), None)
+
+    def gave(self, name: str) -> str | None:
+        """What the package that brings *name* gave, in words; None where it gave nothing."""
+        values = self.load(name).values
+        return f"{self.told(name)} gives {kind_of(values[0])}" if values else None
 
     def package(self, name: str) -> str | None:
         """The distribution that brings *name*, as ``acme-byoc 1.2``; None for our own, or where nobody does."""
@@ -68,6 +104,45 @@ class EntryPoints:
 
     def _of(self, name: str) -> list[importlib.metadata.EntryPoint]:
         return [entry for entry in importlib.metadata.entry_points(group=self.group) if entry.name == name]
+
+
+_COUNTS = {2: "two", 3: "three"}
+
+
+def _loaded(entry: importlib.metadata.EntryPoint) -> Loaded:
+    """What *entry* gives. Raises what importing its module raises."""
+    written = entry.pattern.match(entry.value)
+    if written is None:
+        return Loaded(mistake=f"{_told(entry)} is not of the form module:name")
+    value: object = importlib.import_module(written["module"])
+    for name in filter(None, (written["attr"] or "").split(".")):
+        if not hasattr(value, name):
+            near = difflib.get_close_matches(name, [n for n in dir(value) if not n.startswith("_")], n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            return Loaded(mistake=f"{_told(entry)} names {name!r}, which is not there{hint}")
+        value = getattr(value, name)
+    return Loaded((value,))
+
+
+def kind_of(value: object) -> str:
+    """What *value* is, in words.
+
+    >>> kind_of(1), kind_of(difflib), kind_of(int)
+    ('1, of type int', 'the module difflib', 'the class int')
+    """
+    if isinstance(value, ModuleType):
+        return f"the module {value.__name__}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if callable(value) and hasattr(value, "__name__"):
+        return f"the function {value.__name__}"
+    return (
+        f"{value!r}, of type {type(value).__name__}" if isinstance(value, (int, str)) else f"a {type(value).__name__}"
+    )
+
+
+def _told(entry: importlib.metadata.EntryPoint) -> str:
+    return f"the entry point '{entry.name} = {entry.value}' of {_package(entry)}"
 
 
 def _package(entry: importlib.metadata.EntryPoint) -> str:

@@ -24,6 +24,15 @@ def source_of(value: object) -> str:
     return f"{file}:{name}"
 
 
+def definition_of(value: object) -> str:
+    """``file:line`` where a class (of an object: its class) is defined; its :func:`source_of` where no file has it."""
+    kind = value if isinstance(value, type) else type(value)
+    try:
+        return f"{inspect.getsourcefile(kind)}:{inspect.getsourcelines(kind)[1]}"
+    except (OSError, TypeError):
+        return source_of(kind)
+
+
 def caller_source(depth: int = 2) -> str:
     """The place of the code *depth* frames above this function."""
     frame: FrameType | None = inspect.currentframe()

@@ -60,16 +60,16 @@ def device_kinds() -> list[str]:
 
 
 def _class_of(kind: str) -> type[DeviceAPI]:
-    broken = None
+    problem = None
     if kind not in DEVICE_APIS:
         loaded = RUNTIME.load(kind)
-        broken = loaded.broken
+        problem = loaded.problem or RUNTIME.gave(kind)
         for value in loaded.values:
             for found in vars(value).values() if isinstance(value, ModuleType) else (value,):
                 if _is_brought(found) and kind not in DEVICE_APIS:
                     register_device_api(kind, found)
     if kind not in DEVICE_APIS:
-        why = f"; its package cannot be imported ({broken})" if broken else ""
+        why = f"; {problem}" if problem else ""
         raise DeviceError(f"no device is called {kind!r}; known: {', '.join(device_kinds())}{why}")
     location = DEVICE_APIS[kind]
     if not isinstance(location, str):

@@ -4,16 +4,21 @@ One list of texts is a scalar or a flat sequence, several lists (which Relay has
 text, as are an undefined attribute and the void dtype in Relay; an empty sequence is one empty list. Booleans are ``0``
 and ``1``; floats have the 17 digits that bring back every float64. Which Python type a text stands for is the
 annotation of the kernel's keyword.
+
+One text is a number or a sequence of one, which matters to a kernel that takes both. It is what numpy's kernel of that
+name takes, else a number; a node for which that is not so names its sequences of one in :data:`SEQUENCES_OF_ONE`, an
+attribute that Relay has not.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from byoc.runtime.core.errors import KernelError
 
 Texts = list[list[str]]
+SEQUENCES_OF_ONE = "sequences_of_one"
 # what a node says of its outputs; an operator's own attribute of such a name has another key
 _OF_OUTPUTS = frozenset(["shape", "dtype", "num_inputs", "num_outputs"])
 _SCALARS: dict[str, Callable[[str], object]] = {
@@ -59,26 +64,61 @@ def encode_attribute(value: object) -> Texts:
     return [[scalar_text(v) for v in value]]
 
 
-def decode_attribute(texts: Texts, annotation: str) -> object:
+def decode_attribute(texts: Texts, annotation: str, is_sequence: bool = False) -> object:
     """The value of *texts* as the *annotation* of a kernel's keyword says.
 
-    Of a union the form that fits is taken: None for the empty text (or no list), the scalar for one text, else the
-    sequence. Raises KernelError for an annotation or a text that does not fit.
+    Of a union the form that fits is taken: None for the empty text (or no list), the scalar for one text unless it
+    *is_sequence* and the union has one, else the sequence. Raises KernelError for an annotation or a text that does not
+    fit.
 
     >>> decode_attribute([["1", "2"]], "tuple[int, ...] | None")
     (1, 2)
+    >>> decode_attribute([["1"]], "int | tuple[int, ...]"), decode_attribute([["1"]], "int | tuple[int, ...]", True)
+    (1, (1,))
     """
-    alternatives = [a.strip() for a in annotation.split("|")]
+    alternatives = _alternatives(annotation)
     if "None" in alternatives and texts in ([], [[""]]):
         return None
     if not texts:
         raise KernelError(f"an attribute of type {annotation} has no value")
-    for decode in (_decode_scalar, _decode_flat, _decode_nested):
+    decoders = (_decode_flat, _decode_nested, _decode_scalar) if is_sequence else _SCALARS_FIRST
+    misfit: KernelError | None = None
+    for decode in decoders:
         for alternative in alternatives:
-            found = decode(texts, alternative)
+            try:
+                found = decode(texts, alternative)
+            except KernelError as error:
+                misfit = misfit or error
+                continue
             if found is not None:
                 return found[0]
-    raise KernelError(f"the attribute value {texts} does not fit the type {annotation}")
+    raise misfit or KernelError(f"the attribute value {texts} does not fit the type {annotation}")
+
+
+def _alternatives(annotation: str) -> list[str]:
+    return [a.strip() for a in annotation.split("|")]
+
+
+def is_of_one(value: object) -> bool:
+    """Whether *value* is a sequence of one number or text."""
+    return isinstance(value, (tuple, list)) and len(value) == 1 and not isinstance(value[0], (tuple, list))
+
+
+def sequences_of_one(attrs: Mapping[str, object], reference: Mapping[str, str]) -> list[str] | None:
+    """The names of the sequences of one in *attrs*, where the texts and the *reference*'s annotations do not tell them.
+
+    None where they do.
+    """
+    texts = {name: encode_attribute(value) for name, value in attrs.items() if value is not None}
+    alone = [name for name, text in texts.items() if len(text) == 1 and len(text[0]) == 1]
+    found = [name for name in alone if is_of_one(attrs[name])]
+    return None if found == [name for name in alone if _is_sequence(reference.get(name, ""))] else found
+
+
+def _is_sequence(annotation: str) -> bool:
+    """Whether an attribute of that *annotation* is a sequence wherever it is not None."""
+    alternatives = [a for a in _alternatives(annotation) if a != "None"]
+    return bool(alternatives) and all(_FLAT.match(a) or _NESTED.match(a) for a in alternatives)
 
 
 def _decode_scalar(texts: Texts, alternative: str) -> tuple[object] | None:
@@ -97,6 +137,9 @@ def _decode_nested(texts: Texts, alternative: str) -> tuple[object] | None:
     return (tuple(tuple(_parse(t, match[1]) for t in row) for row in texts),) if match else None
 
 
+_SCALARS_FIRST = (_decode_scalar, _decode_flat, _decode_nested)
+
+
 def _parse(text: str, kind: str) -> object:
     try:
         return _SCALARS[kind](text)
@@ -104,10 +147,20 @@ def _parse(text: str, kind: str) -> object:
         raise KernelError(f"the attribute text {text!r} is not of type {kind}") from error
 
 
-def decode_attributes(attrs: Mapping[str, Texts], annotations: Mapping[str, str]) -> dict[str, object]:
-    """The attributes that *annotations* names, decoded; others are left out."""
-    keys = {name: attribute_key(name) for name in annotations}
-    return {name: decode_attribute(attrs[key], annotations[name]) for name, key in keys.items() if key in attrs}
+def decode_attributes(
+    attrs: Mapping[str, Texts], annotations: Mapping[str, str], reference: Mapping[str, str] | None = None
+) -> dict[str, object]:
+    """The attributes that *annotations* names, decoded; others are left out. *reference* has numpy's annotations."""
+    keys = {name: key for name in annotations if (key := attribute_key(name)) in attrs}
+    sequences = _sequences(attrs, reference or {})
+    return {name: decode_attribute(attrs[key], annotations[name], name in sequences) for name, key in keys.items()}
+
+
+def _sequences(attrs: Mapping[str, Texts], reference: Mapping[str, str]) -> Collection[str]:
+    """The names of the attributes that are sequences also of one."""
+    if SEQUENCES_OF_ONE in attrs:
+        return [name for row in attrs[SEQUENCES_OF_ONE] for name in row]
+    return [name for name, annotation in reference.items() if _is_sequence(annotation)]
 
 
 def guessed_annotations(attrs: Mapping[str, Texts]) -> dict[str, str]:
@@ -117,9 +170,10 @@ def guessed_annotations(attrs: Mapping[str, Texts]) -> dict[str, str]:
     {'axis': 'int', 'layout': 'str', 'scales': 'tuple[float, ...]'}
     """
     found = {}
+    marked = _sequences(attrs, {})
     for key, texts in attrs.items():
         name = key.removeprefix("op.")
-        if key in _OF_OUTPUTS or not isinstance(texts, list):
+        if key in _OF_OUTPUTS or key == SEQUENCES_OF_ONE or not isinstance(texts, list):
             continue
         kind = _kind_of([text for row in texts for text in row])
         if texts == [[""]]:
@@ -127,7 +181,7 @@ def guessed_annotations(attrs: Mapping[str, Texts]) -> dict[str, str]:
         elif len(texts) != 1:
             found[name] = f"tuple[tuple[{kind}, ...], ...]"
         else:
-            found[name] = kind if len(texts[0]) == 1 else f"tuple[{kind}, ...]"
+            found[name] = kind if len(texts[0]) == 1 and name not in marked else f"tuple[{kind}, ...]"
     return found
 
 

@@ -69,7 +69,7 @@ class JsonEngine:
         annotations = kernel.attributes
         if kernel.takes_all:
             annotations = {**guessed_annotations(node["attrs"]), **reference_attributes(name), **annotations}
-        attrs = decode_attributes(node["attrs"], annotations)
+        attrs = decode_attributes(node["attrs"], annotations, reference_attributes(name))
         kernel.check_attributes(attrs)
         sources = [rows[nid] + index for nid, index, _ in node.get("inputs", [])]
         types = _declared(node["attrs"]) if table.has_own(name) else []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from byoc.runtime.core.entry_points import RUNTIME
@@ -85,6 +86,11 @@ class KernelTable:
         """Whether the kernel *name* is the vendor's, not numpy's reference."""
         return name in self._kernels
 
+    @property
+    def own(self) -> Mapping[str, Kernel]:
+        """The vendor's kernels by name, without numpy's."""
+        return MappingProxyType(self._kernels)
+
     def arity(self, name: str) -> int | None:
         """How many arrays the kernel *name* takes; None where it takes a list of them."""
         found = self[name]
@@ -121,9 +127,14 @@ def get_table(name: str) -> KernelTable:
     """
     if name not in TABLES:
         loaded = RUNTIME.load(name)
-        if loaded.broken:
+        if loaded.problem:
             TABLES.pop(name, None)  # one that lacks what its package would have put into it
-            raise UnavailableError(f"the kernel table {name!r}: its package cannot be imported ({loaded.broken})")
+            raise UnavailableError(f"the kernel table {name!r}: {loaded.problem}")
+        if loaded.values and name not in TABLES:
+            raise UnavailableError(
+                f"the kernel table {name!r}: {RUNTIME.gave(name)}, and no table of that name was made; let it give the "
+                f"object of KernelTable({name!r}), or its module"
+            )
     if name not in TABLES:
         raise KernelError(
             f"no kernel table is called {name!r}; known: {', '.join(TABLES)}; install the vendor's package (its entry "

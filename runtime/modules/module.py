@@ -390,10 +390,10 @@ def _load_brought(type_key: str) -> None:
                 register_module_loader(type_key, kind)
     if type_key in LOADERS:
         return
-    if loaded.broken:
-        raise UnavailableError(
-            f"modules of type {type_key!r} cannot be loaded here: their package cannot be imported ({loaded.broken})"
-        )
+    gave = RUNTIME.gave(type_key)
+    if loaded.problem or gave:
+        why = loaded.problem or f"{gave}, expected the class with that type_key, or the module that has it"
+        raise UnavailableError(f"modules of type {type_key!r} cannot be loaded here: {why}")
     raise UnavailableError(
         f"nothing here loads modules of type {type_key!r}; known: {', '.join(LOADERS)}; "
         f"install the vendor's package (its entry point {type_key!r} of {RUNTIME.group} brings the class), or import it"

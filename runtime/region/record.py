@@ -99,7 +99,12 @@ class Fallback:
         return Fallback(subgraph, target, stage, exception, message, nodes, tuple(shapes))
 
     def __str__(self) -> str:
-        return f"{describe(self.subgraph, self.target, self.nodes)} failed at {self.stage}: {self.message}"
+        return f"{describe(self.subgraph, self.target, self.nodes)} {self.why}"
+
+    @property
+    def why(self) -> str:
+        """What happened, behind the name of what failed."""
+        return f"failed at {self.stage}: {self.message}"
 
 
 class StageError(Exception):

@@ -17,7 +17,13 @@ from byoc.ir.op import OPS, get_op
 from byoc.relay.analysis import infer_function
 from byoc.relay.interpreter import evaluate
 from byoc.runtime.core.errors import ArtifactError, KernelError, UserError
-from byoc.runtime.json.attributes import decode_attribute, encode_attribute
+from byoc.runtime.json.attributes import (
+    SEQUENCES_OF_ONE,
+    decode_attribute,
+    decode_attributes,
+    encode_attribute,
+    sequences_of_one,
+)
 from byoc.runtime.json.module import JsonModule
 from byoc.runtime.json.table import KernelTable
 from byoc.runtime.kernels import KERNELS
@@ -169,6 +175,7 @@ NUMBERS = {"int": st.integers(-(10**12), 10**12), "float": st.floats(allow_nan=F
 NUMBERS["str"] = st.text(max_size=8)
 
 
+UNIONS = ["int | tuple[int, ...] | None", "None | tuple[int, ...] | int", "int | tuple[int, int] | None"]
 KINDS = st.sampled_from(sorted(NUMBERS))
 
 
@@ -180,6 +187,31 @@ def test_every_attribute_type_comes_back(case):
     nested = (tuple(items), (scalar,))
     assert decode_attribute(encode_attribute(nested), f"tuple[tuple[{kind}, ...], ...]") == nested
     assert decode_attribute(encode_attribute(None), f"{kind} | None") is None
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abc"),
+        st.tuples(
+            st.none() | st.integers(0, 9) | st.lists(st.integers(0, 9), max_size=2).map(tuple), st.sampled_from(UNIONS)
+        ),
+    ),
+    st.dictionaries(st.sampled_from("abc"), st.sampled_from([*UNIONS, "int", "tuple[int, ...]", "str | None"])),
+)
+def test_a_union_of_a_number_and_a_sequence_keeps_what_was_given(attrs, reference):
+    values = {name: value for name, (value, _) in attrs.items()}
+    texts = {name: encode_attribute(value) for name, value in values.items()}
+    marked = sequences_of_one(values, reference)
+    if marked is not None:
+        texts[SEQUENCES_OF_ONE] = encode_attribute(marked)
+    annotations = {name: annotation for name, (_, annotation) in attrs.items()}
+    assert decode_attributes(texts, annotations, reference) == values
+
+
+def test_of_a_union_of_numbers_the_one_that_fits_is_taken():
+    assert decode_attribute([["1.5"]], "int | float") == 1.5
+    with pytest.raises(KernelError, match="'x' is not of type int"):
+        decode_attribute([["x"]], "int | float")
 
 
 def test_every_attribute_of_every_operator_is_read_back_as_its_kernel_takes_it():

@@ -138,6 +138,27 @@ def test_the_first_sample_that_shows_a_mistake_is_told(backend_with, tmp_path, c
     assert found.ok and (found.sample, found.samples) == (0, 2) and "sample 1 of 2, the one with" in str(found)
 
 
+BRANCHES = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 17]>
+    g (float[4] x) => (float[4] y) {
+        [first] r = Relu(x) [second] t = Tanh(x) [third] y = Add(r, t)
+    }""")
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_an_operator_that_writes_to_its_input_is_named_whatever_it_computes(backend_with, tmp_path, saved):
+    """Its own result is right; what it disturbs is another's, or the reference's own arrays."""
+    name, x = backend_with("writes"), np.float32([-1, 2, -3, 4])
+    given = x.copy()
+    found = bisect(BRANCHES, [name, "c"], inputs={"x": given}, saved=saved, case=tmp_path / "case")
+    wrote = "it breaks its contract: it wrote to its input 0 "
+    assert not found.ok and found.part.problem.startswith(wrote), str(found)
+    assert found.operator.name == "nn.relu" and found.operator.nodes == ("first",)
+    assert found.operator.problem.startswith(wrote) and found.operator.kind == "operator"
+    assert found.inputs == ("x0 = float32[4] [-1.0, 2.0, -3.0, 4.0]",) and given.tolist() == x.tolist()
+    step = replay(found.case, name)
+    assert step.problem.startswith(wrote) and replay(found.case, "json").is_right
+
+
 def test_what_onnx_runtime_cannot_run_is_said():
     pytest.importorskip("onnxruntime")
     with pytest.raises(UserError, match="ONNX Runtime does not run the model"):

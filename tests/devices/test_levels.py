@@ -20,7 +20,7 @@ REGION = f"tvmgen_default_{NAME}_main_0"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def vendor():
+def vendor(of_this_module):
     simulated_vendor.register()
 
 

@@ -80,6 +80,26 @@ def test_B14_a_region_that_cannot_be_compiled_is_the_hosts_and_is_recorded(fault
         same(run({"x": X + k}), want(model(), X + k))
 
 
+def test_the_plan_says_that_the_host_stands_in_for_a_region_and_why(faults, tmp_path):
+    faults.errors["compile"], faults.bad_operators = RuntimeError("no tanh today"), ("tanh",)
+    library = byoc.compile(onnx_model(), [NAME, "c"], fallback=True)
+    (lost,) = library.fallbacks
+    for each in (library, load(library.save(tmp_path / "m.byoc"))):
+        text = each.report["plan_text"]
+        assert text == str(each.plan) and f"targets {NAME}: 1 regions, 1 of " in text.splitlines()[0]
+        rows = {line.split()[0]: line for line in text.splitlines() if line.startswith("tvmgen_")}
+        assert f"  host (not {NAME})  " in rows.pop(lost.subgraph)
+        assert [line.split()[1] for line in rows.values()] == [NAME]
+        assert f"  {lost.subgraph}: {NAME} failed at build: backend '{NAME}' failed on {lost.subgraph}" in text
+        told = str(each.plan.explain("Tanh_n"))
+        assert f"on the host instead, since {NAME} failed at build: " in told and "no tanh today" in told
+        assert "on the host instead" not in str(each.plan.explain("Exp_n"))
+        assert f"host (not {NAME})" in each.plan._repr_html_()
+    faults.errors.clear()
+    again = byoc.compile(onnx_model(), plan=library.plan, fallback=True)
+    assert not again.plan.stand_ins and "stands in" not in again.report["plan_text"]
+
+
 @pytest.mark.parametrize("stage", ["optimize", "compile"])
 def test_B14_other_regions_of_the_same_target_stay_on_it(faults, stage):
     faults.errors[stage], faults.bad_operators = RuntimeError("no tanh today"), ("tanh",)

@@ -28,6 +28,14 @@ def test_each_node_on_the_host_is_listed_with_what_failed_and_the_value(capsys):
     assert lines[0].startswith(f"{told} of ")
 
 
+def test_an_operator_is_found_in_the_composite_that_holds_it(capsys):
+    code, out, _ = run(capsys, "explain", MODEL, "--target", "blas,c", "--node", "nn.dense")
+    assert code == 0 and out.splitlines()[0].startswith("blas.dense_bias (node_linear): blas, region ")
+    assert out.splitlines()[1] == "  a composite of nn.dense, nn.bias_add"
+    code, _, told = run(capsys, "explain", MODEL, "--target", "blas,c", "--node", "nn.desne")
+    assert code == 2 and "is called 'nn.desne'; the nearest: nn.dense" in told
+
+
 def test_all_prints_what_each_target_says_of_each_operator(capsys):
     code, out, _ = run(capsys, "explain", MODEL, "--all", "--target", "blas,json")
     assert code == 0

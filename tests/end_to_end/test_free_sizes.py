@@ -19,7 +19,8 @@ SHAPES = """
     int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64 zero0 = {0}, int64 one0 = {1},
     int64[1] heads = {4}, int64[1] width = {8}, int64[1] rest = {-1}, int64[1] all = {32}"""
 
-ATTENTION = f"""g (float[B, S, 32] x) => (float[] y) <float[1, 16, 32] table, float[32, 32] w, float scale = {{0.35}},{SHAPES}> {{
+ATTENTION = f"""g (float[B, S, 32] x) => (float[] y)
+    <float[1, 16, 32] table, float[32, 32] w, float scale = {{0.35}},{SHAPES}> {{
     b = Shape <start: int = 0, end: int = 1> (x)
     s = Shape <start: int = 1, end: int = 2> (x)
     positions = Slice (table, zero, s, one)
@@ -76,7 +77,8 @@ CACHED = f"""g (float[B, S, 8] x, float[B, P, 8] past) => (float[] y, float[] pr
     weights = Softmax <axis: int = -1> (scores)
     y = MatMul (weights, present)
 }}"""
-BATCHES = f"""g (float[B, S, 8] x) => (float[] y) <float[8, 6] w, int64[2] flat = {{-1, 8}}, int64[1] six = {{6}},{SHAPES}> {{
+BATCHES = f"""g (float[B, S, 8] x) => (float[] y)
+    <float[8, 6] w, int64[2] flat = {{-1, 8}}, int64[1] six = {{6}},{SHAPES}> {{
     rows = Reshape (x, flat)
     z = MatMul (rows, w)
     b = Shape <start: int = 0, end: int = 1> (x)

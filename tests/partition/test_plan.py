@@ -76,6 +76,21 @@ def test_composites_are_formed_and_those_a_backend_refuses_are_taken_apart(backe
     assert_same_numbers(mod, Plan.from_json(json.dumps(plan.to_json())).apply(mod))
 
 
+def test_an_operator_is_explained_where_it_stands_in_composites_alone(backend):
+    pair = PatternEntry("toy_a.pair", is_op("exp")(is_op("abs")(wildcard())))
+    backend("toy_a", ["abs"], entries=[pair])
+    plan = make_plan(chain("abs", "exp", "tanh"), ["toy_a"])
+    for read in (plan, Plan.from_json(json.dumps(plan.to_json()))):
+        found = read.explain("abs")
+        assert found.decisions == plan.explain("toy_a.pair").decisions == plan.explain("ab*").decisions
+        told = str(found).splitlines()
+        assert told[0].startswith("toy_a.pair (abs_0, exp_1): toy_a, region ")
+        assert told[1] == "  a composite of abs, exp"
+        assert "composite" not in str(read.explain("tanh"))
+    with pytest.raises(PartitionError, match="'abss'; the nearest: abs"):
+        plan.explain("abss")
+
+
 def test_an_excluded_node_stays_on_the_host_even_out_of_a_composite(backend):
     pair = PatternEntry("toy_a.pair", is_op("exp")(is_op("abs")(wildcard())))
     backend("toy_a", ["abs", "exp"], entries=[pair])

@@ -11,7 +11,7 @@ import pytest
 from byoc import relay
 from byoc.errors import KernelError, RegistryError
 from byoc.ir.attrs import DictAttrs
-from byoc.ir.op import OPS
+from byoc.ir.op import OPS, register_op_attr
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.op import op as reg
 from byoc.relay.op.attributes.convolution import Conv2DAttrs
@@ -172,3 +172,57 @@ def test_an_attribute_of_a_higher_level_is_kept():
     op.set_attr("test.level", "low", 10)
     assert op.get_attr("test.level") == "low"
     op.reset_attr("test.level")
+
+
+@pytest.fixture
+def key():
+    yield "test.owner"
+    relay.op.get("nn.relu").reset_attr("test.owner")
+
+
+def test_an_attribute_of_another_owner_is_replaced_by_a_higher_level_alone(key):
+    """As in TVM's attribute registry: the same level twice is an error, a higher one wins, a lower one is left out."""
+
+    def first(call):
+        return "first"
+
+    def second(call):
+        return "second"
+
+    relu = relay.op.get("nn.relu")
+    register_op_attr("nn.relu", key, first)
+    with pytest.raises(
+        RegistryError, match=r"'test.owner' of nn.relu is registered twice at level 10: by .*first and by .*"
+    ):
+        register_op_attr("nn.relu", key)(second)
+    assert relu.get_attr(key) is first
+    register_op_attr("nn.relu", key, second, level=9)
+    assert relu.get_attr(key) is first
+    register_op_attr("nn.relu", key, second, level=11)
+    assert relu.get_attr(key) is second
+    with pytest.raises(RegistryError, match="level=12"):
+        register_op_attr("nn.relu", key, first, level=11)
+
+
+def test_an_attribute_that_is_registered_again_by_its_owner_is_replaced(key):
+    relu = relay.op.get("nn.relu")
+    for number in range(2):
+
+        @register_op_attr("nn.relu", key)
+        def predicate(call, number=number):
+            return number
+
+    assert relu.get_attr(key)(None) == 1
+    relu.reset_attr(key)
+    for number in range(2):
+        register_op_attr("nn.relu", key, number + 1)
+    assert relu.get_attr(key) == 2
+
+
+def test_what_byoc_registers_gives_way_at_its_own_level(key):
+    def rule(call):
+        return None
+
+    register_op_attr("nn.relu", key, relay.nn.relu)
+    register_op_attr("nn.relu", key, rule)
+    assert relay.op.get("nn.relu").get_attr(key) is rule

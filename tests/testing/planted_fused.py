@@ -69,6 +69,8 @@ def register(fault):
     def asked(call):
         if fault == "raises":
             return call.attrs.no_such
+        if fault == "int8":
+            return call.checked_type.dtype
         return False if fault == "truth" else None
 
     taken = ("nn.relu", "nn.max_pool2d", *(() if fault == "refused" else (COMPOSITE, "nn.conv2d")))

@@ -73,9 +73,22 @@ def test_a_pattern_that_never_matches_is_not_certified(fused_with):
 
 
 def test_a_pattern_that_is_matched_and_refused_is_untried_and_says_why(fused_with):
-    found = certify(fused_with("refused"), only=["nn.relu", planted_fused.COMPOSITE], saved=False, skip=["fallback"])
-    assert found.untried[planted_fused.COMPOSITE].startswith("matched, and refused because the operators nn.relu and")
+    found = certify(fused_with("int8"), only=["nn.relu", planted_fused.COMPOSITE], saved=False, skip=["fallback"])
+    assert found.untried[planted_fused.COMPOSITE].startswith(
+        "matched, and refused because what is planted, got float32"
+    )
     assert "untried: 1 operators and patterns\n  fused.conv_relu: matched, and refused because" in str(found)
+
+
+def test_a_pattern_whose_composite_nothing_runs_is_not_certified(fused_with):
+    found = certify(fused_with("refused"), only=["nn.relu", planted_fused.COMPOSITE], saved=False, skip=["fallback"])
+    (failure,) = found.failures
+    assert not found.ok and (failure.operator, failure.verdict) == (planted_fused.COMPOSITE, "failed when asked")
+    told = failure.findings[0].text
+    assert told.startswith(
+        "the pattern matches and nothing runs its composite, which is refused: the operators nn.relu"
+    )
+    assert told.endswith("or leave the row out") and "nn.relu" in found.covered and not found.untried
 
 
 def test_a_cause_of_the_whole_backend_is_told_once_with_one_smallest_case(fused_with):

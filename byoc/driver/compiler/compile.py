@@ -229,6 +229,7 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     main = host_main(mod, plan, options, narrow, tell)
     host = lower_host(main, regions, starting)
     modules.extend(host.functions.modules(host_options))
+    plan = plan.with_stand_ins({lost.subgraph: lost.why for lost in built.fallbacks})
     told = report(with_precision(plan, narrow.outcomes), host)
     if options.fallback:
         tell("compiling the host's versions of the regions")

@@ -43,6 +43,7 @@ def plan_to_json(plan: PlannedCut) -> dict[str, object]:
         **({"preferred": True} if plan.preferred else {}),
         "places": list(plan.places),
         **({"layouts": list(plan.layouts)} if plan.layouts else {}),
+        **({"stand_ins": dict(plan.stand_ins)} if plan.stand_ins else {}),
     }
 
 
@@ -67,6 +68,7 @@ def decision_to_json(decision: Decision) -> dict[str, object]:
             else {}
         ),
         **({"chosen": decision.chosen, "detail": decision.detail} if decision.chosen else {}),
+        **({"inside": list(decision.inside)} if decision.inside else {}),
         **({"region": decision.region} if decision.region is not None else {}),
         **(
             {
@@ -135,6 +137,7 @@ class WrittenPlan:
     places: tuple[str, ...]
     preferred: bool = False
     layouts: tuple[str, ...] = ()
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_from_json(data: Mapping[str, object]) -> dict[str, object]:

@@ -47,6 +47,7 @@ class PlannedCut:
     places: tuple[str, ...] = ()
     preferred: bool = False
     layouts: tuple[str, ...] = ()
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_read(self) -> bool:
@@ -161,10 +162,10 @@ class PlannedCut:
         return PartitionGraph(self.mod_name)(self.annotate(mod))
 
     def explain(self, name: str) -> Explained:
-        """Where the ONNX node or operator *name* goes (it may hold ``*``), what every target said, what else could have
-        run it. Raises PartitionError with the nearest names where nothing is called so.
+        """Where the ONNX node or operator *name* goes (it may hold ``*``), alone or in a composite, what every target
+        said, what else could have run it. Raises PartitionError with the nearest names where nothing is called so.
         """
-        return explain(name, self.decisions, self.symbols())
+        return explain(name, self.decisions, self.symbols(), self.stand_ins)
 
     def region_seconds(self) -> dict[str, float]:
         """What each region is estimated to take by its operators, where costs were asked."""

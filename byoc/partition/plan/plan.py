@@ -31,7 +31,8 @@ class Plan(PlannedCut):
     *layouts* are places for the layouts that backends ask for (``cut/layouts.py``), of the calls before composites.
     *places* are those of the calls before casts were written between them, where that was needed. *preferred*: made
     with a priority list for some operators; its composites are *composites* too. *measured* has seconds by region's
-    name, and under ``total`` for the whole model. *origin* is None for a plan that was read from a file.
+    name, and under ``total`` for the whole model. *stand_ins* says of each region that its target could not make
+    why the host computes it. *origin* is None for a plan that was read from a file.
     """
 
     origin: Origin[Plan] | None = field(default=None, compare=False, repr=False)
@@ -43,6 +44,10 @@ class Plan(PlannedCut):
     def with_measured(self, seconds: Mapping[str, float]) -> Plan:
         """The plan with what was measured: seconds by region's name, the whole model's under ``total``."""
         return replace(self, measured=dict(seconds))
+
+    def with_stand_ins(self, reasons: Mapping[str, str]) -> Plan:
+        """The plan as it was built: why the host computes regions that their targets could not make, by their names."""
+        return self if reasons == self.stand_ins else replace(self, stand_ins=dict(reasons))
 
     def diff(self, other: Plan) -> PlanDiff:
         """What *other* does otherwise. Raises PartitionError for what is no plan."""

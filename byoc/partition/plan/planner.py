@@ -13,12 +13,13 @@ from dataclasses import replace
 from byoc.contract.backend import Backend
 from byoc.contract.limits import Limits
 from byoc.contract.registration import get_backend
+from byoc.contract.verdict import callee_name
 from byoc.errors import PartitionError
 from byoc.ir.collector import paused_collector
 from byoc.ir.module import IRModule
 from byoc.options.entry import takes
 from byoc.partition.boundaries import Boundaries
-from byoc.partition.calls import calls_of, functions_of, known_names
+from byoc.partition.calls import calls_of, functions_of, inner_calls, is_composite, known_names
 from byoc.partition.content.planned import planned_regions
 from byoc.partition.content.replanning import Kept, Origin
 from byoc.partition.content.request import Request
@@ -114,6 +115,7 @@ def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
         mod, plan.decisions, request.backends, boundaries, lambda t: plan.total is not None or t in plan.dissolved
     )
     plan = replace(plan, decisions=asked)
+    plan = replace(plan, decisions=tuple(_with_inside(call, d) for call, d in _decided(prepared, plan)))
     dishonoured = boundaries.not_kept(_decided(prepared, plan)) if boundaries.rules else []
     notes = (*unknown, *request.notes, *plan.notes, *_unasked_limits(request), *dishonoured)
     return replace(
@@ -142,6 +144,13 @@ def _costs_of_gains(request: Request) -> CostModel | None:
 def _decided(prepared: IRModule, plan: Plan) -> Iterator[tuple[Call, Decision]]:
     calls = (call for _, func in functions_of(prepared) for call in calls_of(func))
     return zip(calls, plan.decisions, strict=True)
+
+
+def _with_inside(call: Call, decision: Decision) -> Decision:
+    """*decision* about *call* with the operators inside, where it calls a composite."""
+    if not is_composite(call):
+        return decision
+    return replace(decision, inside=tuple(dict.fromkeys(callee_name(inner) for inner in inner_calls(call))))
 
 
 def _by_order(mod: IRModule, request: Request, kept: Kept) -> Made:

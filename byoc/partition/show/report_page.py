@@ -124,7 +124,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> s
 def _regions(plan: PlannedCut) -> str:
     more = cost_columns(plan)
     header = (*HEADER, *(COST_HEADER if more else ()))
-    return _table(header, [(*region_row(r), *more.get(r.symbol, ())) for r in plan.regions], 3)
+    return _table(header, [(*region_row(r, plan.stand_ins), *more.get(r.symbol, ())) for r in plan.regions], 3)
 
 
 def _moves(plan: PlannedCut) -> str:

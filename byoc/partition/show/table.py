@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from byoc.partition.content.explanation import seconds
 from byoc.partition.content.planned import PlannedRegion
 from byoc.partition.cut.outlay import Total
+from byoc.partition.decision import Decision
 from byoc.partition.measure import Boundary
 
 if TYPE_CHECKING:
@@ -23,18 +24,24 @@ PROVEN = 1e-6
 
 def plan_table(plan: PlannedCut) -> str:
     """The plan as text: a line a region, then the host's operators grouped by reason."""
-    total, offloaded = len(plan.decisions), sum(d.target is not None for d in plan.decisions)
+    placed = [d.target is not None and s not in plan.stand_ins for d, s in _with_symbols(plan)]
+    total, offloaded = len(placed), sum(placed)
     targets = ", ".join(plan.targets) or "none"
+    built = sum(region.symbol not in plan.stand_ins for region in plan.regions)
     lines = [
-        f"Plan: policy {plan.policy}, targets {targets}: {len(plan.regions)} regions, "
+        f"Plan: policy {plan.policy}, targets {targets}: {built} regions, "
         f"{offloaded} of {total} calls offloaded, {total - offloaded} on the host"
     ]
     if plan.regions:
         more = cost_columns(plan)
-        rows = [(*region_row(region), *more.get(region.symbol, ())) for region in plan.regions]
+        rows = [(*region_row(region, plan.stand_ins), *more.get(region.symbol, ())) for region in plan.regions]
         lines += ["", *_aligned([(*HEADER, *(COST_HEADER if more else ())), *rows])]
         if any(region.dynamic for region in plan.regions):
             lines.append("* sizes known only at run time count as 1")
+    if plan.stand_ins:
+        lines += ["", "the host stands in for regions that their targets could not make:"]
+        lost = (region for region in plan.regions if region.symbol in plan.stand_ins)
+        lines += [f"  {region.symbol}: {region.target} {plan.stand_ins[region.symbol]}" for region in lost]
     if plan.total is not None:
         lines += ["", *_cost_lines(plan, plan.total)]
     if plan.host:
@@ -76,11 +83,15 @@ def _cost_lines(plan: PlannedCut, total: Total) -> list[str]:
     return lines
 
 
-def region_row(region: PlannedRegion) -> tuple[str, ...]:
-    """The cells of a region under ``HEADER``."""
+def _with_symbols(plan: PlannedCut) -> Iterable[tuple[Decision, str]]:
+    return zip(plan.decisions, plan.symbols(), strict=True)
+
+
+def region_row(region: PlannedRegion, stand_ins: Container[str] = ()) -> tuple[str, ...]:
+    """The cells of a region under ``HEADER``; the host computes it where its name is among *stand_ins*."""
     return (
         region.symbol,
-        region.target,
+        f"host (not {region.target})" if region.symbol in stand_ins else region.target,
         counted(region.operators),
         _bytes(region.inputs),
         _bytes(region.outputs),

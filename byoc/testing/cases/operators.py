@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from byoc.contract.backend import Backend
-from byoc.contract.verdict import FAILED_CODE, Reason
+from byoc.contract.verdict import FAILED_CODE, Reason, callee_name
 from byoc.errors import ByocError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
@@ -39,13 +39,15 @@ class Asked:
     """What a backend said: verdicts and constraints that failed when asked, by case; patterns that match nothing, and
     others of which no case was made, each with why; the reasons of refusals, each with how often it was given.
 
-    *tell* is told the case before each verdict; of those in *lost* no verdict is asked, and they are not taken.
+    *not_named* are the composites that are refused for their names, whatever they hold: nothing runs them. *tell* is
+    told the case before each verdict; of those in *lost* no verdict is asked, and they are not taken.
     """
 
     backend: Backend
     raised: dict[str, str] = field(default_factory=dict)
     unmade: dict[str, str] = field(default_factory=dict)
     never: dict[str, str] = field(default_factory=dict)
+    not_named: dict[str, str] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
     tell: Callable[[str], None] | None = None
     lost: frozenset[str] = frozenset()
@@ -61,6 +63,8 @@ class Asked:
             for reason in verdict.why:
                 if not self.note_failure(reason, name):
                     self.refused[str(reason)] += 1
+                if name == reason.actual == callee_name(call) and isinstance(call.op, Function):
+                    self.not_named.setdefault(name, str(reason))
             return bool(verdict)
         except Exception as error:  # whatever a vendor's code raises
             self.raised[name] = f"its verdict raises {type(error).__name__}: {error}"

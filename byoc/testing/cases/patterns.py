@@ -76,7 +76,12 @@ def pattern_cases(asked: Asked, seed: int, is_wanted: Callable[[str], bool] = la
         asked.refused.update(row.refused)
         if cases or entry.name in asked.raised:
             continue
-        if why or row.matched:
+        if entry.name in asked.not_named:
+            asked.never[entry.name] = (
+                f"the pattern matches and nothing runs its composite, which is refused: {asked.not_named[entry.name]}; "
+                "give it a kernel, or name it among the operators that are taken, or leave the row out"
+            )
+        elif why or row.matched:
             asked.unmade[entry.name] = why or row.why_none()
         elif row.made:
             asked.never[entry.name] = f"the pattern never matched: {row.made} graphs of its operators were tried"

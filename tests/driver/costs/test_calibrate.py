@@ -7,7 +7,6 @@ import pytest
 
 from byoc.codegen.json.backend import JsonBackend
 from byoc.contract import callee_name, constraint, register_backend
-from byoc.contract.registration import BACKENDS
 from byoc.driver.costs import calibrate as calibration
 from byoc.driver.costs.alone import build_alone
 from byoc.driver.costs.calibrate import BUSY, Calibrator, Sheet, senseless, solve, steps_of, with_borders
@@ -228,10 +227,9 @@ def dense_alone(call):
 
 
 @pytest.fixture
-def picky():
+def picky(of_this_test):
     register_backend(Picky)
-    yield Picky.name
-    BACKENDS.unregister(Picky.name)
+    return Picky.name
 
 
 def test_a_backend_is_not_asked_for_what_it_refuses(picky):

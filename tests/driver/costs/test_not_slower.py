@@ -9,19 +9,15 @@ import byoc
 from byoc import relay
 from byoc.codegen.json.backend import JsonBackend
 from byoc.contract import callee_name, constraint, register_backend
-from byoc.contract.registration import BACKENDS
 from byoc.driver.compiler import not_slower as module
 from byoc.driver.costs import Machine
 from byoc.ir.module import IRModule
 from byoc.partition.costs.analytic import default_profile
 from byoc.runtime.json import KernelTable
-from byoc.runtime.json.table import TABLES
 
-TABLE = KernelTable("test_tiring")
 COSTS = {"test_tiring": lambda unit, place: 0.0, "c": "measured"}  # its vendor says that all is free
 
 
-@TABLE.kernel("nn.relu")
 def relu(data):
     """As fast as numpy, but for numbers that no probe has."""
     if np.max(data, initial=0) > 10:
@@ -43,11 +39,10 @@ class Tiring(JsonBackend):
 
 
 @pytest.fixture(autouse=True, scope="module")
-def tiring():
+def tiring(of_this_module):
+    table = KernelTable("test_tiring")
+    table.kernel("nn.relu")(relu)
     register_backend(Tiring)
-    yield
-    BACKENDS.unregister(Tiring.name)
-    del TABLES[TABLE.name]
 
 
 @pytest.fixture(autouse=True)

@@ -34,7 +34,7 @@ INTEGRATIONS = {name: f"byoc.contrib.{name}" for name in ("dnnl", "bnns")}
 def load_target(name: str) -> None:
     """Import what brings target *name*, of byoc or an installed package, where there is one and it is not here yet.
 
-    Raises PartitionError when the package cannot be imported.
+    Raises PartitionError when the package cannot be imported, or brings something else.
     """
     if name in PATTERN_TABLES or name in TARGET_PREDICATES:
         return
@@ -43,7 +43,7 @@ def load_target(name: str) -> None:
         return
     broken = entry_points.load(name)
     if broken:
-        raise PartitionError(f"the package of backend {name!r} cannot be imported: {broken}")
+        raise PartitionError(broken)
 
 
 @overload

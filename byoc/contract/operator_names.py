@@ -1,0 +1,66 @@
+"""The names of operators that a backend speaks of: in its constraints, and of its kernels. Each is one that there is.
+
+They are looked at when the backend is used and not when it is registered, since the operators of a vendor may be
+registered after it. A name is that of an operator, of a row of its pattern table, or of another backend's composite.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from weakref import WeakKeyDictionary
+
+from byoc.contract.backend import Backend, PatternEntry
+from byoc.contract.checks import pattern_entries
+from byoc.contract.verdict import EVERY, ConstraintCheck
+from byoc.errors import PartitionError
+from byoc.ir.op import OPS
+
+Named = tuple[str, str]  # a name, and what speaks of it
+
+_CHECKED: WeakKeyDictionary[Backend, frozenset[Named]] = WeakKeyDictionary()  # what was found to be there
+
+
+def check_names(backend: Backend, composites_of: Callable[[str], Collection[str] | None]) -> None:
+    """Raises PartitionError for a name that *backend* speaks of and that there is not, with the nearest names.
+
+    *composites_of* gives the composites of another backend; None where they are not known in this process.
+    """
+    rows: Sequence[PatternEntry] = ()
+    if backend not in _CHECKED:
+        rows = rows_of(backend)
+        named = frozenset([*_in_constraints(backend, rows), *backend.named_operators()])
+    else:
+        named = frozenset(backend.named_operators())
+    new = named - _CHECKED.get(backend, frozenset())
+    if not new:
+        _CHECKED.setdefault(backend, named)
+        return
+    known = {EVERY, *OPS, *(row.name for row in rows or rows_of(backend))}
+    for name, where in sorted(new):
+        other = name.partition(".")[0]
+        others = composites_of(other) if other not in (name, backend.name) else ()
+        if name in known or others is None or name in others:
+            continue
+        near = difflib.get_close_matches(name, sorted({*known, *others}), n=5)
+        raise PartitionError(
+            f"backend {backend.name!r}: {where} is about {name!r}, which is neither an operator nor one of its patterns"
+            f"{'; the nearest: ' if near else ''}{', '.join(near)}"
+        )
+    _CHECKED[backend] = _CHECKED.get(backend, frozenset()) | new
+
+
+def rows_of(backend: Backend) -> Sequence[PatternEntry]:
+    """The pattern table of *backend*, empty where making it raises. Raises PartitionError for a row of another form."""
+    try:
+        return pattern_entries(backend)
+    except PartitionError:
+        raise
+    except Exception:  # told where the patterns are asked for
+        return ()
+
+
+def _in_constraints(backend: Backend, rows: Sequence[PatternEntry]) -> Iterator[Named]:
+    checks = [row.check.constraints for row in rows if isinstance(row.check, ConstraintCheck)]
+    for condition in (*backend.constraints, *(c for check in checks for c in check)):
+        yield from ((name, f"its constraint {condition.code!r}") for name in (*condition.of, *condition.names))
