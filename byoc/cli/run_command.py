@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from byoc.cli.progress import StageProgress
-from byoc.cli.tensors.arrays import npz_bytes, parse_sizes, random_inputs, read_inputs
+from byoc.cli.tensors.arrays import nameless, npz_bytes, parse_sizes, random_inputs, read_inputs
 from byoc.driver.compiler.compile import compile_model
 from byoc.driver.options import CompileRequest
 from byoc.errors import InputError, UserError
@@ -92,6 +92,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     lines += [f"on the host instead: {fallback}" for fallback in fallbacks]
     if arguments.output:
         lines.append(f"wrote {arguments.output}")
+        lines += filter(None, [nameless(named)])
     return data, "\n".join(lines), 0
 
 

@@ -77,7 +77,7 @@ class Constraint:
     """A named condition. It is asked about a call as a whole; where it is *of* operators, about each call of these that
     the composite holds, or about the call itself.
 
-    *machine*: the answer depends on the machine that byoc runs on.
+    *machine*: the answer depends on the machine that byoc runs on. *dtypes* are those that it names as taken.
     """
 
     code: str
@@ -85,6 +85,7 @@ class Constraint:
     check: Callable[[Call], object | None]
     of: tuple[str, ...] = ()
     machine: bool = False
+    dtypes: tuple[str, ...] = ()
 
     def __call__(self, call: Call) -> Reason | None:
         """The first reason for a refusal, or None."""
