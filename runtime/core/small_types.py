@@ -35,7 +35,8 @@ def extension_dtype(name: str) -> np.dtype:
         raise UserError(f"{name} arrays need the package ml_dtypes: pip install ml_dtypes") from None
     if not hasattr(ml_dtypes, name):
         raise UserError(f"{name} arrays need a newer ml_dtypes than {ml_dtypes.__version__}: pip install -U ml_dtypes")
-    return np.dtype(getattr(ml_dtypes, name))
+    found: np.dtype = np.dtype(getattr(ml_dtypes, name))
+    return found
 
 
 def integer_range(dtype: str) -> tuple[int, int]:

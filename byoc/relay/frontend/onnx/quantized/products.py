@@ -24,6 +24,7 @@ from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.quantized.scales import constants, dynamically_quantised, quantised
 from byoc.relay.frontend.onnx.registry import MICROSOFT, converter
 from byoc.relay.narrowing import as_call
+from byoc.runtime.core.small_types import SMALL_FLOATS
 from byoc.runtime.kernels.qnn.rounding import TOEVEN
 
 BYTES = ("int8", "uint8")
@@ -234,7 +235,14 @@ def _as_column(node: OnnxNode, value: RelayExpr) -> RelayExpr:
 
 
 def _offset(node: OnnxNode, factor: _Factor, column: bool) -> RelayExpr:
-    """*factor* in int32 less its zero point, which is one number, one for each row, or one for each column."""
+    """*factor* in int32 less its zero point, which is one number, one for each row, or one for each column.
+
+    Raises ImportModelError for floats.
+    """
+    if node.dtype(factor.value) in SMALL_FLOATS:
+        raise node.error(
+            f"a product of {node.dtype(factor.value)} is not supported: use DequantizeLinear, MatMul and QuantizeLinear"
+        )
     value, zero = relay.cast(factor.value, "int32"), node.optional(factor.zero)
     if zero is None:
         return value

@@ -9,6 +9,7 @@ of the former (``relay/qnn/onnx_arithmetic.py``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,8 +48,8 @@ def _along_axis(node: OnnxNode, data: RelayExpr, value: RelayExpr, by: Quantisat
 
 
 def quantised(node: OnnxNode, data: RelayExpr, zero: RelayExpr | None, dtype: str) -> RelayExpr:
-    """*data* in units of the scale rounded to even, moved by the zero point and saturated."""
-    _check_quantised_type(node, dtype)
+    """*data* in units of the scale as an integer *dtype*: rounded to even, moved by the zero point, and saturated."""
+    _check_quantised_type(node, dtype, QUANTISED)
     rounded = relay.round(data)
     if zero is not None:
         rounded = relay.add(rounded, relay.cast(zero, node.dtype(data)))
@@ -68,8 +69,7 @@ def _check_no_zero_point(node: OnnxNode, index: int) -> None:
         raise node.error(f"the zero point (input {index}) of {dtype_name(points.dtype)} is 0, got another number")
 
 
-def _check_quantised_type(node: OnnxNode, dtype: str) -> None:
-    taken = (*QUANTISED, *QUANTISED_FLOATS)
+def _check_quantised_type(node: OnnxNode, dtype: str, taken: Sequence[str] = (*QUANTISED, *QUANTISED_FLOATS)) -> None:
     if dtype not in taken:
         raise node.error(f"quantising to {dtype} is not supported; use one of {', '.join(taken)}")
 
