@@ -1,5 +1,5 @@
 """Quantised models: scales and zero points, products of integers, and operators between quantised tensors."""
 
-from byoc.relay.frontend.onnx.quantized import block_weights, operators, products, recurrent, scales
+from byoc.relay.frontend.onnx.quantized import attention, block_weights, operators, products, recurrent, scales
 
-__all__ = ["block_weights", "operators", "products", "recurrent", "scales"]
+__all__ = ["attention", "block_weights", "operators", "products", "recurrent", "scales"]

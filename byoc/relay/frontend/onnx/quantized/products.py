@@ -112,6 +112,11 @@ def _in_floats(node: OnnxNode, sums: _Sums) -> RelayExpr:
     return sums.shaped(node, relay.multiply(relay.cast(sums.total, "float32"), sums.scale))
 
 
+def product_in_floats(node: OnnxNode, left: tuple[int, int, int], right: tuple[int, int, int]) -> RelayExpr:
+    """The product of two quantised inputs in float32; each is the places of its value, its scale and its zero point."""
+    return _in_floats(node, _sums(node, *(_Factor(node[value], *places) for value, *places in (left, right))))
+
+
 def _several(*parameters: Constant) -> bool:
     return any(p.data.numpy().ndim for p in parameters)
 
@@ -143,7 +148,7 @@ def _matrix(node: OnnxNode, index: int, flag: str) -> RelayExpr:
 @converter("MatMulIntegerToFloat", domain=MICROSOFT)
 def _matmul_integer_to_float(node: OnnxNode) -> RelayExpr:
     """Inputs: a, b, both scales, both zero points, a bias in float32."""
-    made = _in_floats(node, _sums(node, _Factor(node[0], 2, 4), _Factor(node[1], 3, 5)))
+    made = product_in_floats(node, (0, 2, 4), (1, 3, 5))
     return made if node.optional(6) is None else relay.add(made, node[6])
 
 
