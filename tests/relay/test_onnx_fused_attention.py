@@ -106,6 +106,22 @@ def test_no_part_of_it_runs_on_numpy_kernels(operator):
     np.testing.assert_allclose(library.run(feeds)[0], want[0], rtol=5e-5, atol=5e-5)
 
 
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("operator", ORDER)
+@pytest.mark.parametrize("other", [{"mask": MASKS["of each key"]}, {"past": PAST}], ids=["mask", "past"])
+def test_batch_and_lengths_may_be_free(operator, other):
+    made, feeds = model(operator, {**inputs(operator), **other}, unidirectional=1)
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    want = session.run(None, feeds)
+    free = {"x": ["N", "S", INPUTS], "mask": ["N", "S"], "past": [2, "N", HEADS, "P", HIDDEN // HEADS]}
+    for value in made.graph.input:
+        element = value.type.tensor_type.elem_type
+        value.CopyFrom(helper.make_tensor_value_info(value.name, element, free[value.name]))
+    for found in (evaluate(import_onnx(made), feeds), byoc.compile(made).run(feeds)):
+        for got, wanted in zip(found if isinstance(found, list) else [found], want, strict=True):
+            np.testing.assert_allclose(np.asarray(got), wanted, rtol=5e-5, atol=5e-5)
+
+
 def test_what_is_not_supported_is_refused():
     given = inputs("Attention")
     with pytest.raises(ImportModelError, match="do_rotary is not supported"):

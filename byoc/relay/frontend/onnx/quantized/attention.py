@@ -16,7 +16,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
 from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.converters.linear import matrix_product
-from byoc.relay.frontend.onnx.dims import reshaped
+from byoc.relay.frontend.onnx.dims import matched, reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.quantized.products import product_in_floats
 from byoc.relay.frontend.onnx.registry import MICROSOFT, converter
@@ -102,10 +102,18 @@ def _filter(node: OnnxNode, kept: RelayExpr, scores: RelayExpr) -> RelayExpr:
     return relay.where(kept, node.like(0, scores), masked)
 
 
+def _size(node: OnnxNode, scores: RelayExpr, axis: int) -> RelayExpr:
+    """How many numbers lie along an axis of *scores*: an int32, a constant where it is known."""
+    dim = node.shape(scores)[axis]
+    if not isinstance(dim, Any):
+        return constant(dim, "int32")
+    return relay.cast(relay.take(relay.shape_of(scores, "int64"), constant(axis, "int64"), axis=0), "int32")
+
+
 def _places(node: OnnxNode, scores: RelayExpr, axis: int) -> RelayExpr:
-    """The numbers from 0 along one of the last two axes of *scores*, as int32."""
-    size = node.static_dims_of(scores, [axis], "attention with a mask")[0]
-    return relay.arange(constant(0, "int32"), constant(size, "int32"), constant(1, "int32"), "int32")
+    """The numbers from 0 along an axis of *scores*, as int32."""
+    numbers = relay.arange(constant(0, "int32"), _size(node, scores, axis), constant(1, "int32"), "int32")
+    return matched(node, numbers, [node.shape(scores)[axis]])
 
 
 def _mask(node: OnnxNode, scores: RelayExpr, mask: RelayExpr | None) -> RelayExpr | None:
@@ -130,6 +138,6 @@ def _mask(node: OnnxNode, scores: RelayExpr, mask: RelayExpr | None) -> RelayExp
 
 def _up_to_own(node: OnnxNode, scores: RelayExpr) -> RelayExpr:
     """Where a query sees a key: up to its own place, behind those of the past. bool[S, T]."""
-    length, total = node.static_dims_of(scores, [2, 3], "attention with a mask")
-    own = relay.add(_places(node, scores, 2), constant(total - length, "int32"))
+    before = node.fold(relay.subtract(_size(node, scores, 3), _size(node, scores, 2)))
+    own = relay.add(_places(node, scores, 2), before)
     return relay.less_equal(_places(node, scores, 3), relay.reshape(own, [-1, 1]))
