@@ -114,7 +114,8 @@ def _in_floats(node: OnnxNode, sums: _Sums) -> RelayExpr:
 
 def product_in_floats(node: OnnxNode, left: tuple[int, int, int], right: tuple[int, int, int]) -> RelayExpr:
     """The product of two quantised inputs in float32; each is the places of its value, its scale and its zero point."""
-    return _in_floats(node, _sums(node, *(_Factor(node[value], *places) for value, *places in (left, right))))
+    factors = [_Factor(node[value], scale, zero) for value, scale, zero in (left, right)]
+    return _in_floats(node, _sums(node, factors[0], factors[1]))
 
 
 def _several(*parameters: Constant) -> bool:
