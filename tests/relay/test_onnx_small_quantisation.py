@@ -5,6 +5,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import byoc
 from byoc.relay.frontend.onnx import import_onnx
@@ -80,3 +81,23 @@ def test_weights_that_are_dequantised_are_onnx_runtimes(kind, place):
     library = byoc.compile(made)
     assert not library.report.get("host_fallbacks")
     np.testing.assert_allclose(library.run({"x": x})[0], want, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "precision", [TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE]
+)
+@pytest.mark.parametrize("kind", [np.int8, ml_dtypes.int4])
+def test_the_quotient_is_of_the_precision_that_the_node_says(precision, kind):
+    """By ONNX's reference: a quotient of fewer bits becomes a tie where the exact one is none."""
+    x, scale = (RNG.normal(size=4000) * 9).astype("float32"), np.array(0.37, "float32")
+    node = helper.make_node("QuantizeLinear", ["x", "s"], ["y"], precision=precision, output_dtype=_element(kind))
+    given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)]
+    result = [helper.make_tensor_value_info("y", _element(kind), x.shape)]
+    graph = helper.make_graph([node], "g", given, result, [numpy_helper.from_array(scale, "s")])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
+    (want,) = ReferenceEvaluator(made).run(None, {"x": x})
+    np.testing.assert_array_equal(np.asarray(evaluate(import_onnx(made), {"x": x})).astype("i4"), want.astype("i4"))
+
+
+def _element(kind: type) -> int:
+    return helper.np_dtype_to_tensor_dtype(np.dtype(kind))

@@ -119,15 +119,19 @@ class Quantisation:
 def quantize(node: OnnxNode, value: RelayExpr, by: Quantisation, dtype: str, how: str = TOEVEN) -> RelayExpr:
     """Floats as *dtype*; *how* it rounds: ``TOEVEN``, or ``MOVED_TOEVEN``, behind the zero point.
 
-    Raises ImportModelError for another dtype than integers up to 16 bits and floats of 8 and 4 bits.
+    The quotient is a float32, or what the node's ``precision`` says. Raises ImportModelError for another *dtype* than
+    integers up to 16 bits and floats of 8 and 4 bits.
     """
     _check_quantised_type(node, dtype)
-    data = value if node.dtype(value) == "float32" else relay.cast(value, "float32")
+    number = node.attrs.int("precision", 0)
+    work = dtype_of(number, f"the precision of node {node.name}") if number else "float32"
+    data = value if node.dtype(value) == work else relay.cast(value, work)
     known = constants(node, by.scale, by.zero)
     along = None if known is None else _channel_axis(node, value, known[0], by.axis)
-    if known is not None and along is not None and dtype in WIDE:
+    if known is not None and along is not None and dtype in WIDE and work == "float32":
         return qnn.op.quantize(data, *known, axis=along, out_dtype=dtype, rounding=how)
-    scaled = relay.divide(data, relay.cast(_along_axis(node, value, node[by.scale], by), "float32"))
+    scaled = relay.divide(data, relay.cast(_along_axis(node, value, node[by.scale], by), work))
+    scaled = scaled if work == "float64" else relay.cast(scaled, "float32")
     if dtype in QUANTISED_FLOATS:
         _check_no_zero_point(node, by.zero)
         return _quantised_floats(node, scaled, dtype)
