@@ -12,18 +12,21 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+import safetensors.numpy
 from onnx import TensorProto, helper, numpy_helper
 
 import byoc
 from byoc import relay
 from byoc.driver.vm.compile import compile_module
-from byoc.errors import ImportModelError, TypeInferenceError
+from byoc.errors import ArtifactError, ImportModelError, TypeInferenceError
 from byoc.ir.types import dtype_bits, dtype_bytes
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.interpreter import evaluate
 from byoc.relay.transform.simplify.casts import holds_all
 from byoc.runtime.core.device import cpu
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.small_types import SMALL, SMALL_FLOATS, SMALL_INTEGERS, integer_range
+from byoc.runtime.files.weights import read_weights, write_weights
 from byoc.runtime.kernels.elementwise import cast as converted
 from byoc.runtime.vm import VirtualMachine
 
@@ -296,3 +299,18 @@ def test_quantised_floats_have_no_zero_point(op):
     node = helper.make_node(op, ["x", "s", "z"], ["y"])
     with pytest.raises(ImportModelError, match="the zero point .input 2. of float8_e4m3fn is 0"):
         import_onnx(model([node], {"x": (source, [2])}, {"y": (result, [2])}, [scale, zero]))
+
+
+@pytest.mark.parametrize("said", ['{"x": "int5"}', '{"x": 4}', '["int4"]', "{"])
+def test_constants_whose_types_are_no_types_are_refused(said):
+    data = safetensors.numpy.save({"x": np.zeros(4, "uint8")}, metadata={"dtypes": said})
+    with pytest.raises(ArtifactError, match="weights.safetensors is damaged"):
+        read_weights(memoryview(data), "m.byoc")
+
+
+def test_constants_are_written_the_same_every_time():
+    arrays = {name: NDArray(all_numbers(name)) for name in SMALL}
+    data = write_weights(arrays)
+    assert data == write_weights(dict(reversed(arrays.items())))
+    found = read_weights(memoryview(data), "m.byoc")
+    assert all(same([found[name]], [all_numbers(name)]) for name in SMALL)
