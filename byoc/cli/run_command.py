@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from byoc.cli.progress import StageProgress
-from byoc.cli.tensors.arrays import npz_bytes, parse_sizes, random_inputs, read_inputs
+from byoc.cli.tensors.arrays import nameless, npz_bytes, parse_sizes, random_inputs, read_inputs
 from byoc.driver.compiler.compile import compile_model
 from byoc.driver.options import CompileRequest
 from byoc.errors import InputError, UserError
 from byoc.options.flags import add_flags, given_flags, given_options
 from byoc.runtime.artefact.artifact import replace_file
+from byoc.runtime.core.ndarray import dtype_name
+from byoc.runtime.core.small_types import BITS
 from byoc.runtime.core.time_limit import check_timeout
 from byoc.runtime.files.regular_file import open_file
 from byoc.runtime.library import Library, load
@@ -92,6 +94,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     lines += [f"on the host instead: {fallback}" for fallback in fallbacks]
     if arguments.output:
         lines.append(f"wrote {arguments.output}")
+        lines += filter(None, [nameless(named)])
     return data, "\n".join(lines), 0
 
 
@@ -189,9 +192,13 @@ class _Spread:
 _SPREAD = tuple(field.name for field in fields(_Spread))
 
 
+def _is_number(dtype: np.dtype) -> bool:
+    return dtype.kind in "fiub" or dtype_name(dtype) in BITS
+
+
 def describe(name: str, value: np.ndarray) -> dict[str, object]:
     """Shape, dtype, and least, greatest and mean of the finite numbers of an output; None where there are none."""
-    numbers = value.astype(np.float64) if value.dtype.kind in "fiub" else np.zeros(0)
+    numbers = value.astype(np.float64) if _is_number(value.dtype) else np.zeros(0)
     finite = numbers[np.isfinite(numbers)]
     return {
         "name": name,

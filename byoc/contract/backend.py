@@ -86,6 +86,8 @@ class Backend:
     nothing of the functions that it is given. What it raises is told with backend, region and nodes; with
     ``fallback=True`` the host computes that region. The module that it returns says how it runs: see
     ``byoc.runtime.Module`` and its ``thread_safe``. The whole contract is one page: ``docs/guides/contract.md``.
+    ``small_dtypes`` are the element types of 8 bits and less that it takes beside int8, uint8 and bool: ``int4``,
+    ``float8_e4m3fn``, ... What neither they nor a constraint ``dtypes(...)`` names it is not asked about.
     ``quantized`` says on which integers it computes, where it does: what a model quantizes then reaches it as operators
     of ``relay.qnn``, and ``precision="int8"`` quantizes the rest for it. ``deviations`` are the corners in which its
     results may be other numbers (``byoc.contract.NAN_LOST``).
@@ -98,6 +100,7 @@ class Backend:
     options: Sequence[str] | None = None
     quantized: Quantized | None = None
     deviations: Sequence[Deviation] = ()
+    small_dtypes: Sequence[str] = ()
 
     def patterns(self) -> Sequence[PatternEntry]:
         """The pattern table in order of preference: groups of operators that become one composite function."""

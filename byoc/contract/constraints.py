@@ -49,7 +49,7 @@ def dtypes(*names: str) -> Constraint:
         found = dict.fromkeys(t.dtype for t in _tensors(call))
         return ", ".join(d for d in found if d not in names) or None
 
-    return Constraint("dtype", text, check, (EVERY,))
+    return Constraint("dtype", text, check, (EVERY,), dtypes=names)
 
 
 def static_sizes() -> Constraint:

@@ -78,7 +78,8 @@ class Constraint:
     the composite holds, or about the call itself.
 
     *machine*: the answer depends on the machine that byoc runs on. *names* are the operators and composites that it
-    speaks of otherwise; a name that there is not is refused when the backend is used.
+    speaks of otherwise; a name that there is not is refused when the backend is used. *dtypes* are those that it names
+    as taken.
     """
 
     code: str
@@ -87,6 +88,7 @@ class Constraint:
     of: tuple[str, ...] = ()
     machine: bool = False
     names: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
 
     def __call__(self, call: Call) -> Reason | None:
         """The first reason for a refusal, or None."""

@@ -17,6 +17,7 @@ from byoc.ir.dims import Any as Any
 from byoc.ir.dims import Dim as Dim
 from byoc.ir.dims import IntImm as IntImm
 from byoc.ir.dims import dimension
+from byoc.runtime.core.small_types import BITS, SMALL
 
 DTYPES = frozenset(
     [
@@ -34,15 +35,16 @@ DTYPES = frozenset(
         "uint32",
         "uint64",
         "string",
+        *SMALL,
     ]
 )
 # other names of dtypes, as in TVM's DataType: a number without its width has 32 bits, one unsigned bit is a bool
 _OTHER_NAMES = {"float": "float32", "int": "int32", "uint": "uint32", "uint1": "bool"}
-_VECTOR = re.compile(r"(?:bool|(?:int|uint|float)[0-9]+)x[0-9]+|int[24]|uint[24]")
+_VECTOR = re.compile(r"(?:bool|(?:int|uint|float)[0-9]+)x[0-9]+")
 
 
 def is_dtype(name: str) -> bool:
-    """True for the name of a dtype; vectors (``int8x4``) and what is below a byte can only be named in types."""
+    """True for the name of a dtype; vectors (``int8x4``) can only be named in types."""
     return name in DTYPES or name in _OTHER_NAMES or _VECTOR.fullmatch(name) is not None
 
 
@@ -358,12 +360,22 @@ def tensor_types(ty: Type) -> tuple[TensorType, ...]:
 
 RelayRefType = RefType
 
-ITEM_BYTES = {"bool": 1, "bfloat16": 2}
+
+@functools.lru_cache(maxsize=64)
+def dtype_bits(dtype: str) -> int:
+    """Bits of the value of one element, 1 of a bool; raises UserError for strings, which have no size.
+
+    >>> dtype_bits("float32"), dtype_bits("int4"), dtype_bits("float8_e4m3fn")
+    (32, 4, 8)
+    """
+    if dtype == "string":
+        raise UserError("a string tensor has no element size")
+    if dtype == "bool":
+        return 1
+    return BITS.get(dtype) or int("".join(c for c in dtype if c.isdigit()))
 
 
 @functools.lru_cache(maxsize=64)
 def dtype_bytes(dtype: str) -> int:
-    """Bytes of one element; raises UserError for strings, which have no size."""
-    if dtype == "string":
-        raise UserError("a string tensor has no element size")
-    return ITEM_BYTES.get(dtype) or int("".join(c for c in dtype if c.isdigit())) // 8
+    """Bytes that one element takes in memory, at least 1; raises UserError for strings, which have no size."""
+    return (dtype_bits(dtype) + 7) // 8

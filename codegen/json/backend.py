@@ -18,6 +18,7 @@ from byoc.ir.op import OPS, Op
 from byoc.ir.types import TensorType, TupleType
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
+from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.json.module import JsonModule
 from byoc.runtime.json.table import TABLES, get_table
 from byoc.runtime.kernels import KERNELS
@@ -61,6 +62,12 @@ class JsonBackend(Backend):
     table = "numpy"
     options: Sequence[str] | None = ()
     constraints: Sequence[Constraint] = (has_kernel, no_annotation, ranked_tensors)
+    small_dtypes: Sequence[str] = tuple(SMALL)
+
+    def __init_subclass__(cls) -> None:
+        """numpy's kernels take every element type; a table of a vendor's own takes those that its backend names."""
+        if cls.table != JsonBackend.table and "small_dtypes" not in vars(cls):
+            cls.small_dtypes = ()
 
     def supports(self, call: Call) -> Verdict:
         inherited = self.constraints is JsonBackend.constraints and self.table != JsonBackend.table

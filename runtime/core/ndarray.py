@@ -1,7 +1,7 @@
 """NDArray: a tensor in host memory, as the modules exchange it.
 
 It wraps a numpy array without a copy, and takes and gives numpy, ``__dlpack__`` and the buffer protocol. ``bfloat16``
-needs the ``ml_dtypes`` package, which registers that dtype with numpy.
+and the types of 8, 4 and 2 bits need the ``ml_dtypes`` package, which registers them with numpy.
 """
 
 from __future__ import annotations
@@ -16,17 +16,13 @@ import numpy.typing as npt
 
 from byoc.runtime.core.device import Device, cpu
 from byoc.runtime.core.errors import UserError
+from byoc.runtime.core.small_types import BITS, extension_dtype
 
 
 def numpy_dtype(name: str) -> np.dtype:
     """The numpy dtype called *name*. Raises UserError for a name that numpy does not know."""
-    if name == "bfloat16":
-        try:
-            import ml_dtypes
-        except ImportError:
-            raise UserError("bfloat16 arrays need the package ml_dtypes: pip install ml_dtypes") from None
-        result: np.dtype = np.dtype(ml_dtypes.bfloat16)
-        return result
+    if name in BITS:
+        return extension_dtype(name)
     if name == "string":
         return np.dtype(object)
     try:

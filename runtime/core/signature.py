@@ -18,6 +18,7 @@ import numpy as np
 from byoc.runtime.core.derived_size import Sizes
 from byoc.runtime.core.errors import ArtifactError, InputError, UserError
 from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
+from byoc.runtime.core.small_types import BITS
 from byoc.runtime.core.strict_json import (
     MOST_NUMBER,
     at,
@@ -107,8 +108,8 @@ def shape_of(data: object, dtype: str, where: str) -> tuple[Dim, ...]:
 @functools.cache
 def _item_bytes(dtype: str) -> int:
     """The bytes of one element of *dtype*; 0 for a name that no tensor has."""
-    if dtype == "bfloat16":
-        return 2  # also where the package is missing that numpy knows it by
+    if dtype in BITS:
+        return max(BITS[dtype] // 8, 1)  # also where the package is missing that numpy knows it by
     try:
         found = numpy_dtype(dtype)
     except (UserError, ValueError):

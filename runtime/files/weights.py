@@ -1,10 +1,13 @@
 """Constants as safetensors: written by that library, read as views of the mapped file, without a copy.
 
+Element types that the format does not have, of 4 and 2 bits and ``float8_e8m0fnu``, stand in it as bytes, one for each
+element, and the entry ``dtypes`` of the metadata says what they are: a JSON object, tensor to dtype.
 Source of the format: https://github.com/huggingface/safetensors (an 8-byte length, a JSON header, the data).
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 
@@ -14,6 +17,7 @@ import safetensors.numpy
 from byoc.runtime.core.errors import ArtifactError, UserError
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.core.signature import MOST_DIMENSIONS, item_bytes
+from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.core.strict_json import list_of, mapping_of, number_of, object_of, read_json, text_of
 
 DTYPES = {
@@ -30,15 +34,22 @@ DTYPES = {
     "BF16": "bfloat16",
     "F32": "float32",
     "F64": "float64",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
 }
+AS_BYTES = tuple(name for name in SMALL if name not in DTYPES.values())
+TYPES = "dtypes"  # the entry of the metadata; one, since the library writes several in any order
 
 
 def write_weights(arrays: Mapping[str, NDArray]) -> bytes:
     """The safetensors bytes of *arrays*. Raises UserError for a tensor of strings, which the format does not hold."""
     for name, array in arrays.items():
-        if array.dtype not in DTYPES.values():
+        if array.dtype not in (*DTYPES.values(), *AS_BYTES):
             raise UserError(f"constant {name!r} is of dtype {array.dtype}, which cannot be saved")
-    return safetensors.numpy.save({k: np.asarray(a.numpy(), order="C") for k, a in arrays.items()})
+    types = {name: array.dtype for name, array in arrays.items() if array.dtype in AS_BYTES}
+    plain = {k: np.asarray(a.numpy(), order="C") for k, a in arrays.items()}
+    plain.update({k: plain[k].view(np.uint8) for k in types})
+    return safetensors.numpy.save(plain, metadata={TYPES: json.dumps(types, sort_keys=True)} if types else None)
 
 
 def read_weights(data: memoryview, where: str) -> dict[str, NDArray]:
@@ -48,18 +59,25 @@ def read_weights(data: memoryview, where: str) -> dict[str, NDArray]:
         if not 2 <= length <= len(data) - 8:
             raise ArtifactError("its header does not lie in it")
         header = mapping_of(read_json(data[8 : 8 + length], "its header"), "its header")
-        header.pop("__metadata__", None)
-        body, places = data[8 + length :], {name: _place(header[name], name) for name in sorted(header)}
+        said = text_of(mapping_of(header.pop("__metadata__", {}), "its metadata").get(TYPES, "{}"), TYPES)
+        types = mapping_of(read_json(said.encode(), TYPES), TYPES)
+        body = data[8 + length :]
+        places = {name: _place(header[name], name, types.get(name)) for name in sorted(header)}
         _check_cover([places[name][1:3] for name in places], len(body))
         return {name: NDArray(_tensor(body, *place)) for name, place in places.items()}
     except ArtifactError as error:
         raise ArtifactError(f"{where}: weights.safetensors is damaged ({error}); save the model again") from error
 
 
-def _place(data: object, name: str) -> tuple[str, int, int, tuple[int, ...]]:
-    """The dtype of a tensor, where it begins and ends, and its shape. Raises ArtifactError."""
+def _place(data: object, name: str, said: object) -> tuple[str, int, int, tuple[int, ...]]:
+    """The dtype of a tensor, *said* by the metadata where it stands as bytes, where it begins and ends, and its shape.
+
+    Raises ArtifactError.
+    """
     entry = object_of(data, f"tensor {name!r}", ("dtype", "shape", "data_offsets"))
     dtype = DTYPES.get(text_of(entry["dtype"], f"the dtype of tensor {name!r}"))
+    if said is not None and dtype == "uint8":
+        dtype = said if isinstance(said, str) and said in AS_BYTES else None
     if dtype is None:
         raise ArtifactError(f"tensor {name!r} is of an unknown dtype")
     start, stop = (number_of(n, f"the place of tensor {name!r}") for n in list_of(entry["data_offsets"], name, 2))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.core.small_types import SMALL, SMALL_INTEGERS
 from byoc.runtime.kernels.core.error_function import erf
 from byoc.runtime.kernels.core.registry import kernel
 
@@ -94,6 +95,9 @@ def cast(data: np.ndarray, *, dtype: str) -> np.ndarray:
 
 
 def _converted(data: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if data.dtype.name in SMALL and dtype.name in SMALL:  # between which ml_dtypes has not every cast
+        integers = {data.dtype.name, dtype.name} <= set(SMALL_INTEGERS)
+        data = data.astype(np.int8 if integers else np.float32)
     with np.errstate(all="ignore"):
         if dtype not in (np.uint32, np.uint64) or data.dtype.kind in "biuUSO":
             return data.astype(dtype)

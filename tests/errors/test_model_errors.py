@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -158,3 +159,21 @@ def test_a_graph_takes_an_input_of_named_size():
     library = byoc.compile(relay.IRModule.from_expr(relay.Function([x], relay.negative(x))))
     for rows in (2, 5):
         np.testing.assert_array_equal(library.run({"x": np.ones((rows, 3), "float32")})[0], -np.ones((rows, 3)))
+
+
+def test_a_model_that_onnx_runtime_wrote_for_one_machine_says_how_to_write_it_for_all(tmp_path):
+    """Its Conv keeps weights in blocks of the machine's vectors; the size of these stands nowhere in the file."""
+    weights = numpy_helper.from_array(np.zeros((32, 32, 3, 3), "float32"), "w")
+    node = helper.make_node("Conv", ["x", "w"], ["y"])
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 32, 8, 8]) for name in "xy"]
+    values[1].type.tensor_type.ClearField("shape")
+    graph = helper.make_graph([node], "g", values[:1], values[1:], [weights])
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "m.onnx")
+    options.log_severity_level = 4
+    onnxruntime.InferenceSession(source.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    if not any(n.domain == "com.microsoft.nchwc" for n in onnx.load(tmp_path / "m.onnx").graph.node):
+        pytest.skip("ONNX Runtime has no layout of its own on this processor")
+    with pytest.raises(ImportModelError, match="operators that are not supported: .*ReorderInput.*ORT_ENABLE_EXTENDED"):
+        byoc.import_onnx(tmp_path / "m.onnx")

@@ -15,17 +15,22 @@ from byoc.contract import (
     Reason,
     callee_name,
     constraint,
+    constraints,
     get_backend,
     judge,
     register_backend,
 )
 from byoc.errors import InternalError, PartitionError
+from byoc.ir.module import IRModule
 from byoc.ir.op import OPS, register_op_attr
 from byoc.ir.registry import GLOBAL_FUNCTIONS, register_func
 from byoc.partition import Plan, make_plan
+from byoc.partition.boundaries import Boundaries
+from byoc.partition.cut.decide import decide
 from byoc.relay import op
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.op.contrib.register import PATTERN_TABLES, register_pattern_table
+from byoc.relay.transform import InferType
 
 
 @constraint("kernel", of="nn.conv2d")
@@ -290,3 +295,24 @@ def test_a_code_generator_that_refuses_what_was_accepted_is_an_internal_error(ba
     assert "backend 'acme' accepted nn.conv2d, node Conv_0; nn.relu, node Relu_1" in str(told.value)
     assert "no code for such kernels" in str(told.value) and "(operator, kernel, dtype)" in str(told.value)
     assert get_backend("acme").constraints == Acme.constraints
+
+
+def taking_all(name: str, *names: str, **fields: object) -> type[Backend]:
+    """A backend that asks for nothing but, with *names*, dtypes."""
+    given = (constraints.dtypes(*names),) if names else (constraints.operators("transpose", "cast"),)
+    return type(name, (Backend,), {"name": name, "constraints": given, **fields})
+
+
+def test_element_types_of_8_bits_and_less_are_for_backends_that_name_them():
+    x = relay.var("x", shape=(2, 3), dtype="int4")
+    mod = IRModule.from_expr(relay.Function([x], op.transpose(x)))
+    for backend, taken in (
+        (taking_all("silent"), False),
+        (taking_all("other", "float32", "float8_e5m2"), False),
+        (taking_all("naming", "float32", "int4"), True),
+        (taking_all("telling", small_dtypes=("int4",)), True),
+    ):
+        (decision,) = decide(InferType()(mod), [backend()], Boundaries())
+        assert (decision.target == backend.name) is taken
+        if not taken:
+            assert "int4 is for backends that name it: small_dtypes, or dtypes(...)" in str(decision.verdicts[0][1])

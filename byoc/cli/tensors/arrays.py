@@ -15,6 +15,8 @@ import numpy as np
 
 from byoc.cli.tensors.array_files import read_array
 from byoc.errors import InputError, UserError
+from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
+from byoc.runtime.core.small_types import BITS
 from byoc.runtime.library import Library
 from byoc.testing.core.inputs import seeded_inputs
 
@@ -36,8 +38,30 @@ def read_inputs(library: Library, texts: Sequence[str]) -> dict[str, np.ndarray]
             raise InputError(f"--input {text!r}: the model has no input {name!r}; its inputs are {names}")
         if name in arrays:
             raise InputError(f"--input {text!r}: the input {name!r} is given twice")
-        arrays[name] = read_array(name, Path(file))
+        dtype = next(s.dtype for s in library.inputs if s.name == name)
+        arrays[name] = _named(read_array(name, Path(file)), dtype)
     return arrays
+
+
+def _named(array: np.ndarray, dtype: str) -> np.ndarray:
+    """*array* as *dtype* where numpy's file has kept the bytes without the name of their type, unknown to it."""
+    if dtype not in BITS or array.dtype.kind != "V" or dtype_name(array.dtype) in BITS:
+        return array
+    wanted = numpy_dtype(dtype)
+    return array.view(wanted) if array.dtype.itemsize == wanted.itemsize and array.dtype.names is None else array
+
+
+def nameless(arrays: Mapping[str, np.ndarray]) -> str:
+    """A sentence on those of *arrays* whose dtype numpy's files do not name; empty where there is none."""
+    found = {name: dtype_name(a.dtype) for name, a in arrays.items() if dtype_name(a.dtype) in BITS}
+    if not found:
+        return ""
+    name, dtype = next(iter(found.items()))
+    listed = ", ".join(f"{n} ({d})" for n, d in found.items())
+    return (
+        f"numpy's files keep the bytes of {listed} without the name of their type: read them with "
+        f"np.load(...)[{name!r}].view(ml_dtypes.{dtype})"
+    )
 
 
 def parse_sizes(library: Library, texts: Sequence[str]) -> dict[str, int]:
@@ -64,6 +88,8 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
         for name, array in arrays.items():
             member = io.BytesIO()
             plain = array.astype(str) if array.dtype.kind == "O" else array
+            if dtype_name(array.dtype) in BITS:  # whose own name numpy would write, and not read again
+                plain = np.asarray(array, order="C").view(np.dtype((np.void, array.dtype.itemsize)))
             np.lib.format.write_array(member, np.asanyarray(plain), allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), member.getvalue())
     return buffer.getvalue()

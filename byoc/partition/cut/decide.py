@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from byoc.contract.backend import Backend
 from byoc.contract.checks import pattern_entries
-from byoc.contract.verdict import Verdict, accept, callee_name, refuse
+from byoc.contract.verdict import Verdict, accept, callee_name, calls_in, refuse
 from byoc.errors import in_one_line
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
+from byoc.ir.types import TensorType, TupleType, Type
 from byoc.partition.boundaries import Boundaries, BoundaryView
 from byoc.partition.calls import calls_of, functions_of, is_composite
 from byoc.partition.decision import Decision
@@ -19,6 +20,7 @@ from byoc.relay.expr import Call
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.transform.cut.merge_composite import CompositeRecord, MergeComposite
 from byoc.relay.typed_rewrite import typed_rewrite
+from byoc.runtime.core.small_types import SMALL
 
 PRIORITY = "priority"  # the code of a target that would take a call which one before it takes
 
@@ -29,6 +31,9 @@ def judged(backend: Backend, call: Call) -> Verdict:
         return refuse(call, "no_inputs", "a call without inputs is a constant, which the host computes")
     if is_composite(call) and callee_name(call).partition(".")[0] != backend.name:
         return refuse(call, "composite", f"only composites of {backend.name}", callee_name(call))
+    unnamed = _unnamed_dtype(backend, call)
+    if unnamed is not None:
+        return refuse(call, "dtype", f"{unnamed} is for backends that name it: small_dtypes, or dtypes(...)", unnamed)
     try:
         verdict = backend.supports(call)
     except Exception as error:
@@ -38,6 +43,25 @@ def judged(backend: Backend, call: Call) -> Verdict:
             return verdict
         return refuse(call, "unexplained", f"{backend.name} gave no reason")
     return accept(call) if verdict else refuse(call, "predicate", f"{backend.name} does not take it")
+
+
+def _unnamed_dtype(backend: Backend, call: Call) -> str | None:
+    """An element type of 8 bits or less in *call*, or in a composite, that *backend* does not name."""
+    values = (v for inner in (call, *calls_in(call)) for v in (inner, *inner.args))
+    small = [dtype for v in values for dtype in _dtypes(v.checked_type_) if dtype in SMALL]
+    if not small:
+        return None
+    named = {*backend.small_dtypes, *(dtype for condition in backend.constraints for dtype in condition.dtypes)}
+    return next((dtype for dtype in small if dtype not in named), None)
+
+
+def _dtypes(ty: Type | None) -> Iterator[str]:
+    """The element types of the tensors in *ty*; none of what is neither a tensor nor a tuple."""
+    if isinstance(ty, TensorType):
+        yield ty.dtype
+    elif isinstance(ty, TupleType):
+        for part in ty.fields:
+            yield from _dtypes(part)
 
 
 def form_composites(

@@ -13,9 +13,7 @@ OPSET = 18
 
 
 def element_type(dtype: str) -> int:
-    """ONNX's number of a dtype; bfloat16 is a dtype of numpy's through ml_dtypes."""
-    if dtype == "bfloat16":
-        return int(TensorProto.BFLOAT16)
+    """ONNX's number of a dtype; bfloat16 and what is smaller are dtypes of numpy's through ml_dtypes."""
     return int(helper.np_dtype_to_tensor_dtype(np.dtype(numpy_dtype(dtype))))
 
 

@@ -23,7 +23,8 @@ from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Var
 from byoc.relay.text import astext, parse
 from byoc.relay.traverse import post_order
-from byoc.runtime.core.ndarray import NDArray, dtype_name
+from byoc.runtime.core.ndarray import NDArray, dtype_name, numpy_dtype
+from byoc.runtime.core.small_types import BITS
 from byoc.runtime.files.regular_file import open_file
 
 SCHEMA = 1
@@ -135,14 +136,11 @@ def _read(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 def _plain(array: np.ndarray) -> np.ndarray:
     if array.dtype.hasobject:
         return array.astype(str)
-    return array.view(np.uint16) if dtype_name(array.dtype) == "bfloat16" else array
+    bits = BITS.get(dtype_name(array.dtype))
+    return array if bits is None else array.view(np.uint16 if bits == 16 else np.uint8)
 
 
 def _typed(array: np.ndarray, dtype: str) -> np.ndarray:
     if dtype == "string":
         return array.astype(object)
-    if dtype == "bfloat16":
-        import ml_dtypes
-
-        return array.view(ml_dtypes.bfloat16)
-    return array
+    return array.view(numpy_dtype(dtype)) if dtype in BITS else array

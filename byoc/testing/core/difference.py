@@ -23,8 +23,8 @@ EXACT_DB = 999.0  # the signal-to-noise ratio of what is equal
 
 
 def is_float(dtype: np.dtype) -> bool:
-    """True for the floating-point types, bfloat16 included."""
-    return dtype.kind == "f" or str(dtype) == "bfloat16"
+    """True for the floating-point types, bfloat16 and those of 8 and 4 bits included."""
+    return dtype.kind == "f" or "float" in dtype.name
 
 
 def parse_tolerances(texts: tuple[str, ...] | list[str]) -> dict[str, float]:

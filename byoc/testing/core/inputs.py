@@ -10,6 +10,7 @@ import numpy as np
 from byoc.errors import UserError
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import TensorSpec
+from byoc.runtime.core.small_types import SMALL_INTEGERS
 
 MAX_BYTES = 1 << 36
 
@@ -28,7 +29,7 @@ def _random(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator
     dtype = numpy_dtype(spec.dtype)
     if math.prod(shape) * dtype.itemsize > MAX_BYTES:
         raise UserError(f"input {spec.name!r}: {spec.dtype}{list(shape)} is more than {MAX_BYTES:,} bytes; give less")
-    if dtype.kind in "iubO":
+    if dtype.kind in "iubO" or spec.dtype in SMALL_INTEGERS:
         values = np.asarray(rng.integers(0, 2, shape))
         return (values.astype(str) if dtype.kind == "O" else values).astype(dtype)
     return np.asarray(rng.standard_normal(shape)).astype(dtype)

@@ -21,6 +21,16 @@ DTYPE_OF: dict[int, str] = {
     TensorProto.UINT64: "uint64",
     TensorProto.BOOL: "bool",
     TensorProto.STRING: "string",
+    TensorProto.FLOAT8E4M3FN: "float8_e4m3fn",
+    TensorProto.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
+    TensorProto.FLOAT8E5M2: "float8_e5m2",
+    TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    TensorProto.FLOAT8E8M0: "float8_e8m0fnu",
+    TensorProto.FLOAT4E2M1: "float4_e2m1fn",
+    TensorProto.INT4: "int4",
+    TensorProto.UINT4: "uint4",
+    TensorProto.INT2: "int2",
+    TensorProto.UINT2: "uint2",
 }
 FLOATS = frozenset(["float16", "bfloat16", "float32", "float64"])
 
@@ -28,7 +38,7 @@ FLOATS = frozenset(["float16", "bfloat16", "float32", "float64"])
 def dtype_of(elem_type: int, where: str) -> str:
     """The compiler's name of an ONNX element type; *where* says whose it is.
 
-    Raises ImportModelError for types that the compiler does not have (complex, float8, 4-bit integers).
+    Raises ImportModelError for types that the compiler does not have (complex, floats of 6 bits).
     """
     if elem_type in DTYPE_OF:
         return DTYPE_OF[elem_type]

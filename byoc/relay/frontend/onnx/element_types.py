@@ -18,7 +18,16 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.frontend.onnx.node import OnnxNode
 
-_DTYPES = {"float": "float32", "double": "float64"}
+_DTYPES = {
+    "float": "float32",
+    "double": "float64",
+    "float8e4m3fn": "float8_e4m3fn",
+    "float8e4m3fnuz": "float8_e4m3fnuz",
+    "float8e5m2": "float8_e5m2",
+    "float8e5m2fnuz": "float8_e5m2fnuz",
+    "float8e8m0": "float8_e8m0fnu",
+    "float4e2m1": "float4_e2m1fn",
+}
 OLDEST = 7
 Allowed = tuple[str, frozenset[str]]  # the name of an input, its element types
 

@@ -10,11 +10,12 @@ import os
 from pathlib import Path, PureWindowsPath
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
 from byoc.errors import ImportModelError
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.files.regular_file import open_file
 
 
@@ -26,7 +27,8 @@ def read_external(tensor: TensorProto, folder: Path | None, model_name: str) -> 
     where = f"{model_name}: external data of {tensor.name!r}"
     entries = {entry.key: entry.value for entry in tensor.external_data}
     path = _resolve(entries.get("location", ""), folder, where)
-    dtype = numpy_dtype(dtype_of(tensor.data_type, where))
+    name = dtype_of(tensor.data_type, where)
+    dtype, packed = numpy_dtype(name), 8 // SMALL.get(name, 8)  # elements of 4 and 2 bits are several to a byte
     if dtype.hasobject:
         raise ImportModelError(f"{where} are strings, which ONNX does not keep outside the model; embed them")
     if any(d < 0 for d in tensor.dims):
@@ -34,14 +36,18 @@ def read_external(tensor: TensorProto, folder: Path | None, model_name: str) -> 
     count = 1
     for dim in tensor.dims:
         count *= dim
-    needed = count * dtype.itemsize
+    needed = -(-count // packed) * dtype.itemsize
     offset = _number(entries, "offset", 0, where)
     length = _number(entries, "length", needed, where)
     if length != needed:
         raise ImportModelError(
             f"{where}: the shape {list(tensor.dims)} of {dtype.name} needs {needed} bytes, its entry says {length}"
         )
-    return _read(path, offset, count, dtype, where).reshape(tuple(tensor.dims))
+    if packed == 1:
+        return _read(path, offset, count, dtype, where).reshape(tuple(tensor.dims))
+    raw = _read(path, offset, needed, np.dtype(np.uint8), where)
+    whole = TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=raw.tobytes())
+    return numpy_helper.to_array(whole)
 
 
 def _resolve(location: str, folder: Path | None, where: str) -> Path:

@@ -26,11 +26,17 @@ from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
 from byoc.relay.frontend.onnx.names import NodeNames
 from byoc.relay.frontend.onnx.node import GraphServices, OnnxNode
 from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
-from byoc.relay.frontend.onnx.registry import Converter, find_converter
+from byoc.relay.frontend.onnx.registry import NCHWC, Converter, find_converter
 from byoc.relay.frontend.onnx.size_limits import check_type
 from byoc.relay.frontend.onnx.structure import check_structure
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget
 from byoc.relay.traverse import children, post_order
+
+_FOR_OTHERS = "replace them in the model, or register a converter for them"
+_FOR_NCHWC = (
+    "ONNX Runtime wrote this model for one machine, with weights in blocks of a size that the file does not say: write "
+    "it again with the optimization level ORT_ENABLE_EXTENDED, or take the model that it was made from"
+)
 
 
 class Scope:
@@ -145,10 +151,8 @@ class GraphImporter:
                 missing.setdefault(what, []).append(node.name or f"{node.op_type}_{position}")
         if missing:
             listed = "; ".join(f"{what} at {_shown(nodes)}" for what, nodes in missing.items())
-            raise ImportModelError(
-                f"{self._model.name}: operators that are not supported: {listed}; "
-                "replace them in the model, or register a converter for them"
-            )
+            advice = _FOR_NCHWC if any(f"(domain {NCHWC}," in what for what in missing) else _FOR_OTHERS
+            raise ImportModelError(f"{self._model.name}: operators that are not supported: {listed}; {advice}")
 
     def _initialisers(self, graph: GraphProto, scope: Scope) -> None:
         if graph.sparse_initializer:

@@ -18,6 +18,7 @@ Converter = Callable[["OnnxNode"], "RelayExpr | Sequence[RelayExpr] | None"]  # 
 # (domain, operator) -> (first opset, converter), in ascending order
 CONVERTERS: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
 MICROSOFT = "com.microsoft"  # the domain of ONNX Runtime's own operators
+NCHWC = "com.microsoft.nchwc"  # of those on the layout of one machine, which it writes with all its optimizations on
 C = TypeVar("C", bound=Converter)
 
 

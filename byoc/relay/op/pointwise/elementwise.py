@@ -17,7 +17,7 @@ from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import ComputeOf, DtypePredicate, OpPattern, Sample, TypeRelation, register_op
 from byoc.ir.registry import register_func
 from byoc.ir.traits import EDGE, POINTWISE, SAME, STEP, Conversion, Scaling, Traits, pointwise
-from byoc.ir.types import TensorType, Type, dtype_bytes
+from byoc.ir.types import TensorType, Type, dtype_bits
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.type_relations import (
@@ -310,9 +310,14 @@ def cast_like(data: Operand, dtype_like: Operand) -> Call:
     return make_call("cast_like", [as_expr(data), as_expr(dtype_like)])
 
 
+def _stored_bits(dtype: str) -> int:
+    """The bits that a reading as another dtype goes over: of a bool the whole byte."""
+    return 8 if dtype == "bool" else dtype_bits(dtype)
+
+
 def _reinterpret_rel(types: Sequence[Type], attrs: CastAttrs) -> Type:
     data = tensor_arg(types, 0)
-    if dtype_bytes(data.dtype) != dtype_bytes(attrs.dtype):
+    if _stored_bits(data.dtype) != _stored_bits(attrs.dtype):
         raise TypeInferenceError(f"the bits of {data.dtype} cannot be read as {attrs.dtype}: another size")
     return TensorType(data.shape, attrs.dtype)
 

@@ -10,27 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OPS
-from byoc.ir.types import TensorType
+from byoc.ir.types import TensorType, dtype_bits
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant
 from byoc.relay.transform.simplify.rules import Rule, keeps_type, merged
 from byoc.relay.transform.simplify.shapes import cast_like
+from byoc.runtime.core.small_types import SMALL_FLOATS, integer_range
 
 # the greatest power of two below which every whole number is a value of the dtype
 _MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+_SMALL_IN_FLOAT16 = frozenset(SMALL_FLOATS) - {"float8_e8m0fnu"}  # whose every value is one of float16's
 
 
 def _dtype(expr: RelayExpr) -> str:
     ty = expr.checked_type
     return ty.dtype if isinstance(ty, TensorType) else ""
-
-
-def _bits(dtype: str) -> int:
-    return 1 if dtype == "bool" else int("".join(c for c in dtype if c.isdigit()))
 
 
 def _is_integer(dtype: str) -> bool:
@@ -43,22 +39,26 @@ def holds_all(wide: str, narrow: str) -> bool:
         return True
     if "string" in (wide, narrow) or wide == "bool":
         return False
+    if wide in SMALL_FLOATS:
+        return False
+    if narrow in SMALL_FLOATS:
+        return wide in ("float32", "float64") or (wide == "float16" and narrow in _SMALL_IN_FLOAT16)
     if narrow in _MANTISSA:
         return wide in ("float32", "float64") and _MANTISSA[wide] > _MANTISSA[narrow]
-    value_bits = _bits(narrow) - narrow.startswith("int")
+    value_bits = dtype_bits(narrow) - narrow.startswith("int")
     if wide in _MANTISSA:
         return value_bits <= _MANTISSA[wide]
     if wide.startswith("uint"):
-        return not narrow.startswith("int") and _bits(wide) >= value_bits
-    return _bits(wide) - 1 >= value_bits
+        return not narrow.startswith("int") and dtype_bits(wide) >= value_bits
+    return dtype_bits(wide) - 1 >= value_bits
 
 
 def _holds_range(call: Call, dtype: str) -> bool:
     """True when the bounds of a clip are values of an integer dtype."""
     if not _is_integer(dtype):
         return False
-    info = np.iinfo(dtype)
-    result: bool = call.attrs["a_min"] >= info.min and call.attrs["a_max"] <= info.max
+    low, high = integer_range(dtype)
+    result: bool = call.attrs["a_min"] >= low and call.attrs["a_max"] <= high
     return result
 
 
@@ -93,8 +93,8 @@ def clip_of_dtype(call: Call) -> RelayExpr | None:
     dtype = _dtype(call)
     if not _is_integer(dtype):
         return None
-    info = np.iinfo(dtype)
-    whole = call.attrs["a_min"] <= info.min and call.attrs["a_max"] >= info.max
+    low, high = integer_range(dtype)
+    whole = call.attrs["a_min"] <= low and call.attrs["a_max"] >= high
     return keeps_type(call) if whole else None
 
 
@@ -111,7 +111,7 @@ def of_dequantized(call: Call) -> RelayExpr | None:
     source, scale = data.args[:2]
     positive = isinstance(scale, Constant) and scale.data.ndim == 0 and float(scale.data.numpy()) > 0
     # of wider integers two values may become the same float
-    if not positive or _bits(_dtype(source)) > 16:
+    if not positive or dtype_bits(_dtype(source)) > 16:
         return None
     return Call(call.op, [source], call.attrs, call.type_args, call.span)
 

@@ -20,7 +20,8 @@ from byoc.ir.types import Any, Dim, TensorType, tensor_types
 from byoc.relay.expr import Call, Constant, Tuple, constant
 from byoc.relay.interpreter import run_operator
 from byoc.runtime.core.derived_size import polynomial
-from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
+from byoc.runtime.core.small_types import integer_range
 
 MAX_ELEMENTS = 64
 # the elements of a tensor: an array of objects, each an int, a named Any, or None where nothing is known
@@ -77,8 +78,8 @@ def _is_small_integer(expr: RelayExpr) -> bool:
 
 
 def _fits(items: Items, dtype: np.dtype) -> bool:
-    limits = np.iinfo(dtype)
-    return all(limits.min <= item <= limits.max for item in items.reshape(-1) if isinstance(item, int))
+    low, high = integer_range(dtype_name(dtype))
+    return all(low <= item <= high for item in items.reshape(-1) if isinstance(item, int))
 
 
 def _objects(values: list[Item], shape: tuple[int, ...]) -> Items:

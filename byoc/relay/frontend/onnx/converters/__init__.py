@@ -2,6 +2,7 @@
 
 from byoc.relay.frontend.onnx.converters import (
     activations,
+    casts,
     constants,
     control,
     convolution,
@@ -24,6 +25,7 @@ from byoc.relay.frontend.onnx.converters import (
 
 FAMILIES = (
     activations,
+    casts,
     constants,
     control,
     convolution,

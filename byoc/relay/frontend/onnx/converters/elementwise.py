@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
-from byoc.relay.frontend.onnx.dtypes import FLOATS, dtype_of
+from byoc.relay.frontend.onnx.dtypes import FLOATS
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import Converter, converter
 
@@ -177,31 +177,3 @@ def _dropout(node: OnnxNode) -> list[RelayExpr]:
         return [node[0]]
     kept = relay.ones_like(relay.cast(node[0], "bool"))
     return [node[0], kept if node.opset >= 10 else relay.cast(kept, node.dtype(node[0]))]
-
-
-@converter("Cast")
-def _cast_by_name(node: OnnxNode) -> RelayExpr:
-    """Before opset 6 the type was given by its name."""
-    return relay.cast(node[0], node.attrs.string("to").lower().replace("float", "float32").replace("double", "float64"))
-
-
-@converter("Cast", since=6)
-def _cast(node: OnnxNode) -> RelayExpr:
-    target = dtype_of(node.attrs.int("to"), f"the target of node {node.name}")
-    return _cast_to(node, node[0], target)
-
-
-@converter("BitCast", since=26)
-def _bit_cast(node: OnnxNode) -> RelayExpr:
-    return relay.reinterpret(node[0], dtype_of(node.attrs.int("to"), f"the target of node {node.name}"))
-
-
-@converter("CastLike")
-def _cast_like(node: OnnxNode) -> RelayExpr:
-    return _cast_to(node, node[0], node.dtype(node[1]))
-
-
-def _cast_to(node: OnnxNode, data: RelayExpr, target: str) -> RelayExpr:
-    if "string" in (target, node.dtype(data)):
-        raise node.error(f"a cast from {node.dtype(data)} to {target} is not supported; tensors of numbers only")
-    return data if node.dtype(data) == target else relay.cast(data, target)

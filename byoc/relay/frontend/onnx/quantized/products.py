@@ -24,6 +24,7 @@ from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.quantized.scales import constants, dynamically_quantised, quantised
 from byoc.relay.frontend.onnx.registry import MICROSOFT, converter
 from byoc.relay.narrowing import as_call
+from byoc.runtime.core.small_types import SMALL_FLOATS
 from byoc.runtime.kernels.qnn.rounding import TOEVEN
 
 BYTES = ("int8", "uint8")
@@ -111,6 +112,12 @@ def _in_floats(node: OnnxNode, sums: _Sums) -> RelayExpr:
     return sums.shaped(node, relay.multiply(relay.cast(sums.total, "float32"), sums.scale))
 
 
+def product_in_floats(node: OnnxNode, left: tuple[int, int, int], right: tuple[int, int, int]) -> RelayExpr:
+    """The product of two quantised inputs in float32; each is the places of its value, its scale and its zero point."""
+    factors = [_Factor(node[value], scale, zero) for value, scale, zero in (left, right)]
+    return _in_floats(node, _sums(node, factors[0], factors[1]))
+
+
 def _several(*parameters: Constant) -> bool:
     return any(p.data.numpy().ndim for p in parameters)
 
@@ -142,7 +149,7 @@ def _matrix(node: OnnxNode, index: int, flag: str) -> RelayExpr:
 @converter("MatMulIntegerToFloat", domain=MICROSOFT)
 def _matmul_integer_to_float(node: OnnxNode) -> RelayExpr:
     """Inputs: a, b, both scales, both zero points, a bias in float32."""
-    made = _in_floats(node, _sums(node, _Factor(node[0], 2, 4), _Factor(node[1], 3, 5)))
+    made = product_in_floats(node, (0, 2, 4), (1, 3, 5))
     return made if node.optional(6) is None else relay.add(made, node[6])
 
 
@@ -234,7 +241,14 @@ def _as_column(node: OnnxNode, value: RelayExpr) -> RelayExpr:
 
 
 def _offset(node: OnnxNode, factor: _Factor, column: bool) -> RelayExpr:
-    """*factor* in int32 less its zero point, which is one number, one for each row, or one for each column."""
+    """*factor* in int32 less its zero point, which is one number, one for each row, or one for each column.
+
+    Raises ImportModelError for floats.
+    """
+    if node.dtype(factor.value) in SMALL_FLOATS:
+        raise node.error(
+            f"a product of {node.dtype(factor.value)} is not supported: use DequantizeLinear, MatMul and QuantizeLinear"
+        )
     value, zero = relay.cast(factor.value, "int32"), node.optional(factor.zero)
     if zero is None:
         return value

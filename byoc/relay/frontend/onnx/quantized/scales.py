@@ -1,6 +1,6 @@
-"""Linear quantisation. Source: ONNX QuantizeLinear-10 to 21, DequantizeLinear-10 to 21, DynamicQuantizeLinear-11.
+"""Linear quantisation. Source: ONNX QuantizeLinear-10 to 28, DequantizeLinear-10 to 28, DynamicQuantizeLinear-11.
 
-Both are in ONNX Runtime's domain too, where they had 16 bits before opset 21. Products are in ``products``.
+Both are in ONNX Runtime's domain too, where they had 16 and 4 bits before opset 21. Products are in ``products``.
 
 With constant scales and zero points nodes are the operators of ``relay.qnn``, rounded as ONNX says (``TOEVEN``), so
 that backends find them; computed ones and scales of blocks are arithmetic on floats, which is also what the host makes
@@ -9,6 +9,7 @@ of the former (``relay/qnn/onnx_arithmetic.py``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,12 +18,17 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay import qnn
 from byoc.relay.expr import Constant, constant
+from byoc.relay.frontend.onnx.converters.casts import saturated
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import MICROSOFT, converter
+from byoc.runtime.core.ndarray import dtype_name
+from byoc.runtime.core.small_types import SMALL_FLOATS, SMALL_INTEGERS, integer_range
 from byoc.runtime.kernels.qnn.rounding import MOVED_TOEVEN, TOEVEN
 
-QUANTISED = ("int8", "uint8", "int16", "uint16")
+WIDE = ("int8", "uint8", "int16", "uint16")
+QUANTISED = (*WIDE, *SMALL_INTEGERS)
+QUANTISED_FLOATS = tuple(name for name in SMALL_FLOATS if name != "float8_e8m0fnu")  # which scales are of alone
 
 
 def _along_axis(node: OnnxNode, data: RelayExpr, value: RelayExpr, by: Quantisation) -> RelayExpr:
@@ -42,18 +48,30 @@ def _along_axis(node: OnnxNode, data: RelayExpr, value: RelayExpr, by: Quantisat
 
 
 def quantised(node: OnnxNode, data: RelayExpr, zero: RelayExpr | None, dtype: str) -> RelayExpr:
-    """*data* in units of the scale rounded to even, moved by the zero point and saturated."""
-    _check_quantised_type(node, dtype)
+    """*data* in units of the scale as an integer *dtype*: rounded to even, moved by the zero point, and saturated."""
+    _check_quantised_type(node, dtype, QUANTISED)
     rounded = relay.round(data)
     if zero is not None:
         rounded = relay.add(rounded, relay.cast(zero, node.dtype(data)))
-    limits = np.iinfo(dtype)
-    return relay.cast(relay.clip(rounded, float(limits.min), float(limits.max)), dtype)
+    low, high = integer_range(dtype)
+    return relay.cast(relay.clip(rounded, float(low), float(high)), dtype)
 
 
-def _check_quantised_type(node: OnnxNode, dtype: str) -> None:
-    if dtype not in QUANTISED:
-        raise node.error(f"quantising to {dtype} is not supported; use int8, uint8, int16 or uint16")
+def _quantised_floats(node: OnnxNode, data: RelayExpr, dtype: str) -> RelayExpr:
+    """*data* in units of the scale as a float of 8 or 4 bits, with the node's ``saturate``."""
+    return saturated(node, data, dtype) if node.attrs.int("saturate", 1) else relay.cast(data, dtype)
+
+
+def _check_no_zero_point(node: OnnxNode, index: int) -> None:
+    """Quantised floats have no zero point but 0, which says their type; ONNX Runtime does not read it either."""
+    points = node.value(index)
+    if points is not None and points.astype("float32").any():
+        raise node.error(f"the zero point (input {index}) of {dtype_name(points.dtype)} is 0, got another number")
+
+
+def _check_quantised_type(node: OnnxNode, dtype: str, taken: Sequence[str] = (*QUANTISED, *QUANTISED_FLOATS)) -> None:
+    if dtype not in taken:
+        raise node.error(f"quantising to {dtype} is not supported; use one of {', '.join(taken)}")
 
 
 def constants(node: OnnxNode, scale: int, zero: int) -> tuple[Constant, Constant] | None:
@@ -68,7 +86,8 @@ def constants(node: OnnxNode, scale: int, zero: int) -> tuple[Constant, Constant
         if node.optional(zero) is not None:
             return None
         points = np.zeros((), "int32")
-    if points.size not in (1, factors.size) or points.ndim > 1 or points.dtype.kind not in "iu":
+    is_integer = points.dtype.kind in "iu" or dtype_name(points.dtype) in SMALL_INTEGERS
+    if points.size not in (1, factors.size) or points.ndim > 1 or not is_integer:
         return None
     return _numbers(factors, "float32"), _numbers(points, "int32")
 
@@ -100,15 +119,22 @@ class Quantisation:
 def quantize(node: OnnxNode, value: RelayExpr, by: Quantisation, dtype: str, how: str = TOEVEN) -> RelayExpr:
     """Floats as *dtype*; *how* it rounds: ``TOEVEN``, or ``MOVED_TOEVEN``, behind the zero point.
 
-    Raises ImportModelError for another dtype than the integers of 8 and 16 bits.
+    The quotient is a float32, or what the node's ``precision`` says. Raises ImportModelError for another *dtype* than
+    integers up to 16 bits and floats of 8 and 4 bits.
     """
     _check_quantised_type(node, dtype)
-    data = value if node.dtype(value) == "float32" else relay.cast(value, "float32")
+    number = node.attrs.int("precision", 0)
+    work = dtype_of(number, f"the precision of node {node.name}") if number else "float32"
+    data = value if node.dtype(value) == work else relay.cast(value, work)
     known = constants(node, by.scale, by.zero)
     along = None if known is None else _channel_axis(node, value, known[0], by.axis)
-    if known is not None and along is not None:
+    if known is not None and along is not None and dtype in WIDE and work == "float32":
         return qnn.op.quantize(data, *known, axis=along, out_dtype=dtype, rounding=how)
-    scaled = relay.divide(data, relay.cast(_along_axis(node, value, node[by.scale], by), "float32"))
+    scaled = relay.divide(data, relay.cast(_along_axis(node, value, node[by.scale], by), work))
+    scaled = scaled if work == "float64" else relay.cast(scaled, "float32")
+    if dtype in QUANTISED_FLOATS:
+        _check_no_zero_point(node, by.zero)
+        return _quantised_floats(node, scaled, dtype)
     given = node.optional(by.zero)
     point = None if given is None else _along_axis(node, value, given, by)
     if how == MOVED_TOEVEN and point is not None:
@@ -116,18 +142,32 @@ def quantize(node: OnnxNode, value: RelayExpr, by: Quantisation, dtype: str, how
     return quantised(node, scaled, point, dtype)
 
 
-def dequantize(node: OnnxNode, data: RelayExpr, by: Quantisation) -> RelayExpr:
-    """Integers as floats; exact in int32 before the product with the scale."""
+def dequantize(node: OnnxNode, data: RelayExpr, by: Quantisation, dtype: str = "") -> RelayExpr:
+    """What is quantised as floats, of *dtype* or of the scale's; integers are exact in int32 before the product.
+
+    Integers below a byte are bytes first, so that backends find the operators on bytes; what is constant of them is
+    folded.
+    """
+    if node.dtype(data) in SMALL_INTEGERS:
+        data = node.fold(relay.cast(data, "uint8" if node.dtype(data).startswith("u") else "int8"))
+    source, wanted = node.dtype(data), dtype or node.dtype(node[by.scale])
+    if wanted in SMALL_FLOATS:
+        raise node.error(f"the result would be {wanted}, as its scale is: say output_dtype")
     known = constants(node, by.scale, by.zero)
     along = None if known is None else _channel_axis(node, data, known[0], by.axis)
-    if known is not None and along is not None and node.dtype(data) in (*QUANTISED, "int32"):
+    if known is not None and along is not None and source in (*WIDE, "int32") and wanted == "float32":
         return qnn.op.dequantize(data, *known, axis=along)
-    value = relay.cast(data, "int32")
-    given = node.optional(by.zero)
-    if given is not None:
-        value = relay.subtract(value, relay.cast(_along_axis(node, data, given, by), "int32"))
-    factor = _along_axis(node, data, node[by.scale], by)
-    return relay.multiply(relay.cast(value, node.dtype(factor)), factor)
+    factor = relay.cast(_along_axis(node, data, node[by.scale], by), "float32")
+    if source in QUANTISED_FLOATS:
+        _check_no_zero_point(node, by.zero)
+        made = relay.multiply(relay.cast(data, "float32"), factor)
+    else:
+        value = relay.cast(data, "int32")
+        given = node.optional(by.zero)
+        if given is not None:
+            value = relay.subtract(value, relay.cast(_along_axis(node, data, given, by), "int32"))
+        made = relay.multiply(relay.cast(value, "float32"), factor)
+    return made if wanted == "float32" else relay.cast(made, wanted)
 
 
 def _inputs_1_and_2(node: OnnxNode) -> Quantisation:
@@ -149,7 +189,9 @@ def _quantize_linear(node: OnnxNode) -> RelayExpr:
 @converter("DequantizeLinear")
 @converter("DequantizeLinear", domain=MICROSOFT)
 def _dequantize_linear(node: OnnxNode) -> RelayExpr:
-    return dequantize(node, node[0], _inputs_1_and_2(node))
+    number = node.attrs.int("output_dtype", 0)
+    dtype = dtype_of(number, f"the output of node {node.name}") if number else ""
+    return dequantize(node, node[0], _inputs_1_and_2(node), dtype)
 
 
 @converter("DynamicQuantizeLinear")
