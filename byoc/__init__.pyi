@@ -8,6 +8,7 @@ from byoc import debug as debug
 from byoc import driver as driver
 from byoc import errors as errors
 from byoc import ir as ir
+from byoc import onnx_backend as onnx_backend
 from byoc import partition as partition
 from byoc import relay as relay
 from byoc import runtime as runtime

@@ -133,6 +133,9 @@ LAYERS = {
         "byoc.cli.flags",
         "byoc.cli",
     ],
+    "byoc.onnx_backend": [
+        "byoc.onnx_backend",
+    ],
     "byoc.contrib": [
         "byoc.contrib",
         "byoc.contrib.dnnl",
