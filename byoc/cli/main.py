@@ -43,6 +43,7 @@ COMMANDS = (
     "compile",
     "plan",
     "explain",
+    "opt",
     "calibrate",
     "partition",
     "run",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import unittest
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,8 @@ class PreparedModel(BackendRep):
         given = self._named(inputs)
         found = self._evaluated(given) if self.library is None else self.library.run(given)
         values = [np.asarray(v) if isinstance(v, np.generic) else v for v in found]
-        return namedtupledict("Outputs", self._outputs)(*values)
+        outputs: Callable[..., tuple[Any, ...]] = namedtupledict("Outputs", self._outputs)
+        return outputs(*values)
 
     def _evaluated(self, given: Mapping[str, object]) -> Sequence[object]:
         """The outputs by the interpreter; an input that was a constant to the importer is no parameter."""

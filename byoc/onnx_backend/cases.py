@@ -41,12 +41,14 @@ def suite(kinds: Iterable[str] = KINDS) -> Iterator[SuiteCase]:
         tests = [test for kind in kinds for test in load_model_tests(kind=kind)]
     models = {test.name: test.model for test in tests if test.model is not None}
     for test in sorted(tests, key=lambda test: test.name):
-        if test.model_dir is None:
-            model, data = test.model, test.data_sets
-            data = [([_value(v) for v in given], [_value(v) for v in wanted]) for given, wanted in data]
+        data: list[tuple[list[object], list[object]]]
+        if test.model is not None:
+            model, given = test.model, test.data_sets or ()
+            data = [([_value(v) for v in inputs], [_value(v) for v in wanted]) for inputs, wanted in given]
         else:
-            model = onnx.load(Path(test.model_dir) / "model.onnx")
-            data = list(_stored(Path(test.model_dir), model))
+            folder = Path(str(test.model_dir))
+            model = onnx.load(folder / "model.onnx")
+            data = list(_stored(folder, model))
         defined = models.get(test.name.partition(EXPANDED)[0]) if EXPANDED in test.name else None
         yield SuiteCase(test.name, operator_of(defined or model), model, data, test.rtol, test.atol)
 
@@ -84,7 +86,9 @@ def _stored(folder: Path, model: ModelProto) -> Iterator[tuple[list[object], lis
 
 def _read(path: Path, ty: TypeProto) -> object:
     kind = ty.WhichOneof("value")
-    message = {"sequence_type": onnx.SequenceProto, "optional_type": onnx.OptionalProto}.get(kind, onnx.TensorProto)()
+    message: onnx.TensorProto | onnx.SequenceProto | onnx.OptionalProto = onnx.TensorProto()
+    if kind in ("sequence_type", "optional_type"):
+        message = onnx.SequenceProto() if kind == "sequence_type" else onnx.OptionalProto()
     message.ParseFromString(path.read_bytes())
     return _value(message)
 

@@ -117,6 +117,7 @@ LAYERS = {
         "byoc.driver",
         "byoc.driver.costs",
         "byoc.driver.compiler",
+        "byoc.driver.models",
         "byoc.driver.vm",
     ],
     "byoc.testing": [
