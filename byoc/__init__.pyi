@@ -23,6 +23,8 @@ from byoc.driver.compiler.entry import compile as compile
 from byoc.driver.compiler.export_c import export_c as export_c
 from byoc.driver.compiler.plan import plan as plan
 from byoc.driver.measure_plan import measure as measure
+from byoc.driver.models.lint import LintReport as LintReport
+from byoc.driver.models.lint import lint as lint
 from byoc.driver.models.opt import OptimizedModel as OptimizedModel
 from byoc.driver.models.opt import opt as opt
 from byoc.driver.pipeline import pipeline as pipeline

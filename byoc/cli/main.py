@@ -43,6 +43,7 @@ COMMANDS = (
     "compile",
     "plan",
     "explain",
+    "lint",
     "opt",
     "calibrate",
     "partition",
