@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from byoc.cli.compile_command import fallback_lines
-from byoc.cli.quantization_text import quantization_lines
+from byoc.cli.report.quantization_text import quantization_lines
 from byoc.contract.signature import spec_of
 from byoc.driver.pipeline import optimize
 from byoc.errors import UserError

@@ -132,6 +132,7 @@ LAYERS = {
     "byoc.cli": [
         "byoc.cli.tensors",
         "byoc.cli.flags",
+        "byoc.cli.report",
         "byoc.cli",
     ],
     "byoc.onnx_backend": [

@@ -57,7 +57,7 @@ def _fold(graph: GraphProto, model: ModelProto) -> None:
         found = ReferenceEvaluator(node, opsets=opset).run(None, arrays)
         assert isinstance(found, list)
         value = found[0]
-        tensor = numpy_helper.from_array(np.ascontiguousarray(value).reshape(np.shape(value)), node.output[0])
+        tensor = numpy_helper.from_array(np.asarray(value, order="C"), node.output[0])
         graph.initializer.append(tensor)
         known[tensor.name] = tensor
     _replace_nodes(graph, kept)
