@@ -70,6 +70,8 @@ def test_an_exported_program_is_a_model_with_its_free_sizes(torch, network, imag
     same(byoc.load(tmp_path / "m.byoc")(images.numpy()), network(images))
     assert main(["opt", str(path), "-o", str(tmp_path / "m.onnx")]) == 0
     same(byoc.compile(tmp_path / "m.onnx")(images.numpy()), network(images))
+    (size,) = byoc.lint(path).free_sizes
+    assert main(["inspect", str(path)]) == main(["run", str(path), "--random", "--size", f"{size}=3"]) == 0
     assert main(["lint", str(path)]) == 0
     assert "the model compiles" in capsys.readouterr().out
 
