@@ -8,6 +8,7 @@ from byoc import debug as debug
 from byoc import driver as driver
 from byoc import errors as errors
 from byoc import ir as ir
+from byoc import onnx_backend as onnx_backend
 from byoc import partition as partition
 from byoc import relay as relay
 from byoc import runtime as runtime
@@ -22,6 +23,10 @@ from byoc.driver.compiler.entry import compile as compile
 from byoc.driver.compiler.export_c import export_c as export_c
 from byoc.driver.compiler.plan import plan as plan
 from byoc.driver.measure_plan import measure as measure
+from byoc.driver.models.lint import LintReport as LintReport
+from byoc.driver.models.lint import lint as lint
+from byoc.driver.models.opt import OptimizedModel as OptimizedModel
+from byoc.driver.models.opt import opt as opt
 from byoc.driver.pipeline import pipeline as pipeline
 from byoc.driver.quantization import Calibration as Calibration
 from byoc.ir.module import IRModule as IRModule

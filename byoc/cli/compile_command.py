@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from byoc.cli.flags.words import AVAILABLE
 from byoc.cli.progress import StageProgress
-from byoc.cli.quantization_text import quantization_lines
+from byoc.cli.report.quantization_text import quantization_lines
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.options import CompileRequest
 from byoc.errors import UserError

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from byoc.cli.compile_command import fallback_lines
-from byoc.cli.quantization_text import quantization_lines
+from byoc.cli.report.quantization_text import quantization_lines
 from byoc.contract.signature import spec_of
+from byoc.driver.model import is_torch_program, module_of
 from byoc.driver.pipeline import optimize
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
@@ -17,7 +18,6 @@ from byoc.ir.op import Op
 from byoc.ir.types import tensor_types
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Call, Function
-from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.traverse import post_order
 from byoc.runtime.artefact.artifact import read_artifact
 from byoc.runtime.files.regular_file import open_file
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     if not path.is_file():
         raise UserError(f"{path}: this is a folder" if path.is_dir() else f"{path}: there is no such file")
     with open_file(path) as file:
-        is_artifact = file.read(2) == b"PK" or path.suffix == ".byoc"
+        is_artifact = not is_torch_program(path) and (file.read(2) == b"PK" or path.suffix == ".byoc")
     if arguments.text and is_artifact:
         raise UserError(f"--text is for ONNX models; {path} is an artefact: --source shows what it holds")
     if arguments.source and not is_artifact:
@@ -76,7 +76,7 @@ def _sources(library: Library) -> dict[str, str]:
 
 def inspect_model(path: Path, text: bool) -> tuple[Mapping[str, object], str, int]:
     """Inputs, outputs and operators of a model, as imported and as simplified."""
-    mod = import_onnx(path)
+    mod = module_of(path)
     before = _operators(mod)
     mod = optimize(mod)
     after = _operators(mod)

@@ -43,6 +43,8 @@ COMMANDS = (
     "compile",
     "plan",
     "explain",
+    "lint",
+    "opt",
     "calibrate",
     "partition",
     "run",

@@ -15,6 +15,7 @@ import numpy as np
 from byoc.cli.progress import StageProgress
 from byoc.cli.tensors.arrays import nameless, npz_bytes, parse_sizes, random_inputs, read_inputs
 from byoc.driver.compiler.compile import compile_model
+from byoc.driver.model import is_torch_program
 from byoc.driver.options import CompileRequest
 from byoc.errors import InputError, UserError
 from byoc.options.flags import add_flags, given_flags, given_options
@@ -139,7 +140,7 @@ def is_model(path: Path) -> bool:
     """Whether the file at *path* is a model and no artefact. Raises UserError where there is none."""
     if not path.exists():
         raise UserError(f"{path}: there is no such file")
-    return path.suffix == ".onnx" and not _is_zip(path)
+    return is_torch_program(path) or (path.suffix == ".onnx" and not _is_zip(path))
 
 
 def load_artifact(path: Path, arguments: argparse.Namespace, tell: StageProgress) -> Library:

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.ir.passes.transform import PassContext
 from byoc.ir.passes.verification import check_made
 from byoc.relay.frontend.onnx import import_onnx
+
+PROGRAM_ENDING = ".pt2"
+PROGRAM_HOME = "torch.export"  # of the class ExportedProgram
+
+
+def is_torch_program(model: object) -> bool:
+    """Whether *model* is an ``ExportedProgram``, or the path of a ``.pt2`` file; torch is not imported."""
+    if isinstance(model, (str, os.PathLike)):
+        return Path(model).suffix == PROGRAM_ENDING
+    kind = type(model)
+    return kind.__name__ == "ExportedProgram" and kind.__module__.startswith(PROGRAM_HOME)
 
 
 def module_of(model: object, shapes: Mapping[str, Sequence[int | str]] | None = None) -> IRModule:
@@ -19,6 +32,8 @@ def module_of(model: object, shapes: Mapping[str, Sequence[int | str]] | None = 
         UserError: a module with a variable that nothing binds, or that is bound twice.
         ImportModelError: a model that cannot be read.
     """
+    if is_torch_program(model):
+        model = importlib.import_module("byoc.driver.models.torch_program").onnx_of(model)
     if not isinstance(model, IRModule):
         mod = import_onnx(model, shapes=shapes)  # type: ignore[arg-type]
         return check_made(mod, "the importer", PassContext.current().config)

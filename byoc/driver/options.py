@@ -30,7 +30,9 @@ PRECISIONS = ("f32", "bf16", "int8")
 TUNE_LEVELS = ("none", "fast", "normal", "heavy")  # of byoc.codegen.tune.level
 UNTUNED = "none"
 WEIGHTS = ("c", "incbin", "bin")  # of byoc.codegen.c.export.options
-_MODEL = described("an ONNX file, its bytes, a ModelProto, or a module of the graph language")
+_MODEL = described(
+    "an ONNX file, its bytes, a ModelProto, a module, or a program of torch.export: an ExportedProgram or its .pt2 file"
+)
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,7 @@ LAYERS = {
         "byoc.driver",
         "byoc.driver.costs",
         "byoc.driver.compiler",
+        "byoc.driver.models",
         "byoc.driver.vm",
     ],
     "byoc.testing": [
@@ -131,7 +132,11 @@ LAYERS = {
     "byoc.cli": [
         "byoc.cli.tensors",
         "byoc.cli.flags",
+        "byoc.cli.report",
         "byoc.cli",
+    ],
+    "byoc.onnx_backend": [
+        "byoc.onnx_backend",
     ],
     "byoc.contrib": [
         "byoc.contrib",

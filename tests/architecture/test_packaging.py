@@ -204,6 +204,7 @@ def test_every_extra_names_packages_that_an_installation_can_find():
         "onnxruntime",
         "openvino",
         "xnnpack",
+        "torch",
         "bench",
         "test",
         "fuzz",
@@ -212,7 +213,7 @@ def test_every_extra_names_packages_that_an_installation_can_find():
     }
     assert set(extras) == named
     own = {line.removeprefix(f"{DISTRIBUTION}[").removesuffix("]") for line in extras["all"] if line}
-    assert own == set(extras) - {"all", "fuzz"}  # NNSmith has gigabytes of its own
+    assert own == set(extras) - {"all", "fuzz", "torch"}  # NNSmith and PyTorch have gigabytes of their own
     metadata = importlib.metadata.metadata(DISTRIBUTION)
     assert set(metadata.get_all("Provides-Extra")) == set(extras)
     assert "Apache-2.0" in (metadata["License"], metadata["License-Expression"])

@@ -9,7 +9,7 @@ import byoc
 import byoc.contrib.npu
 from byoc import relay
 from byoc.cli.main import main
-from byoc.cli.quantization_text import quantization_lines
+from byoc.cli.report.quantization_text import quantization_lines
 from byoc.contract import BACKENDS, Backend, PatternEntry, Quantized, accept, callee_name, refuse, register_backend
 from byoc.driver.compiler.plan import planned
 from byoc.driver.integers import exact_operators, takes_integers, with_integers

@@ -10,6 +10,7 @@ IMPORTING = (
     "compile",
     "plan",
     "explain",
+    "lint",
     "calibrate",
     "partition",
     "run",

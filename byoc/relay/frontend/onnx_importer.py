@@ -7,7 +7,7 @@ from byoc.ir.module import IRModule
 from byoc.relay.frontend.onnx import converters, quantized  # noqa: F401 - registers them
 from byoc.relay.frontend.onnx.graph import GraphImporter
 from byoc.relay.frontend.onnx.inputs import Shapes
-from byoc.relay.frontend.onnx.load import ModelSource, load_model
+from byoc.relay.frontend.onnx.load import LoadedModel, ModelSource, load_model
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.runtime.core.ndarray import NDArray
@@ -40,13 +40,22 @@ def from_onnx(
     return _convert(model, shape, opset, freeze_params)
 
 
-@paused_collector()
+def import_loaded(model: LoadedModel, shapes: Shapes | None = None) -> IRModule:
+    """As :func:`import_onnx`, of a model that is read already."""
+    return _imported(model, shapes, True)[0]
+
+
 def _convert(
     source: ModelSource, shapes: Shapes | None, opset: int | None, freeze: bool
 ) -> tuple[IRModule, dict[str, NDArray]]:
-    importer = GraphImporter(load_model(source, opset), freeze)
+    return _imported(load_model(source, opset), shapes, freeze)
+
+
+@paused_collector()
+def _imported(model: LoadedModel, shapes: Shapes | None, freeze: bool) -> tuple[IRModule, dict[str, NDArray]]:
+    importer = GraphImporter(model, freeze)
     mod = InferType()(IRModule({"main": importer.main(shapes)}))
     return mod, {str(w.name_hint): NDArray(array) for w, array in importer.weights.items()}  # type: ignore[attr-defined]
 
 
-__all__ = ["converter", "from_onnx", "import_onnx"]
+__all__ = ["converter", "from_onnx", "import_loaded", "import_onnx"]

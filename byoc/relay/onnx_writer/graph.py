@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
@@ -18,16 +18,19 @@ def element_type(dtype: str) -> int:
 
 
 class GraphWriter:
-    """Nodes and constants in order. Every name is new."""
+    """Nodes and constants in order. Every name is new, and none of *taken*."""
 
-    def __init__(self) -> None:
+    def __init__(self, taken: Iterable[str] = ()) -> None:
         self.nodes: list[NodeProto] = []
         self.constants: list[TensorProto] = []
         self._names = 0
+        self._taken = frozenset(taken)
 
     def name(self, stem: str) -> str:
         """A name that nothing has."""
         self._names += 1
+        while f"{stem}_{self._names}" in self._taken:
+            self._names += 1
         return f"{stem}_{self._names}"
 
     def constant(self, value: np.ndarray | Sequence[int]) -> str:

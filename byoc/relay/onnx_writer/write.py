@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from onnx import ModelProto, ValueInfoProto, checker, helper
 
@@ -20,26 +21,32 @@ IR_VERSION = 8  # of the oldest library that reads OPSET
 Names = str | list[str]
 
 
+@dataclass(frozen=True)
+class PortNames:
+    """What the inputs and the outputs of a model are called, tuples flattened; where there are too few, ``x0``,
+    ``y0``, …
+    by their places.
+    """
+
+    inputs: Sequence[str] = ()
+    outputs: Sequence[str] = ()
+
+    def input(self, number: int) -> str:
+        """The name of an input."""
+        return self.inputs[number] if number < len(self.inputs) else f"x{number}"
+
+    def output(self, number: int) -> str:
+        """The name of an output."""
+        return self.outputs[number] if number < len(self.outputs) else f"y{number}"
+
+
 def to_onnx(function: Function, name: str = "region") -> ModelProto:
     """*function* as a model whose inputs are ``x0``, ``x1``, … and whose outputs ``y0``, ``y1``, …, tuples flattened.
 
     Composite functions inside are written as what they hold. Raises UnwritableError for what has no rule; the model
     is checked by ONNX.
     """
-    function = infer_function(function)
-    graph = GraphWriter()
-    names: dict[RelayExpr, Names] = {}
-    inputs: list[ValueInfoProto] = []
-    for param in function.params:
-        names[param] = _inputs_of(param, inputs)
-    found = _written(function.body, names, graph)
-    outputs = []
-    for number, (ty, source) in enumerate(zip(tensor_types(function.body.checked_type), _flat([found]), strict=True)):
-        graph.nodes.append(helper.make_node("Identity", [source], [f"y{number}"]))
-        outputs.append(_value_info(f"y{number}", ty))
-    made = helper.make_graph(graph.nodes, name, inputs, outputs, graph.constants)
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
-    model.producer_name = "byoc"
+    model = written_model(function, name)
     try:
         checker.check_model(model)
     except checker.ValidationError as error:
@@ -47,9 +54,29 @@ def to_onnx(function: Function, name: str = "region") -> ModelProto:
     return model
 
 
-def _inputs_of(param: Var, inputs: list[ValueInfoProto]) -> Names:
+def written_model(function: Function, name: str, ports: PortNames | None = None) -> ModelProto:
+    """As :func:`to_onnx`, unchecked, with inputs and outputs called as *ports* says."""
+    function = infer_function(function)
+    ports = ports or PortNames()
+    graph = GraphWriter([*ports.inputs, *ports.outputs])
+    names: dict[RelayExpr, Names] = {}
+    inputs: list[ValueInfoProto] = []
+    for param in function.params:
+        names[param] = _inputs_of(param, inputs, ports)
+    found = _written(function.body, names, graph)
+    outputs = []
+    for number, (ty, source) in enumerate(zip(tensor_types(function.body.checked_type), _flat([found]), strict=True)):
+        graph.nodes.append(helper.make_node("Identity", [source], [ports.output(number)]))
+        outputs.append(_value_info(ports.output(number), ty))
+    made = helper.make_graph(graph.nodes, name, inputs, outputs, graph.constants)
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    model.producer_name = "byoc"
+    return model
+
+
+def _inputs_of(param: Var, inputs: list[ValueInfoProto], ports: PortNames) -> Names:
     types = tensor_types(param.checked_type)
-    names = [f"x{len(inputs) + k}" for k in range(len(types))]
+    names = [ports.input(len(inputs) + k) for k in range(len(types))]
     inputs.extend(_value_info(name, ty) for name, ty in zip(names, types, strict=True))
     return names[0] if isinstance(param.checked_type, TensorType) else names
 

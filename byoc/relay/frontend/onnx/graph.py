@@ -135,7 +135,7 @@ class GraphImporter:
     def _refuse_unsupported(self, graph: GraphProto) -> None:
         missing: dict[str, list[str]] = {}
         supported: dict[tuple[object, ...], tuple[bool, FunctionTable]] = {}  # holds the table, whose id is in the key
-        for position, (node, table) in enumerate(_all_nodes(graph, self._table)):
+        for position, (node, table) in enumerate(all_nodes(graph, self._table)):
             names = (node.op_type, node.domain, node.overload, node.name, *node.input, *node.output)
             if not all(isinstance(n, str) for n in names):  # protobuf gives bytes for what is not UTF-8
                 raise ImportModelError(
@@ -325,7 +325,7 @@ def _nodes_below(roots: Sequence[RelayExpr], is_old: Callable[[RelayExpr], bool]
                 stack.append(child)
 
 
-def _all_nodes(graph: GraphProto, table: FunctionTable) -> Iterator[tuple[NodeProto, FunctionTable]]:
+def all_nodes(graph: GraphProto, table: FunctionTable) -> Iterator[tuple[NodeProto, FunctionTable]]:
     """Every node of a graph, of its sub-graphs, and of the model's functions that they call, each function once."""
     seen: set[tuple[str, str, str]] = set()
     stack = [(node, table) for node in reversed(graph.node)]

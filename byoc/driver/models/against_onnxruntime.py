@@ -1,0 +1,120 @@
+"""Two ONNX models on the same random inputs by ONNX Runtime: how far their outputs are apart.
+
+Free sizes are 2, else 1 or 16 where the model does not run with them. Where ONNX Runtime is not installed, or does
+not run the first model, nothing is compared, and the result says so.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, TypeProto, helper
+
+from byoc.errors import InternalError, in_one_line
+from byoc.relay.frontend.onnx.load import LoadedModel
+
+FREE_SIZES = (2, 1, 16)
+QUIET = 4  # ONNX Runtime's level of its log: fatal
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The largest *difference* of an element, in parts of the largest element of its output; *problem* is why nothing
+    was
+    compared.
+    """
+
+    difference: float = 0.0
+    problem: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """The difference, or why there is none."""
+        return {"problem": self.problem} if self.problem else {"largest_difference": self.difference}
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"not run by ONNX Runtime: {self.problem}"
+        if not self.difference:
+            return "ONNX Runtime computes the same, bit by bit, on random inputs"
+        return f"ONNX Runtime computes the same within {self.difference:.1e} of the largest output, on random inputs"
+
+
+def compared(source: LoadedModel, made: Path) -> Agreement:
+    """How far *made* is from *source*. Raises InternalError where ONNX Runtime runs *source* and not *made*."""
+    try:
+        runtime = importlib.import_module("onnxruntime")
+    except ImportError:
+        return Agreement(problem="onnxruntime is not installed")
+    whole: str | bytes = source.name if source.folder is not None else source.proto.SerializeToString()
+    weights = {t.name for t in source.proto.graph.initializer}
+    inputs = {v.name: v.type for v in source.proto.graph.input if v.name not in weights}
+    try:
+        first = _session(runtime, whole)
+    except Exception as error:  # ONNX Runtime's own classes, which are not there without it
+        return Agreement(problem=in_one_line(error))
+    try:
+        second = _session(runtime, str(made))
+    except Exception as error:
+        raise InternalError(f"ONNX Runtime does not take what was written: {in_one_line(error)}") from error
+    shapes = {i.name: i.shape for i in second.get_inputs()}
+    return _compared(first, second, [random_inputs(inputs, shapes, size) for size in FREE_SIZES])
+
+
+def _compared(first: Any, second: Any, candidates: Sequence[dict[str, np.ndarray]]) -> Agreement:
+    """The agreement of two sessions on the first inputs that *first* runs."""
+    problem = ""
+    for given in candidates:
+        try:
+            wanted = first.run(None, given)
+        except Exception as error:
+            problem = problem or in_one_line(error)
+            continue
+        try:
+            return Agreement(difference(second.run(None, given), wanted))
+        except Exception as error:
+            raise InternalError(f"ONNX Runtime does not run what was written: {in_one_line(error)}") from error
+    return Agreement(problem=problem)
+
+
+def random_inputs(
+    types: Mapping[str, TypeProto], shapes: Mapping[str, Sequence[int | str | None]], size: int
+) -> dict[str, np.ndarray]:
+    """An array for each input: numbers from a normal distribution, integers 0 and 1, free dimensions of *size*."""
+    rng = np.random.default_rng(0)
+    found = {}
+    for name, ty in types.items():
+        dtype = helper.tensor_dtype_to_np_dtype(ty.tensor_type.elem_type)
+        dims = [d if isinstance(d, int) and d >= 0 else size for d in shapes.get(name, ())]
+        is_float = ty.tensor_type.elem_type in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+        found[name] = (rng.standard_normal(dims) if is_float else rng.integers(0, 2, dims)).astype(dtype)
+    return found
+
+
+def difference(found: Iterable[np.ndarray], wanted: Iterable[np.ndarray]) -> float:
+    """The largest difference of an element, in parts of the largest element of its output (of 1 at least).
+
+    Infinite for another shape or dtype, and where one of two elements is not finite.
+    """
+    most = 0.0
+    for one, other in zip(found, wanted, strict=True):
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            return float("inf")
+        first, second = one.astype("float64"), other.astype("float64")
+        usual = np.isfinite(first) & np.isfinite(second)
+        if not np.array_equal(first[~usual], second[~usual], equal_nan=True):
+            return float("inf")
+        scale = max(1.0, float(np.abs(second[usual]).max(initial=0)))
+        most = max(most, float(np.abs(first[usual] - second[usual]).max(initial=0)) / scale)
+    return most
+
+
+def _session(runtime: ModuleType, model: str | bytes) -> Any:
+    options = runtime.SessionOptions()
+    options.log_severity_level = QUIET
+    return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

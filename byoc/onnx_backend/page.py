@@ -1,0 +1,111 @@
+"""The table of a survey, as text and as a section of the page ``docs/support/onnx.md``.
+
+The page has a section for each device, which is written anew by a run on that device and left alone by others. It
+holds no date and no machine, so that the same code gives the same page; the version of onnx is in it, whose suite
+grows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import onnx
+
+from byoc.onnx_backend.survey import CONSTANTS, KINDS, SUPPORTED, WRONG, Outcome, Survey
+
+TITLE = "# What byoc computes of ONNX's own tests"
+ABOUT = """\
+Each case of the suite that comes with the package `onnx` (kinds node, simple, pytorch-converted and
+pytorch-operator), by operator. *Passed*: the outputs are the standard's, compared as ONNX's test runner does. *As
+constants*: they are where the short lists of numbers (axes, sizes, k) are constants of the model, as exporters write
+them; given when the model runs, they are refused. *Rounded*: within the element type's own rounding, a reason for
+each. *Refused*: an error of one sentence when the model is read or compiled. *Wrong*: anything else.
+
+Made by `python -m byoc.onnx_backend.conformance --device NAME --page docs/support/onnx.md`, a section for each
+device; do not edit."""
+SECTIONS = {
+    "NUMPY": "the interpreter of the graph language, on numpy kernels",
+    "CPU": "generated C",
+    "OPENCL": "OpenCL, and by the host what that does not take",
+}
+OF_SEVERAL = 3  # cases that are named for one reason
+
+
+def table(found: Survey) -> str:
+    """A line for each operator and its reasons below, for a terminal."""
+    groups = found.by_operator()
+    width = max([len(name) for name in groups] + [len("operator")])
+    lines = ["  ".join(["operator".ljust(width), "cases", *KINDS])]
+    for name, outcomes in groups.items():
+        counts = Counter(o.kind for o in outcomes)
+        numbers = [str(len(outcomes)).rjust(5), *(str(counts[kind] or "").rjust(len(kind)) for kind in KINDS)]
+        lines.append("  ".join([name.ljust(width), *numbers]).rstrip())
+        lines += [f"    {text}" for text in _reasons(outcomes)]
+    return "\n".join([*lines, "", summary(found)])
+
+
+def summary(found: Survey) -> str:
+    """How many cases are of each kind, in a line."""
+    counts = found.counts()
+    supported, cases = sum(counts[kind] for kind in SUPPORTED), len(found.outcomes)
+    plain, most = (f"{100 * number / max(cases, 1):.1f} %" for number in (supported - counts[CONSTANTS], supported))
+    share = f"{plain} pass, {most} with those that pass as constants" if counts[CONSTANTS] else f"{plain} pass"
+    listed = ", ".join(f"{number} {kind}" for kind, number in counts.items())
+    return f"{cases} cases of onnx {onnx.__version__} on {found.device}: {listed} ({share})"
+
+
+def page(old: str, found: Survey) -> str:
+    """The page *old*, which may be empty, with the section of *found*'s device written anew."""
+    sections = {**sections_of(old), found.device: section(found)}
+    parts = [f"## {device}\n\n{sections[device]}" for device in SECTIONS if device in sections]
+    return "\n\n".join([TITLE, ABOUT, *parts]) + "\n"
+
+
+def sections_of(text: str) -> dict[str, str]:
+    """The sections of a page by their devices."""
+    parts = text.split("\n## ")[1:]
+    return {head: body.strip() for head, _, body in (part.partition("\n") for part in parts)}
+
+
+def section(found: Survey) -> str:
+    """What *found* says, as Markdown: the counts, the operators that pass whole, a table of the others."""
+    groups = found.by_operator()
+    whole = [name for name, outcomes in groups.items() if all(o.kind == KINDS[0] for o in outcomes)]
+    host = sum(o.host and o.kind in SUPPORTED for o in found.outcomes)
+    counted = f"; {host} of the passed have something on the {'host' if found.device == 'OPENCL' else 'numpy kernels'}"
+    lines = [
+        f"Computed by {SECTIONS[found.device]}.",
+        "",
+        f"{summary(found)}{'' if found.device == 'NUMPY' else counted}.",
+        "",
+        f"{len(whole)} operators pass all their cases: {', '.join(f'`{name}`' for name in whole)}.",
+        "",
+        "| operator | cases | " + " | ".join(KINDS) + " | why |",
+        "|---|--:|" + "--:|" * len(KINDS) + "---|",
+    ]
+    for name, outcomes in groups.items():
+        if name in whole:
+            continue
+        counts = Counter(o.kind for o in outcomes)
+        numbers = [str(len(outcomes)), *(str(counts[kind] or "") for kind in KINDS)]
+        why = "; ".join(text.replace("|", "\\|") for text in _reasons(outcomes))
+        lines.append(f"| `{name}` | {' | '.join(numbers)} | {why} |")
+    return "\n".join(lines)
+
+
+def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
+    """Each reason once, the most frequent first; what is wrong by the names of its cases."""
+    refused = Counter(o.reason for o in outcomes if o.kind not in (WRONG, *SUPPORTED[:2]))
+    lines = [f"{text} ({number})" for text, number in sorted(refused.items(), key=lambda item: (-item[1], item[0]))]
+    wrong: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        if outcome.kind == WRONG:
+            wrong.setdefault(outcome.reason, []).append(outcome.case)
+    for text, names in wrong.items():
+        more = f" and {len(names) - OF_SEVERAL} more" if len(names) > OF_SEVERAL else ""
+        lines.append(f"WRONG: {text}: {', '.join(names[:OF_SEVERAL])}{more}")
+    return lines
+
+
+__all__ = ["page", "section", "sections_of", "summary", "table"]

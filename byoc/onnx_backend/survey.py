@@ -1,0 +1,124 @@
+"""What becomes of each case of ONNX's suite on a device, counted by operator."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from byoc.errors import UserError
+from byoc.onnx_backend.backend import ModelRefusedError, PreparedModel, prepare_for
+from byoc.onnx_backend.cases import SuiteCase, difference
+
+PASSED, CONSTANTS, ROUNDED, REFUSED, WRONG = KINDS = ("passed", "as constants", "rounded", "refused", "wrong")
+SUPPORTED = (PASSED, CONSTANTS, ROUNDED)
+# cases whose difference is known to be the element type's own rounding, with the reason
+ROUNDINGS: Mapping[str, str] = {
+    "test_attention_4d_causal_fp16": "two of 192 elements are off by one float16 rounding step",
+    "test_attention_4d_causal_fp16_expanded": "two of 192 elements are off by one float16 rounding step",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case: *kind* is one of ``KINDS``, *reason* what was refused or differed.
+
+    ``as constants``: it passes with its short lists of numbers (axes, sizes, k) as constants, and is refused with
+    them as inputs. *host* says that some of it ran on numpy kernels (``CPU``) or on the host (``OPENCL``).
+    """
+
+    case: str
+    operator: str
+    kind: str
+    reason: str = ""
+    host: bool = False
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The outcomes of a run of the suite on *device*."""
+
+    device: str
+    outcomes: Sequence[Outcome]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not any(o.kind == WRONG for o in self.outcomes)
+
+    def counts(self) -> dict[str, int]:
+        """How many cases are of each kind."""
+        found = Counter(o.kind for o in self.outcomes)
+        return {kind: found[kind] for kind in KINDS}
+
+    def by_operator(self) -> dict[str, list[Outcome]]:
+        """The outcomes of each operator, by name."""
+        found: dict[str, list[Outcome]] = {}
+        for outcome in sorted(self.outcomes, key=lambda o: (o.operator, o.case)):
+            found.setdefault(outcome.operator, []).append(outcome)
+        return found
+
+    def to_json(self) -> dict[str, object]:
+        """Counts and outcomes, as data."""
+        return {"device": self.device, "counts": self.counts(), "cases": [asdict(o) for o in self.outcomes]}
+
+
+def survey(cases: Iterable[SuiteCase], device: str, tell: Callable[[str], object] = str) -> Survey:
+    """Run every one of *cases* on *device*; *tell* hears its name before it runs."""
+    found = []
+    for case in cases:
+        tell(case.name)
+        found.append(outcome(case, device))
+    return Survey(device, found)
+
+
+def outcome(case: SuiteCase, device: str) -> Outcome:
+    """What becomes of *case* on *device*. An exception that is not byoc's own is wrong, not a refusal."""
+    try:
+        for given, wanted in case.data:
+            prepared, rest = prepare_for(case.model, given, device)
+            found = prepared.run(rest)
+            problem = _problem(found, wanted, case)
+            if problem:
+                kind = ROUNDED if case.name in ROUNDINGS else WRONG
+                return Outcome(case.name, case.operator, kind, ROUNDINGS.get(case.name, problem))
+            if len(rest) != len(given):
+                return Outcome(case.name, case.operator, CONSTANTS, host=_on_host(prepared))
+    except UserError as error:
+        return Outcome(case.name, case.operator, REFUSED, reason_of(error))
+    except Exception as error:  # any other is a defect, which the table shall show and not end at
+        return Outcome(case.name, case.operator, WRONG, f"{type(error).__name__}: {error}".splitlines()[0])
+    return Outcome(case.name, case.operator, PASSED, host=_on_host(prepared))
+
+
+def _problem(found: Sequence[object], wanted: Sequence[object], case: SuiteCase) -> str:
+    if len(found) != len(wanted):
+        return f"{len(found)} outputs instead of {len(wanted)}"
+    pairs = zip(found, wanted, strict=True)
+    return next((d for f, w in pairs if (d := difference(f, w, case.rtol, case.atol))), "")
+
+
+def _on_host(prepared: PreparedModel) -> bool:
+    """Whether what was compiled has functions on numpy kernels or, where an accelerator was asked, on the host."""
+    library = prepared.library
+    if library is None:
+        return True
+    plan = library.plan
+    return bool(library.report["host_fallbacks"]) or bool(plan.targets and plan.host)
+
+
+def reason_of(error: UserError) -> str:
+    """The kind of a refusal: an operator, an element type, or the sentence without names of values and models."""
+    text = str(error)
+    text = text.split(": ", 1)[1] if text.startswith("<ModelProto>: ") else text
+    listed = text.removeprefix("operators that are not supported: ")
+    if listed != text:
+        return f"no {listed.split(' at node', 1)[0]}"
+    element = re.search(r"has the element type (\w+)", text)
+    if element:
+        return f"element type {element[1]}"
+    return re.sub(r"^(node .*?\): |input '.*?' )", "", text).split(", got", 1)[0].split("; ", 1)[0]
+
+
+__all__ = ["KINDS", "ModelRefusedError", "Outcome", "Survey", "outcome", "reason_of", "survey"]
