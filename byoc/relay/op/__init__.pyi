@@ -67,6 +67,7 @@ from byoc.relay.op.movement.slice import strided_slice as strided_slice
 from byoc.relay.op.movement.slice import take as take
 from byoc.relay.op.numeric.einstein_sum import einsum as einsum
 from byoc.relay.op.numeric.fourier import dft as dft
+from byoc.relay.op.numeric.fourier import mel_weight_matrix as mel_weight_matrix
 from byoc.relay.op.numeric.fourier import stft as stft
 from byoc.relay.op.numeric.ordering import argsort as argsort
 from byoc.relay.op.numeric.ordering import argwhere as argwhere

@@ -97,9 +97,9 @@ def affine_grid(data: Operand, target_shape: Sequence[int] | None = None) -> Cal
 def _grid_rel(types: Sequence[Type], attrs: GridSampleAttrs) -> Type:
     data, grid = tensor_arg(types, 0), tensor_arg(types, 1, "grid")
     n = data.ndim - 2
-    if n not in (2, 3) or attrs.layout != data_letters(n):
-        raise TypeInferenceError(f"takes data in NCHW or NCDHW, got {data} in {attrs.layout}")
-    methods = ("nearest", "bilinear", "bicubic") if n == 2 else ("nearest", "bilinear")
+    if n not in (1, 2, 3) or attrs.layout != data_letters(n):
+        raise TypeInferenceError(f"takes data in NCW, NCHW or NCDHW, got {data} in {attrs.layout}")
+    methods = ("nearest", "bilinear", "bicubic")
     if attrs.method not in methods or attrs.padding_mode not in PADDING_MODES:
         raise TypeInferenceError(
             f"method is one of {', '.join(methods)} and padding_mode of {', '.join(PADDING_MODES)}, got "
@@ -127,6 +127,8 @@ register_op(
             for a in (True, False)
         ),
         Sample([(2, 2, 3, 4, 3), (2, 3, 2, 2, 3)], {"layout": "NCDHW"}, "float32", -1.2, 1.2),
+        Sample([(1, 2, 3, 4, 3), (1, 3, 2, 1, 3)], {"layout": "NCDHW", "method": "bicubic"}, "float32", -1.2, 1.2),
+        Sample([(2, 2, 5), (2, 1, 4)], {"layout": "NCW", "padding_mode": "reflection"}, "float32", -1.2, 1.2),
     ),
 )
 

@@ -177,14 +177,15 @@ def _one_hot(node: OnnxNode) -> RelayExpr:
     return relay.one_hot(_from_front(indices, depth), node.fold(on), node.fold(off), depth, axis, dtype)
 
 
-@converter("CumSum")
-def _cumsum(node: OnnxNode) -> RelayExpr:
+@converter("CumSum", "CumProd")
+def _scan(node: OnnxNode) -> RelayExpr:
     axis = node.axis(int(node.known(1, "axis").reshape(())), node.rank(node[0]))
+    scan = relay.cumsum if node.op_type == "CumSum" else relay.cumprod
     data = node[0]
     backwards = node.attrs.flag("reverse")
     if backwards:
         data = relay.reverse(data, axis)
-    result = relay.cumsum(data, axis=axis, dtype=node.dtype(data), exclusive=node.attrs.flag("exclusive"))
+    result = scan(data, axis=axis, dtype=node.dtype(data), exclusive=node.attrs.flag("exclusive"))
     return relay.reverse(result, axis) if backwards else result
 
 

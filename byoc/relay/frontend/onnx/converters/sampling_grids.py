@@ -1,4 +1,4 @@
-"""Grids of places to sample images at. Source: ONNX AffineGrid-20."""
+"""Grids of places, and images sampled at them. Source: ONNX AffineGrid-20, GridSample-16/20/22."""
 
 from __future__ import annotations
 
@@ -35,3 +35,32 @@ def _affine_grid(node: OnnxNode) -> RelayExpr | None:
 def _centres(extent: int, align_corners: bool) -> np.ndarray:
     """From -1 to 1: the pixels' middles, the outermost of them on the ends with *align_corners*, else their edges."""
     return np.linspace(-1, 1, extent) if align_corners else (2 * np.arange(extent) + 1) / extent - 1
+
+
+_METHODS = {
+    "nearest": "nearest",
+    "linear": "bilinear",
+    "cubic": "bicubic",
+    "bilinear": "bilinear",  # these two are opset 16's names
+    "bicubic": "bicubic",
+}
+_LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+
+
+@converter("GridSample")
+def _grid_sample(node: OnnxNode) -> RelayExpr:
+    """``T[N, C, *in], T[N, *out, n] -> T[N, C, *out]``.
+
+    A cubic at the border takes each pixel from the border, as PyTorch and ONNX Runtime do; ONNX's reference moves
+    the place first.
+    """
+    mode, padding = node.attrs.string("mode", "bilinear"), node.attrs.string("padding_mode", "zeros")
+    rank = node.rank(node[0]) - 2
+    if mode not in _METHODS or rank not in _LAYOUTS:
+        raise node.error(
+            f"mode is one of {', '.join(_METHODS)}, of data with 3 to 5 dimensions, got {mode!r} and "
+            f"{node.type_of(node[0])}"
+        )
+    align_corners, method = node.attrs.flag("align_corners"), _METHODS[mode]
+    grid = relay.transpose(node[1], axes=[0, rank + 1, *range(1, rank + 1)])
+    return relay.image.grid_sample(node[0], grid, method, _LAYOUTS[rank], padding, align_corners)
