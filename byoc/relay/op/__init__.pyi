@@ -65,6 +65,7 @@ from byoc.relay.op.movement.slice import gather_nd as gather_nd
 from byoc.relay.op.movement.slice import slice_like as slice_like
 from byoc.relay.op.movement.slice import strided_slice as strided_slice
 from byoc.relay.op.movement.slice import take as take
+from byoc.relay.op.numeric.determinant import det as det
 from byoc.relay.op.numeric.einstein_sum import einsum as einsum
 from byoc.relay.op.numeric.fourier import dft as dft
 from byoc.relay.op.numeric.fourier import mel_weight_matrix as mel_weight_matrix
@@ -75,6 +76,7 @@ from byoc.relay.op.numeric.ordering import sort as sort
 from byoc.relay.op.numeric.ordering import topk as topk
 from byoc.relay.op.numeric.ordering import trilu as trilu
 from byoc.relay.op.numeric.ordering import unique as unique
+from byoc.relay.op.numeric.ordering import unique_slices as unique_slices
 from byoc.relay.op.numeric.reduce import all as all
 from byoc.relay.op.numeric.reduce import any as any
 from byoc.relay.op.numeric.reduce import argmax as argmax

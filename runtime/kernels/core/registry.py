@@ -150,6 +150,7 @@ FAMILIES = (
     "movement.scatter",
     "annotation",
     "debug",
+    "determinant",
     "einsum",
     "fast_math",
     "fixed_point",
