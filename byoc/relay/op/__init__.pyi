@@ -97,6 +97,7 @@ from byoc.relay.op.numeric.sparse import segment_sum as segment_sum
 from byoc.relay.op.numeric.sparse import sparse_fill_empty_rows as sparse_fill_empty_rows
 from byoc.relay.op.numeric.sparse import sparse_reshape as sparse_reshape
 from byoc.relay.op.numeric.sparse import sparse_to_dense as sparse_to_dense
+from byoc.relay.op.numeric.trees import tree_ensemble as tree_ensemble
 from byoc.relay.op.op import debug as debug
 from byoc.relay.op.op import register as register
 from byoc.relay.op.op import register_alter_op_layout as register_alter_op_layout

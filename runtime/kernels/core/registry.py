@@ -159,6 +159,7 @@ FAMILIES = (
     "random",
     "sparse",
     "sparse_matrix",
+    "trees",
     "nn.dense",
     "nn.activation",
     "nn.norm",

@@ -18,6 +18,7 @@ Converter = Callable[["OnnxNode"], "RelayExpr | Sequence[RelayExpr] | None"]  # 
 # (domain, operator) -> (first opset, converter), in ascending order
 CONVERTERS: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
 MICROSOFT = "com.microsoft"  # the domain of ONNX Runtime's own operators
+MACHINE_LEARNING = "ai.onnx.ml"  # ONNX's domain of classical models
 C = TypeVar("C", bound=Converter)
 
 
