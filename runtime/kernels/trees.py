@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from byoc.runtime.core.errors import KernelError
+from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.registry import kernel
 
 AGGREGATES = ("sum", "average", "min", "max")
@@ -23,6 +25,14 @@ LEAF = len(COMPARISONS)
 BLOCK = 1 << 18  # how many pairs of a row and a tree go down together
 
 
+@dataclass(frozen=True, kw_only=True)
+class TreeAttributes(KernelAttributes):
+    """Attributes of trees: how many targets, and what becomes of the votes for one."""
+
+    targets: int = 1
+    aggregate: str = "sum"
+
+
 @kernel("tree_ensemble")
 def tree_ensemble(
     data: np.ndarray,
@@ -32,21 +42,20 @@ def tree_ensemble(
     votes: np.ndarray,
     weights: np.ndarray,
     *,
-    targets: int = 1,
-    aggregate: str = "sum",
+    attrs: TreeAttributes,
 ) -> np.ndarray:
     """data: T[N, F] -> T[N, targets]. A target without a vote is 0.
 
     Raises KernelError for a feature, node or target that is not there, and for a tree that goes round in a circle.
     """
-    _check(data, nodes, roots, votes, targets)
+    _check(data, nodes, roots, votes, attrs.targets)
     order = np.argsort(votes[:, 0], kind="stable")
     votes, weights = votes[order], weights[order].astype(np.float64)
-    out = np.zeros((len(data), targets), np.float64)
+    out = np.zeros((len(data), attrs.targets), np.float64)
     step = max(BLOCK // max(len(roots), 1), 1)
     for start in range(0, len(data), step):
         leaves = _leaves(data[start : start + step], nodes, splits, roots)
-        out[start : start + step] = _counted(leaves, votes, weights, targets, aggregate)
+        out[start : start + step] = _counted(leaves, votes, weights, attrs.targets, attrs.aggregate)
     return out.astype(data.dtype)
 
 
