@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 from onnx_single_node import assert_like_onnx_runtime, feeds_of, ours, single_node
 
 from byoc.errors import ImportModelError
@@ -178,3 +179,13 @@ def test_pooled_elements_go_back_where_onnx_runtime_puts_them(opset: int) -> Non
     inputs = [f32(2, 3, 4, 3), places]
     model = single_node("MaxUnpool", opset, inputs, kernel_shape=[2, 2], strides=[2, 2])
     assert_like_onnx_runtime(model, feeds_of(inputs))
+
+
+@pytest.mark.parametrize("align_corners", [0, 1])
+@pytest.mark.parametrize("size", [[2, 3, 4, 5], [1, 3, 1, 5], [2, 3, 4, 5, 6], [1, 2, 3, 1, 4]])
+def test_an_affine_grid_may_get_its_size_when_it_runs(size: list[int], align_corners: int) -> None:
+    axes = len(size) - 2
+    inputs = [f32(size[0], axes, axes + 1), i64(*size)]
+    model = single_node("AffineGrid", 20, inputs, align_corners=align_corners)
+    (wanted,) = ReferenceEvaluator(model).run(None, feeds_of(inputs))
+    np.testing.assert_allclose(ours(model, feeds_of(inputs))[0], wanted, rtol=1e-5, atol=1e-6)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
 from onnx_single_node import assert_like_onnx_runtime, feeds_of, ours, single_node
 
 from byoc.errors import ImportModelError
@@ -299,3 +300,25 @@ def test_strings_as_classes_are_refused_by_name() -> None:
     )
     with pytest.raises(ImportModelError, match=r"LinearClassifier\): classes that are called by strings"):
         ours(model, {"x0": data})
+
+
+OPTIMISERS = [
+    ("Adagrad", 3, {"norm_coefficient": 0.1, "epsilon": 1e-3, "decay_factor": 0.2}),
+    ("Adam", 4, {"norm_coefficient": 0.1, "alpha": 0.8, "beta": 0.9, "epsilon": 1e-3, "norm_coefficient_post": 0.05}),
+    ("Momentum", 3, {"norm_coefficient": 0.1, "alpha": 0.8, "beta": 0.3, "mode": "standard"}),
+    ("Momentum", 3, {"norm_coefficient": 0.1, "alpha": 0.8, "beta": 0.3, "mode": "nesterov"}),
+]
+
+
+@pytest.mark.parametrize("number", [0, 3])
+@pytest.mark.parametrize("op, lists, attrs", OPTIMISERS)
+def test_a_step_of_an_optimiser_is_onnxs(op: str, lists: int, attrs: dict, number: int) -> None:
+    """Against ONNX's reference: ONNX Runtime has these for training alone."""
+    inputs = [np.array(0.1, "float32"), np.array(number, "int64")]
+    inputs += [RNG.random(shape).astype("float32") for _ in range(lists) for shape in ((3,), (2, 2))]
+    model = single_node(op, 1, inputs, domain="ai.onnx.preview.training", outputs=2 * (lists - 1), **attrs)
+    with np.errstate(all="ignore"):
+        wanted = ReferenceEvaluator(model).run(None, feeds_of(inputs))
+        got = ours(model, feeds_of(inputs))
+    for found, expected in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
