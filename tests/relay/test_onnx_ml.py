@@ -322,3 +322,49 @@ def test_a_step_of_an_optimiser_is_onnxs(op: str, lists: int, attrs: dict, numbe
         got = ours(model, feeds_of(inputs))
     for found, expected in zip(got, wanted, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def machine(kernel: str, classes: int, features: int, counts: list[int]) -> dict:
+    """Attributes of a support vector machine with random vectors."""
+    total = sum(counts)
+    return {
+        "kernel_type": kernel,
+        "kernel_params": [0.4, 0.3, 3.0],
+        "support_vectors": RNG.standard_normal(total * features).tolist(),
+        "coefficients": RNG.standard_normal(total * max(classes - 1, 1)).tolist(),
+    }
+
+
+@pytest.mark.parametrize("one_class", [0, 1])
+@pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
+def test_a_support_vector_regressor_is_onnx_runtimes(kernel: str, one_class: int) -> None:
+    data = RNG.standard_normal((9, 4)).astype("float32")
+    attrs = machine(kernel, 1, 4, [6])
+    model = single_node("SVMRegressor", 1, [data], domain=ML, n_supports=6, rho=[0.2], one_class=one_class, **attrs)
+    assert_like_onnx_runtime(model, {"x0": data})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("probable", [False, True])
+@pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
+@pytest.mark.parametrize("counts", [[3, 2], [2, 4, 1], [1, 2, 3, 2]])
+def test_a_support_vector_classifier_is_onnx_runtimes(
+    counts: list[int], kernel: str, probable: bool, dtype: str
+) -> None:
+    data, classes = (RNG.standard_normal((9, 4)) * 1.5).astype(dtype), len(counts)
+    pairs = classes * (classes - 1) // 2
+    attrs = machine(kernel, classes, 4, counts) | {"rho": RNG.standard_normal(pairs).tolist()}
+    if probable:
+        attrs |= {"prob_a": (-1 - RNG.random(pairs)).tolist(), "prob_b": RNG.standard_normal(pairs).tolist()}
+    labels = [4, 9, 2, 7][:classes]
+    model = single_node(
+        "SVMClassifier", 1, [data], domain=ML, outputs=2, classlabels_ints=labels, vectors_per_class=counts, **attrs
+    )
+    assert_like_onnx_runtime(model, {"x0": data})
+
+
+def test_a_classifier_without_support_vectors_is_onnx_runtimes() -> None:
+    data = RNG.standard_normal((9, 4)).astype("float32")
+    attrs = {"coefficients": RNG.standard_normal(12).tolist(), "rho": [0.3], "kernel_params": [0.0, 0.0, 0.0]}
+    model = single_node("SVMClassifier", 1, [data], domain=ML, outputs=2, classlabels_ints=[4, 9, 2], **attrs)
+    assert_like_onnx_runtime(model, {"x0": data})

@@ -65,6 +65,7 @@ from byoc.relay.op.movement.slice import gather_nd as gather_nd
 from byoc.relay.op.movement.slice import slice_like as slice_like
 from byoc.relay.op.movement.slice import strided_slice as strided_slice
 from byoc.relay.op.movement.slice import take as take
+from byoc.relay.op.numeric.coupling import pairwise_coupling as pairwise_coupling
 from byoc.relay.op.numeric.determinant import det as det
 from byoc.relay.op.numeric.einstein_sum import einsum as einsum
 from byoc.relay.op.numeric.fourier import dft as dft

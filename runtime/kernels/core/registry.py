@@ -149,6 +149,7 @@ FAMILIES = (
     "movement.positions",
     "movement.scatter",
     "annotation",
+    "coupling",
     "debug",
     "determinant",
     "einsum",
