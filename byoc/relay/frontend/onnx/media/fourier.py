@@ -83,7 +83,7 @@ def _dft(node: OnnxNode, axis: int) -> RelayExpr:
     if length is not None:
         parts = [_to_length(node, part, length) for part in parts]
     imaginary = parts[1] if len(parts) == 2 else relay.zeros_like(parts[0])
-    found = list(relay.dft(parts[0], imaginary, inverse))
+    found: list[RelayExpr] = list(relay.dft(parts[0], imaginary, inverse))
     if onesided:
         count = node.shape(found[0])[-1]
         if not isinstance(count, int):
@@ -103,11 +103,10 @@ def _real_inverse(node: OnnxNode, parts: list[RelayExpr], length: int | None) ->
     lone = constant((own == 0) | (2 * own == length))
     imaginary = relay.where(lone, relay.zeros_like(imaginary), imaginary)  # as numpy's irfft
     mirrored = constant(np.arange(length - half, 0, -1))
-    whole = [
-        relay.concatenate([real, relay.take(real, mirrored, axis=rank - 1)], axis=rank - 1),
-        relay.concatenate([imaginary, relay.negative(relay.take(imaginary, mirrored, axis=rank - 1))], axis=rank - 1),
-    ]
-    return relay.dft(*whole, inverse=True)[0]
+    back = relay.negative(relay.take(imaginary, mirrored, axis=rank - 1))
+    real = relay.concatenate([real, relay.take(real, mirrored, axis=rank - 1)], axis=rank - 1)
+    imaginary = relay.concatenate([imaginary, back], axis=rank - 1)
+    return relay.dft(real, imaginary, inverse=True)[0]
 
 
 @converter("STFT")
@@ -144,4 +143,4 @@ def _frame_length(node: OnnxNode, signal: RelayExpr) -> int:
 @converter("MelWeightMatrix")
 def _mel_weight_matrix(node: OnnxNode) -> RelayExpr:
     dtype = dtype_of(node.attrs.int("output_datatype", 1), f"the attribute output_datatype of node {node.name}")
-    return relay.mel_weight_matrix(*(node[k] for k in range(5)), dtype=dtype)
+    return relay.mel_weight_matrix(node[0], node[1], node[2], node[3], node[4], dtype)

@@ -53,7 +53,7 @@ def _regressor(node: OnnxNode) -> RelayExpr:
     shift = node.attrs.floats("rho")[0]
     if count > 0:
         seen = _kernel(node, data, _table(node, "support_vectors", count), kind)
-        score = relay.nn.dense(seen, node.like(_table(node, "coefficients", 1), data))
+        score: RelayExpr = relay.nn.dense(seen, node.like(_table(node, "coefficients", 1), data))
     else:
         score = _kernel(node, data, _table(node, "coefficients", 1), "LINEAR")
     score = relay.add(score, node.like(shift, data))

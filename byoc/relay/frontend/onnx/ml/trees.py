@@ -142,11 +142,14 @@ def _classifier(node: OnnxNode) -> list[RelayExpr]:
     above = 0.5 if positive else 0.0
     if len(labels) == 2 and voted == {0} and len(_numbers(node, "base_values")) < 2:
         score = _with_base(node, trees.scores(node, 1, "sum"), 1)
-        return [either_label(node, score, above, labels), in_float32(node, _two_of(node, score, name, positive))]
+        return [
+            either_label(node, score, above, labels.tolist()),
+            in_float32(node, _two_of(node, score, name, positive)),
+        ]
     scores = _with_base(node, trees.scores(node, len(labels), "sum"), len(labels))
     if len(labels) == 2 and voted == {1}:
         second = relay.strided_slice(scores, begin=[1], end=[2], strides=[1], axes=[1])
-        label = either_label(node, second, above, labels)
+        label = either_label(node, second, above, labels.tolist())
     else:
         label = best_label(scores, labels)
     return [label, in_float32(node, transformed(node, scores, name))]
