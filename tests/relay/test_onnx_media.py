@@ -7,6 +7,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from onnx_single_node import assert_like_onnx_runtime, feeds_of, ours, single_node
 
+import byoc
 from byoc.errors import ImportModelError
 
 RNG = np.random.default_rng(11)
@@ -189,3 +190,19 @@ def test_an_affine_grid_may_get_its_size_when_it_runs(size: list[int], align_cor
     model = single_node("AffineGrid", 20, inputs, align_corners=align_corners)
     (wanted,) = ReferenceEvaluator(model).run(None, feeds_of(inputs))
     np.testing.assert_allclose(ours(model, feeds_of(inputs))[0], wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("mode, padding", [("linear", "reflection"), ("nearest", "border"), ("cubic", "zeros")])
+def test_code_is_generated_for_a_sampled_grid_and_a_place_that_is_no_number(
+    mode: str, padding: str, free: bool
+) -> None:
+    inputs = [f32(2, 3, 5, 6), (RNG.random((2, 4, 7, 2)) * 4 - 2).astype("float32")]
+    inputs[1][0, 0, 0] = np.nan
+    model = single_node("GridSample", 20, inputs, mode=mode, padding_mode=padding, free=free)
+    library = byoc.compile(model)
+    assert library.report["host_fallbacks"] == {}
+    found, wanted = np.asarray(library.run(feeds_of(inputs))[0]), ours(model, feeds_of(inputs))[0]
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)

@@ -15,13 +15,15 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, as_ints
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.layout import arranged, axes_of, data_letters, tensor_of
-from byoc.relay.op.core.type_relations import is_float, is_integer, tensor_arg, unify_dim
+from byoc.relay.op.core.type_relations import is_float, is_integer, only, tensor_arg, unify_dim
 from byoc.relay.op.core.window import differ
+from byoc.relay.op.image.sampling_compute import moved, pixels_of, sampled, taps_of
 
 PADDING_MODES = ("zeros", "border", "reflection")
 
@@ -112,12 +114,32 @@ def _grid_rel(types: Sequence[Type], attrs: GridSampleAttrs) -> Type:
     return TensorType((*data.shape[:2], *grid.shape[2:]), data.dtype)
 
 
+def _grid_compute(attrs: GridSampleAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+    data, grid = inputs
+    count = data.ndim - 2
+
+    def element(n: te.PrimExpr, c: te.PrimExpr, *place: te.PrimExpr) -> te.PrimExpr:
+        taps = []
+        for k, size in enumerate(data.shape[2:]):  # the grid has the last axis first
+            at = pixels_of(grid(n, count - 1 - k, *place), size, attrs.align_corners)
+            if attrs.method != "bicubic":
+                at = moved(at, size, attrs.padding_mode, attrs.align_corners)
+            taps.append(taps_of(at, attrs.method))
+        return sampled(data, (n, c), taps, attrs.padding_mode, attrs.align_corners)
+
+    return [te.compute(te.shape_of(out_type), element, "grid_sample")]
+
+
 _PLACES = np.array([[[[-1.2, 0.3], [0.9, 1.0]], [[0.1, -0.7], [1.4, 0.0]]]], "float32")
 register_op(
     "image.grid_sample",
     inputs=("data", "grid"),
     attrs=GridSampleAttrs,
     rel=_grid_rel,
+    pattern=OpPattern.INJECTIVE,
+    traits=Traits(OpKind.OTHER),
+    compute=_grid_compute,
+    code_for=only({"float32", "float64"}.__contains__),
     doc="The pixels of an image at the places of a grid.",
     samples=(
         *(
