@@ -87,17 +87,31 @@ _register_scan("cumsum", np.cumsum, 0)
 _register_scan("cumprod", np.cumprod, 1)
 
 
-@kernel("unique")
-def unique(data: np.ndarray, *, sorted: bool = True, return_counts: bool = False) -> tuple[np.ndarray, ...]:
-    """Distinct elements, where each stands first, which one each element is, their number, and counts."""
-    values, first, inverse, counts = np.unique(data, return_index=True, return_inverse=True, return_counts=True)
+def _distinct(data: np.ndarray, sorted: bool, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where each distinct slice stands first, which one each slice is, and how many are equal."""
+    keys = data.astype(np.float32) if data.dtype.itemsize == 2 and data.dtype.kind not in "iu" else data
+    _, first, inverse, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     inverse = inverse.reshape(-1)
     if not sorted:
         order = np.argsort(first, kind="stable")
         rank = np.argsort(order, kind="stable")
-        values, first, inverse, counts = values[order], first[order], rank[inverse], counts[order]
-    found = (values, first.astype("int32"), inverse.astype("int32"), np.array([len(values)], "int32"))
-    return (*found, counts.astype("int32")) if return_counts else found
+        first, inverse, counts = first[order], rank[inverse], counts[order]
+    return first, inverse, counts
+
+
+@kernel("unique")
+def unique(data: np.ndarray, *, sorted: bool = True, return_counts: bool = False) -> tuple[np.ndarray, ...]:
+    """Distinct elements, where each stands first, which one each element is, their number, and counts."""
+    first, *others = (found.astype("int32") for found in _distinct(data, sorted, 0))
+    found = (data[first], first, others[0], np.array([len(first)], "int32"))
+    return (*found, others[1]) if return_counts else found
+
+
+@kernel("unique_slices")
+def unique_slices(data: np.ndarray, *, axis: int = 0, sorted: bool = True) -> tuple[np.ndarray, ...]:
+    """Distinct slices, where each stands first, which one each slice is, and counts."""
+    first, inverse, counts = (found.astype("int64") for found in _distinct(data, sorted, axis))
+    return data.take(first, axis), first, inverse, counts
 
 
 @kernel("argwhere")

@@ -71,6 +71,8 @@ LAYERS = {
         "byoc.relay.transform.simplify",
         "byoc.relay.frontend.onnx",
         "byoc.relay.frontend.onnx.converters",
+        "byoc.relay.frontend.onnx.media",
+        "byoc.relay.frontend.onnx.ml",
         "byoc.relay.frontend.onnx.quantized",
         "byoc.relay.frontend",
         "byoc.relay.qnn.fake",

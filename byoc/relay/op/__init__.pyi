@@ -65,8 +65,11 @@ from byoc.relay.op.movement.slice import gather_nd as gather_nd
 from byoc.relay.op.movement.slice import slice_like as slice_like
 from byoc.relay.op.movement.slice import strided_slice as strided_slice
 from byoc.relay.op.movement.slice import take as take
+from byoc.relay.op.numeric.coupling import pairwise_coupling as pairwise_coupling
+from byoc.relay.op.numeric.determinant import det as det
 from byoc.relay.op.numeric.einstein_sum import einsum as einsum
 from byoc.relay.op.numeric.fourier import dft as dft
+from byoc.relay.op.numeric.fourier import mel_weight_matrix as mel_weight_matrix
 from byoc.relay.op.numeric.fourier import stft as stft
 from byoc.relay.op.numeric.ordering import argsort as argsort
 from byoc.relay.op.numeric.ordering import argwhere as argwhere
@@ -74,6 +77,7 @@ from byoc.relay.op.numeric.ordering import sort as sort
 from byoc.relay.op.numeric.ordering import topk as topk
 from byoc.relay.op.numeric.ordering import trilu as trilu
 from byoc.relay.op.numeric.ordering import unique as unique
+from byoc.relay.op.numeric.ordering import unique_slices as unique_slices
 from byoc.relay.op.numeric.reduce import all as all
 from byoc.relay.op.numeric.reduce import any as any
 from byoc.relay.op.numeric.reduce import argmax as argmax
@@ -94,6 +98,7 @@ from byoc.relay.op.numeric.sparse import segment_sum as segment_sum
 from byoc.relay.op.numeric.sparse import sparse_fill_empty_rows as sparse_fill_empty_rows
 from byoc.relay.op.numeric.sparse import sparse_reshape as sparse_reshape
 from byoc.relay.op.numeric.sparse import sparse_to_dense as sparse_to_dense
+from byoc.relay.op.numeric.trees import tree_ensemble as tree_ensemble
 from byoc.relay.op.op import debug as debug
 from byoc.relay.op.op import register as register
 from byoc.relay.op.op import register_alter_op_layout as register_alter_op_layout

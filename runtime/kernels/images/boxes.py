@@ -10,30 +10,42 @@ import numpy as np
 from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.registry import kernel
 
+BLOCK = 64  # boxes that are compared with one another at once
+
 
 def overlaps(box: np.ndarray, others: np.ndarray, pixel: float = 0.0) -> np.ndarray:
-    """box: [4], others: [n, 4] -> [n]: intersection over union of boxes by two opposite corners.
+    """box: [..., 4], others: [..., 4] -> [...]: intersection over union of boxes by two opposite corners.
 
     *pixel* is what a side is longer than the difference of its ends.
     """
-    low, high = np.minimum(others[:, :2], others[:, 2:]), np.maximum(others[:, :2], others[:, 2:])
-    own_low, own_high = np.minimum(box[:2], box[2:]), np.maximum(box[:2], box[2:])
-    common = np.maximum(np.minimum(high, own_high) - np.maximum(low, own_low) + pixel, 0).prod(1)
-    union = (high - low + pixel).prod(1) + (own_high - own_low + pixel).prod() - common
+    low, high = np.minimum(others[..., :2], others[..., 2:]), np.maximum(others[..., :2], others[..., 2:])
+    own_low, own_high = np.minimum(box[..., :2], box[..., 2:]), np.maximum(box[..., :2], box[..., 2:])
+    common = np.maximum(np.minimum(high, own_high) - np.maximum(low, own_low) + pixel, 0).prod(-1)
+    union = (high - low + pixel).prod(-1) + (own_high - own_low + pixel).prod(-1) - common
     return np.where(union > 0, common / np.where(union > 0, union, 1), 0)
 
 
 def suppressed(
     boxes: np.ndarray, order: np.ndarray, limit: int, hides: Callable[[np.ndarray], np.ndarray], pixel: float = 0.0
 ) -> list[int]:
-    """The boxes of *order*, best first, that none kept before them *hides* by its overlap; at most *limit*."""
+    """The boxes of *order*, best first, that none kept before them *hides* by its overlap; at most *limit*.
+
+    A block of boxes is compared with all that were kept, then with itself.
+    """
     kept: list[int] = []
-    for index in order:
+    for start in range(0, len(order), BLOCK):
         if len(kept) >= limit:
             break
-        if not kept or not hides(overlaps(boxes[index], boxes[kept], pixel)).any():
-            kept.append(int(index))
-    return kept
+        block = order[start : start + BLOCK]
+        if kept:
+            block = block[~hides(overlaps(boxes[block, None], boxes[kept], pixel)).any(1)]
+        hidden = hides(overlaps(boxes[block, None], boxes[block], pixel))
+        gone = np.zeros(len(block), bool)
+        for place, index in enumerate(block):
+            if not gone[place]:
+                kept.append(int(index))
+                gone |= hidden[place]
+    return kept[: max(limit, 0)]
 
 
 @kernel("vision.multibox_prior")

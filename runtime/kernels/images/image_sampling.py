@@ -63,8 +63,9 @@ def _sampled(image: np.ndarray, taps: Sequence[Taps], padding_mode: str, align_c
         index: list[np.ndarray] = []
         for (place, part), size in zip(combination, image.shape[1:], strict=True):
             moved = _moved(place, size, padding_mode, align_corners)
-            inside = inside & (moved >= 0) & (moved <= size - 1)
-            index.append(np.clip(moved, 0, size - 1).astype(np.int64))
+            here = (moved >= 0) & (moved <= size - 1)  # not where it is NaN
+            inside = inside & here
+            index.append(np.where(here, moved, 0).astype(np.int64))
             weight = weight * part
         places: tuple[slice | np.ndarray, ...] = (slice(None), *index)
         value = value + np.where(inside, image[places] * weight, 0)

@@ -14,44 +14,58 @@ from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.images.boxes import suppressed
 
 
-def _interpolated(image: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """image: [C, H, W] at rows *y* and columns *x* -> [C, y, x]; more than a pixel outside is 0."""
+def _parts(image: np.ndarray, y: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
+    """image: [C, H, W] at rows *y* and columns *x*: the four weighted pixels around, each [C, y, x].
+
+    More than a pixel outside they are 0.
+    """
     height, width = image.shape[1:]
-    value: np.ndarray | int = 0
     inside = ((y >= -1) & (y <= height))[:, None] & ((x >= -1) & (x <= width))[None, :]
     y, x = np.clip(y, 0, height - 1), np.clip(x, 0, width - 1)
     top, left = np.floor(y).astype(int), np.floor(x).astype(int)
+    parts = []
     for row, weight_y in ((top, 1 - (y - top)), (np.minimum(top + 1, height - 1), y - top)):
         for column, weight_x in ((left, 1 - (x - left)), (np.minimum(left + 1, width - 1), x - left)):
-            value = value + image[:, row[:, None], column] * weight_y[:, None] * weight_x
-    return np.where(inside, value, 0)
+            parts.append(np.where(inside, image[:, row[:, None], column] * weight_y[:, None] * weight_x, 0))
+    return parts
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignAttributes(KernelAttributes):
+    """Attributes of aligned regions."""
+
+    pooled_size: tuple[int, ...]
+    spatial_scale: float
+    sample_ratio: int = -1
+    layout: str = "NCHW"
+    mode: str = "avg"
+    aligned: bool = False
 
 
 @kernel("vision.roi_align")
-def roi_align(
-    data: np.ndarray,
-    rois: np.ndarray,
-    *,
-    pooled_size: tuple[int, ...],
-    spatial_scale: float,
-    sample_ratio: int = -1,
-    layout: str = "NCHW",
-    mode: str = "avg",
-) -> np.ndarray:
-    """Each cell of each region: the mean or maximum of places at equal distances, interpolated linearly."""
-    images = to_letters(data, layout, "NCHW").astype(np.float64)
-    out = np.empty((len(rois), images.shape[1], *pooled_size), np.float64)
+def roi_align(data: np.ndarray, rois: np.ndarray, *, attrs: AlignAttributes) -> np.ndarray:
+    """Each cell of each region: the mean or maximum of places at equal distances, interpolated linearly.
+
+    The maximum of parts is that of the weighted pixels. A region without a place (upside down, *aligned*) is 0.
+    """
+    images = to_letters(data, attrs.layout, "NCHW").astype(np.float64)
+    rows, columns = attrs.pooled_size
+    out = np.zeros((len(rois), images.shape[1], rows, columns), np.float64)
+    shift, least = (0.5, -np.inf) if attrs.aligned else (0.0, 1.0)
     for n, roi in enumerate(rois.astype(np.float64)):
         places, counts = [], []
-        for low, high, cells in zip(roi[[2, 1]], roi[[4, 3]], pooled_size, strict=True):
-            start, extent = low * spatial_scale, max((high - low) * spatial_scale, 1.0)
-            count = sample_ratio if sample_ratio > 0 else math.ceil(extent / cells)
-            places.append(start + (np.arange(cells * count) + 0.5) * extent / (cells * count))
+        for low, high, cells in zip(roi[[2, 1]], roi[[4, 3]], attrs.pooled_size, strict=True):
+            start, extent = low * attrs.spatial_scale - shift, max((high - low) * attrs.spatial_scale, least)
+            count = attrs.sample_ratio if attrs.sample_ratio > 0 else max(math.ceil(extent / cells), 0)
+            places.append(start + (np.arange(cells * count) + 0.5) * extent / max(cells * count, 1))
             counts.append(count)
-        value = _interpolated(images[int(roi[0])], *places)
-        split = value.reshape(len(value), pooled_size[0], counts[0], pooled_size[1], counts[1])
-        out[n] = split.mean((2, 4)) if mode == "avg" else split.max((2, 4))
-    return from_letters(out.astype(data.dtype), "NCHW", layout)
+        if 0 in counts:
+            continue
+        parts = _parts(images[int(roi[0])], *places)
+        value = np.maximum.reduce(parts) if attrs.mode == "max_of_parts" else np.add.reduce(parts)
+        split = value.reshape(len(value), rows, counts[0], columns, counts[1])
+        out[n] = split.mean((2, 4)) if attrs.mode == "avg" else split.max((2, 4))
+    return from_letters(out.astype(data.dtype), "NCHW", attrs.layout)
 
 
 @kernel("vision.roi_pool")

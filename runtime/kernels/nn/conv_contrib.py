@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.layout import from_letters, pad_pairs, per_axis, to_letters
 from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.core.window import WindowAttributes
@@ -120,7 +121,7 @@ def _deformed(
     dilation: Sequence[int],
     deformable_groups: int,
 ) -> np.ndarray:
-    """The data that each tap of each output sees: T[N, C, kh, OH, kw, OW] as an image ``[N, C, kh OH, kw OW]``."""
+    """The data that each tap of each output sees: f64[N, C, kh, OH, kw, OW]."""
     batch, channels = data.shape[:2]
     out_h, out_w = offset.shape[2:]
     moves = offset.reshape(batch, deformable_groups, *kernel_size, 2, out_h, out_w)
@@ -135,7 +136,7 @@ def _deformed(
         x = columns + j * dilation[1] + moves[n, g, i, j, 1]
         part = slice(g * group, (g + 1) * group)
         seen[n, part, i, :, j] = _sampled(data[n, part], y, x)
-    return seen.transpose(0, 1, 3, 2, 5, 4).reshape(batch, channels, out_h * kernel_size[0], out_w * kernel_size[1])
+    return seen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,5 +161,28 @@ def deformable_conv2d(
     before = [pair[0] for pair in pad_pairs(attrs.padding, 2)]
     strides, dilation = per_axis(attrs.strides, 2), per_axis(attrs.dilation, 2)
     seen = _deformed(x, moves, w.shape[2:], strides, before, dilation, attrs.deformable_groups)
-    value = convolve(seen, w, w.shape[2:], ((0, 0), (0, 0)), (1, 1), attrs.groups)
+    sizes = [k * n for k, n in zip(w.shape[2:], moves.shape[2:], strict=True)]
+    image = seen.transpose(0, 1, 3, 2, 5, 4).reshape(*seen.shape[:2], *sizes)
+    value = convolve(image, w, w.shape[2:], ((0, 0), (0, 0)), (1, 1), attrs.groups)
     return from_letters(finish(value, out), "NCHW", attrs.out_layout or attrs.data_layout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnsAttributes(KernelAttributes):
+    """Attributes of moved taps."""
+
+    kernel_size: tuple[int, ...]
+    strides: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0, 0, 0)
+    dilation: tuple[int, ...] = (1, 1)
+    deformable_groups: int = 1
+
+
+@kernel("nn.deformable_columns")
+def deformable_columns(data: np.ndarray, offset: np.ndarray, *, attrs: ColumnsAttributes) -> np.ndarray:
+    """What the taps see: T[N, C, kh kw, OH, OW]."""
+    seen = _deformed(
+        data, offset, attrs.kernel_size, attrs.strides, attrs.padding, attrs.dilation, attrs.deformable_groups
+    )
+    taps = seen.transpose(0, 1, 2, 4, 3, 5)
+    return taps.reshape(*data.shape[:2], math.prod(attrs.kernel_size), *offset.shape[2:]).astype(data.dtype)

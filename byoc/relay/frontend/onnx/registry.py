@@ -19,6 +19,7 @@ Converter = Callable[["OnnxNode"], "RelayExpr | Sequence[RelayExpr] | None"]  # 
 CONVERTERS: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
 MICROSOFT = "com.microsoft"  # the domain of ONNX Runtime's own operators
 NCHWC = "com.microsoft.nchwc"  # of those on the layout of one machine, which it writes with all its optimizations on
+MACHINE_LEARNING = "ai.onnx.ml"  # ONNX's domain of classical models
 C = TypeVar("C", bound=Converter)
 
 

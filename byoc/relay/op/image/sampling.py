@@ -15,13 +15,15 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, as_ints
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.layout import arranged, axes_of, data_letters, tensor_of
-from byoc.relay.op.core.type_relations import is_float, is_integer, tensor_arg, unify_dim
+from byoc.relay.op.core.type_relations import is_float, is_integer, only, tensor_arg, unify_dim
 from byoc.relay.op.core.window import differ
+from byoc.relay.op.image.sampling_compute import moved, pixels_of, sampled, taps_of
 
 PADDING_MODES = ("zeros", "border", "reflection")
 
@@ -97,9 +99,9 @@ def affine_grid(data: Operand, target_shape: Sequence[int] | None = None) -> Cal
 def _grid_rel(types: Sequence[Type], attrs: GridSampleAttrs) -> Type:
     data, grid = tensor_arg(types, 0), tensor_arg(types, 1, "grid")
     n = data.ndim - 2
-    if n not in (2, 3) or attrs.layout != data_letters(n):
-        raise TypeInferenceError(f"takes data in NCHW or NCDHW, got {data} in {attrs.layout}")
-    methods = ("nearest", "bilinear", "bicubic") if n == 2 else ("nearest", "bilinear")
+    if n not in (1, 2, 3) or attrs.layout != data_letters(n):
+        raise TypeInferenceError(f"takes data in NCW, NCHW or NCDHW, got {data} in {attrs.layout}")
+    methods = ("nearest", "bilinear", "bicubic")
     if attrs.method not in methods or attrs.padding_mode not in PADDING_MODES:
         raise TypeInferenceError(
             f"method is one of {', '.join(methods)} and padding_mode of {', '.join(PADDING_MODES)}, got "
@@ -112,12 +114,32 @@ def _grid_rel(types: Sequence[Type], attrs: GridSampleAttrs) -> Type:
     return TensorType((*data.shape[:2], *grid.shape[2:]), data.dtype)
 
 
+def _grid_compute(attrs: GridSampleAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+    data, grid = inputs
+    count = data.ndim - 2
+
+    def element(n: te.PrimExpr, c: te.PrimExpr, *place: te.PrimExpr) -> te.PrimExpr:
+        taps = []
+        for k, size in enumerate(data.shape[2:]):  # the grid has the last axis first
+            at = pixels_of(grid(n, count - 1 - k, *place), size, attrs.align_corners)
+            if attrs.method != "bicubic":
+                at = moved(at, size, attrs.padding_mode, attrs.align_corners)
+            taps.append(taps_of(at, attrs.method))
+        return sampled(data, (n, c), taps, attrs.padding_mode, attrs.align_corners)
+
+    return [te.compute(te.shape_of(out_type), element, "grid_sample")]
+
+
 _PLACES = np.array([[[[-1.2, 0.3], [0.9, 1.0]], [[0.1, -0.7], [1.4, 0.0]]]], "float32")
 register_op(
     "image.grid_sample",
     inputs=("data", "grid"),
     attrs=GridSampleAttrs,
     rel=_grid_rel,
+    pattern=OpPattern.INJECTIVE,
+    traits=Traits(OpKind.OTHER),
+    compute=_grid_compute,
+    code_for=only({"float32", "float64"}.__contains__),
     doc="The pixels of an image at the places of a grid.",
     samples=(
         *(
@@ -127,6 +149,8 @@ register_op(
             for a in (True, False)
         ),
         Sample([(2, 2, 3, 4, 3), (2, 3, 2, 2, 3)], {"layout": "NCDHW"}, "float32", -1.2, 1.2),
+        Sample([(1, 2, 3, 4, 3), (1, 3, 2, 1, 3)], {"layout": "NCDHW", "method": "bicubic"}, "float32", -1.2, 1.2),
+        Sample([(2, 2, 5), (2, 1, 4)], {"layout": "NCW", "padding_mode": "reflection"}, "float32", -1.2, 1.2),
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Fourier transforms: ``dft`` and ``stft``. Source: ``relay.dft``, ``relay.stft``."""
+"""Fourier transforms: ``dft`` and ``stft``, and weights of their frequencies. Source: ``relay.dft``, ``relay.stft``."""
 
 from __future__ import annotations
 
@@ -114,3 +114,49 @@ def stft(
     length = n_fft if win_length is None else win_length
     weights = ones([n_fft], "int32") if window is None else as_expr(window)
     return make_call("stft", [as_expr(data), weights], StftAttrs(n_fft, hop, length, bool(normalized), bool(onesided)))
+
+
+@dataclass(frozen=True)
+class MelWeightMatrixAttrs(Attrs):
+    """Attributes of ``mel_weight_matrix``."""
+
+    dtype: str = "float32"
+
+
+def _mel_rel(types: Sequence[Type], attrs: MelWeightMatrixAttrs) -> Type:
+    for k, name in enumerate(_MEL_INPUTS):
+        if any(d != 1 for d in tensor_arg(types, k, name).shape):
+            raise TypeInferenceError(f"{name} must be a scalar, got {types[k]}")
+    return TensorType([Any(), Any()], attrs.dtype)
+
+
+_MEL_INPUTS = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
+register_op(
+    "mel_weight_matrix",
+    inputs=_MEL_INPUTS,
+    attrs=MelWeightMatrixAttrs,
+    rel=_mel_rel,
+    doc="Weights that bring the frequencies of a transform to the mel scale.",
+    samples=(
+        Sample(
+            [np.array(n, "int64") for n in (8, 16, 8192)] + [np.array(f, "float32") for f in (0.0, 4096.0)],
+        ),
+        Sample(
+            [np.array(n, "int32") for n in (5, 25, 8000)] + [np.array(f, "float32") for f in (100.0, 3000.0)],
+            {"dtype": "float64"},
+        ),
+    ),
+)
+
+
+def mel_weight_matrix(
+    num_mel_bins: Operand,
+    dft_length: Operand,
+    sample_rate: Operand,
+    lower_edge_hertz: Operand,
+    upper_edge_hertz: Operand,
+    dtype: str = "float32",
+) -> Call:
+    """Scalars ``-> T[dft_length / 2 + 1, num_mel_bins]``. Source: ONNX MelWeightMatrix-17."""
+    numbers = (num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz)
+    return make_call("mel_weight_matrix", [as_expr(n) for n in numbers], MelWeightMatrixAttrs(dtype))

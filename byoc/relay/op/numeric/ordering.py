@@ -190,6 +190,37 @@ def unique(data: Operand, is_sorted: bool = True, return_counts: bool = False) -
     return TupleWrapper(call, 5 if return_counts else 4)
 
 
+@dataclass(frozen=True)
+class UniqueSlicesAttrs(Attrs):
+    """Attributes of ``unique_slices``: the axis along which slices are compared, sorted or in the order found."""
+
+    axis: int = 0
+    sorted: bool = True
+
+
+def _unique_slices_rel(types: Sequence[Type], attrs: UniqueSlicesAttrs) -> Type:
+    data = tensor_arg(types, 0)
+    axis = normalize_axis(attrs.axis, data.ndim)
+    kept = TensorType((*data.shape[:axis], Any(), *data.shape[axis + 1 :]), data.dtype)
+    places = TensorType([Any()], "int64")
+    return TupleType([kept, places, TensorType([data.shape[axis]], "int64"), places])
+
+
+register_op(
+    "unique_slices",
+    inputs=("data",),
+    attrs=UniqueSlicesAttrs,
+    rel=_unique_slices_rel,
+    doc="The distinct slices along an axis, where each stands first, which one each slice is, and how many are equal.",
+    samples=(Sample([_TIES]), Sample([_TIES % 2], {"axis": 1, "sorted": False})),
+)
+
+
+def unique_slices(data: Operand, axis: int = 0, is_sorted: bool = True) -> TupleWrapper:
+    """``T[.., n, ..] -> (T[.., ?, ..], int64[?], int64[n], int64[?])``. Source: ONNX Unique-11 with an axis."""
+    return TupleWrapper(make_call("unique_slices", [as_expr(data)], UniqueSlicesAttrs(axis, bool(is_sorted))), 4)
+
+
 def _argwhere_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
     return TensorType([Any(), tensor_arg(types, 0, "condition").ndim], "int32")
 

@@ -22,16 +22,23 @@ from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
 from byoc.relay.op.core.window import differ, per_axis
 
+# ``max_of_parts``, ONNX's maximum: of the four weighted pixels of each place, not of their sum
+ALIGN_MODES = ("avg", "max", "max_of_parts")
+
 
 @dataclass(frozen=True)
 class ROIAlignAttrs(Attrs):
-    """Attributes of ``vision.roi_align``: a *sample_ratio* that is not positive follows from the region's size."""
+    """Attributes of ``vision.roi_align``: a *sample_ratio* that is not positive follows from the region's size.
+
+    *aligned*: pixels have their middle at half a pixel, and no region is widened to one pixel (ONNX's ``half_pixel``).
+    """
 
     pooled_size: tuple[int, ...]
     spatial_scale: float
     sample_ratio: int = -1
     layout: str = "NCHW"
     mode: str = "avg"
+    aligned: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,8 +76,8 @@ def _pooled_type(types: Sequence[Type], attrs: ROIAlignAttrs | ROIPoolAttrs) -> 
 
 
 def _roi_align_rel(types: Sequence[Type], attrs: ROIAlignAttrs) -> Type:
-    if attrs.mode not in ("avg", "max"):
-        raise TypeInferenceError(f"mode is avg or max, got {attrs.mode!r}")
+    if attrs.mode not in ALIGN_MODES:
+        raise TypeInferenceError(f"mode is one of {', '.join(ALIGN_MODES)}, got {attrs.mode!r}")
     return _pooled_type(types, attrs)
 
 
@@ -87,6 +94,8 @@ register_op(
         Sample([(2, 3, 8, 7), _REGIONS], _POOL),
         Sample([(2, 3, 8, 7), _REGIONS], {**_POOL, "sample_ratio": 2}),
         Sample([(2, 8, 7, 3), _REGIONS], {**_POOL, "layout": "NHWC", "mode": "max", "sample_ratio": 2}),
+        Sample([(2, 3, 8, 7), _REGIONS], {**_POOL, "aligned": True}),
+        Sample([(2, 3, 8, 7), _REGIONS], {**_POOL, "aligned": True, "mode": "max_of_parts"}),
     ),
 )
 register_op(
@@ -100,19 +109,33 @@ register_op(
 )
 
 
-def roi_align(
-    data: Operand,
-    rois: Operand,
-    pooled_size: int | Sequence[int],
-    spatial_scale: float,
-    sample_ratio: int = -1,
-    layout: str = "NCHW",
-    mode: str = "avg",
-) -> Call:
-    """``T[N, C, H, W], T[regions, 5] -> T[regions, C, *pooled_size]``. Source: ``relay.vision.roi_align``."""
-    size = per_axis(pooled_size, 2, "pooled_size")
-    attrs = ROIAlignAttrs(size, float(spatial_scale), sample_ratio, layout, mode)
-    return make_call("vision.roi_align", [as_expr(data), as_expr(rois)], attrs)
+@dataclass(eq=False, repr=False)
+class ROIAlignArguments(Arguments):
+    """Arguments of ``roi_align``."""
+
+    data: Operand
+    rois: Operand
+    pooled_size: int | Sequence[int]
+    spatial_scale: float
+    sample_ratio: int = -1
+    layout: str = "NCHW"
+    mode: str = "avg"
+    aligned: bool = False
+
+
+@takes_fields_of(ROIAlignArguments)
+def roi_align(given: ROIAlignArguments) -> Call:
+    """``T[N, C, H, W], T[regions, 5] -> T[regions, C, *pooled_size]``. Source: ``relay.vision.roi_align``.
+
+    *aligned* and the mode ``max_of_parts`` are ONNX's RoiAlign-16.
+    """
+    attrs = given.attrs(
+        ROIAlignAttrs,
+        pooled_size=per_axis(given.pooled_size, 2, "pooled_size"),
+        spatial_scale=float(given.spatial_scale),
+        aligned=bool(given.aligned),
+    )
+    return make_call("vision.roi_align", [as_expr(given.data), as_expr(given.rois)], attrs)
 
 
 def roi_pool(

@@ -1,14 +1,22 @@
-"""Constants and tensors made from a few numbers. Source: ONNX Constant-1 to 24, ConstantOfShape-9, Range-11."""
+"""Constants and tensors made from a few numbers.
+
+Source: ONNX Constant-1 to 24, ConstantOfShape-9, Range-11, RandomNormal-1/22 and its relatives, Bernoulli-15/22.
+
+Random numbers come of a counter and a key (``relay.random``): every run of a model has the same ones. The key is the
+node's seed or, where it has none, made of its name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import zlib
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
-from byoc.relay.expr import constant
+from byoc.relay.expr import TupleGetItem, constant
 from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.node import OnnxNode
@@ -82,3 +90,66 @@ def _eye_like(node: OnnxNode) -> RelayExpr:
     if "dtype" in node.attrs:
         dtype = dtype_of(node.attrs.int("dtype"), f"the attribute dtype of node {node.name}")
     return constant(np.eye(rows, columns, node.attrs.int("k", 0)).astype(dtype))
+
+
+def _key(node: OnnxNode) -> RelayExpr:
+    """The key of a node: the bits of its seed, which is a float, else those of its name."""
+    if "seed" in node.attrs:
+        return relay.random.threefry_key(int(np.array(node.attrs.float("seed"), "float32").view("uint32")))
+    return relay.random.threefry_key(zlib.crc32(node.name.encode()) + (1 << 32))  # beyond all seeds
+
+
+def _random_dtype(node: OnnxNode, default: str) -> str:
+    if "dtype" not in node.attrs:
+        return default
+    return dtype_of(node.attrs.int("dtype"), f"the attribute dtype of node {node.name}")
+
+
+def _sized(node: OnnxNode, sizes: Sequence[int]) -> Sequence[int]:
+    """*sizes*. Raises ImportModelError where one is negative, or where they are too many numbers."""
+    if min(sizes, default=0) < 0 or math.prod(sizes) > MAX_ELEMENTS:
+        raise node.error(f"a random tensor has at most {MAX_ELEMENTS} elements and no negative size, got {list(sizes)}")
+    return sizes
+
+
+def _numbers(node: OnnxNode, sizes: Sequence[int], dtype: str) -> RelayExpr:
+    """Numbers of a uniform or a normal distribution, made in float32, or in float64 where that is asked for."""
+    made = dtype if dtype == "float64" else "float32"
+    if node.op_type.startswith("RandomUniform"):
+        low, high = node.attrs.float("low", 0.0), node.attrs.float("high", 1.0)
+        found = relay.random.uniform(_key(node), _sized(node, sizes), made, low, high)
+    else:
+        mean, scale = node.attrs.float("mean", 0.0), node.attrs.float("scale", 1.0)
+        found = relay.random.normal(_key(node), _sized(node, sizes), made, mean, scale)
+    numbers = TupleGetItem(found, 1)
+    return numbers if dtype == made else relay.cast(numbers, dtype)
+
+
+@converter("RandomUniform", "RandomNormal")
+def _random(node: OnnxNode) -> RelayExpr:
+    return _numbers(node, node.attrs.ints("shape"), _random_dtype(node, "float32"))
+
+
+@converter("RandomUniformLike", "RandomNormalLike")
+def _random_like(node: OnnxNode) -> RelayExpr:
+    return _numbers(node, node.static_dims(node[0], node.op_type), _random_dtype(node, node.dtype(node[0])))
+
+
+@converter("Bernoulli")
+def _bernoulli(node: OnnxNode) -> RelayExpr:
+    """1 with the chance that the data gives, else 0. The operators by which ONNX defines it give 0 with that chance."""
+    made = "float64" if node.dtype(node[0]) == "float64" else "float32"
+    drawn = relay.random.uniform(_key(node), _sized(node, node.static_dims(node[0], "Bernoulli")), made)
+    heads = relay.less(TupleGetItem(drawn, 1), relay.cast(node[0], made))
+    return relay.cast(heads, _random_dtype(node, node.dtype(node[0])))
+
+
+@converter("Multinomial")
+def _multinomial(node: OnnxNode) -> RelayExpr:
+    """``T[N, classes] -> int[N, sample_size]``: classes by the logarithms of their chances."""
+    count, (rows, _) = node.attrs.int("sample_size", 1), node.static_dims(node[0], "Multinomial")
+    if count < 1 or rows * count > MAX_ELEMENTS:
+        raise node.error(f"sample_size is at least 1, of {MAX_ELEMENTS} elements in all, got {count} of {rows} rows")
+    chances = relay.nn.softmax(relay.cast(node[0], "float32"), axis=1)
+    found = TupleGetItem(relay.random.multinomial(_key(node), chances, count), 1)
+    return relay.cast(found, _random_dtype(node, "int32"))

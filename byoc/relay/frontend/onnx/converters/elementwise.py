@@ -168,10 +168,8 @@ def _identity(node: OnnxNode) -> RelayExpr:
 @converter("Dropout", since=7)
 def _dropout(node: OnnxNode) -> list[RelayExpr]:
     """Inference: the data as they are, and a mask that keeps everything."""
-    training = node.value(2) if node.optional(2) is not None else None
-    if node.optional(2) is not None and (training is None or bool(training)):
-        ratio = node.value(1)
-        if ratio is None or float(ratio) != 0:
+    if node.optional(2) is not None and bool(node.known(2, "training_mode").reshape(())):
+        if node.optional(1) is None or float(node.known(1, "ratio").reshape(())) != 0:
             raise node.error("training_mode with a random mask is not supported; export the model for inference")
     if not node.has_output(1):
         return [node[0]]

@@ -177,14 +177,15 @@ def _one_hot(node: OnnxNode) -> RelayExpr:
     return relay.one_hot(_from_front(indices, depth), node.fold(on), node.fold(off), depth, axis, dtype)
 
 
-@converter("CumSum")
-def _cumsum(node: OnnxNode) -> RelayExpr:
+@converter("CumSum", "CumProd")
+def _scan(node: OnnxNode) -> RelayExpr:
     axis = node.axis(int(node.known(1, "axis").reshape(())), node.rank(node[0]))
+    scan = relay.cumsum if node.op_type == "CumSum" else relay.cumprod
     data = node[0]
     backwards = node.attrs.flag("reverse")
     if backwards:
         data = relay.reverse(data, axis)
-    result = relay.cumsum(data, axis=axis, dtype=node.dtype(data), exclusive=node.attrs.flag("exclusive"))
+    result = scan(data, axis=axis, dtype=node.dtype(data), exclusive=node.attrs.flag("exclusive"))
     return relay.reverse(result, axis) if backwards else result
 
 
@@ -220,3 +221,50 @@ def _reverse_sequence(node: OnnxNode) -> RelayExpr:
     time, batch = node.attrs.int("time_axis", 0), node.attrs.int("batch_axis", 1)
     lengths = lengths_along(node, 1, node[0], node.axis(time, node.rank(node[0])))
     return relay.reverse_sequence(node[0], lengths, seq_axis=time, batch_axis=batch)
+
+
+@converter("Unique")
+def _unique(node: OnnxNode) -> list[RelayExpr]:
+    """Sorted or in the order found, of the flattened data where no axis is given; how many is known when it runs."""
+    is_sorted = node.attrs.flag("sorted", True)
+    if "axis" in node.attrs:
+        return list(relay.unique_slices(node[0], _axis(node), is_sorted))
+    values, first, inverse, _, counts = relay.unique(relay.reshape(node[0], [-1]), is_sorted, True)
+    return [values, *(relay.cast(places, "int64") for places in (first, inverse, counts))]
+
+
+@converter("TensorScatter")
+def _tensor_scatter(node: OnnxNode) -> RelayExpr:
+    """The update written into the cache: each place takes what the update has for it, else what it had."""
+    cache, update = node[0], node[1]
+    rank, axis, mode = node.rank(cache), _axis(node, -2), node.attrs.string("mode", "linear")
+    if axis == 0 or node.rank(update) != rank or mode not in ("linear", "circular"):
+        raise node.error(
+            f"writes {node.type_of(update)} into {node.type_of(cache)} along axis {axis}, mode {mode!r}: the axis "
+            "cannot be 0, both have as many dimensions, and mode is linear or circular"
+        )
+    (size,), (count,) = (node.static_dims_of(value, [axis], "TensorScatter") for value in (cache, update))
+    if not 0 < count <= size:
+        raise node.error(f"an update of {count} does not fit a cache of {size}")
+    kept = relay.strided_slice(cache, begin=[count], end=[size], strides=[1], axes=[axis])
+    if node.optional(2) is None:
+        return relay.concatenate([update, kept], axis=axis) if count < size else update
+    writes = node[2] if mode == "circular" else _starts(node, cache, axis, size, count)
+    distance = relay.subtract(constant(np.arange(size)[None]), relay.expand_dims(relay.cast(writes, "int64"), 1))
+    if mode == "circular":
+        distance = relay.floor_mod(distance, constant(size, "int64"))
+    written = relay.logical_and(
+        relay.greater_equal(distance, constant(0, "int64")), relay.less(distance, constant(count, "int64"))
+    )
+    order = [0, axis, *(k for k in range(1, rank) if k != axis)]
+    places = relay.expand_dims(relay.clip(distance, 0, count - 1), 0)
+    moved = relay.gather_nd(relay.transpose(update, axes=order), places, batch_dims=1, index_rank=1)
+    back = relay.transpose(moved, axes=[order.index(k) for k in range(rank)])
+    mask = relay.expand_dims(written, 1, axis - 1)
+    return relay.where(relay.expand_dims(mask, -1, rank - axis - 1) if axis < rank - 1 else mask, back, cache)
+
+
+def _starts(node: OnnxNode, cache: RelayExpr, axis: int, size: int, count: int) -> RelayExpr:
+    """Where each update of *count* elements begins in the *size* of the cache: no further than it fits, looked at."""
+    room = relay.strided_slice(cache, begin=[count], end=[size], strides=[1], axes=[axis])
+    return lengths_along(node, 2, room, axis)

@@ -1,4 +1,4 @@
-"""Matrix products. Source: ONNX Gemm-1/6/7/11, MatMul-1/9, MatMulInteger-10, Einsum-12."""
+"""Matrix products. Source: ONNX Gemm-1/6/7/11, MatMul-1/9, MatMulInteger-10, Einsum-12, Det-11."""
 
 from __future__ import annotations
 
@@ -128,3 +128,8 @@ def _einsum(node: OnnxNode) -> RelayExpr:
         return relay.einsum(operands, equation)
     wide = relay.einsum([relay.cast(operand, "float32") for operand in operands], equation)
     return relay.cast(wide, dtype)
+
+
+@converter("Det")
+def _det(node: OnnxNode) -> RelayExpr:
+    return relay.det(node[0])

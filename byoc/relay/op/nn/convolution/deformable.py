@@ -1,7 +1,8 @@
 """``nn.deformable_conv2d``: every tap of every output is moved by an offset. Source: ``relay.nn.deformable_conv2d``.
 
 Offsets ``[N, 2 * groups * kh * kw, OH, OW]`` hold (y, x) for each tap; between pixels data is interpolated linearly,
-and what lies outside is 0 (Dai et al., "Deformable convolutional networks").
+and what lies outside is 0 (Dai et al., "Deformable convolutional networks"). ``nn.deformable_columns`` are the moved
+taps alone, for those who weight each of them (Zhu et al., "Deformable ConvNets v2").
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.errors import TypeInferenceError
+from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import OpKind, ProductForm, Traits, same_kernels
@@ -20,6 +22,7 @@ from byoc.relay.op.attributes.convolution import DeformableConv2DAttrs
 from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
+from byoc.relay.op.core.type_relations import is_float
 from byoc.relay.op.core.untyped_inputs import conv_weight
 from byoc.relay.op.core.window import differ
 from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry, conv_operations, size_of
@@ -121,3 +124,51 @@ def deformable_conv2d(given: DeformableConv2DArguments) -> Call:
     """2-d convolution with moved taps. Source: ``relay.nn.deformable_conv2d``. Raises UserError for a wrong count."""
     inputs = [given.data, given.offset, given.weight]
     return make_call("nn.deformable_conv2d", inputs, given.attrs(DeformableConv2DAttrs))
+
+
+@dataclass(frozen=True)
+class DeformableColumnsAttrs(Attrs):
+    """Attributes of ``nn.deformable_columns``; ``padding`` is (top, left, bottom, right)."""
+
+    kernel_size: tuple[int, ...]
+    strides: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0, 0, 0)
+    dilation: tuple[int, ...] = (1, 1)
+    deformable_groups: int = 1
+
+
+def _columns_relation(types: Sequence[Type], attrs: DeformableColumnsAttrs) -> Type:
+    data, offset = tensor_of(types[0], 4, "data"), tensor_of(types[1], 4, "offset")
+    batch, channels, groups = data.shape[0], data.shape[1], attrs.deformable_groups
+    taps = math.prod(attrs.kernel_size)
+    if groups < 1 or (isinstance(channels, int) and channels % groups):
+        raise TypeInferenceError(f"{channels} channels cannot be divided into {groups} deformable groups")
+    sizes = []
+    for k, size in enumerate(data.shape[2:]):
+        extent = (attrs.kernel_size[k] - 1) * attrs.dilation[k] + 1 - attrs.padding[k] - attrs.padding[k + 2]
+        sizes.append(Any() if isinstance(size, Any) else (size - extent) // attrs.strides[k] + 1)
+    expected = (batch, 2 * groups * taps, *sizes)
+    if not is_float(data.dtype) or any(differ(a, b) for a, b in zip(offset.shape, expected, strict=True)):
+        raise TypeInferenceError(f"data must be floats and offset have the sizes {expected}, got {data} and {offset}")
+    return TensorType((batch, channels, taps, *offset.shape[2:]), data.dtype)
+
+
+register_op(
+    "nn.deformable_columns",
+    inputs=("data", "offset"),
+    attrs=DeformableColumnsAttrs,
+    rel=_columns_relation,
+    doc="What each tap of a convolution sees that is moved by an offset of its own.",
+    samples=(
+        Sample([(1, 4, 6, 5), (1, 18, 6, 5)], {"kernel_size": (3, 3), "padding": (1, 1, 1, 1)}),
+        Sample(
+            [(2, 4, 7, 8), (2, 16, 3, 3)],
+            {"kernel_size": (2, 2), "strides": (2, 2), "dilation": (1, 2), "deformable_groups": 2},
+        ),
+    ),
+)
+
+
+def deformable_columns(data: RelayExpr, offset: RelayExpr, attrs: DeformableColumnsAttrs) -> Call:
+    """``T[N, C, H, W], T[N, 2 groups kh kw, OH, OW] -> T[N, C, kh kw, OH, OW]``. Source: ONNX DeformConv-19."""
+    return make_call("nn.deformable_columns", [data, offset], attrs)

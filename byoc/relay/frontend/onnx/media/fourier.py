@@ -1,0 +1,146 @@
+"""Fourier transforms and what goes with them. Source: ONNX DFT-17/20, STFT-17, MelWeightMatrix-17.
+
+The last axis of a signal has one element, or two: real and imaginary part.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from byoc import relay
+from byoc.ir.expr import RelayExpr
+from byoc.relay.expr import constant
+from byoc.relay.frontend.onnx.dtypes import dtype_of
+from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.registry import converter
+
+
+def _parts(node: OnnxNode) -> list[RelayExpr]:
+    """The real part of the signal and, where it has one, the imaginary one."""
+    size = node.shape(node[0])[-1] if node.rank(node[0]) > 1 else None
+    if size not in (1, 2):
+        raise node.error(f"the last axis of the signal must have 1 or 2 elements, got {node.type_of(node[0])}")
+    assert isinstance(size, int)
+    return [relay.squeeze(_taken(node[0], -1, k, k + 1), axis=[-1]) for k in range(size)]
+
+
+def _taken(data: RelayExpr, axis: int, begin: int, end: int) -> RelayExpr:
+    return relay.strided_slice(data, begin=[begin], end=[end], strides=[1], axes=[axis])
+
+
+def _pairs(parts: list[RelayExpr]) -> RelayExpr:
+    return relay.stack(parts, axis=-1)
+
+
+def _to_length(node: OnnxNode, data: RelayExpr, length: int) -> RelayExpr:
+    """*data* with *length* elements along its last axis: cut, or with zeros behind."""
+    size, rank = node.shape(data)[-1], node.rank(data)
+    if not isinstance(size, int):
+        raise node.error(f"the transformed axis needs a known size, got {node.type_of(data)}; fix it with shapes=")
+    if size < length:
+        return relay.nn.pad(data, [(0, 0)] * (rank - 1) + [(0, length - size)])
+    return data if size == length else _taken(data, rank - 1, 0, length)
+
+
+def _last(data: RelayExpr, axis: int, rank: int, back: bool = False) -> RelayExpr:
+    """*data* with *axis* as its last one, or *back* from there."""
+    order = [*(a for a in range(rank) if a != axis), axis]
+    return (
+        data
+        if axis == rank - 1
+        else relay.transpose(data, axes=[order.index(a) for a in range(rank)] if back else order)
+    )
+
+
+@converter("DFT")
+def _dft_attribute(node: OnnxNode) -> RelayExpr:
+    return _dft(node, node.attrs.int("axis", 1))
+
+
+@converter("DFT", since=20)
+def _dft_input(node: OnnxNode) -> RelayExpr:
+    return _dft(node, -2 if node.optional(2) is None else int(node.known(2, "axis").reshape(())))
+
+
+def _dft(node: OnnxNode, axis: int) -> RelayExpr:
+    """Along *axis*; one-sided the conjugate half is left out, and by the inverse made again."""
+    rank = node.rank(node[0])
+    axis = node.axis(axis, rank)
+    if axis == rank - 1:
+        raise node.error("the last axis holds real and imaginary parts and cannot be transformed")
+    inverse, onesided = node.attrs.flag("inverse"), node.attrs.flag("onesided")
+    parts = [_last(part, axis, rank - 1) for part in _parts(node)]
+    if onesided and not inverse and len(parts) == 2:
+        raise node.error("a one-sided transform takes a real signal, got a complex one; leave out onesided")
+    size = node.shape(parts[0])[-1]
+    length = None if node.optional(1) is None else int(node.known(1, "dft_length").reshape(()))
+    if length is None and inverse and onesided and isinstance(size, int):
+        length = 2 * (size - 1)
+    if length is not None and length < 1:
+        raise node.error(f"dft_length is at least 1, got {length}")
+    if inverse and onesided:
+        return relay.expand_dims(_last(_real_inverse(node, parts, length), axis, rank - 1, True), -1)
+    if length is not None:
+        parts = [_to_length(node, part, length) for part in parts]
+    imaginary = parts[1] if len(parts) == 2 else relay.zeros_like(parts[0])
+    found: list[RelayExpr] = list(relay.dft(parts[0], imaginary, inverse))
+    if onesided:
+        count = node.shape(found[0])[-1]
+        if not isinstance(count, int):
+            raise node.error("a one-sided transform needs a known size of its axis; fix it with shapes=")
+        found = [_taken(part, rank - 2, 0, count // 2 + 1) for part in found]
+    return _pairs([_last(part, axis, rank - 1, True) for part in found])
+
+
+def _real_inverse(node: OnnxNode, parts: list[RelayExpr], length: int | None) -> RelayExpr:
+    """The real signal of *length* samples whose spectrum begins with *parts*: the rest is its conjugate, backwards."""
+    if length is None:
+        raise node.error("a one-sided inverse transform needs a known size of its axis; fix it with shapes=")
+    half, rank = length // 2 + 1, node.rank(parts[0])
+    real = _to_length(node, parts[0], half)
+    imaginary = _to_length(node, parts[1], half) if len(parts) == 2 else relay.zeros_like(real)
+    own = np.arange(half)
+    lone = constant((own == 0) | (2 * own == length))
+    imaginary = relay.where(lone, relay.zeros_like(imaginary), imaginary)  # as numpy's irfft
+    mirrored = constant(np.arange(length - half, 0, -1))
+    back = relay.negative(relay.take(imaginary, mirrored, axis=rank - 1))
+    real = relay.concatenate([real, relay.take(real, mirrored, axis=rank - 1)], axis=rank - 1)
+    imaginary = relay.concatenate([imaginary, back], axis=rank - 1)
+    return relay.dft(real, imaginary, inverse=True)[0]
+
+
+@converter("STFT")
+def _stft(node: OnnxNode) -> RelayExpr:
+    """``[batch, samples, 1 or 2] -> [batch, frames, frequencies, 2]``."""
+    parts = _parts(node)
+    step, length = int(node.known(1, "frame_step").reshape(())), _frame_length(node, parts[0])
+    onesided = node.attrs.flag("onesided", True)
+    if onesided and len(parts) == 2:
+        raise node.error("a one-sided transform takes a real signal, got a complex one; set onesided to 0")
+    window = node.optional(2)
+    found = [relay.stft(part, length, step, length, window, False, onesided) for part in parts]
+    whole = found[0]
+    if len(found) == 2:  # of the imaginary part: i (re + i im)
+        real, imaginary = (relay.squeeze(_taken(found[1], -1, k, k + 1), axis=[-1]) for k in (0, 1))
+        whole = relay.add(whole, _pairs([relay.negative(imaginary), real]))
+    return relay.transpose(whole, axes=[0, 2, 1, 3])
+
+
+def _frame_length(node: OnnxNode, signal: RelayExpr) -> int:
+    window = node.optional(2)
+    if node.optional(3) is not None:
+        length = int(node.known(3, "frame_length").reshape(()))
+    else:
+        size = node.shape(signal if window is None else window)[-1]
+        if not isinstance(size, int):
+            raise node.error("the length of a frame must be known: give frame_length, or a window of a known size")
+        length = size
+    if window is not None and node.shape(window) != (length,):
+        raise node.error(f"the window must be a vector of frame_length {length}, got {node.type_of(window)}")
+    return length
+
+
+@converter("MelWeightMatrix")
+def _mel_weight_matrix(node: OnnxNode) -> RelayExpr:
+    dtype = dtype_of(node.attrs.int("output_datatype", 1), f"the attribute output_datatype of node {node.name}")
+    return relay.mel_weight_matrix(node[0], node[1], node[2], node[3], node[4], dtype)
