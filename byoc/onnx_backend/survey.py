@@ -27,7 +27,8 @@ class Outcome:
     """What became of a case: *kind* is one of ``KINDS``, *reason* what was refused or differed.
 
     ``as constants``: it passes with its short lists of numbers (axes, sizes, k) as constants, and is refused with
-    them as inputs. ``random``: types and shapes are right, the numbers another generator's. *host* says that some of it ran on numpy kernels (``CPU``) or on the host (``OPENCL``).
+    them as inputs. ``random``: types and shapes are right, the numbers another generator's. *host* says that some of
+    it ran on numpy kernels (``CPU``) or on the host (``OPENCL``).
     """
 
     case: str
