@@ -115,6 +115,7 @@ LAYERS = {
     ],
     "byoc.driver": [
         "byoc.driver",
+        "byoc.driver.bytecode",
         "byoc.driver.costs",
         "byoc.driver.compiler",
         "byoc.driver.vm",

@@ -45,7 +45,8 @@ def _convert(
     source: ModelSource, shapes: Shapes | None, opset: int | None, freeze: bool
 ) -> tuple[IRModule, dict[str, NDArray]]:
     importer = GraphImporter(load_model(source, opset), freeze)
-    mod = InferType()(IRModule({"main": importer.main(shapes)}))
+    main = importer.main(shapes)
+    mod = InferType()(IRModule({"main": main, **importer.inner.functions}))
     return mod, {str(w.name_hint): NDArray(array) for w, array in importer.weights.items()}  # type: ignore[attr-defined]
 
 

@@ -27,55 +27,12 @@ from byoc.relay.frontend.onnx.names import NodeNames
 from byoc.relay.frontend.onnx.node import GraphServices, OnnxNode
 from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import Converter, find_converter
+from byoc.relay.frontend.onnx.scope import Body, CapturingScope, Scope
 from byoc.relay.frontend.onnx.size_limits import check_type
 from byoc.relay.frontend.onnx.structure import check_structure
+from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget
 from byoc.relay.traverse import children, post_order
-
-
-class Scope:
-    """The values of one graph by name; what it does not know it asks of the graph around it."""
-
-    def __init__(self, outer: Scope | None = None, absent: frozenset[str] = frozenset()):
-        self._values: dict[str, RelayExpr] = {}
-        self._outer = outer
-        self._absent = absent
-
-    def is_absent(self, name: str) -> bool:
-        """True for an input of a function that its caller left out."""
-        return name in self._absent or (self._outer is not None and self._outer.is_absent(name))
-
-    def __setitem__(self, name: str, value: RelayExpr) -> None:
-        self._values[name] = value
-
-    def find(self, name: str) -> RelayExpr | None:
-        """The value *name*, or None where no node has made it."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope._values:
-                return scope._values[name]
-            scope = scope._outer
-        return None
-
-
-class Body:
-    """What is converted: nodes, in a scope, with the functions that hold there.
-
-    *origin* is set inside a function's body: the name of the node that called it; *active* are the functions that
-    are being expanded.
-    """
-
-    def __init__(
-        self,
-        scope: Scope,
-        table: FunctionTable,
-        origin: str = "",
-        attrs: NodeAttributes | None = None,
-        defaults: Sequence[AttributeProto] = (),
-        active: frozenset[tuple[str, str]] = frozenset(),
-    ):
-        self.scope, self.table, self.origin, self.attrs, self.defaults = scope, table, origin, attrs, defaults
-        self.active = active
 
 
 class GraphImporter:
@@ -89,6 +46,7 @@ class GraphImporter:
         self.partial_shapes = PartialShapes()
         self._budget = FoldingBudget(model.proto.ByteSize())
         self.folder = ConstantFolder(self._budget)
+        self.sizes, self.inner = InnerSizes(), InnerFunctions()
 
     def main(self, shapes: Shapes | None = None) -> Function:
         """The function ``main`` of the model, typed. Raises ImportModelError, which names the node."""
@@ -98,7 +56,7 @@ class GraphImporter:
         scope = Scope()
         self._initialisers(graph, scope)
         real = [v for v in graph.input if scope.find(v.name) is None]
-        params = InputTypes(real, shapes, self._model.name).variables()
+        params = InputTypes(real, shapes, self._model.name, self.sizes.names).variables()
         for param in params:
             scope[param.name_hint] = param
         body = Body(scope, self._table)
@@ -268,6 +226,18 @@ class GraphImporter:
         self._convert_nodes(graph.node, inner)
         return [self._output(o.name, scope) for o in graph.output]
 
+    def convert_inner(self, graph: GraphProto, body: Body, params: Sequence[Var]) -> InnerGraph:
+        """A sub-graph over *params*, which take the place of its inputs, apart from the graph around it."""
+        scope = CapturingScope(body.scope, self.sizes.named)
+        for tensor in graph.initializer:
+            scope[tensor.name] = constant(self._model.array(tensor))
+        for value, param in zip(graph.input, params, strict=True):
+            scope[value.name] = param
+        inner = Body(scope, body.table, body.origin, body.attrs, body.defaults, body.active)
+        self._convert_nodes(graph.node, inner)
+        outputs = [self._output(o.name, scope) for o in graph.output]
+        return InnerGraph(params, scope.captured, outputs)
+
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         """The data of a tensor of the model."""
         return self._model.array(tensor)
@@ -277,6 +247,7 @@ class _Services(GraphServices):
     def __init__(self, importer: GraphImporter, body: Body):
         self._importer, self._body = importer, body
         self.weights: Mapping[RelayExpr, np.ndarray] = importer.weights
+        self.sizes, self.functions = importer.sizes, importer.inner
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         return self._importer.tensor(tensor)
@@ -289,6 +260,9 @@ class _Services(GraphServices):
 
     def subgraph(self, graph: GraphProto) -> list[RelayExpr]:
         return self._importer.convert_subgraph(graph, self._body)
+
+    def inner(self, graph: GraphProto, params: Sequence[Var]) -> InnerGraph:
+        return self._importer.convert_inner(graph, self._body, params)
 
 
 def _outputs(convert: Converter, node: OnnxNode) -> list[RelayExpr] | None:

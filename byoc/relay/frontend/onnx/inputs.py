@@ -19,8 +19,10 @@ Shapes = Mapping[str, Sequence[int | str]]
 class InputTypes:
     """The types of the graph inputs; *shapes* replaces what the model says, and a size given once holds everywhere."""
 
-    def __init__(self, inputs: Sequence[ValueInfoProto], shapes: Shapes | None, model_name: str):
-        self._names = SizeNames()
+    def __init__(
+        self, inputs: Sequence[ValueInfoProto], shapes: Shapes | None, model_name: str, names: SizeNames | None = None
+    ):
+        self._names = names or SizeNames()
         self._model_name = model_name
         self._shapes = dict(shapes or {})
         known = [value.name for value in inputs]

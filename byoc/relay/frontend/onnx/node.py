@@ -11,14 +11,17 @@ from byoc.errors import ImportModelError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim, TensorType
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Constant, constant
+from byoc.relay.expr import Constant, Var, constant
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
+from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes
 
 
 class GraphServices:
     """What a node may ask of the import that it is part of."""
 
     weights: Mapping[RelayExpr, np.ndarray]
+    sizes: InnerSizes
+    functions: InnerFunctions
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         """The data of a tensor of the model."""
@@ -34,6 +37,10 @@ class GraphServices:
 
     def subgraph(self, graph: GraphProto) -> list[RelayExpr]:
         """The outputs of a sub-graph that sees the values around the node."""
+        raise NotImplementedError
+
+    def inner(self, graph: GraphProto, params: Sequence[Var]) -> InnerGraph:
+        """A sub-graph over *params* in the place of its inputs, whose values stay inside of it."""
         raise NotImplementedError
 
 

@@ -7,11 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
+from byoc.driver.bytecode.function_builder import CodeBuilder
+from byoc.driver.bytecode.program import ProgramBuilder
+from byoc.driver.bytecode.reshapes import newshape_of
+from byoc.driver.bytecode.tensors import Part, Tensors
 from byoc.driver.host import operators_name
-from byoc.driver.vm.function_builder import CodeBuilder
-from byoc.driver.vm.program import ProgramBuilder
-from byoc.driver.vm.reshapes import newshape_of
-from byoc.driver.vm.tensors import Part, Tensors
 from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
