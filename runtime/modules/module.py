@@ -315,7 +315,6 @@ LOADERS: dict[str, str | type[Module]] = {
     "origin": "byoc.runtime.origin:OriginModule",
 }
 
-
 OWN = frozenset(LOADERS)  # the types of byoc's own modules
 
 

@@ -1,4 +1,4 @@
-"""If and Loop, compiled, saved and loaded in a new process, against ONNX Runtime."""
+"""If, Loop and Scan, compiled, saved and loaded in a new process, against ONNX Runtime."""
 
 import json
 import subprocess
@@ -77,6 +77,30 @@ g (float[4, 8] x, int64 n) => (float[4, 8] y) {
      on = Identity(going)
   }>
 }""")
+COLLECTED = model("""
+g (float[4, 8] x, int64 n) => (float[4, 8] y, float[K, 4, 8] z, int64[K] w) {
+  c = Constant<value = bool {1}>()
+  y, z, w = Loop(n, c, x) <body = b (int64 i, bool going, float[4, 8] s)
+                                    => (bool on, float[4, 8] s2, float[4, 8] o, int64 i2) {
+     s2 = Tanh(s)
+     o = Mul(s2, x)
+     i2 = Mul(i, i)
+     on = Identity(going)
+  }>
+}""")
+SCANNED = model("""
+g (float[B, 8] h, float[B, T, 8] x, float[T, B] m, float[8, 8] w) => (float[B, 8] y, float[B, T, 8] z, float[T, B] s) {
+  y, z, s = Scan<num_scan_inputs = 2, scan_input_axes = [1, 0], scan_input_directions = [1, 0],
+              scan_output_axes = [1, 0], scan_output_directions = [1, 0],
+   body = b (float[B, 8] state, float[B, 8] e, float[B] f) => (float[B, 8] state2, float[B, 8] o, float[B] r) {
+     p = MatMul(state, w)
+     a = Add(p, e)
+     state2 = Tanh(a)
+     o = Neg(state2)
+     g = ReduceSum<keepdims = 0>(o)
+     r = Mul(f, g)
+  }>(h, x, m)
+}""")
 ENDLESS = model("""
 g (float[1] x) => (float[1] y) {
   c = Constant<value = bool {1}>()
@@ -88,6 +112,14 @@ CASES = {
     "runs": (
         RUNS,
         [{"x": numbers(n, 8), "n": np.array(k), "w": numbers(8, 8)} for n, k in ((3, 0), (3, 2), (5, 9), (1, 1))],
+    ),
+    "collected": (COLLECTED, [{"x": numbers(4, 8), "n": np.array(k)} for k in (0, 1, 12)]),
+    "scanned": (
+        SCANNED,
+        [
+            {"h": numbers(b, 8), "x": numbers(b, t, 8), "m": numbers(t, b), "w": numbers(8, 8) * np.float32(0.2)}
+            for b, t in ((1, 1), (3, 5), (2, 20))
+        ],
     ),
     "nested": (NESTED, [{"x": numbers(4, 8), "n": np.array(k)} for k in (0, 1, 30)]),
 }

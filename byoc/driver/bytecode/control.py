@@ -1,8 +1,9 @@
 """Functions with control flow: what the virtual machine decides, over parts that are compiled as a model is.
 
 The importer makes a global function of each branch, each loop's body, and each decision (``onnx/subgraphs.py``). A
-decision becomes bytecode; what it calls and holds no control flow is a *part*: a library of its own, simplified, planned, cut and compiled like ``main``, with whole programs and regions of its own. Ensures: while ``main``
-or a part is compiled, all other functions are external (``Extern``), which passes and planners leave alone.
+decision becomes bytecode; what it calls and holds no control flow is a *part*: a library of its own, simplified,
+planned, cut and compiled like ``main``, with whole programs and regions of its own. Ensures: while ``main`` or a part
+is compiled, all other functions are external (``Extern``), which passes and planners leave alone.
 """
 
 from __future__ import annotations

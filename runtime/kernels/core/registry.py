@@ -156,6 +156,7 @@ FAMILIES = (
     "fourier",
     "ordering",
     "random",
+    "sequences",
     "sparse",
     "sparse_matrix",
     "nn.dense",

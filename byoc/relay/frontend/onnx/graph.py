@@ -226,17 +226,17 @@ class GraphImporter:
         self._convert_nodes(graph.node, inner)
         return [self._output(o.name, scope) for o in graph.output]
 
-    def convert_inner(self, graph: GraphProto, body: Body, params: Sequence[Var]) -> InnerGraph:
-        """A sub-graph over *params*, which take the place of its inputs, apart from the graph around it."""
+    def convert_inner(self, graph: GraphProto, body: Body, given: Sequence[RelayExpr]) -> InnerGraph:
+        """A sub-graph over *given*, which take the place of its inputs, apart from the graph around it."""
         scope = CapturingScope(body.scope, self.sizes.named)
         for tensor in graph.initializer:
             scope[tensor.name] = constant(self._model.array(tensor))
-        for value, param in zip(graph.input, params, strict=True):
-            scope[value.name] = param
+        for value, expr in zip(graph.input, given, strict=True):
+            scope[value.name] = expr
         inner = Body(scope, body.table, body.origin, body.attrs, body.defaults, body.active)
         self._convert_nodes(graph.node, inner)
         outputs = [self._output(o.name, scope) for o in graph.output]
-        return InnerGraph(params, scope.captured, outputs)
+        return InnerGraph((), scope.captured, outputs)
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         """The data of a tensor of the model."""
@@ -261,8 +261,8 @@ class _Services(GraphServices):
     def subgraph(self, graph: GraphProto) -> list[RelayExpr]:
         return self._importer.convert_subgraph(graph, self._body)
 
-    def inner(self, graph: GraphProto, params: Sequence[Var]) -> InnerGraph:
-        return self._importer.convert_inner(graph, self._body, params)
+    def inner(self, graph: GraphProto, given: Sequence[RelayExpr]) -> InnerGraph:
+        return self._importer.convert_inner(graph, self._body, given)
 
 
 def _outputs(convert: Converter, node: OnnxNode) -> list[RelayExpr] | None:

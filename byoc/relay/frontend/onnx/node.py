@@ -11,7 +11,7 @@ from byoc.errors import ImportModelError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim, TensorType
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Constant, Var, constant
+from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
 from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes
 
@@ -39,8 +39,8 @@ class GraphServices:
         """The outputs of a sub-graph that sees the values around the node."""
         raise NotImplementedError
 
-    def inner(self, graph: GraphProto, params: Sequence[Var]) -> InnerGraph:
-        """A sub-graph over *params* in the place of its inputs, whose values stay inside of it."""
+    def inner(self, graph: GraphProto, given: Sequence[RelayExpr]) -> InnerGraph:
+        """A sub-graph over *given* in the place of its inputs, whose values stay inside of it."""
         raise NotImplementedError
 
 

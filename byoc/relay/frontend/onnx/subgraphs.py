@@ -17,6 +17,7 @@ from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Function, Tuple, Var
 from byoc.relay.frontend.onnx.names import SizeNames
+from byoc.relay.op.sequence import element_of, sequence_of
 
 INNER = "inner size"
 
@@ -46,13 +47,16 @@ class InnerSizes:
         """*ty* with a new name for each dimension that has none."""
         if isinstance(ty, TensorType):
             return TensorType([self._dim(d) if isinstance(d, Any) and not d.name else d for d in ty.shape], ty.dtype)
-        return TupleType([self.named(f) for f in ty.fields]) if isinstance(ty, TupleType) else ty
+        return TupleType([self.named(f) for f in ty.fields]) if isinstance(ty, TupleType) else ty  # elements differ
 
     def outside(self, ty: Type) -> Type:
         """*ty* as it is known outside of the function: sizes that were named here have no name."""
         if isinstance(ty, TensorType):
             made = [Any() if isinstance(d, Any) and d.name in self._made else d for d in ty.shape]
             return TensorType(made, ty.dtype)
+        element = element_of(ty)
+        if element is not None:
+            return sequence_of(self.outside(element))
         return TupleType([self.outside(f) for f in ty.fields]) if isinstance(ty, TupleType) else ty
 
     def _dim(self, dim: Any) -> Any:
@@ -89,12 +93,3 @@ class InnerFunctions:
         body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
         types = [infer_expr(p) for p in params]
         return self.define(self.declare(what, types, result or infer_expr(body)), params, body, node)
-
-
-def joined(first: Type, second: Type) -> Type | None:
-    """The type of what is of one type or the other: sizes that differ are not known; None where nothing holds both."""
-    if isinstance(first, TensorType) and isinstance(second, TensorType):
-        if first.dtype != second.dtype or first.ndim != second.ndim:
-            return None
-        return TensorType([a if a == b else Any() for a, b in zip(first.shape, second.shape, strict=True)], first.dtype)
-    return first if first == second else None
