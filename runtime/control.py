@@ -17,7 +17,8 @@ from byoc.runtime.artefact.manifest import read_parts
 from byoc.runtime.core.errors import ArtifactError, InternalError
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.signature import Signature
-from byoc.runtime.core.strict_json import at, numbered, object_of, read_json, text_of
+from byoc.runtime.core.strict_json import at, list_of, numbered, object_of, read_json, text_of, texts_of
+from byoc.runtime.graph.values import OPTIONAL, SEQUENCE
 from byoc.runtime.library import Library, library_of
 from byoc.runtime.modules.module import Members, Module, PackedFunction, members_below
 from byoc.runtime.vm.code import read_code, write_code
@@ -28,6 +29,7 @@ from byoc.runtime.vm.program import VMFunction
 from byoc.runtime.vm.values import Value
 
 MEMBER = "control.json"
+Forms = tuple[Sequence[str], Sequence[str]]  # of inputs and outputs: "", "sequence", "optional"; () for tensors alone
 
 
 class ControlModule(Module):
@@ -39,8 +41,11 @@ class ControlModule(Module):
     type_key = "control"
     thread_safe = True
 
-    def __init__(self, signature: Signature, program: Executable, parts: Mapping[str, Library]):
+    def __init__(
+        self, signature: Signature, program: Executable, parts: Mapping[str, Library], forms: Forms = ((), ())
+    ):
         super().__init__()
+        self.forms = forms
         self.signature, self.program, self.parts = signature, program, dict(parts)
         self.symbols = (signature.symbol,)
         entry = [f for f in program.functions if f.name == signature.symbol]
@@ -78,7 +83,8 @@ class ControlModule(Module):
             manifest, inner = part.content()
             parts.append({"symbol": symbol, "path": path, "library": manifest})
             members.update({f"{path}/{name}": data for name, data in inner.items()})
-        told = {"signature": self.signature.to_json(), "parts": parts}
+        forms = [list(names) for names in self.forms]
+        told = {"signature": self.signature.to_json(), "parts": parts, "forms": forms}
         return {**members, MEMBER: json.dumps(told, indent=1).encode()}
 
     @classmethod
@@ -86,7 +92,7 @@ class ControlModule(Module):
         """The module from its members. Raises ArtifactError for one that is missing or damaged."""
         if MEMBER not in members or CODE_MEMBER not in members:
             raise ArtifactError(f"a function with control flow has members {MEMBER} and {CODE_MEMBER}: save it again")
-        told = object_of(read_json(members[MEMBER], MEMBER), MEMBER, ("signature", "parts"))
+        told = object_of(read_json(members[MEMBER], MEMBER), MEMBER, ("signature", "parts", "forms"))
         signature = Signature.from_json(told["signature"], at(MEMBER, "signature"))
         parts = {}
         for where, data in numbered(told, "parts", MEMBER):
@@ -96,7 +102,17 @@ class ControlModule(Module):
             symbol = text_of(fields["symbol"], at(where, "symbol"))
             parts[symbol] = library_of(manifest, members_below(members, path), f"{where} ({symbol})")
         functions, symbols, constants = read_code(members[CODE_MEMBER])
-        return cls(signature, Executable(functions, symbols, constants), parts)
+        return cls(signature, Executable(functions, symbols, constants), parts, _forms(told["forms"], signature))
+
+
+def _forms(data: object, signature: Signature) -> Forms:
+    """The forms of a saved module. Raises ArtifactError for those that do not fit its signature."""
+    where = at(MEMBER, "forms")
+    inputs, outputs = (tuple(texts_of(names, where)) for names in (list_of(data, where) if data else ((), ())))
+    for names, specs in ((inputs, signature.inputs), (outputs, signature.outputs)):
+        if names and (len(names) != len(specs) or not set(names) <= {"", SEQUENCE, OPTIONAL}):
+            raise ArtifactError(f"{where}: {list(names)[:8]} are no forms of {len(specs)} values; save the model again")
+    return inputs, outputs
 
 
 class _Parts(Module):

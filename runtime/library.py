@@ -32,6 +32,7 @@ from byoc.runtime.files.weights import read_weights, write_weights
 from byoc.runtime.graph.executor_base import Executor, check_threads
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.graph.graph_check import checked_graph
+from byoc.runtime.graph.values import forms_of, given_back, vectors
 from byoc.runtime.modules.lost import (
     check_lost,
     class_for,
@@ -92,6 +93,7 @@ class Library:
             TensorSpec(name, self._graph.specs[head].shape, self._graph.specs[head].dtype)
             for name, head in zip(output_names, self._graph.heads, strict=True)
         )
+        self._forms = forms_of(self._graph, module.owner)
         self._idle: deque[Executor] = deque()
         self.edited: str | None = None  # why this library, read from a file, is not run
 
@@ -158,7 +160,10 @@ class Library:
         except IndexError:
             executor = self.executor()
         try:
-            return executor.compute(inputs)
+            if not any(self._forms):
+                return executor.compute(inputs)
+            found = executor.compute(vectors(self.inputs, self._forms[0], inputs))
+            return given_back(self._forms[1], found)  # type: ignore[return-value]  # lists and None among arrays
         except OutOfMemoryError:
             raise
         except MemoryError as error:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from byoc.runtime.core.container import object_vector
 from byoc.runtime.core.errors import InputError
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.kernels.core.registry import kernel
@@ -77,6 +78,18 @@ def parts(data: np.ndarray, split: np.ndarray | None, axis: int, keepdims: bool)
     if sum(sizes) != size or min(sizes, default=0) < 0:
         raise InputError(f"the parts {sizes} do not make up the {size} elements of axis {axis}")
     return np.split(data, np.cumsum(sizes)[:-1], axis) if sizes else []
+
+
+@kernel("sequence.unwrap")
+def _unwrap(
+    data: np.ndarray, *, shape: tuple[int, ...] = (), dtype: str = "float32", around: tuple[str, ...] = ()
+) -> np.ndarray:
+    return list(data)  # type: ignore[return-value]
+
+
+@kernel("sequence.wrap")
+def _wrap(sequence: Sequence[np.ndarray]) -> np.ndarray:
+    return object_vector(sequence)
 
 
 @kernel("sequence.empty")

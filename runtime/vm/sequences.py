@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from byoc.runtime.core.container import ADT
+from byoc.runtime.core.container import ADT, object_vector
 from byoc.runtime.core.errors import ArtifactError, UserError
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.core.strict_json import number_of, object_of, read_json, texts_of
@@ -19,6 +19,26 @@ from byoc.runtime.kernels.sequences import element_at, erased, inserted, joined,
 MOST_DIMENSIONS = 64
 Value = object  # of the machine's registers
 Settings = Mapping[str, object]
+
+
+def _unwrap(args: Sequence[Value], settings: Settings) -> Value:
+    return to_machine(list(_array(args[0])))
+
+
+def _wrap(args: Sequence[Value], settings: Settings) -> Value:
+    return NDArray(object_vector([from_machine(element) for element in _elements(args[0])]))
+
+
+def to_machine(value: object) -> Value:
+    """Arrays, and lists of such, as the machine's registers hold them."""
+    if isinstance(value, (list, tuple)):
+        return ADT(0, [to_machine(element) for element in value])
+    return NDArray(np.asarray(value))
+
+
+def from_machine(value: Value) -> object:
+    """What :func:`to_machine` was given."""
+    return [from_machine(element) for element in value] if isinstance(value, ADT) else _array(value)
 
 
 def _empty(args: Sequence[Value], settings: Settings) -> Value:
@@ -74,6 +94,8 @@ def _number(value: Value) -> int:
 
 # by operation: what does it, the fewest and the most values that it takes, and its settings
 _OPERATIONS: dict[str, tuple[Callable[[Sequence[Value], Settings], Value], int, int, tuple[str, ...]]] = {
+    "sequence.unwrap": (_unwrap, 1, 1, ()),
+    "sequence.wrap": (_wrap, 1, 1, ()),
     "sequence.empty": (_empty, 0, 0, ()),
     "sequence.insert": (_insert, 2, 3, ()),
     "sequence.erase": (_erase, 2, 2, ()),

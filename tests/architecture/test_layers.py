@@ -70,6 +70,7 @@ LAYERS = {
         "byoc.relay.transform.layout",
         "byoc.relay.transform.simplify",
         "byoc.relay.frontend.onnx",
+        "byoc.relay.frontend.onnx.control",
         "byoc.relay.frontend.onnx.converters",
         "byoc.relay.frontend.onnx.quantized",
         "byoc.relay.frontend",

@@ -147,11 +147,20 @@ def test_straight_parts_are_whole_programs_of_generated_code():
 
 
 @pytest.mark.needs_cc
+def test_what_follows_a_size_that_is_known_only_then_is_generated_code():
+    report = byoc.compile(BRANCHES).report
+    (told,) = report["control_flow"]
+    assert not report["host_fallbacks"] and len(told["parts"]) == 4
+    assert not told["parts"]["main_part_1"]["host_fallbacks"]
+
+
+@pytest.mark.needs_cc
 def test_each_part_has_a_plan_of_its_own():
     told = byoc.compile(BRANCHES, ["json", "c"]).report["control_flow"][0]
     assert "virtual machine" in told["runs on"]
-    assert [part["plan"]["targets"] for part in told["parts"].values()] == [["json"]] * 2
-    assert all(part["regions"] for part in told["parts"].values())
+    branches = [part for name, part in told["parts"].items() if "then" in name or "else" in name]
+    assert [branch["plan"]["targets"] for branch in branches] == [["json"]] * 2
+    assert all(branch["regions"] for branch in branches)
 
 
 LOADS = """

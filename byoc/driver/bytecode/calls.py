@@ -93,7 +93,7 @@ def _emit_unit(to: Destination, call: Call) -> None:
 def _emit_sequence(to: Destination, call: Call, operator: Op) -> None:
     """An operator of sequences, which the machine itself does."""
     args = tuple([to.register(arg) for arg in call.args])
-    settings = call.attrs.as_dict() if call.attrs is not None else {}
+    settings = call.attrs.as_dict() if call.attrs is not None and operator.name != "sequence.unwrap" else {}
     told = json.dumps({key: int(v) if isinstance(v, bool) else v for key, v in settings.items()})
     to.values[call] = to.code.into_new(lambda r: SequenceStep(r, args, operator.name, told))
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from byoc.contract.signature import signature_of
 from byoc.driver.bytecode.lower import lower_function
+from byoc.driver.bytecode.outline import FORMS
 from byoc.driver.bytecode.passes import Kind, kind_of
 from byoc.driver.bytecode.program import ProgramBuilder
 from byoc.driver.host import CONTROL
@@ -86,7 +87,9 @@ def _control_module(
         )
     parts = {own.name_hint: compile_part(part_of(mod, own, function)) for own, function in straight.items()}
     signature = signature_of(var.name_hint, externs[var], {})
-    return ControlModule(signature, Executable(program.finish(), program.symbols, program.constants), parts)
+    forms = tuple(tuple(map(str, externs[var].attrs.get(key) or ())) for key in FORMS)
+    made = Executable(program.finish(), program.symbols, program.constants)
+    return ControlModule(signature, made, parts, (forms[0], forms[1]))
 
 
 def part_of(mod: IRModule, var: GlobalVar, function: Function) -> IRModule:

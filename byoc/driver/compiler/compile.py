@@ -9,6 +9,7 @@ from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
 from byoc.driver.bytecode.control import control_modules, external, told_of, with_externs
+from byoc.driver.bytecode.outline import outlined
 from byoc.driver.compiler.not_slower import not_slower
 from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, read_plan, silent, target_alone
 from byoc.driver.fallback import described, origins
@@ -103,7 +104,7 @@ def _compile_model(asked: CompileRequest) -> Library:
             "exclude, policy, prefer and configuration make a plan, and one is given: leave them or the plan out"
         )
     tell("reading the model")
-    mod = with_externs(module_of(asked.model, asked.shapes))
+    mod = with_externs(outlined(module_of(asked.model, asked.shapes)))
     tell("simplifying the graph")
     given = None if asked.plan is None else read_plan(asked.plan)
     if given is None:

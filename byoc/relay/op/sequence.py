@@ -22,6 +22,8 @@ from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.type_relations import normalize_axis, tensor_arg
 
 SEQUENCE = GlobalTypeVar("Sequence")
+OPTIONAL = GlobalTypeVar("Optional")
+_NAMES = (SEQUENCE.name_hint, OPTIONAL.name_hint)
 UNKNOWN = TupleType(())  # the element of a sequence of which nothing is known
 DEFINITION = TypeData(SEQUENCE, [TypeVar("A")], [])
 MOVES = Traits(OpKind.SEQUENCE)
@@ -47,6 +49,18 @@ class SplitAttrs(Attrs):
     keepdims: bool = True
 
 
+@dataclass(frozen=True)
+class UnwrapAttrs(Attrs):
+    """Attributes of ``sequence.unwrap``: the tensors inside, unknown sizes as -1, and the types around, inner first.
+
+    Without a *dtype* nothing is known of the elements.
+    """
+
+    shape: tuple[int, ...] = ()
+    dtype: str = "float32"
+    around: tuple[str, ...] = (SEQUENCE.name_hint,)
+
+
 def sequence_of(element: Type) -> TypeCall:
     """The type of sequences whose elements are of type *element*."""
     return TypeCall(SEQUENCE, (element,))
@@ -54,8 +68,14 @@ def sequence_of(element: Type) -> TypeCall:
 
 def element_of(ty: Type) -> Type | None:
     """The type of the elements of a sequence; None for another type."""
-    found = isinstance(ty, TypeCall) and isinstance(ty.func, GlobalTypeVar) and ty.func.name_hint == SEQUENCE.name_hint
-    return ty.args[0] if found else None  # type: ignore[attr-defined]  # it is a TypeCall
+    if isinstance(ty, TypeCall) and isinstance(ty.func, GlobalTypeVar) and ty.func.name_hint in _NAMES:
+        return ty.args[0]
+    return None
+
+
+def is_optional(ty: Type) -> bool:
+    """True for the type of an optional."""
+    return isinstance(ty, TypeCall) and isinstance(ty.func, GlobalTypeVar) and ty.func.name_hint == OPTIONAL.name_hint
 
 
 def joined_element(first: Type, second: Type) -> Type | None:
@@ -65,7 +85,9 @@ def joined_element(first: Type, second: Type) -> Type | None:
     inner = element_of(first), element_of(second)
     if inner[0] is not None and inner[1] is not None:
         both = joined_element(inner[0], inner[1])
-        return None if both is None else sequence_of(both)
+        if both is None or is_optional(first) != is_optional(second):
+            return None
+        return TypeCall(OPTIONAL if is_optional(first) else SEQUENCE, (both,))
     if not isinstance(first, TensorType) or not isinstance(second, TensorType):
         return first if first == second else None
     if first.dtype != second.dtype or first.ndim != second.ndim:
@@ -137,6 +159,36 @@ def _split_rel(types: Sequence[Type], attrs: SplitAttrs) -> Type:
     return sequence_of(TensorType(shape, data.dtype))
 
 
+def _unwrap_rel(types: Sequence[Type], attrs: UnwrapAttrs) -> Type:
+    tensor_arg(types, 0)
+    element: Type = UNKNOWN
+    if attrs.dtype:
+        element = TensorType([Any() if d < 0 else d for d in attrs.shape], attrs.dtype)
+    for name in attrs.around:
+        element = TypeCall(OPTIONAL if name == OPTIONAL.name_hint else SEQUENCE, (element,))
+    return element
+
+
+def _wrap_rel(types: Sequence[Type], attrs: None) -> Type:
+    _element(types)
+    return TensorType((Any(),), "string")
+
+
+register_op(
+    "sequence.unwrap",
+    inputs=("data",),
+    attrs=UnwrapAttrs,
+    rel=_unwrap_rel,
+    doc="The sequence whose elements a vector of objects holds, as a graph passes it on.",
+    traits=MOVES,
+)
+register_op(
+    "sequence.wrap",
+    inputs=("sequence",),
+    rel=_wrap_rel,
+    doc="A vector of objects that holds the elements of a sequence.",
+    traits=MOVES,
+)
 register_op(
     "sequence.empty",
     inputs=(),
@@ -180,6 +232,23 @@ register_op(
     doc="The parts of a tensor along an axis: of one size, of sizes that are given, or of size 1.",
     traits=MOVES,
 )
+
+
+def unwrap(data: Operand, ty: Type) -> Call:
+    """The sequence or optional of type *ty* whose elements *data*, a vector of objects, holds."""
+    around: list[str] = []
+    while isinstance(ty, TypeCall) and isinstance(ty.func, GlobalTypeVar):
+        around.insert(0, ty.func.name_hint)
+        ty = ty.args[0]
+    known = ty if isinstance(ty, TensorType) else TensorType((), "float32")
+    shape = tuple(int(d) if isinstance(d, int) else -1 for d in known.shape)
+    dtype = known.dtype if isinstance(ty, TensorType) else ""
+    return make_call("sequence.unwrap", [as_expr(data)], UnwrapAttrs(shape, dtype, tuple(around)))
+
+
+def wrap(sequence: Operand) -> Call:
+    """A vector of objects that holds the elements of *sequence*."""
+    return make_call("sequence.wrap", [as_expr(sequence)], None)
 
 
 def empty() -> Call:

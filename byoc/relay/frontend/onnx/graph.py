@@ -22,6 +22,7 @@ from byoc.relay.frontend.onnx.element_types import check_element_types
 from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants
 from byoc.relay.frontend.onnx.functions import FunctionTable, bound_attributes
 from byoc.relay.frontend.onnx.inputs import InputTypes, Shapes
+from byoc.relay.frontend.onnx.known_sequences import as_sequence
 from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
 from byoc.relay.frontend.onnx.names import NodeNames
 from byoc.relay.frontend.onnx.node import GraphServices, OnnxNode
@@ -61,7 +62,7 @@ class GraphImporter:
             scope[param.name_hint] = param
         body = Body(scope, self._table)
         self._convert_nodes(graph.node, body, self._names.main)
-        outputs = [self._output(o.name, scope) for o in graph.output]
+        outputs = [as_sequence(self._output(o.name, scope)) for o in graph.output]
         result = outputs[0] if len(outputs) == 1 else Tuple(outputs)
         used = self._used_weights(result)
         attrs = {
@@ -131,6 +132,8 @@ class GraphImporter:
             for output, value in zip(proto.output, self._convert(proto, name, body), strict=False):
                 if output and value is not None:
                     body.scope[output] = value
+                elif output:
+                    body.scope.leave_out(output)
 
     def _convert(self, proto: NodeProto, name: str, body: Body) -> Sequence[RelayExpr | None]:
         inputs = [self._input(i, proto, name, body.scope) for i in proto.input]
@@ -145,6 +148,8 @@ class GraphImporter:
             if body.table.own(proto) is None:
                 check_element_types(node, domain)
             made = _outputs(convert, node) if convert is not None else None
+            if made == [None]:
+                return made
             return self._expand(proto, node, attributes, body) if made is None else self._finish(node, made)
         except ImportModelError as error:
             raise ImportModelError(_located(str(error), self._model.name, "")) from error
@@ -194,6 +199,8 @@ class GraphImporter:
         del call.attribute[:]
         call.attribute.extend(attributes)
         types = [infer_expr(i) if i is not None else None for i in node.inputs]
+        if any(t is not None and not isinstance(t, TensorType) for t in types) and body.table.own(proto) is None:
+            raise node.error("the operator is not supported for sequences; replace it in the model")
         function = body.table.body(call, [t if isinstance(t, TensorType) else None for t in types])
         if function is None:
             raise node.error("the operator is not supported for these inputs; replace it in the model")
@@ -218,9 +225,11 @@ class GraphImporter:
             raise node.error(f"its function does not make the output {name!r}")
         return value
 
-    def convert_subgraph(self, graph: GraphProto, body: Body) -> list[RelayExpr]:
-        """The outputs of a sub-graph without inputs, in a scope inside *body*'s."""
+    def convert_inlined(self, graph: GraphProto, body: Body, given: Sequence[RelayExpr]) -> list[RelayExpr]:
+        """The outputs of a sub-graph over *given* in the place of its inputs, in a scope inside *body*'s."""
         scope = Scope(body.scope)
+        for value, expr in zip(graph.input, given, strict=True):
+            scope[value.name] = expr
         self._initialisers(graph, scope)
         inner = Body(scope, body.table, body.origin, body.attrs, body.defaults, body.active)
         self._convert_nodes(graph.node, inner)
@@ -236,7 +245,7 @@ class GraphImporter:
         inner = Body(scope, body.table, body.origin, body.attrs, body.defaults, body.active)
         self._convert_nodes(graph.node, inner)
         outputs = [self._output(o.name, scope) for o in graph.output]
-        return InnerGraph((), scope.captured, outputs)
+        return InnerGraph((), scope.captured, [as_sequence(output) for output in outputs])
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         """The data of a tensor of the model."""
@@ -259,7 +268,10 @@ class _Services(GraphServices):
         return self._importer.folder.fold(expr)
 
     def subgraph(self, graph: GraphProto) -> list[RelayExpr]:
-        return self._importer.convert_subgraph(graph, self._body)
+        return self.inlined(graph, ())
+
+    def inlined(self, graph: GraphProto, given: Sequence[RelayExpr]) -> list[RelayExpr]:
+        return self._importer.convert_inlined(graph, self._body, given)
 
     def inner(self, graph: GraphProto, given: Sequence[RelayExpr]) -> InnerGraph:
         return self._importer.convert_inner(graph, self._body, given)

@@ -39,6 +39,10 @@ class GraphServices:
         """The outputs of a sub-graph that sees the values around the node."""
         raise NotImplementedError
 
+    def inlined(self, graph: GraphProto, given: Sequence[RelayExpr]) -> list[RelayExpr]:
+        """The outputs of a sub-graph over *given* in the place of its inputs, where the node stands."""
+        raise NotImplementedError
+
     def inner(self, graph: GraphProto, given: Sequence[RelayExpr]) -> InnerGraph:
         """A sub-graph over *given* in the place of its inputs, whose values stay inside of it."""
         raise NotImplementedError

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from onnx import AttributeProto
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.types import Type
+from byoc.ir.types import TupleType, Type
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Constant, Var
+from byoc.relay.expr import Constant, Tuple, Var
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
 from byoc.relay.frontend.onnx.functions import FunctionTable
+from byoc.relay.frontend.onnx.known_sequences import known_fields
 
 
 class Scope:
@@ -25,6 +26,10 @@ class Scope:
     def is_absent(self, name: str) -> bool:
         """True for an input of a function that its caller left out."""
         return name in self._absent or (self._outer is not None and self._outer.is_absent(name))
+
+    def leave_out(self, name: str) -> None:
+        """Let *name* be an optional without an element."""
+        self._absent |= {name}
 
     def __setitem__(self, name: str, value: RelayExpr) -> None:
         self._values[name] = value
@@ -67,6 +72,7 @@ class CapturingScope(Scope):
         super().__init__(outer)
         self._around, self._typed = outer, typed
         self._params: dict[RelayExpr, Var] = {}
+        self._tuples: dict[RelayExpr, Tuple] = {}
 
     @property
     def captured(self) -> list[tuple[Var, RelayExpr]]:
@@ -79,6 +85,16 @@ class CapturingScope(Scope):
         value = self._around.find(name)
         if value is None or isinstance(value, Constant):
             return value
+        return self._param(name, value)
+
+    def _param(self, name: str, value: RelayExpr) -> RelayExpr:
+        """The parameter for *value*; a tuple is one parameter for each field."""
+        ty = infer_expr(value)
+        if isinstance(value, Constant):
+            return value
+        if isinstance(ty, TupleType):
+            fields = known_fields(value) or ()
+            return self._tuples.setdefault(value, Tuple([self._param(f"{name}_{k}", f) for k, f in enumerate(fields)]))
         if value not in self._params:
-            self._params[value] = Var(name, self._typed(infer_expr(value)))
+            self._params[value] = Var(name, self._typed(ty))
         return self._params[value]

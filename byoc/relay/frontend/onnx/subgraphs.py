@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.span import Span
-from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type
+from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Function, Tuple, Var
 from byoc.relay.frontend.onnx.names import SizeNames
-from byoc.relay.op.sequence import element_of, sequence_of
+from byoc.relay.op.sequence import element_of
 
 INNER = "inner size"
 
@@ -56,7 +56,7 @@ class InnerSizes:
             return TensorType(made, ty.dtype)
         element = element_of(ty)
         if element is not None:
-            return sequence_of(self.outside(element))
+            return TypeCall(ty.func, (self.outside(element),))  # type: ignore[attr-defined]  # of a sequence
         return TupleType([self.outside(f) for f in ty.fields]) if isinstance(ty, TupleType) else ty
 
     def _dim(self, dim: Any) -> Any:

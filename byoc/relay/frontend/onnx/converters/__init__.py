@@ -3,7 +3,6 @@
 from byoc.relay.frontend.onnx.converters import (
     activations,
     constants,
-    control,
     convolution,
     elementwise,
     fused,
@@ -11,7 +10,6 @@ from byoc.relay.frontend.onnx.converters import (
     legacy,
     linear,
     logic,
-    loops,
     movement,
     normalization,
     padding,
@@ -26,7 +24,6 @@ from byoc.relay.frontend.onnx.converters import (
 FAMILIES = (
     activations,
     constants,
-    control,
     convolution,
     elementwise,
     fused,
@@ -34,8 +31,6 @@ FAMILIES = (
     legacy,
     linear,
     logic,
-    loops,
-    loops,
     movement,
     normalization,
     padding,

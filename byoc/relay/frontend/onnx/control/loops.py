@@ -18,13 +18,14 @@ from byoc import relay
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.types import TensorType, Type
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, If, Var, constant
-from byoc.relay.frontend.onnx.converters.control import Captured, fields_of, scalar, straight, type_of_whole, whole
+from byoc.relay.expr import Call, If, Tuple, Var, constant
+from byoc.relay.frontend.onnx.control.branches import Captured, fields_of, scalar, straight, type_of_whole, whole
+from byoc.relay.frontend.onnx.known_sequences import as_sequence, known_fields
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.subgraphs import InnerGraph
 from byoc.relay.op import sequence
-from byoc.relay.op.sequence import joined_element
+from byoc.relay.op.sequence import element_of, joined_element
 
 LONGEST = np.iinfo(np.int64).max  # of a loop without a number of runs
 INDEX, CONDITION = TensorType((), "int64"), TensorType((), "bool")
@@ -32,18 +33,24 @@ INDEX, CONDITION = TensorType((), "int64"), TensorType((), "bool")
 
 @dataclass(frozen=True)
 class Taken:
-    """A tensor of which each run takes one slice along *axis*, from the last on where it is *backward*."""
+    """A tensor of which each run takes one slice along *axis*, from the last on where it is *backward*.
+
+    A sequence gives one element each run; a tensor without an *axis* is the same in every run.
+    """
 
     value: RelayExpr
-    axis: int
-    backward: bool
+    axis: int | None = None
+    backward: bool = False
 
 
 @dataclass(frozen=True)
 class Collected:
-    """How a scan output is put together: along a new *axis*, the last run first where it is *backward*."""
+    """How a scan output is put together: along a new *axis*, the last run first where it is *backward*.
 
-    axis: int = 0
+    Without an *axis* it stays a sequence.
+    """
+
+    axis: int | None = 0
     backward: bool = False
 
 
@@ -76,7 +83,7 @@ class Step:
 @converter("Loop")
 def _loop(node: OnnxNode) -> list[RelayExpr]:
     graph = node.attrs.graph("body")
-    initial = [node[k] for k in range(2, len(node.inputs))]
+    initial = [as_sequence(node[k]) for k in range(2, len(node.inputs))]
     if len(graph.input) != 2 + len(initial) or len(graph.output) < 1 + len(initial):
         raise node.error(
             f"{len(initial)} values are carried, its body takes {len(graph.input) - 2} and gives "
@@ -117,10 +124,36 @@ def _scan(node: OnnxNode) -> list[RelayExpr]:
 
 
 def _size(node: OnnxNode, taken: Taken) -> RelayExpr:
-    size = node.shape(taken.value)[taken.axis]
+    axis = taken.axis or 0
+    size = node.shape(taken.value)[axis]
     if isinstance(size, int):
         return constant(np.int64(size))
-    return relay.take(relay.shape_of(taken.value, "int64"), constant(np.int64(taken.axis)))
+    return relay.take(relay.shape_of(taken.value, "int64"), constant(np.int64(axis)))
+
+
+@converter("SequenceMap", since=17)
+def _map(node: OnnxNode) -> list[RelayExpr]:
+    """The body once for each element of a sequence of a known length, else a loop over it."""
+    graph = node.attrs.graph("body")
+    fields, values = known_fields(node[0]), node.required_inputs()
+    if fields is not None:
+        rows = [node.services.inlined(graph, [_element(node, v, k) for v in values]) for k in range(len(fields))]
+        return [Tuple([row[k] for row in rows]) for k in range(len(graph.output))]
+    taken = [Taken(as_sequence(value)) for value in values]
+    limit = sequence.length(values[0])
+    collected = [Collected(None)] * len(graph.output)
+    going = relay.less(constant(np.int64(0)), limit)
+    return repeated(node, Recurrence(graph, 0, (), taken, collected, going, limit))
+
+
+def _element(node: OnnxNode, value: RelayExpr, index: int) -> RelayExpr:
+    fields = known_fields(value)
+    if fields is None:
+        several = element_of(infer_expr(value)) is not None
+        return _typed(sequence.at(value, constant(np.int64(index)))) if several else value
+    if index >= len(fields):
+        raise node.error(f"one of its sequences has {len(fields)} elements, another more: they are of one length")
+    return fields[index]
 
 
 def repeated(node: OnnxNode, of: Recurrence) -> list[RelayExpr]:
@@ -162,7 +195,7 @@ def _entry(node: OnnxNode, loop: GlobalVar, before: Sequence[Var], collected: in
 
 
 def _joined(kept: Var, element: TensorType, how: Collected) -> RelayExpr:
-    return sequence.concat(kept, how.axis, True, element)
+    return kept if how.axis is None else sequence.concat(kept, how.axis, True, element)
 
 
 def _step(node: OnnxNode, of: Recurrence) -> Step:
@@ -198,8 +231,13 @@ def _step(node: OnnxNode, of: Recurrence) -> Step:
 
 
 def _slice(value: Var, taken: Taken, count: Var, limit: Var) -> RelayExpr:
+    if taken.axis is None:
+        return value if element_of(infer_expr(value)) is None else _typed(sequence.at(value, count))
     place = count if not taken.backward else relay.subtract(relay.subtract(limit, constant(np.int64(1))), count)
-    made = relay.take(value, place, axis=taken.axis)
+    return _typed(relay.take(value, place, axis=taken.axis))
+
+
+def _typed(made: RelayExpr) -> RelayExpr:
     infer_expr(made)
     return made
 
