@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from byoc.runtime.artefact.manifest import read_parts
+from byoc.runtime.core.container import ADT
 from byoc.runtime.core.errors import ArtifactError, InternalError
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.signature import Signature
@@ -26,7 +27,6 @@ from byoc.runtime.vm.executable import CODE_MEMBER, Executable
 from byoc.runtime.vm.library_calls import LibraryCalls
 from byoc.runtime.vm.machine import Machine
 from byoc.runtime.vm.program import VMFunction
-from byoc.runtime.vm.values import Value
 
 MEMBER = "control.json"
 Forms = tuple[Sequence[str], Sequence[str]]  # of inputs and outputs: "", "sequence", "optional"; () for tensors alone
@@ -158,11 +158,12 @@ class _Control:
     def call_returning(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs, in arrays that share no memory with *inputs*."""
         found = self._machine.call(self._entry, [NDArray(i) for i in inputs])
-        results = [_tensor(v) for v in (found if len(self._signature.outputs) != 1 else [found])]  # type: ignore[union-attr]
+        several = isinstance(found, ADT) and len(self._signature.outputs) != 1
+        results = [_tensor(v) for v in (found if isinstance(found, ADT) and several else [found])]
         return [r.copy() if any(np.may_share_memory(r, i) for i in inputs) else r for r in results]
 
 
-def _tensor(value: Value) -> np.ndarray:
+def _tensor(value: object) -> np.ndarray:
     if not isinstance(value, NDArray):
         raise InternalError(f"a function with control flow gives a {type(value).__name__} where a tensor is expected")
     return value.numpy()

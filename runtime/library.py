@@ -163,7 +163,7 @@ class Library:
             if not any(self._forms):
                 return executor.compute(inputs)
             found = executor.compute(vectors(self.inputs, self._forms[0], inputs))
-            return given_back(self._forms[1], found)  # type: ignore[return-value]  # lists and None among arrays
+            return given_back(self._forms[1], found)
         except OutOfMemoryError:
             raise
         except MemoryError as error:
@@ -372,7 +372,7 @@ def library_of(
     for needed in (GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER, "metadata/constants.json"):
         if needed not in members:
             raise ArtifactError(f"{where}: member {needed} is missing; the file was not written by Library.save")
-    constants = read_weights(members[WEIGHTS_MEMBER], where)
+    constants = read_weights(memoryview(members[WEIGHTS_MEMBER]), where)
     root = MetadataModule.with_constants(members_below(members, "metadata"), constants)
     loaded = []
     for entry in told.modules:

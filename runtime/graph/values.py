@@ -6,6 +6,7 @@ A vector ``object[n]`` holds the n elements of a sequence, or the one of an opti
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +56,7 @@ def _element(name: str, value: object) -> object:
     return array
 
 
-def given_back(forms: Sequence[str], values: Sequence[np.ndarray]) -> list[object]:
+def given_back(forms: Sequence[str], values: Sequence[np.ndarray]) -> list[Any]:
     """*values* of a graph as a caller gets them."""
     return [_given_back(form, value) if form else value for form, value in zip(forms, values, strict=True)]
 

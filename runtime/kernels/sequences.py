@@ -83,8 +83,8 @@ def parts(data: np.ndarray, split: np.ndarray | None, axis: int, keepdims: bool)
 @kernel("sequence.unwrap")
 def _unwrap(
     data: np.ndarray, *, shape: tuple[int, ...] = (), dtype: str = "float32", around: tuple[str, ...] = ()
-) -> np.ndarray:
-    return list(data)  # type: ignore[return-value]
+) -> tuple[np.ndarray, ...]:
+    return tuple(data)
 
 
 @kernel("sequence.wrap")
@@ -93,18 +93,18 @@ def _wrap(sequence: Sequence[np.ndarray]) -> np.ndarray:
 
 
 @kernel("sequence.empty")
-def _empty() -> np.ndarray:
-    return []  # type: ignore[return-value]  # a sequence is a list
+def _empty() -> tuple[np.ndarray, ...]:
+    return ()
 
 
 @kernel("sequence.insert")
-def _insert(sequence: Sequence[np.ndarray], element: np.ndarray, *position: np.ndarray) -> np.ndarray:
-    return inserted(sequence, element, *map(int, position))  # type: ignore[return-value]
+def _insert(sequence: Sequence[np.ndarray], element: np.ndarray, *position: np.ndarray) -> tuple[np.ndarray, ...]:
+    return tuple(inserted(sequence, element, *map(int, position)))
 
 
 @kernel("sequence.erase")
-def _erase(sequence: Sequence[np.ndarray], position: np.ndarray) -> np.ndarray:
-    return erased(sequence, int(position))  # type: ignore[return-value]
+def _erase(sequence: Sequence[np.ndarray], position: np.ndarray) -> tuple[np.ndarray, ...]:
+    return tuple(erased(sequence, int(position)))
 
 
 @kernel("sequence.at")
@@ -125,5 +125,5 @@ def _concat(
 
 
 @kernel("sequence.split")
-def _split(data: np.ndarray, *split: np.ndarray, axis: int = 0, keepdims: bool = True) -> np.ndarray:
-    return parts(data, split[0] if split else None, axis, keepdims)  # type: ignore[return-value]
+def _split(data: np.ndarray, *split: np.ndarray, axis: int = 0, keepdims: bool = True) -> tuple[np.ndarray, ...]:
+    return tuple(parts(data, split[0] if split else None, axis, keepdims))

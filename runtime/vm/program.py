@@ -24,7 +24,7 @@ from byoc.runtime.vm.instructions import (
     SequenceStep,
     instruction_from_json,
 )
-from byoc.runtime.vm.sequences import check_operation
+from byoc.runtime.vm.sequence_settings import check_operation
 
 MOST_REGISTERS = 1 << 22
 # what a parameter takes: a tensor, a tuple of such, or anything (None)

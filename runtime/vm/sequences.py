@@ -1,24 +1,20 @@
 """What the machine does with sequences, which are data of tag 0: elements move from one to another without a copy.
 
-An operation is named as the graph language's operator; its settings are JSON text, looked at when a program is loaded.
+An operation is named as the graph language's operator.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from byoc.runtime.core.container import ADT, object_vector
-from byoc.runtime.core.errors import ArtifactError, UserError
-from byoc.runtime.core.ndarray import NDArray, numpy_dtype
-from byoc.runtime.core.strict_json import number_of, object_of, read_json, texts_of
+from byoc.runtime.core.errors import UserError
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.kernels.sequences import element_at, erased, inserted, joined, parts
-
-MOST_DIMENSIONS = 64
-Value = object  # of the machine's registers
-Settings = Mapping[str, object]
+from byoc.runtime.vm.sequence_settings import Settings, settings_of
+from byoc.runtime.vm.values import Value, VMClosure, VMReference
 
 
 def _unwrap(args: Sequence[Value], settings: Settings) -> Value:
@@ -36,7 +32,7 @@ def to_machine(value: object) -> Value:
     return NDArray(np.asarray(value))
 
 
-def from_machine(value: Value) -> object:
+def from_machine(value: object) -> object:
     """What :func:`to_machine` was given."""
     return [from_machine(element) for element in value] if isinstance(value, ADT) else _array(value)
 
@@ -63,23 +59,25 @@ def _length(args: Sequence[Value], settings: Settings) -> Value:
 
 def _concat(args: Sequence[Value], settings: Settings) -> Value:
     arrays = [_array(element) for element in _elements(args[0])]
-    axis, empty = settings["axis"], settings["empty"]
-    return NDArray(joined(arrays, axis, bool(settings["new_axis"]), empty))  # type: ignore[arg-type]  # as read
+    return NDArray(joined(arrays, settings.axis, settings.new_axis, settings.empty))
 
 
 def _split(args: Sequence[Value], settings: Settings) -> Value:
     sizes = _array(args[1]) if len(args) > 1 else None
-    made = parts(_array(args[0]), sizes, settings["axis"], bool(settings["keepdims"]))  # type: ignore[arg-type]  # as read
+    made = parts(_array(args[0]), sizes, settings.axis, settings.keepdims)
     return ADT(0, [NDArray(np.asarray(part, order="C")) for part in made])
+
+
+_KINDS = (NDArray, ADT, VMClosure, VMReference, int)  # of the machine's values
 
 
 def _elements(value: Value) -> Sequence[Value]:
     if not isinstance(value, ADT):
         raise UserError(f"a sequence is expected, got a {type(value).__name__}")
-    return tuple(value)  # type: ignore[arg-type]  # of the machine's values
+    return tuple(element for element in value if element is None or isinstance(element, _KINDS))
 
 
-def _array(value: Value) -> np.ndarray:
+def _array(value: object) -> np.ndarray:
     if not isinstance(value, NDArray):
         raise UserError(f"a tensor is expected, got a {type(value).__name__}")
     return value.numpy()
@@ -92,45 +90,19 @@ def _number(value: Value) -> int:
     return int(array.item())
 
 
-# by operation: what does it, the fewest and the most values that it takes, and its settings
-_OPERATIONS: dict[str, tuple[Callable[[Sequence[Value], Settings], Value], int, int, tuple[str, ...]]] = {
-    "sequence.unwrap": (_unwrap, 1, 1, ()),
-    "sequence.wrap": (_wrap, 1, 1, ()),
-    "sequence.empty": (_empty, 0, 0, ()),
-    "sequence.insert": (_insert, 2, 3, ()),
-    "sequence.erase": (_erase, 2, 2, ()),
-    "sequence.at": (_at, 2, 2, ()),
-    "sequence.length": (_length, 1, 1, ()),
-    "sequence.concat": (_concat, 1, 1, ("axis", "new_axis", "empty")),
-    "sequence.split": (_split, 1, 2, ("axis", "keepdims")),
+_OPERATIONS: dict[str, Callable[[Sequence[Value], Settings], Value]] = {
+    "sequence.unwrap": _unwrap,
+    "sequence.wrap": _wrap,
+    "sequence.empty": _empty,
+    "sequence.insert": _insert,
+    "sequence.erase": _erase,
+    "sequence.at": _at,
+    "sequence.length": _length,
+    "sequence.concat": _concat,
+    "sequence.split": _split,
 }
 
 
 def apply(operation: str, args: Sequence[Value], settings: str) -> Value:
     """What *operation* gives for *args*. Raises UserError for values that it does not take."""
-    return _OPERATIONS[operation][0](args, _settings(operation, settings))
-
-
-def check_operation(operation: str, count: int, settings: str) -> None:
-    """Raises ArtifactError unless there is such an operation of *count* values with these settings."""
-    if operation not in _OPERATIONS or not _OPERATIONS[operation][1] <= count <= _OPERATIONS[operation][2]:
-        raise ArtifactError(f"the bytecode has the operation {operation[:80]!r} of {count} values, which there is not")
-    _settings(operation, settings)
-
-
-@functools.lru_cache(maxsize=1024)
-def _settings(operation: str, text: str) -> Settings:
-    where = f"the settings of {operation}"
-    fields = object_of(read_json(text.encode(), where), where, _OPERATIONS[operation][3])
-    found: dict[str, object] = {}
-    for key, value in fields.items():
-        if key != "empty":
-            found[key] = number_of(value, where, -MOST_DIMENSIONS, MOST_DIMENSIONS)
-            continue
-        empty = texts_of(value, where)
-        if empty:
-            numpy_dtype(empty[0])
-            if len(empty) > MOST_DIMENSIONS or not all(d.isascii() and d.isdigit() and len(d) < 16 for d in empty[1:]):
-                raise ArtifactError(f"{where}: {empty} is no dtype with sizes")
-        found[key] = empty
-    return found
+    return _OPERATIONS[operation](args, settings_of(operation, settings))

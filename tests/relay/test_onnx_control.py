@@ -71,7 +71,7 @@ g (float[4, 8] x, int64 n) => (float[4, 8] y) {
   y = Loop(n, c, x) <body = b (int64 i, bool going, float[4, 8] s) => (bool on, float[4, 8] s2) {
      m = ReduceSum<keepdims=0>(s)
      k = Less(m, zero)
-     s2 = If(k) <then_branch = t () => (float[4, 8] r) { q = Tanh(s)
+     s2 = If(k) <then_branch = t () => (float[4, 8] r) { q = Softmax(s)
                                                         r = Add(q, x) },
                  else_branch = e () => (float[4, 8] r2) { r2 = Sub(s, x) }>
      on = Identity(going)
@@ -101,6 +101,18 @@ g (float[B, 8] h, float[B, T, 8] x, float[T, B] m, float[8, 8] w) => (float[B, 8
      r = Mul(f, g)
   }>(h, x, m)
 }""")
+SELECTED = model("""
+g (float[4, 8] x, int64 n) => (float[4, 8] y) {
+  zero = Constant<value = float {0.0}>()
+  y = Loop(n, , x) <body = b (int64 i, bool going, float[4, 8] s) => (bool on, float[4, 8] s2) {
+     m = ReduceSum<keepdims = 0>(s)
+     k = Less(m, zero)
+     s2 = If(k) <then_branch = t () => (float[4, 8] r) { q = Tanh(s)
+                                                        r = Add(q, x) },
+                 else_branch = e () => (float[4, 8] r2) { r2 = Sub(s, x) }>
+     on = Identity(going)
+  }>
+}""")
 ENDLESS = model("""
 g (float[1] x) => (float[1] y) {
   c = Constant<value = bool {1}>()
@@ -121,6 +133,7 @@ CASES = {
             for b, t in ((1, 1), (3, 5), (2, 20))
         ],
     ),
+    "selected": (SELECTED, [{"x": numbers(4, 8), "n": np.array(k)} for k in (0, 1, 30)]),
     "nested": (NESTED, [{"x": numbers(4, 8), "n": np.array(k)} for k in (0, 1, 30)]),
 }
 
@@ -144,6 +157,13 @@ def test_straight_parts_are_whole_programs_of_generated_code():
     (choice,) = body["control_flow"]
     for branch in choice["parts"].values():
         assert not branch["host_fallbacks"] and "node_by_node" not in branch
+
+
+@pytest.mark.needs_cc
+def test_of_small_branches_in_a_loop_the_values_are_selected():
+    (told,) = byoc.compile(SELECTED).report["control_flow"]
+    (body,) = told["parts"].values()
+    assert "control_flow" not in body and not body["host_fallbacks"]
 
 
 @pytest.mark.needs_cc

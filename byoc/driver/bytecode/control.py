@@ -21,6 +21,7 @@ from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import post_order
 from byoc.runtime.control import ControlModule
 from byoc.runtime.library import Library
@@ -51,7 +52,7 @@ def external(mod: IRModule) -> dict[GlobalVar, Function]:
 def control_modules(mod: IRModule, compile_part: CompilePart) -> list[ControlModule]:
     """A module for each external function that ``main`` calls. Raises CompileError for what the machine cannot run."""
     externs = external(mod)
-    return [_control_module(var, mod, externs, compile_part) for var in _called(mod[MAIN], externs)]  # type: ignore[arg-type]
+    return [_control_module(var, mod, externs, compile_part) for var in _called(as_function(mod[MAIN]), externs)]
 
 
 def _called(function: Function, among: Mapping[GlobalVar, Function]) -> Iterator[GlobalVar]:
@@ -87,16 +88,23 @@ def _control_module(
         )
     parts = {own.name_hint: compile_part(part_of(mod, own, function)) for own, function in straight.items()}
     signature = signature_of(var.name_hint, externs[var], {})
-    forms = tuple(tuple(map(str, externs[var].attrs.get(key) or ())) for key in FORMS)
     made = Executable(program.finish(), program.symbols, program.constants)
-    return ControlModule(signature, made, parts, (forms[0], forms[1]))
+    return ControlModule(signature, made, parts, (_form(externs[var], FORMS[0]), _form(externs[var], FORMS[1])))
+
+
+def _form(function: Function, key: str) -> tuple[str, ...]:
+    found = function.attrs.get(key)
+    return tuple(map(str, found)) if isinstance(found, (list, tuple)) else ()
 
 
 def part_of(mod: IRModule, var: GlobalVar, function: Function) -> IRModule:
     """The module whose ``main`` is *function*, called *var* in *mod*."""
     rest = {v: f for v, f in mod.functions.items() if v.name_hint != MAIN and v is not var}
     main = Function(function.params, function.body, None, (), None, function.span)
-    return IRModule({MAIN: main, **rest}, dict(mod.type_definitions), dict(mod.attrs))
+    made = IRModule({MAIN: main}, dict(mod.type_definitions), dict(mod.attrs))
+    for other, kept in rest.items():
+        made[other] = kept
+    return made
 
 
 def told_of(modules: list[ControlModule]) -> list[dict[str, object]]:

@@ -43,7 +43,7 @@ def outlined(mod: IRModule) -> IRModule:
         body = made.whole()
         for part, straight in made.functions.items():
             result[part] = straight
-        kept = Function(function.params, body, function.checked_type.ret_type, (), None, function.span)  # type: ignore[attr-defined]
+        kept = Function(function.params, body, function.ret_type, (), None, function.span)
         infer_expr(kept)
         if var.name_hint == MAIN:
             inner = GlobalVar(f"{MAIN}_control")
@@ -62,7 +62,8 @@ def _with_vectors(mod: IRModule) -> IRModule:
     assert isinstance(main, Function)
     if not contains_type(main.checked_type, TypeCall):
         return mod
-    params, given = [], {}
+    params: list[Var] = []
+    given: dict[RelayExpr, RelayExpr] = {}
     for k, param in enumerate(main.params):
         ty = param.checked_type
         vector = Var(param.name_hint, TensorType((Any(f"length_{k}"),), "string") if _form(ty) else ty)
@@ -158,8 +159,9 @@ class _Parts:
             self._levels[node] = (decided + 1, decided)
             return
         item = isinstance(node, TupleGetItem) and node.tuple_value in self._part
+        if isinstance(node, TupleGetItem) and item:
+            straight = self._part[node.tuple_value]
         if isinstance(node, Call) or item:
-            straight = self._part[node.tuple_value] if item else straight  # type: ignore[attr-defined]
             self._part[node] = straight
             self._levels[node] = (straight, straight)
         else:

@@ -45,8 +45,10 @@ def _convert(
     source: ModelSource, shapes: Shapes | None, opset: int | None, freeze: bool
 ) -> tuple[IRModule, dict[str, NDArray]]:
     importer = GraphImporter(load_model(source, opset), freeze)
-    main = importer.main(shapes)
-    mod = InferType()(IRModule({"main": main, **importer.inner.functions}))
+    whole = IRModule({"main": importer.main(shapes)})
+    for var, function in importer.inner.functions.items():
+        whole[var] = function
+    mod = InferType()(whole)
     return mod, {str(w.name_hint): NDArray(array) for w, array in importer.weights.items()}  # type: ignore[attr-defined]
 
 

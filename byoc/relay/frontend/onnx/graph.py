@@ -132,8 +132,6 @@ class GraphImporter:
             for output, value in zip(proto.output, self._convert(proto, name, body), strict=False):
                 if output and value is not None:
                     body.scope[output] = value
-                elif output:
-                    body.scope.leave_out(output)
 
     def _convert(self, proto: NodeProto, name: str, body: Body) -> Sequence[RelayExpr | None]:
         inputs = [self._input(i, proto, name, body.scope) for i in proto.input]
@@ -148,8 +146,6 @@ class GraphImporter:
             if body.table.own(proto) is None:
                 check_element_types(node, domain)
             made = _outputs(convert, node) if convert is not None else None
-            if made == [None]:
-                return made
             return self._expand(proto, node, attributes, body) if made is None else self._finish(node, made)
         except ImportModelError as error:
             raise ImportModelError(_located(str(error), self._model.name, "")) from error
@@ -256,7 +252,7 @@ class _Services(GraphServices):
     def __init__(self, importer: GraphImporter, body: Body):
         self._importer, self._body = importer, body
         self.weights: Mapping[RelayExpr, np.ndarray] = importer.weights
-        self.sizes, self.functions = importer.sizes, importer.inner
+        self.sizes, self.functions, self.is_inner = importer.sizes, importer.inner, body.scope.is_inner
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         return self._importer.tensor(tensor)
@@ -269,6 +265,9 @@ class _Services(GraphServices):
 
     def subgraph(self, graph: GraphProto) -> list[RelayExpr]:
         return self.inlined(graph, ())
+
+    def leave_out(self, name: str) -> None:
+        self._body.scope.leave_out(name)
 
     def inlined(self, graph: GraphProto, given: Sequence[RelayExpr]) -> list[RelayExpr]:
         return self._importer.convert_inlined(graph, self._body, given)

@@ -22,6 +22,7 @@ class GraphServices:
     weights: Mapping[RelayExpr, np.ndarray]
     sizes: InnerSizes
     functions: InnerFunctions
+    is_inner: bool  # whether the node stands in a loop's body or a branch
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         """The data of a tensor of the model."""
@@ -37,6 +38,10 @@ class GraphServices:
 
     def subgraph(self, graph: GraphProto) -> list[RelayExpr]:
         """The outputs of a sub-graph that sees the values around the node."""
+        raise NotImplementedError
+
+    def leave_out(self, name: str) -> None:
+        """Let the value *name* be an optional that has no element."""
         raise NotImplementedError
 
     def inlined(self, graph: GraphProto, given: Sequence[RelayExpr]) -> list[RelayExpr]:

@@ -23,6 +23,11 @@ class Scope:
         self._outer = outer
         self._absent = absent
 
+    @property
+    def is_inner(self) -> bool:
+        """Whether the graph becomes a function of its own, or stands in one that does."""
+        return self._outer is not None and self._outer.is_inner
+
     def is_absent(self, name: str) -> bool:
         """True for an input of a function that its caller left out."""
         return name in self._absent or (self._outer is not None and self._outer.is_absent(name))
@@ -73,6 +78,10 @@ class CapturingScope(Scope):
         self._around, self._typed = outer, typed
         self._params: dict[RelayExpr, Var] = {}
         self._tuples: dict[RelayExpr, Tuple] = {}
+
+    @property
+    def is_inner(self) -> bool:
+        return True
 
     @property
     def captured(self) -> list[tuple[Var, RelayExpr]]:

@@ -55,8 +55,8 @@ class InnerSizes:
             made = [Any() if isinstance(d, Any) and d.name in self._made else d for d in ty.shape]
             return TensorType(made, ty.dtype)
         element = element_of(ty)
-        if element is not None:
-            return TypeCall(ty.func, (self.outside(element),))  # type: ignore[attr-defined]  # of a sequence
+        if element is not None and isinstance(ty, TypeCall):
+            return TypeCall(ty.func, (self.outside(element),))
         return TupleType([self.outside(f) for f in ty.fields]) if isinstance(ty, TupleType) else ty
 
     def _dim(self, dim: Any) -> Any:

@@ -1,7 +1,7 @@
 """Branches. Source: ONNX If-1/11/13/16/19/21.
 
 A branch is a global function of straight code; which one is taken at run time says a function that holds one Relay
-``If`` (``subgraphs.py``).
+``If`` (``subgraphs.py``). In a loop branches of a few functions of elements are both computed, and ``where`` chooses.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from byoc import relay
 from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.op import Op
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, If, Tuple, TupleGetItem, Var
@@ -17,6 +18,9 @@ from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.subgraphs import InnerGraph
 from byoc.relay.op.sequence import joined_element
+from byoc.relay.traverse import post_order
+
+MOST_SELECTED = 8  # calls in a branch that is computed whether it is taken or not
 
 
 def scalar(node: OnnxNode, value: RelayExpr) -> RelayExpr:
@@ -59,9 +63,22 @@ def straight(node: OnnxNode, what: str, graph: InnerGraph, result: Type | None =
     return node.services.functions.straight(f"{node.name} {what}", params, graph.outputs, node.name, result)
 
 
+def _is_selected(graph: InnerGraph) -> bool:
+    """Whether *graph* takes less time than a decision: a few functions of floating-point elements, which never fail."""
+    found = [n for output in graph.outputs for n in post_order(output) if isinstance(n, (Call, Tuple, TupleGetItem))]
+    return 0 < len(found) <= MOST_SELECTED and all(
+        isinstance(n, Call)
+        and isinstance(n.op, Op)
+        and n.op.traits.is_pointwise
+        and isinstance(n.checked_type, TensorType)
+        and n.checked_type.dtype.startswith("float")
+        for n in found
+    )
+
+
 @converter("If")
 def _if(node: OnnxNode) -> list[RelayExpr]:
-    """A condition that is known when importing leaves one branch; else both are kept."""
+    """A condition that is known when importing leaves one branch; in a loop, of small ones the values are selected."""
     known = node.value(0)
     graphs = [node.attrs.graph(name) for name in ("then_branch", "else_branch")]
     if known is not None:
@@ -69,6 +86,11 @@ def _if(node: OnnxNode) -> list[RelayExpr]:
     then, other = (node.services.inner(graph, []) for graph in graphs)
     if len(then.outputs) != len(other.outputs):
         raise node.error(f"the branches have {len(then.outputs)} and {len(other.outputs)} outputs")
+    small = _is_selected(then) and _is_selected(other) and then.types == other.types
+    if small and node.services.is_inner:  # once in a run of the model a decision costs nothing
+        condition = scalar(node, node[0])
+        pairs = zip(*(node.services.inlined(graph, ()) for graph in graphs), strict=True)
+        return [relay.where(condition, taken, left) for taken, left in pairs]
     types = []
     for k, (left, right) in enumerate(zip(then.types, other.types, strict=True)):
         either = joined_element(left, right)

@@ -165,7 +165,7 @@ def repeated(node: OnnxNode, of: Recurrence) -> list[RelayExpr]:
     carried = [Var(f"carried{k}", sizes.outside(t)) for k, t in enumerate(step.carried)]
     scanned = [Var(f"scanned{k}", infer_expr(t.value)) for k, t in enumerate(of.taken)]
     fixed = [*scanned, *captured.params.values()]
-    elements = [TensorType(sizes.outside(e).shape, e.dtype) for e in step.elements]  # type: ignore[attr-defined]
+    elements = [e for e in map(sizes.outside, step.elements) if isinstance(e, TensorType)]
     kept = [Var(f"collected{k}", sequence.sequence_of(e)) for k, e in enumerate(elements)]
     ends = [*carried, *(_joined(k, e, c) for k, e, c in zip(kept, elements, of.collected, strict=True))]
     result = type_of_whole([infer_expr(end) for end in ends])

@@ -147,8 +147,11 @@ def _sizes(node: OnnxNode, size: int) -> list[int] | None:
 
 
 @converter("Optional", since=15)
-def _optional(node: OnnxNode) -> list[RelayExpr | None]:
-    return [node.optional(0)]
+def _optional(node: OnnxNode) -> list[RelayExpr]:
+    value = node.optional(0)
+    if value is None:
+        node.services.leave_out(node.outputs[0])
+    return [] if value is None else [value]
 
 
 @converter("OptionalHasElement", since=15)
