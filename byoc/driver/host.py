@@ -133,6 +133,12 @@ class _HostLowering:
 
     def _visit_call(self, call: Call) -> list[Entry]:
         if isinstance(call.op, GlobalVar):
+            if call.op not in self._regions:
+                where = ", ".join(span_names(call.span)) or "main"
+                raise CompileError(
+                    f"{where}: @{call.op.name_hint} is decided when the model runs, which a graph cannot: compile "
+                    "the model with byoc.compile, or make its control flow constant"
+                )
             region = self._regions[call.op]
             symbol = str(region.attrs["global_symbol"])
             inputs = [e for arg in call.args for e in self._entries[arg]]

@@ -1,8 +1,10 @@
 """If, Loop and Scan, compiled, saved and loaded in a new process, against ONNX Runtime."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import onnx
@@ -10,7 +12,7 @@ import onnxruntime
 import pytest
 
 import byoc
-from byoc.errors import ImportModelError, RunTimeoutError
+from byoc.errors import CompileError, ImportModelError, RunTimeoutError
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
 RNG = np.random.default_rng(3)
@@ -113,6 +115,57 @@ g (float[4, 8] x, int64 n) => (float[4, 8] y) {
      on = Identity(going)
   }>
 }""")
+CONSTANTS = model("""
+g (float[N, 8] x, bool c) => (float[M] y, float[N, 8] z) {
+  y, z = If(c) <then_branch = t () => (float[1] r, float[N, 8] p) { r = Constant<value = float[1] {1.0}>()
+                                                                   p = Identity(x) },
+                else_branch = e () => (float[3] s, float[N, 8] q) { s = Constant<value = float[3] {1.0, 2.0, 3.0}>()
+                                                                   q = Neg(x) }>
+}""")
+UNCHANGED = model("""
+g (float[N, 8] x, int64 n) => (float[N, 8] y, float[N, 8] z, int64 count) {
+  zero = Constant<value = int64 {0}>()
+  y, z, count = Loop(n, , x, x, zero) <body = b (int64 i, bool going, float[N, 8] s, float[N, 8] t, int64 k)
+                                               => (bool on, float[N, 8] t1, float[N, 8] s1, int64 k2) {
+     on = Identity(going)
+     s1 = Identity(s)
+     t1 = Neg(t)
+     one = Constant<value = int64 {1}>()
+     k2 = Add(k, one)
+  }>
+}""")
+VECTORS = model("""
+g (float[N, 8] x, int64[1] n, bool[1] c) => (float[N, 8] y) {
+  y = Loop(n, c, x) <body = b (int64[1] i, bool[1] going, float[N, 8] s) => (bool[1] on, float[N, 8] s2) {
+     on = Identity(going)
+     f = Cast<to = 1>(i)
+     s2 = Add(s, f)
+  }>
+}""")
+NOTHING_CARRIED = model("""
+g (float[N, 8] x, int64 n) => (float[K, N, 8] y) {
+  c = Constant<value = bool {1}>()
+  y = Loop(n, c) <body = b (int64 i, bool going) => (bool on, float[N, 8] s) {
+     on = Identity(going)
+     f = Cast<to = 1>(i)
+     s = Mul(x, f)
+  }>
+}""")
+DEEP = model("""
+g (float[N, 8] x, int64 n, bool c) => (float[N, 8] y, float[K, L, N, 8] z) {
+  w = Exp(x)
+  y, z = Loop(n, , x) <body = b (int64 i, bool going, float[N, 8] s) => (bool on, float[N, 8] s2, float[L, N, 8] o) {
+     two = Constant<value = int64 {2}>()
+     s2, o = Loop(two, , s) <body = d (int64 j, bool more, float[N, 8] u) => (bool on2, float[N, 8] u2, float[N, 8] q) {
+        v = If(c) <then_branch = t () => (float[N, 8] p) { p = Softmax(u) },
+                   else_branch = e () => (float[N, 8] r) { r = Sub(u, w) }>
+        u2 = Tanh(v)
+        q = Mul(u2, w)
+        on2 = Identity(more)
+     }>
+     on = Identity(going)
+  }>
+}""")
 ENDLESS = model("""
 g (float[1] x) => (float[1] y) {
   c = Constant<value = bool {1}>()
@@ -132,6 +185,14 @@ CASES = {
             {"h": numbers(b, 8), "x": numbers(b, t, 8), "m": numbers(t, b), "w": numbers(8, 8) * np.float32(0.2)}
             for b, t in ((1, 1), (3, 5), (2, 20))
         ],
+    ),
+    "constants": (CONSTANTS, [{"x": numbers(2, 8), "c": np.array(c)} for c in (True, False)]),
+    "unchanged": (UNCHANGED, [{"x": numbers(2, 8), "n": np.array(k)} for k in (0, 1, 4)]),
+    "vectors": (VECTORS, [{"x": numbers(2, 8), "n": np.array([3]), "c": np.array([c])} for c in (True, False)]),
+    "nothing carried": (NOTHING_CARRIED, [{"x": numbers(2, 8), "n": np.array(k)} for k in (1, 3)]),
+    "deep": (
+        DEEP,
+        [{"x": numbers(2, 8), "n": np.array(k), "c": np.array(c)} for k in (1, 3) for c in (True, False)],
     ),
     "selected": (SELECTED, [{"x": numbers(4, 8), "n": np.array(k)} for k in (0, 1, 30)]),
     "nested": (NESTED, [{"x": numbers(4, 8), "n": np.array(k)} for k in (0, 1, 30)]),
@@ -213,6 +274,35 @@ def test_a_loop_that_never_ends_is_ended_by_the_time_limit_and_the_library_runs_
     for _ in range(2):
         with pytest.raises(RunTimeoutError):
             library.run({"x": numbers(1)}, timeout=0.1)
+
+
+INTERRUPTED = """
+import numpy as np
+import byoc.runtime
+library = byoc.runtime.load("PATH")
+print("running", flush=True)
+try:
+    library.run({"x": np.ones(1, "float32")})
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.needs_cc
+def test_a_loop_that_never_ends_is_ended_by_an_interrupt(tmp_path):
+    path = byoc.compile(ENDLESS).save(tmp_path / "m.byoc")
+    words = [sys.executable, "-c", INTERRUPTED.replace("PATH", str(path))]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "running\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[0] == "interrupted\n"
+
+
+@pytest.mark.needs_cc
+def test_plain_c_of_a_model_with_control_flow_is_refused_with_its_node(tmp_path):
+    with pytest.raises(CompileError, match="Loop_1: @Loop_1_loop_1 is decided when the model runs"):
+        byoc.export_c(ENDLESS, tmp_path / "c")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from byoc.contract.signature import signature_of
 from byoc.driver.bytecode.lower import lower_function
-from byoc.driver.bytecode.outline import FORMS
+from byoc.driver.bytecode.outline import FORMS, PARTED
 from byoc.driver.bytecode.passes import Kind, kind_of
 from byoc.driver.bytecode.program import ProgramBuilder
 from byoc.driver.host import CONTROL
@@ -71,7 +71,8 @@ def _control_module(
         if now in deciding or now in straight:
             continue
         function = externs[now]
-        if now is not var and kind_of(function.without_attr(EXTERN)) is Kind.DATAFLOW:
+        is_straight = PARTED not in function.attrs and kind_of(function.without_attr(EXTERN)) is Kind.DATAFLOW
+        if now is not var and is_straight:
             straight[now] = function
         else:
             deciding[now] = function

@@ -24,6 +24,7 @@ from byoc.relay.op.sequence import is_optional
 from byoc.relay.traverse import post_order, substitute
 
 MAIN, SIZE = "main", "part_size"
+PARTED = "Parted"  # the attribute of a function whose straight code stands in others
 FORMS = ("input_forms", "output_forms")  # attributes of main: for each value "", "sequence" or "optional"
 _KNOWN = (Call, Constant, GlobalVar, Op, Tuple, TupleGetItem, Var)
 
@@ -43,7 +44,7 @@ def outlined(mod: IRModule) -> IRModule:
         body = made.whole()
         for part, straight in made.functions.items():
             result[part] = straight
-        kept = Function(function.params, body, function.ret_type, (), None, function.span)
+        kept = Function(function.params, body, function.ret_type, (), {PARTED: 1}, function.span)
         infer_expr(kept)
         if var.name_hint == MAIN:
             inner = GlobalVar(f"{MAIN}_control")
