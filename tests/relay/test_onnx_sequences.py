@@ -6,7 +6,7 @@ import onnxruntime
 import pytest
 
 import byoc
-from byoc.errors import ImportModelError, InputError
+from byoc.errors import ImportModelError, InputError, PartitionError
 from byoc.relay.interpreter import evaluate
 
 RNG = np.random.default_rng(4)
@@ -166,6 +166,15 @@ def test_an_optional_input_is_none_or_an_array():
 def test_a_sequence_that_does_not_fit_is_refused_in_a_sentence(given, words):
     with pytest.raises(InputError, match=words):
         byoc.compile(BORDERS).run({**given, "w": numbers(3, 4)})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_plan_has_the_operators_of_all_parts(name):
+    plan = byoc.plan(CASES[name][0], ["json", "c"])
+    assert plan.regions
+    if name != "known":
+        with pytest.raises(PartitionError, match="whose parts are planned one by one"):
+            byoc.compile(CASES[name][0], plan=plan)
 
 
 def test_a_position_outside_of_a_known_sequence_is_refused_when_importing():

@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterator, Mapping
 
 from byoc.contract.signature import signature_of
 from byoc.driver.bytecode.lower import lower_function
-from byoc.driver.bytecode.outline import FORMS, PARTED
+from byoc.driver.bytecode.outline import FORMS, PARTED, outlined
 from byoc.driver.bytecode.passes import Kind, kind_of
 from byoc.driver.bytecode.program import ProgramBuilder
 from byoc.driver.host import CONTROL
 from byoc.errors import CompileError
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
+from byoc.ir.op import Op
 from byoc.ir.span import span_names
+from byoc.ir.types import TypeCall, contains_type
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import post_order
@@ -41,6 +43,33 @@ def with_externs(mod: IRModule) -> IRModule:
             result = mod.shallow_copy() if result is mod else result
             result[var] = function.with_attr({EXTERN: 1, "global_symbol": var.name_hint})
     return result
+
+
+def parted(mod: IRModule) -> IRModule:
+    """*mod* for a planner: straight code in functions of its own, what holds sequences external."""
+    mod = outlined(mod)
+    holding = [v for v, f in mod.functions.items() if isinstance(f, Function) and _holds_sequences(f)]
+    if not holding:
+        return mod
+    result = mod.shallow_copy()
+    for var in holding:
+        result[var] = as_function(mod[var]).with_attr(EXTERN, 1)
+    return result
+
+
+def without_externs(mod: IRModule) -> IRModule:
+    """*mod* whose functions are none of them external."""
+    result = mod.shallow_copy()
+    for var, function in external(mod).items():
+        result[var] = function.without_attr(EXTERN)
+    return result
+
+
+def _holds_sequences(function: Function) -> bool:
+    nodes = post_order(function)
+    return any(
+        n.checked_type_ is not None and contains_type(n.checked_type_, TypeCall) for n in nodes if type(n) is not Op
+    )
 
 
 def external(mod: IRModule) -> dict[GlobalVar, Function]:
@@ -120,4 +149,13 @@ def told_of(modules: list[ControlModule]) -> list[dict[str, object]]:
     ]
 
 
-__all__ = ["CONTROL", "control_modules", "external", "part_of", "told_of", "with_externs"]
+__all__ = [
+    "CONTROL",
+    "control_modules",
+    "external",
+    "part_of",
+    "parted",
+    "told_of",
+    "with_externs",
+    "without_externs",
+]

@@ -105,6 +105,11 @@ def _compile_model(asked: CompileRequest) -> Library:
         )
     tell("reading the model")
     mod = with_externs(outlined(module_of(asked.model, asked.shapes)))
+    if asked.plan is not None and external(mod):
+        raise PartitionError(
+            "a plan made before is not taken for a model with control flow, whose parts are planned one by one "
+            "when it is compiled: leave plan= out, and say with policy, exclude and prefer what goes where"
+        )
     tell("simplifying the graph")
     given = None if asked.plan is None else read_plan(asked.plan)
     if given is None:

@@ -15,9 +15,10 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.span import Span
 from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Function, Tuple, Var
+from byoc.relay.expr import Call, Function, If, Tuple, TupleGetItem, Var
 from byoc.relay.frontend.onnx.names import SizeNames
 from byoc.relay.op.sequence import element_of
+from byoc.relay.traverse import post_order
 
 INNER = "inner size"
 
@@ -81,7 +82,11 @@ class InnerFunctions:
     def define(self, var: GlobalVar, params: Sequence[Var], body: RelayExpr, node: str) -> GlobalVar:
         """Let *var*, which was declared, be the function of *body*, made of *node*."""
         assert isinstance(var._checked_type, FuncType)
-        function = Function(params, body, var._checked_type.ret_type, (), None, Span.named(node))
+        span = Span.named(node)
+        for expr in post_order(body):
+            if expr.span is None and isinstance(expr, (Call, If, Tuple, TupleGetItem)):
+                expr.span = span
+        function = Function(params, body, var._checked_type.ret_type, (), None, span)
         infer_expr(function)
         self.functions[var] = function
         return var
