@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from byoc.runtime.artefact.artifact import Artifact, read_artifact, write_artifact
-from byoc.runtime.artefact.manifest import ModuleEntry, read_manifest
+from byoc.runtime.artefact.artifact import read_artifact, write_artifact
+from byoc.runtime.artefact.manifest import Manifest, ModuleEntry, read_manifest
 from byoc.runtime.artefact.signing import Key, trusted_keys
 from byoc.runtime.consistency import check_graph, check_parts
 from byoc.runtime.core.distribution import version
@@ -32,6 +32,7 @@ from byoc.runtime.files.weights import read_weights, write_weights
 from byoc.runtime.graph.executor_base import Executor, check_threads
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.graph.graph_check import checked_graph
+from byoc.runtime.graph.values import forms_of, given_back, vectors
 from byoc.runtime.modules.lost import (
     check_lost,
     class_for,
@@ -92,6 +93,7 @@ class Library:
             TensorSpec(name, self._graph.specs[head].shape, self._graph.specs[head].dtype)
             for name, head in zip(output_names, self._graph.heads, strict=True)
         )
+        self._forms = forms_of(self._graph, module.owner)
         self._idle: deque[Executor] = deque()
         self.edited: str | None = None  # why this library, read from a file, is not run
 
@@ -135,9 +137,9 @@ class Library:
             self._refuse_names(inputs)
         values = [inputs[spec.name] for spec in self.inputs]
         if timeout is None:
-            return self._compute(values)
+            return self.compute(values)
         with time_limit(timeout):
-            return self._compute(values)
+            return self.compute(values)
 
     def _refuse_names(self, inputs: Mapping[str, object]) -> None:
         unknown = [name for name in inputs if name not in {s.name for s in self.inputs}]
@@ -151,13 +153,17 @@ class Library:
             f"the inputs are {', '.join(f'{s.name}: {s.dtype}{s}' for s in self.inputs)}"
         )
 
-    def _compute(self, inputs: Sequence[object]) -> list[np.ndarray]:
+    def compute(self, inputs: Sequence[object]) -> list[np.ndarray]:
+        """All outputs for *inputs* in their order, whose number is not looked at."""
         try:
             executor = self._idle.pop()
         except IndexError:
             executor = self.executor()
         try:
-            return executor.compute(inputs)
+            if not any(self._forms):
+                return executor.compute(inputs)
+            found = executor.compute(vectors(self.inputs, self._forms[0], inputs))
+            return given_back(self._forms[1], found)
         except OutOfMemoryError:
             raise
         except MemoryError as error:
@@ -172,7 +178,7 @@ class Library:
         if len(inputs) != len(self.inputs):
             names = ", ".join(f"{s.name}{s}" for s in self.inputs)
             raise InputError(f"the model takes {len(self.inputs)} inputs ({names}), got {len(inputs)}")
-        outputs = self._compute(inputs)
+        outputs = self.compute(inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def __repr__(self) -> str:
@@ -269,30 +275,36 @@ class Library:
 
         Raises UserError when the file cannot be written, or when a vendor's module cannot be saved.
         """
+        parts, members = self.content()
+        manifest = {
+            **parts,
+            "producer": {"name": "byoc", "version": version()},
+            "requires": sorted({m.type_key for m in self.module.imports}),
+        }
+        return write_artifact(Path(path), manifest, members)
+
+    def content(self) -> tuple[dict[str, object], dict[str, bytes]]:
+        """What an artefact holds of the library: what its manifest tells, and the members.
+
+        Raises UserError when a vendor's module cannot be saved.
+        """
         modules = [
             {"type_key": m.type_key, "symbols": list(m.symbols), "path": f"modules/{k}_{m.type_key}", **packages_of(m)}
             for k, m in enumerate(self.module.imports)
         ]
+        report = {key: value for key, value in self.report.items() if key != INITIALIZATION}
         members: dict[str, bytes] = {
             GRAPH_MEMBER: json.dumps(self.graph_json, indent=1).encode(),
             WEIGHTS_MEMBER: write_weights(self.module.constant_arrays),
-            REPORT_MEMBER: json.dumps(
-                {key: value for key, value in self.report.items() if key != INITIALIZATION}, indent=1
-            ).encode(),
+            REPORT_MEMBER: json.dumps(report, indent=1).encode(),
         }
         for name, data in self.module.save().items():
             members[f"metadata/{name}"] = data
         for entry, module in zip(modules, self.module.imports, strict=True):
             for name, data in saved_members(module).items():
                 members[f"{entry['path']}/{name}"] = data
-        manifest = {
-            "modules": modules,
-            "inputs": [s.to_json() for s in self.inputs],
-            "outputs": [s.to_json() for s in self.outputs],
-            "producer": {"name": "byoc", "version": version()},
-            "requires": sorted({m.type_key for m in self.module.imports}),
-        }
-        return write_artifact(Path(path), manifest, members)
+        told = {"inputs": [s.to_json() for s in self.inputs], "outputs": [s.to_json() for s in self.outputs]}
+        return {"modules": modules, **told}, members
 
 
 def load(
@@ -338,11 +350,10 @@ def read_library(path: str | os.PathLike[str], mapped: bool = False, trusted: Se
 
 def _read(path: Path, mapped: bool, trusted: Sequence[bytes] | None, bears_lost: bool) -> Library:
     artifact = read_artifact(path, mapped, trusted)
-    for needed in (GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER, "metadata/constants.json"):
-        if needed not in artifact.members:
-            raise ArtifactError(f"{path}: member {needed} is missing; the file was not written by Library.save")
     try:
-        return _assemble(artifact, str(path), bears_lost)
+        library = library_of(read_manifest(artifact.manifest), artifact.members, str(path), bears_lost, artifact.watch)
+        library.edited = artifact.edited
+        return library
     except ArtifactError as error:
         raise error if str(path) in str(error) else type(error)(f"{path}: {error}") from error
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
@@ -351,10 +362,17 @@ def _read(path: Path, mapped: bool, trusted: Sequence[bytes] | None, bears_lost:
         raise ArtifactError(f"{path}: its members do not fit together ({error!r}); save the model again") from error
 
 
-def _assemble(artifact: Artifact, where: str, bears_lost: bool) -> Library:
-    manifest, members = artifact.manifest, artifact.members
-    told = read_manifest(manifest)
-    constants = read_weights(members[WEIGHTS_MEMBER], where)
+def library_of(
+    told: Manifest, members: Members, where: str, bears_lost: bool = False, watch: FileWatch | None = None
+) -> Library:
+    """The library whose :meth:`Library.content` is *told* and *members*.
+
+    Raises ArtifactError, which names *where*, for a member that is missing or does not fit the others.
+    """
+    for needed in (GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER, "metadata/constants.json"):
+        if needed not in members:
+            raise ArtifactError(f"{where}: member {needed} is missing; the file was not written by Library.save")
+    constants = read_weights(memoryview(members[WEIGHTS_MEMBER]), where)
     root = MetadataModule.with_constants(members_below(members, "metadata"), constants)
     loaded = []
     for entry in told.modules:
@@ -365,9 +383,8 @@ def _assemble(artifact: Artifact, where: str, bears_lost: bool) -> Library:
     check_parts(root, loaded)
     graph = checked_graph(read_json(members[GRAPH_MEMBER], GRAPH_MEMBER), GRAPH_MEMBER)
     report = mapping_of(read_json(members[REPORT_MEMBER], REPORT_MEMBER, constants=True), REPORT_MEMBER)
-    library = Library(graph, root, [spec.name for spec in told.outputs], report, watch=artifact.watch)
+    library = Library(graph, root, [spec.name for spec in told.outputs], report, watch=watch)
     check_graph(graph, library._graph, root, told.inputs, told.outputs, GRAPH_MEMBER)
-    library.edited = artifact.edited
     return library
 
 

@@ -24,6 +24,7 @@ from byoc.runtime.graph.graph import RESHAPE
 from byoc.runtime.graph.overlap import start_early
 
 PREFIX = "tvmgen_default_"
+CONTROL = "control"  # the module of a function that is no region: the virtual machine runs it
 Entry = tuple[int, int, int]
 
 
@@ -132,10 +133,18 @@ class _HostLowering:
 
     def _visit_call(self, call: Call) -> list[Entry]:
         if isinstance(call.op, GlobalVar):
+            if call.op not in self._regions:
+                where = ", ".join(span_names(call.span)) or "main"
+                raise CompileError(
+                    f"{where}: @{call.op.name_hint} is decided when the model runs, which a graph cannot: compile "
+                    "the model with byoc.compile, or make its control flow constant"
+                )
             region = self._regions[call.op]
             symbol = str(region.attrs["global_symbol"])
             inputs = [e for arg in call.args for e in self._entries[arg]]
-            return self._add(symbol, call.checked_type, inputs, symbol, call, str(region.attrs["Compiler"]))
+            return self._add(
+                symbol, call.checked_type, inputs, symbol, call, str(region.attrs.get("Compiler", CONTROL))
+            )
         if not isinstance(call.op, Function):
             raise CompileError(f"{call.op!r} is called in main outside of a fused function: run FuseOps")
         function, args = bind_constants(call.op, call.args)

@@ -26,6 +26,7 @@ class OpKind(enum.Enum):
     ROWS = "rows"  # each from all elements of its row, which lies along the attribute ``axis``: softmax, layer norm
     NORM = "norm"  # each from many elements, along several axes or around it
     PRODUCT = "product"  # sums of products: matrices, convolutions
+    SEQUENCE = "sequence"  # whole tensors put into sequences, or taken out of them
     OTHER = "other"
 
 

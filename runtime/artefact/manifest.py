@@ -43,11 +43,20 @@ def read_manifest(data: Mapping[str, object]) -> Manifest:
     producer = object_of(fields["producer"], "manifest.json.producer", ("name", "version"))
     texts_of(list(producer.values()), "manifest.json.producer")
     texts_of(fields["requires"], "manifest.json.requires")
+    return _library(fields, "manifest.json")
+
+
+def read_parts(data: object, where: str) -> Manifest:
+    """What is told of a library inside of another one. Raises ArtifactError for a damaged one."""
+    return _library(object_of(data, where, ("modules", "inputs", "outputs")), where)
+
+
+def _library(fields: Mapping[str, object], where: str) -> Manifest:
     inputs, outputs = (
-        tuple(TensorSpec.from_json(s, place) for place, s in numbered(fields, key, "manifest.json"))
+        tuple(TensorSpec.from_json(s, place) for place, s in numbered(fields, key, where))
         for key in ("inputs", "outputs")
     )
-    modules = tuple(_entry(e, place, ()) for place, e in numbered(fields, "modules", "manifest.json"))
+    modules = tuple(_entry(e, place, ()) for place, e in numbered(fields, "modules", where))
     _check_paths(modules)
     return Manifest(modules, inputs, outputs)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+
 
 class ADT(Sequence[object]):
     """A tagged tuple: tag 0 for a tuple, a constructor's tag for algebraic data. Its fields never change.
@@ -36,6 +38,14 @@ class ADT(Sequence[object]):
 def tuple_object(fields: Iterable[object] | None = None) -> ADT:
     """A tuple of values. Source: ``tvm.runtime.container.tuple_object``."""
     return ADT(0, fields or ())
+
+
+def object_vector(values: Sequence[object]) -> np.ndarray:
+    """*values*, whatever they are, as the elements of ``object[n]``."""
+    vector = np.empty(len(values), object)
+    for place, value in enumerate(values):
+        vector[place] = value
+    return vector
 
 
 class String(str):

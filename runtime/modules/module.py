@@ -307,13 +307,13 @@ ARRAYS_MEMBER = "arrays.safetensors"
 LOADERS: dict[str, str | type[Module]] = {
     "VMExecutable": "byoc.runtime.vm.executable:ExecutableModule",
     "c": "byoc.runtime.dso.module:DsoModule",
+    "control": "byoc.runtime.control:ControlModule",
     "json": "byoc.runtime.json.module:JsonModule",
     "kernels": "byoc.runtime.json.kernels_module:KernelsModule",
     "metadata": "byoc.runtime.modules.metadata:MetadataModule",
     "opencl": "byoc.runtime.opencl.module:OpenCLModule",
     "origin": "byoc.runtime.origin:OriginModule",
 }
-
 
 OWN = frozenset(LOADERS)  # the types of byoc's own modules
 

@@ -2,7 +2,7 @@
 
 An instruction names registers by number; jumps count instructions forwards from their own place, so that a function
 runs to its end and loops are calls. ``fields`` are what is saved; ``reads`` and ``writes`` say which registers. The
-opcodes are those of Relay's machine (``include/tvm/runtime/vm/bytecode.h``); those from 64 on (references) are ours.
+opcodes are those of Relay's machine (``include/tvm/runtime/vm/bytecode.h``); those from 64 on are ours.
 """
 
 from __future__ import annotations
@@ -318,6 +318,22 @@ class WriteRef(Instruction):
     writing = ()
 
 
+@dataclass(frozen=True)
+class SequenceStep(Instruction):
+    """``dst`` is what *operation* (``vm/sequences.py``) gives for *args*, with *settings* as JSON."""
+
+    dst: int
+    args: Registers
+    operation: str
+    settings: str
+    opcode = 67
+    name = "sequence"
+    reading = ("args",)
+
+    def text(self) -> str:
+        return f"{self.operation} ${self.dst} ({registers_text(self.args)}) {self.settings}"
+
+
 INSTRUCTIONS: dict[int, type[Instruction]] = {
     kind.opcode: kind
     for kind in (
@@ -340,6 +356,7 @@ INSTRUCTIONS: dict[int, type[Instruction]] = {
         AllocRef,
         ReadRef,
         WriteRef,
+        SequenceStep,
     )
 }
 

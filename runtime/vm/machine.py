@@ -18,6 +18,7 @@ from byoc.runtime.kernels.core.registry import get_kernel
 from byoc.runtime.vm import instructions as i
 from byoc.runtime.vm.library_calls import LibraryCalls
 from byoc.runtime.vm.program import VMFunction
+from byoc.runtime.vm.sequences import apply
 from byoc.runtime.vm.values import Value, VMClosure, VMReference
 
 
@@ -173,6 +174,9 @@ class Machine:
     def _write_ref(self, frames: list[Frame], frame: Frame, op: i.WriteRef) -> None:
         _reference(frame, op.ref).value = frame.registers[op.value_register]
 
+    def _sequence(self, frames: list[Frame], frame: Frame, op: i.SequenceStep) -> None:
+        frame.registers[op.dst] = apply(op.operation, [frame.registers[r] for r in op.args], op.settings)
+
 
 _START = VMFunction("", (), (i.Fatal("the bottom of the stack was reached"),), 1)
 
@@ -196,6 +200,7 @@ _STEPS: dict[type, Callable[..., None]] = {
     i.AllocRef: Machine._alloc_ref,
     i.ReadRef: Machine._read_ref,
     i.WriteRef: Machine._write_ref,
+    i.SequenceStep: Machine._sequence,
 }
 
 

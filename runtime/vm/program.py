@@ -21,8 +21,10 @@ from byoc.runtime.vm.instructions import (
     InvokePacked,
     LoadConst,
     Ret,
+    SequenceStep,
     instruction_from_json,
 )
+from byoc.runtime.vm.sequence_settings import check_operation
 
 MOST_REGISTERS = 1 << 22
 # what a parameter takes: a tensor, a tuple of such, or anything (None)
@@ -177,6 +179,8 @@ def _fits(
         if isinstance(instruction, Invoke):
             return len(instruction.args) == len(callee.params) and not callee.captured
         return len(instruction.captured) == len(callee.captured)
+    if isinstance(instruction, SequenceStep):
+        check_operation(instruction.operation, len(instruction.args), instruction.settings)
     if isinstance(instruction, InvokePacked):
         if not 0 <= instruction.packed < len(packed):
             return False

@@ -70,6 +70,7 @@ LAYERS = {
         "byoc.relay.transform.layout",
         "byoc.relay.transform.simplify",
         "byoc.relay.frontend.onnx",
+        "byoc.relay.frontend.onnx.control",
         "byoc.relay.frontend.onnx.converters",
         "byoc.relay.frontend.onnx.media",
         "byoc.relay.frontend.onnx.ml",
@@ -117,6 +118,7 @@ LAYERS = {
     ],
     "byoc.driver": [
         "byoc.driver",
+        "byoc.driver.bytecode",
         "byoc.driver.costs",
         "byoc.driver.compiler",
         "byoc.driver.models",

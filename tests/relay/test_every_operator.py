@@ -12,7 +12,8 @@ from byoc.runtime.core.ndarray import dtype_name
 from byoc.runtime.json.attributes import attribute_key, decode_attributes, encode_attribute
 from byoc.runtime.kernels import KERNELS, get_kernel
 
-MEMORY = ("memory.", "vm.shape_func", "vm.invoke_tvm_op")  # it computes nothing, and storage is no tensor
+# memory computes nothing, and neither storage nor a sequence is a tensor
+MEMORY = ("memory.", "vm.shape_func", "vm.invoke_tvm_op", "sequence.")
 COMPLETE = [
     op
     for op in map(OPS.__getitem__, OPS)

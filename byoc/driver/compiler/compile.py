@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
+from byoc.driver.bytecode.control import control_modules, external, told_of, with_externs
+from byoc.driver.bytecode.outline import outlined
 from byoc.driver.compiler.not_slower import not_slower
 from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, read_plan, silent, target_alone
 from byoc.driver.fallback import described, origins
@@ -102,7 +104,12 @@ def _compile_model(asked: CompileRequest) -> Library:
             "exclude, policy, prefer and configuration make a plan, and one is given: leave them or the plan out"
         )
     tell("reading the model")
-    mod = module_of(asked.model, asked.shapes)
+    mod = with_externs(outlined(module_of(asked.model, asked.shapes)))
+    if asked.plan is not None and external(mod):
+        raise PartitionError(
+            "a plan made before is not taken for a model with control flow, whose parts are planned one by one "
+            "when it is compiled: leave plan= out, and say with policy, exclude and prefer what goes where"
+        )
     tell("simplifying the graph")
     given = None if asked.plan is None else read_plan(asked.plan)
     if given is None:
@@ -227,10 +234,14 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     narrow = NarrowProducts(options.precision)
     starting = {symbol for module in modules if module.can_start for symbol in module.symbols}
     main = host_main(mod, plan, options, narrow, tell)
-    host = lower_host(main, regions, starting)
+    host = lower_host(main, {**regions, **external(mod)}, starting)
     modules.extend(host.functions.modules(host_options))
     plan = plan.with_stand_ins({lost.subgraph: lost.why for lost in built.fallbacks})
     told = report(with_precision(plan, narrow.outcomes), host)
+    deciding = control_modules(mod, lambda part: compile_part(part, options, tell))
+    if deciding:
+        modules.extend(deciding)
+        told["control_flow"] = told_of(deciding)
     if options.fallback:
         tell("compiling the host's versions of the regions")
         stand_ins, told["fallback"] = origins(regions, host_options, options.pipeline)
@@ -245,6 +256,20 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
         if deviations:
             told["deviations"] = deviations
     return narrow.tell(Library(host.graph, root, output_names(main, host), told))
+
+
+def compile_part(mod: IRModule, options: CompileOptions, tell: Progress = silent) -> Library:
+    """The library of a part of a model, a branch or a loop's body: planned and built as the model is.
+
+    A plan that was given is one for ``main`` alone. Integers that need samples stay floats here: a part has none.
+    """
+    tell("compiling a part of the control flow")
+    products = options.precision.products
+    if products == "int8":
+        options = replace(options, precision=Precision())
+    targets = accelerators(named_targets(options.targets, options.placing, None))
+    mod = simplified(mod, targets, options.pipeline, options.precision.products)
+    return build_planned(mod, plan_for(mod, options), options, tell)
 
 
 def build_host(mod: IRModule, options: CompileOptions, tell: Progress = silent) -> Library:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from byoc.driver.bytecode.control import parted
 from byoc.driver.compiler.not_slower import not_slower
 from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, silent, target_alone
 from byoc.driver.integers import simplified
@@ -66,7 +67,7 @@ def prepared(
     """The simplified module of *asked*, in its precision for *targets*; and the options that it is compiled with, None
     for the usual ones.
     """
-    mod = simplified(module_of(asked.model, asked.shapes), targets, asked.pipeline, asked.precision)
+    mod = simplified(parted(module_of(asked.model, asked.shapes)), targets, asked.pipeline, asked.precision)
     if asked.precision == PRECISIONS[0] and not asked.keep_f32 and asked.calibration is None:
         return mod, None
     quantized: QuantizedModule = _compiler().quantized_for(mod, targets, plan_options(asked), tell)

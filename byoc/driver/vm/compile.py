@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
+from byoc.driver.bytecode.lower import lower_function
+from byoc.driver.bytecode.passes import prepare
+from byoc.driver.bytecode.program import ProgramBuilder
 from byoc.driver.compiler.compile import CompileOptions, with_tuner
 from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
@@ -14,9 +17,6 @@ from byoc.driver.integers import host_integers, region_integers
 from byoc.driver.pipeline import host_layout
 from byoc.driver.precision import NarrowProducts, Precision
 from byoc.driver.region_build import BuiltRegions, build_regions, compile_region
-from byoc.driver.vm.lower import lower_function
-from byoc.driver.vm.passes import prepare
-from byoc.driver.vm.program import ProgramBuilder
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.partition.calls import known_names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from byoc.driver.bytecode.control import without_externs
 from byoc.driver.compiler.plan import planned
 from byoc.driver.options import CompileRequest, PlanRequest
 from byoc.driver.vm.compile import compile_module
@@ -21,7 +22,7 @@ def compile_planned(asked: CompileRequest) -> Executable:
     if asked.progress is not None:
         asked.progress("compiling for the virtual machine")
     return compile_module(
-        plan.apply(mod),
+        without_externs(plan.apply(mod)),
         asked.backend_options,
         precision=asked.precision,
         keep_f32=asked.keep_f32,

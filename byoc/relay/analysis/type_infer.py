@@ -17,7 +17,7 @@ from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
+from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type, TypeCall
 from byoc.relay.adt import Match
 from byoc.relay.analysis.located import located
 from byoc.relay.analysis.operator_types import infer_op_call
@@ -177,6 +177,10 @@ def is_assignable(value: Type, declared: Type) -> bool:
         return len(value.fields) == len(declared.fields) and all(
             is_assignable(a, b) for a, b in zip(value.fields, declared.fields, strict=True)
         )
+    if isinstance(value, TypeCall) and isinstance(declared, TypeCall) and len(value.args) == len(declared.args):
+        # UNIT as an argument is of data that holds nothing of it: an empty sequence is one of any elements
+        fits = (a == UNIT or is_assignable(a, b) for a, b in zip(value.args, declared.args, strict=True))
+        return value.func == declared.func and all(fits)
     return value == declared
 
 

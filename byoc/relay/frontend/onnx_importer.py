@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from byoc.ir.collector import paused_collector
 from byoc.ir.module import IRModule
-from byoc.relay.frontend.onnx import converters, media, ml, quantized  # noqa: F401 - registers them
+from byoc.relay.frontend.onnx import control, converters, media, ml, quantized  # noqa: F401 - registers them
 from byoc.relay.frontend.onnx.graph import GraphImporter
 from byoc.relay.frontend.onnx.inputs import Shapes
 from byoc.relay.frontend.onnx.load import LoadedModel, ModelSource, load_model
@@ -54,7 +54,10 @@ def _convert(
 @paused_collector()
 def _imported(model: LoadedModel, shapes: Shapes | None, freeze: bool) -> tuple[IRModule, dict[str, NDArray]]:
     importer = GraphImporter(model, freeze)
-    mod = InferType()(IRModule({"main": importer.main(shapes)}))
+    whole = IRModule({"main": importer.main(shapes)})
+    for var, function in importer.inner.functions.items():
+        whole[var] = function
+    mod = InferType()(whole)
     return mod, {str(w.name_hint): NDArray(array) for w, array in importer.weights.items()}  # type: ignore[attr-defined]
 
 

@@ -13,6 +13,7 @@ from byoc.relay.op import memory as memory
 from byoc.relay.op import nn as nn
 from byoc.relay.op import op as op
 from byoc.relay.op import random as random
+from byoc.relay.op import sequence as sequence
 from byoc.relay.op import vision as vision
 from byoc.relay.op import vm as vm
 from byoc.relay.op.device_placement import device_copy as device_copy

@@ -158,6 +158,7 @@ FAMILIES = (
     "fourier",
     "ordering",
     "random",
+    "sequences",
     "sparse",
     "sparse_matrix",
     "trees",

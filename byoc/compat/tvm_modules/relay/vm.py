@@ -9,9 +9,9 @@ from byoc.annex.memory.manifest_alloc import ManifestAlloc
 from byoc.annex.memory.manifest_lifetimes import ManifestLifetimes
 from byoc.compat.tvm_modules.relay.backend.interpreter import Executor
 from byoc.compat.tvm_modules.relay.backend.targets import TargetLike, all_targets, host_target
+from byoc.driver.bytecode.passes import prepare
 from byoc.driver.compiler.compile import CompileOptions
 from byoc.driver.vm.compile import generate
-from byoc.driver.vm.passes import prepare
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.ir.target import Target, region_targets

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import AnySpan
-from byoc.ir.types import tensor_types
+from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem, constant
 from byoc.relay.interpreter import evaluate
@@ -37,6 +37,8 @@ def fold_constants(
         return list(outputs)
     pending = [o for o in outputs if not isinstance(o, Constant)]
     if not pending or not _is_constant(pending):
+        return list(outputs)
+    if not all(isinstance(infer_expr(o), TensorType) for o in pending):  # sequences: their elements are folded
         return list(outputs)
     for output in pending:
         infer_expr(output)

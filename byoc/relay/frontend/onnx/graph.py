@@ -22,13 +22,16 @@ from byoc.relay.frontend.onnx.element_types import check_element_types
 from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants
 from byoc.relay.frontend.onnx.functions import FunctionTable, bound_attributes
 from byoc.relay.frontend.onnx.inputs import InputTypes, Shapes
+from byoc.relay.frontend.onnx.known_sequences import as_sequence
 from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
 from byoc.relay.frontend.onnx.names import NodeNames
 from byoc.relay.frontend.onnx.node import GraphServices, OnnxNode
 from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import NCHWC, Converter, find_converter
+from byoc.relay.frontend.onnx.scope import Body, CapturingScope, Scope
 from byoc.relay.frontend.onnx.size_limits import check_type
 from byoc.relay.frontend.onnx.structure import check_structure
+from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget
 from byoc.relay.traverse import children, post_order
 
@@ -37,51 +40,6 @@ _FOR_NCHWC = (
     "ONNX Runtime wrote this model for one machine, with weights in blocks of a size that the file does not say: write "
     "it again with the optimization level ORT_ENABLE_EXTENDED, or take the model that it was made from"
 )
-
-
-class Scope:
-    """The values of one graph by name; what it does not know it asks of the graph around it."""
-
-    def __init__(self, outer: Scope | None = None, absent: frozenset[str] = frozenset()):
-        self._values: dict[str, RelayExpr] = {}
-        self._outer = outer
-        self._absent = absent
-
-    def is_absent(self, name: str) -> bool:
-        """True for an input of a function that its caller left out."""
-        return name in self._absent or (self._outer is not None and self._outer.is_absent(name))
-
-    def __setitem__(self, name: str, value: RelayExpr) -> None:
-        self._values[name] = value
-
-    def find(self, name: str) -> RelayExpr | None:
-        """The value *name*, or None where no node has made it."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope._values:
-                return scope._values[name]
-            scope = scope._outer
-        return None
-
-
-class Body:
-    """What is converted: nodes, in a scope, with the functions that hold there.
-
-    *origin* is set inside a function's body: the name of the node that called it; *active* are the functions that
-    are being expanded.
-    """
-
-    def __init__(
-        self,
-        scope: Scope,
-        table: FunctionTable,
-        origin: str = "",
-        attrs: NodeAttributes | None = None,
-        defaults: Sequence[AttributeProto] = (),
-        active: frozenset[tuple[str, str]] = frozenset(),
-    ):
-        self.scope, self.table, self.origin, self.attrs, self.defaults = scope, table, origin, attrs, defaults
-        self.active = active
 
 
 class GraphImporter:
@@ -95,6 +53,7 @@ class GraphImporter:
         self.partial_shapes = PartialShapes()
         self._budget = FoldingBudget(model.proto.ByteSize())
         self.folder = ConstantFolder(self._budget)
+        self.sizes, self.inner = InnerSizes(), InnerFunctions()
 
     def main(self, shapes: Shapes | None = None) -> Function:
         """The function ``main`` of the model, typed. Raises ImportModelError, which names the node."""
@@ -104,12 +63,12 @@ class GraphImporter:
         scope = Scope()
         self._initialisers(graph, scope)
         real = [v for v in graph.input if scope.find(v.name) is None]
-        params = InputTypes(real, shapes, self._model.name).variables()
+        params = InputTypes(real, shapes, self._model.name, self.sizes.names).variables()
         for param in params:
             scope[param.name_hint] = param
         body = Body(scope, self._table)
         self._convert_nodes(graph.node, body, self._names.main)
-        outputs = [self._output(o.name, scope) for o in graph.output]
+        outputs = [as_sequence(self._output(o.name, scope)) for o in graph.output]
         result = outputs[0] if len(outputs) == 1 else Tuple(outputs)
         used = self._used_weights(result)
         attrs = {
@@ -240,6 +199,8 @@ class GraphImporter:
         del call.attribute[:]
         call.attribute.extend(attributes)
         types = [infer_expr(i) if i is not None else None for i in node.inputs]
+        if any(t is not None and not isinstance(t, TensorType) for t in types) and body.table.own(proto) is None:
+            raise node.error("the operator is not supported for sequences; replace it in the model")
         function = body.table.body(call, [t if isinstance(t, TensorType) else None for t in types])
         if function is None:
             raise node.error("the operator is not supported for these inputs; replace it in the model")
@@ -264,13 +225,27 @@ class GraphImporter:
             raise node.error(f"its function does not make the output {name!r}")
         return value
 
-    def convert_subgraph(self, graph: GraphProto, body: Body) -> list[RelayExpr]:
-        """The outputs of a sub-graph without inputs, in a scope inside *body*'s."""
+    def convert_inlined(self, graph: GraphProto, body: Body, given: Sequence[RelayExpr]) -> list[RelayExpr]:
+        """The outputs of a sub-graph over *given* in the place of its inputs, in a scope inside *body*'s."""
         scope = Scope(body.scope)
+        for value, expr in zip(graph.input, given, strict=True):
+            scope[value.name] = expr
         self._initialisers(graph, scope)
         inner = Body(scope, body.table, body.origin, body.attrs, body.defaults, body.active)
         self._convert_nodes(graph.node, inner)
         return [self._output(o.name, scope) for o in graph.output]
+
+    def convert_inner(self, graph: GraphProto, body: Body, given: Sequence[RelayExpr]) -> InnerGraph:
+        """A sub-graph over *given*, which take the place of its inputs, apart from the graph around it."""
+        scope = CapturingScope(body.scope, self.sizes.named)
+        for tensor in graph.initializer:
+            scope[tensor.name] = constant(self._model.array(tensor))
+        for value, expr in zip(graph.input, given, strict=True):
+            scope[value.name] = expr
+        inner = Body(scope, body.table, body.origin, body.attrs, body.defaults, body.active)
+        self._convert_nodes(graph.node, inner)
+        outputs = [self._output(o.name, scope) for o in graph.output]
+        return InnerGraph((), scope.captured, [as_sequence(output) for output in outputs])
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         """The data of a tensor of the model."""
@@ -281,6 +256,7 @@ class _Services(GraphServices):
     def __init__(self, importer: GraphImporter, body: Body):
         self._importer, self._body = importer, body
         self.weights: Mapping[RelayExpr, np.ndarray] = importer.weights
+        self.sizes, self.functions, self.is_inner = importer.sizes, importer.inner, body.scope.is_inner
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         return self._importer.tensor(tensor)
@@ -292,7 +268,16 @@ class _Services(GraphServices):
         return self._importer.folder.fold(expr)
 
     def subgraph(self, graph: GraphProto) -> list[RelayExpr]:
-        return self._importer.convert_subgraph(graph, self._body)
+        return self.inlined(graph, ())
+
+    def leave_out(self, name: str) -> None:
+        self._body.scope.leave_out(name)
+
+    def inlined(self, graph: GraphProto, given: Sequence[RelayExpr]) -> list[RelayExpr]:
+        return self._importer.convert_inlined(graph, self._body, given)
+
+    def inner(self, graph: GraphProto, given: Sequence[RelayExpr]) -> InnerGraph:
+        return self._importer.convert_inner(graph, self._body, given)
 
 
 def _outputs(convert: Converter, node: OnnxNode) -> list[RelayExpr] | None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from onnx import ValueInfoProto
+from onnx import TypeProto, ValueInfoProto
 
 from byoc.errors import ImportModelError
-from byoc.ir.types import Any, Dim, TensorType
+from byoc.ir.types import Any, Dim, TensorType, Type, TypeCall
 from byoc.relay.expr import Var
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.names import SizeNames
 from byoc.relay.frontend.onnx.size_limits import check_dims
+from byoc.relay.op.sequence import OPTIONAL, SEQUENCE, UNKNOWN
 
 Shapes = Mapping[str, Sequence[int | str]]
 
@@ -19,8 +20,10 @@ Shapes = Mapping[str, Sequence[int | str]]
 class InputTypes:
     """The types of the graph inputs; *shapes* replaces what the model says, and a size given once holds everywhere."""
 
-    def __init__(self, inputs: Sequence[ValueInfoProto], shapes: Shapes | None, model_name: str):
-        self._names = SizeNames()
+    def __init__(
+        self, inputs: Sequence[ValueInfoProto], shapes: Shapes | None, model_name: str, names: SizeNames | None = None
+    ):
+        self._names = names or SizeNames()
         self._model_name = model_name
         self._shapes = dict(shapes or {})
         known = [value.name for value in inputs]
@@ -53,11 +56,15 @@ class InputTypes:
                     )
         return sizes
 
-    def _type(self, value: ValueInfoProto) -> TensorType:
+    def _type(self, value: ValueInfoProto) -> Type:
         where = f"{self._model_name}: input {value.name!r}"
         kind = value.type.WhichOneof("value")
+        if kind in ("sequence_type", "optional_type"):
+            return _data_type(value.type, where)
         if kind != "tensor_type":
-            raise ImportModelError(f"{where} is a {kind or 'value without a type'}; only tensors can be inputs")
+            raise ImportModelError(
+                f"{where} is a {kind or 'value without a type'}; tensors, sequences and optionals can be inputs"
+            )
         tensor = value.type.tensor_type
         dtype = dtype_of(tensor.elem_type, where)
         check_dims([d.dim_value for d in tensor.shape.dim if d.dim_value > 0], where)
@@ -91,3 +98,22 @@ class InputTypes:
                 return self._sizes[dim.dim_param]
             return Any(self._names(dim.dim_param))
         return Any(self._names(f"{value.name}_{axis}"))
+
+
+def _data_type(proto: TypeProto, where: str) -> Type:
+    """The type of a sequence or an optional, whose elements have the sizes that the model says as numbers.
+
+    Of elements without a shape nothing is known. Raises ImportModelError for elements of another kind.
+    """
+    kind = proto.WhichOneof("value")
+    if kind == "tensor_type":
+        tensor = proto.tensor_type
+        if not tensor.HasField("shape"):
+            return UNKNOWN
+        dims = [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else Any() for d in tensor.shape.dim]
+        return TensorType(dims, dtype_of(tensor.elem_type, where))
+    if kind == "sequence_type":
+        return TypeCall(SEQUENCE, (_data_type(proto.sequence_type.elem_type, where),))
+    if kind == "optional_type":
+        return TypeCall(OPTIONAL, (_data_type(proto.optional_type.elem_type, where),))
+    raise ImportModelError(f"{where} holds a {kind or 'value without a type'}, which is not supported; use tensors")

@@ -13,12 +13,16 @@ from byoc.ir.types import Any, Dim, TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
+from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes
 
 
 class GraphServices:
     """What a node may ask of the import that it is part of."""
 
     weights: Mapping[RelayExpr, np.ndarray]
+    sizes: InnerSizes
+    functions: InnerFunctions
+    is_inner: bool  # whether the node stands in a loop's body or a branch
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         """The data of a tensor of the model."""
@@ -34,6 +38,18 @@ class GraphServices:
 
     def subgraph(self, graph: GraphProto) -> list[RelayExpr]:
         """The outputs of a sub-graph that sees the values around the node."""
+        raise NotImplementedError
+
+    def leave_out(self, name: str) -> None:
+        """Let the value *name* be an optional that has no element."""
+        raise NotImplementedError
+
+    def inlined(self, graph: GraphProto, given: Sequence[RelayExpr]) -> list[RelayExpr]:
+        """The outputs of a sub-graph over *given* in the place of its inputs, where the node stands."""
+        raise NotImplementedError
+
+    def inner(self, graph: GraphProto, given: Sequence[RelayExpr]) -> InnerGraph:
+        """A sub-graph over *given* in the place of its inputs, whose values stay inside of it."""
         raise NotImplementedError
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.types import Any
+from byoc.ir.types import Any, TensorType
+from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.node import OnnxNode
 
@@ -99,8 +100,8 @@ class PartialShapes:
         rule = _RULES.get(node.op_type)
         if rule is None or len(outputs) != 1 or isinstance(outputs[0], Constant):
             return None
-        ty = node.type_of(outputs[0])
-        if ty.ndim > 1 or not ty.dtype.startswith("int"):
+        ty = infer_expr(outputs[0])
+        if not isinstance(ty, TensorType) or ty.ndim > 1 or not ty.dtype.startswith("int"):
             return None
         dims = rule(node, self.find)
         if not dims or all(d is None for d in dims):

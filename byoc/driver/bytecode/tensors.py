@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from byoc.driver.vm.function_builder import CodeBuilder
+from byoc.driver.bytecode.function_builder import CodeBuilder
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.runtime.vm.instructions import GetField

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from byoc.driver.vm.calls import emit_call
-from byoc.driver.vm.function_builder import CodeBuilder, Jump
-from byoc.driver.vm.program import ProgramBuilder, param_type
-from byoc.driver.vm.tensors import Part, Tensors
+from byoc.driver.bytecode.calls import emit_call
+from byoc.driver.bytecode.function_builder import CodeBuilder, Jump
+from byoc.driver.bytecode.program import ProgramBuilder, param_type
+from byoc.driver.bytecode.tensors import Part, Tensors
 from byoc.errors import CompileError
 from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr

@@ -10,8 +10,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 
+from byoc.driver.bytecode.reshapes import join_reshapes
 from byoc.driver.pipeline import LAYOUTS, at_least_level_3, prepare_host, simplify
-from byoc.driver.vm.reshapes import join_reshapes
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op

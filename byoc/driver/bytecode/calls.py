@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
+from byoc.driver.bytecode.function_builder import CodeBuilder
+from byoc.driver.bytecode.program import ProgramBuilder
+from byoc.driver.bytecode.reshapes import newshape_of
+from byoc.driver.bytecode.tensors import Part, Tensors
 from byoc.driver.host import operators_name
-from byoc.driver.vm.function_builder import CodeBuilder
-from byoc.driver.vm.program import ProgramBuilder
-from byoc.driver.vm.reshapes import newshape_of
-from byoc.driver.vm.tensors import Part, Tensors
 from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
+from byoc.ir.traits import OpKind
 from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.relay.expr import Call, Function, Tuple, Var
 from byoc.relay.narrowing import as_call, operator_of
 from byoc.relay.traverse import post_order
 from byoc.runtime.core.ndarray import NDArray
-from byoc.runtime.vm.instructions import AllocADT, Invoke, InvokeClosure, InvokePacked, LoadConst, ReshapeTensor
+from byoc.runtime.vm.instructions import (
+    AllocADT,
+    Invoke,
+    InvokeClosure,
+    InvokePacked,
+    LoadConst,
+    ReshapeTensor,
+    SequenceStep,
+)
 
 _RESHAPE, _DYN_RESHAPE = "reshape", "dyn.reshape"
 
@@ -80,8 +90,20 @@ def _emit_unit(to: Destination, call: Call) -> None:
         _emit_packed(to, call, to.program.host.symbol_of(function, operators_name(function)), function)
 
 
+def _emit_sequence(to: Destination, call: Call, operator: Op) -> None:
+    """An operator of sequences, which the machine itself does."""
+    args = tuple([to.register(arg) for arg in call.args])
+    settings = call.attrs.as_dict() if call.attrs is not None and operator.name != "sequence.unwrap" else {}
+    told = json.dumps({key: int(v) if isinstance(v, bool) else v for key, v in settings.items()})
+    to.values[call] = to.code.into_new(lambda r: SequenceStep(r, args, operator.name, told))
+
+
 def _emit_operator(to: Destination, call: Call) -> None:
     """An operator that stands alone: a function of it alone, over the fields of tuples that are written out."""
+    operator = operator_of(call)
+    if operator.traits.kind is OpKind.SEQUENCE:
+        _emit_sequence(to, call, operator)
+        return
     params: list[Var] = []
 
     def param(ty: object) -> Var:

@@ -1,0 +1,261 @@
+"""Loops and scans as functions that call themselves. Source: ONNX Loop-1/11/13/16/19/21, Scan-9/11/16/19/21.
+
+A step, which is straight code, takes the number of the run, the greatest number of runs and the carried values, and
+gives the next number, whether there is another run, the values to carry on and one element of each scan output; these
+are collected in sequences, which are joined at the end. A carried value whose sizes change from run to run has no size
+in its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from onnx import GraphProto
+
+from byoc import relay
+from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.types import TensorType, Type
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.expr import Call, If, Tuple, Var, constant
+from byoc.relay.frontend.onnx.control.branches import Captured, fields_of, scalar, straight, type_of_whole, whole
+from byoc.relay.frontend.onnx.known_sequences import as_sequence, known_fields
+from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.subgraphs import InnerGraph
+from byoc.relay.op import sequence
+from byoc.relay.op.sequence import element_of, joined_element
+
+LONGEST = np.iinfo(np.int64).max  # of a loop without a number of runs
+INDEX, CONDITION = TensorType((), "int64"), TensorType((), "bool")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A tensor of which each run takes one slice along *axis*, from the last on where it is *backward*.
+
+    A sequence gives one element each run; a tensor without an *axis* is the same in every run.
+    """
+
+    value: RelayExpr
+    axis: int | None = None
+    backward: bool = False
+
+
+@dataclass(frozen=True)
+class Collected:
+    """How a scan output is put together: along a new *axis*, the last run first where it is *backward*.
+
+    Without an *axis* it stays a sequence.
+    """
+
+    axis: int | None = 0
+    backward: bool = False
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """What is repeated: *graph*, whose first *leading* inputs and outputs are a loop's own (number and condition).
+
+    *going* says whether the first run happens, *limit* how many there are at most.
+    """
+
+    graph: GraphProto
+    leading: int
+    initial: Sequence[RelayExpr]
+    taken: Sequence[Taken]
+    collected: Sequence[Collected]
+    going: RelayExpr
+    limit: RelayExpr
+
+
+@dataclass
+class Step:
+    """The function of one run, and the types that hold in every run."""
+
+    function: GlobalVar
+    inner: InnerGraph
+    carried: Sequence[Type]
+    elements: Sequence[TensorType] = field(default_factory=tuple)
+
+
+@converter("Loop")
+def _loop(node: OnnxNode) -> list[RelayExpr]:
+    graph = node.attrs.graph("body")
+    initial = [as_sequence(node[k]) for k in range(2, len(node.inputs))]
+    if len(graph.input) != 2 + len(initial) or len(graph.output) < 1 + len(initial):
+        raise node.error(
+            f"{len(initial)} values are carried, its body takes {len(graph.input) - 2} and gives "
+            f"{len(graph.output) - 1}; a body takes as many, and gives at least as many, after the condition"
+        )
+    given, condition = node.optional(0), node.optional(1)
+    limit = constant(np.int64(LONGEST)) if given is None else scalar(node, given)
+    going: RelayExpr = relay.less(constant(np.int64(0)), limit)
+    if condition is not None:
+        going = relay.logical_and(scalar(node, condition), going)
+    collected = [Collected()] * (len(graph.output) - 1 - len(initial))
+    return repeated(node, Recurrence(graph, 1, initial, (), collected, going, limit))
+
+
+@converter("Scan", since=9)
+def _scan(node: OnnxNode) -> list[RelayExpr]:
+    graph = node.attrs.graph("body")
+    count = node.attrs.int("num_scan_inputs")
+    states = len(node.inputs) - count
+    outputs = len(graph.output) - states
+    if count < 1 or states < 0 or outputs < 0 or len(graph.input) != len(node.inputs):
+        raise node.error(
+            f"its body takes {len(graph.input)} values and gives {len(graph.output)}, where {states} are carried and "
+            f"{count} are scanned"
+        )
+    axes, directions = (node.attrs.ints(f"scan_input_{w}", [0] * count) for w in ("axes", "directions"))
+    ends = (node.attrs.ints(f"scan_output_{w}", [0] * outputs) for w in ("axes", "directions"))
+    if len(axes) != count or len(directions) != count:
+        raise node.error(f"{count} inputs are scanned, got {len(axes)} axes and {len(directions)} directions")
+    values = [node[states + k] for k in range(count)]
+    taken = [Taken(v, node.axis(a, node.rank(v)), bool(d)) for v, a, d in zip(values, axes, directions, strict=True)]
+    collected = [Collected(axis, bool(backward)) for axis, backward in zip(*ends, strict=True)]
+    if len(collected) != outputs:
+        raise node.error(f"its body has {outputs} scan outputs, got {len(collected)} axes and directions for them")
+    limit = _size(node, taken[0])
+    going = relay.less(constant(np.int64(0)), limit)
+    return repeated(node, Recurrence(graph, 0, [node[k] for k in range(states)], taken, collected, going, limit))
+
+
+def _size(node: OnnxNode, taken: Taken) -> RelayExpr:
+    axis = taken.axis or 0
+    size = node.shape(taken.value)[axis]
+    if isinstance(size, int):
+        return constant(np.int64(size))
+    return relay.take(relay.shape_of(taken.value, "int64"), constant(np.int64(axis)))
+
+
+@converter("SequenceMap", since=17)
+def _map(node: OnnxNode) -> list[RelayExpr]:
+    """The body once for each element of a sequence of a known length, else a loop over it."""
+    graph = node.attrs.graph("body")
+    fields, values = known_fields(node[0]), node.required_inputs()
+    if fields is not None:
+        rows = [node.services.inlined(graph, [_element(node, v, k) for v in values]) for k in range(len(fields))]
+        return [Tuple([row[k] for row in rows]) for k in range(len(graph.output))]
+    taken = [Taken(as_sequence(value)) for value in values]
+    limit = sequence.length(values[0])
+    collected = [Collected(None)] * len(graph.output)
+    going = relay.less(constant(np.int64(0)), limit)
+    return repeated(node, Recurrence(graph, 0, (), taken, collected, going, limit))
+
+
+def _element(node: OnnxNode, value: RelayExpr, index: int) -> RelayExpr:
+    fields = known_fields(value)
+    if fields is None:
+        several = element_of(infer_expr(value)) is not None
+        return _typed(sequence.at(value, constant(np.int64(index)))) if several else value
+    if index >= len(fields):
+        raise node.error(f"one of its sequences has {len(fields)} elements, another more: they are of one length")
+    return fields[index]
+
+
+def repeated(node: OnnxNode, of: Recurrence) -> list[RelayExpr]:
+    """The carried values after the last run, and what the runs collected."""
+    functions, sizes = node.services.functions, node.services.sizes
+    step = _step(node, of)
+    captured = Captured(node, [step.inner])
+    start = [Var("iteration", INDEX), Var("going", CONDITION), Var("limit", INDEX)]
+    carried = [Var(f"carried{k}", sizes.outside(t)) for k, t in enumerate(step.carried)]
+    scanned = [Var(f"scanned{k}", infer_expr(t.value)) for k, t in enumerate(of.taken)]
+    fixed = [*scanned, *captured.params.values()]
+    elements = [e for e in map(sizes.outside, step.elements) if isinstance(e, TensorType)]
+    kept = [Var(f"collected{k}", sequence.sequence_of(e)) for k, e in enumerate(elements)]
+    ends = [*carried, *(_joined(k, e, c) for k, e, c in zip(kept, elements, of.collected, strict=True))]
+    result = type_of_whole([infer_expr(end) for end in ends])
+    params = [*start, *carried, *kept, *fixed]
+    loop = functions.declare(f"{node.name} loop", [infer_expr(p) for p in params], result)
+    made = Call(step.function, [start[0], start[2], *carried, *scanned, *captured.handed_to(step.inner)])
+    after = fields_of(made, 2 + len(carried) + len(kept))
+    values, found = after[2 : 2 + len(carried)], after[2 + len(carried) :]
+    first = constant(np.int64(0))
+    put = [
+        sequence.insert(k, f, first if c.backward else None) for k, f, c in zip(kept, found, of.collected, strict=True)
+    ]
+    again = Call(loop, [after[0], after[1], start[2], *values, *put, *fixed])
+    functions.define(loop, params, If(start[1], again, whole(ends)), node.name)
+    entry = loop if not kept else _entry(node, loop, [*start, *carried], len(kept), fixed)
+    begin = [constant(np.int64(0)), of.going, of.limit, *of.initial, *(t.value for t in of.taken), *captured.values]
+    return fields_of(Call(entry, begin), len(ends))
+
+
+def _entry(node: OnnxNode, loop: GlobalVar, before: Sequence[Var], collected: int, after: Sequence[Var]) -> GlobalVar:
+    """The function that begins with nothing collected: it takes tensors alone where the values carried are tensors."""
+    mine = [[Var(p.name_hint, infer_expr(p)) for p in params] for params in (before, after)]
+    params = [*mine[0], *mine[1]]
+    call = Call(loop, [*mine[0], *(sequence.empty() for _ in range(collected)), *mine[1]])
+    var = node.services.functions.declare(f"{node.name} start", [infer_expr(p) for p in params], infer_expr(call))
+    return node.services.functions.define(var, params, call, node.name)
+
+
+def _joined(kept: Var, element: TensorType, how: Collected) -> RelayExpr:
+    return kept if how.axis is None else sequence.concat(kept, how.axis, True, element)
+
+
+def _step(node: OnnxNode, of: Recurrence) -> Step:
+    """The step over types of carried values that hold in every run: sizes that change are made unknown, one by one."""
+    sizes = node.services.sizes
+    types: list[Type] = [infer_expr(v) for v in of.initial]
+    names = [value.name for value in of.graph.input]
+    while True:
+        count, limit = Var("iteration", INDEX), Var("limit", INDEX)
+        carried = [Var(name, sizes.named(t)) for name, t in zip(names[2 * of.leading :], types, strict=False)]
+        scanned = [Var(f"scanned{k}", sizes.named(infer_expr(t.value))) for k, t in enumerate(of.taken)]
+        own = (
+            [_as_declared(v, of.graph, k) for k, v in enumerate((count, constant(np.bool_(True))))]
+            if of.leading
+            else []
+        )
+        slices = [_slice(v, t, count, limit) for v, t in zip(scanned, of.taken, strict=True)]
+        inner = node.services.inner(of.graph, [*own, *carried, *slices])
+        given = inner.types[of.leading :]
+        found = [_both(node, p, t) for p, t in zip(carried, given, strict=False)]
+        kept = [t if b == infer_expr(p) else sizes.outside(b) for t, p, b in zip(types, carried, found, strict=True)]
+        if kept == types:
+            break
+        types = kept
+    elements = [node.type_of(value) for value in inner.outputs[of.leading + len(carried) :]]
+    after = relay.add(count, constant(np.int64(1)))
+    going: RelayExpr = relay.less(after, limit)
+    if of.leading:
+        going = relay.logical_and(scalar(node, inner.outputs[0]), going)
+    params = [count, limit, *carried, *scanned]
+    made = InnerGraph(params, inner.captured, [after, going, *inner.outputs[of.leading :]])
+    return Step(straight(node, "body", made), inner, types, elements)
+
+
+def _slice(value: Var, taken: Taken, count: Var, limit: Var) -> RelayExpr:
+    if taken.axis is None:
+        return value if element_of(infer_expr(value)) is None else _typed(sequence.at(value, count))
+    place = count if not taken.backward else relay.subtract(relay.subtract(limit, constant(np.int64(1))), count)
+    return _typed(relay.take(value, place, axis=taken.axis))
+
+
+def _typed(made: RelayExpr) -> RelayExpr:
+    infer_expr(made)
+    return made
+
+
+def _both(node: OnnxNode, param: Var, given: Type) -> Type:
+    before = infer_expr(param)
+    either = joined_element(before, given)
+    if either is None:
+        raise node.error(
+            f"its body takes {before} as {param.name_hint!r} and gives {given} back: a carried value keeps its dtype "
+            "and its rank"
+        )
+    return either
+
+
+def _as_declared(value: RelayExpr, graph: GraphProto, index: int) -> RelayExpr:
+    """*value*, a scalar, with the one dimension that some models declare for it."""
+    rank = len(graph.input[index].type.tensor_type.shape.dim)
+    made = relay.reshape(value, [1]) if rank == 1 else value
+    infer_expr(made)
+    return made

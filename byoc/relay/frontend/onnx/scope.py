@@ -1,0 +1,109 @@
+"""Scopes of an import: the values of a graph by name, and what a graph inside another one takes from around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from onnx import AttributeProto
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.types import TupleType, Type
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.expr import Constant, Tuple, Var
+from byoc.relay.frontend.onnx.attributes import NodeAttributes
+from byoc.relay.frontend.onnx.functions import FunctionTable
+from byoc.relay.frontend.onnx.known_sequences import known_fields
+
+
+class Scope:
+    """The values of one graph by name; what it does not know it asks of the graph around it."""
+
+    def __init__(self, outer: Scope | None = None, absent: frozenset[str] = frozenset()):
+        self._values: dict[str, RelayExpr] = {}
+        self._outer = outer
+        self._absent = absent
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether the graph becomes a function of its own, or stands in one that does."""
+        return self._outer is not None and self._outer.is_inner
+
+    def is_absent(self, name: str) -> bool:
+        """True for an input of a function that its caller left out."""
+        return name in self._absent or (self._outer is not None and self._outer.is_absent(name))
+
+    def leave_out(self, name: str) -> None:
+        """Let *name* be an optional without an element."""
+        self._absent |= {name}
+
+    def __setitem__(self, name: str, value: RelayExpr) -> None:
+        self._values[name] = value
+
+    def find(self, name: str) -> RelayExpr | None:
+        """The value *name*, or None where no node has made it."""
+        if name in self._values:
+            return self._values[name]
+        return self._outer.find(name) if self._outer is not None else None
+
+
+class Body:
+    """What is converted: nodes, in a scope, with the functions that hold there.
+
+    *origin* is set inside a function's body: the name of the node that called it; *active* are the functions that
+    are being expanded.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        table: FunctionTable,
+        origin: str = "",
+        attrs: NodeAttributes | None = None,
+        defaults: Sequence[AttributeProto] = (),
+        active: frozenset[tuple[str, str]] = frozenset(),
+    ):
+        self.scope, self.table, self.origin, self.attrs, self.defaults = scope, table, origin, attrs, defaults
+        self.active = active
+
+
+class CapturingScope(Scope):
+    """The scope of a graph that becomes a function of its own.
+
+    A constant of the graphs around it is used as it is; another value of theirs becomes a parameter, once, whose type
+    *typed* gives. ``captured`` has what the caller hands over, by parameter, in the order of use.
+    """
+
+    def __init__(self, outer: Scope, typed: Callable[[Type], Type]):
+        super().__init__(outer)
+        self._around, self._typed = outer, typed
+        self._params: dict[RelayExpr, Var] = {}
+        self._tuples: dict[RelayExpr, Tuple] = {}
+
+    @property
+    def is_inner(self) -> bool:
+        return True
+
+    @property
+    def captured(self) -> list[tuple[Var, RelayExpr]]:
+        """The parameters for values from outside, each with the value."""
+        return [(param, value) for value, param in self._params.items()]
+
+    def find(self, name: str) -> RelayExpr | None:
+        if name in self._values:
+            return self._values[name]
+        value = self._around.find(name)
+        if value is None or isinstance(value, Constant):
+            return value
+        return self._param(name, value)
+
+    def _param(self, name: str, value: RelayExpr) -> RelayExpr:
+        """The parameter for *value*; a tuple is one parameter for each field."""
+        ty = infer_expr(value)
+        if isinstance(value, Constant):
+            return value
+        if isinstance(ty, TupleType):
+            fields = known_fields(value) or ()
+            return self._tuples.setdefault(value, Tuple([self._param(f"{name}_{k}", f) for k, f in enumerate(fields)]))
+        if value not in self._params:
+            self._params[value] = Var(name, self._typed(ty))
+        return self._params[value]

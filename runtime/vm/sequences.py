@@ -1,0 +1,108 @@
+"""What the machine does with sequences, which are data of tag 0: elements move from one to another without a copy.
+
+An operation is named as the graph language's operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from byoc.runtime.core.container import ADT, object_vector
+from byoc.runtime.core.errors import UserError
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.kernels.sequences import element_at, erased, inserted, joined, parts
+from byoc.runtime.vm.sequence_settings import Settings, settings_of
+from byoc.runtime.vm.values import Value, VMClosure, VMReference
+
+
+def _unwrap(args: Sequence[Value], settings: Settings) -> Value:
+    return to_machine(list(_array(args[0])))
+
+
+def _wrap(args: Sequence[Value], settings: Settings) -> Value:
+    return NDArray(object_vector([from_machine(element) for element in _elements(args[0])]))
+
+
+def to_machine(value: object) -> Value:
+    """Arrays, and lists of such, as the machine's registers hold them."""
+    if isinstance(value, (list, tuple)):
+        return ADT(0, [to_machine(element) for element in value])
+    return NDArray(np.asarray(value))
+
+
+def from_machine(value: object) -> object:
+    """What :func:`to_machine` was given."""
+    return [from_machine(element) for element in value] if isinstance(value, ADT) else _array(value)
+
+
+def _empty(args: Sequence[Value], settings: Settings) -> Value:
+    return ADT(0)
+
+
+def _insert(args: Sequence[Value], settings: Settings) -> Value:
+    return ADT(0, inserted(_elements(args[0]), args[1], *map(_number, args[2:])))
+
+
+def _erase(args: Sequence[Value], settings: Settings) -> Value:
+    return ADT(0, erased(_elements(args[0]), _number(args[1])))
+
+
+def _at(args: Sequence[Value], settings: Settings) -> Value:
+    return element_at(_elements(args[0]), _number(args[1]))
+
+
+def _length(args: Sequence[Value], settings: Settings) -> Value:
+    return NDArray(np.array(len(_elements(args[0])), np.int64))
+
+
+def _concat(args: Sequence[Value], settings: Settings) -> Value:
+    arrays = [_array(element) for element in _elements(args[0])]
+    return NDArray(joined(arrays, settings.axis, settings.new_axis, settings.empty))
+
+
+def _split(args: Sequence[Value], settings: Settings) -> Value:
+    sizes = _array(args[1]) if len(args) > 1 else None
+    made = parts(_array(args[0]), sizes, settings.axis, settings.keepdims)
+    return ADT(0, [NDArray(np.asarray(part, order="C")) for part in made])
+
+
+_KINDS = (NDArray, ADT, VMClosure, VMReference, int)  # of the machine's values
+
+
+def _elements(value: Value) -> Sequence[Value]:
+    if not isinstance(value, ADT):
+        raise UserError(f"a sequence is expected, got a {type(value).__name__}")
+    return tuple(element for element in value if element is None or isinstance(element, _KINDS))
+
+
+def _array(value: object) -> np.ndarray:
+    if not isinstance(value, NDArray):
+        raise UserError(f"a tensor is expected, got a {type(value).__name__}")
+    return value.numpy()
+
+
+def _number(value: Value) -> int:
+    array = _array(value)
+    if array.size != 1 or array.dtype.kind not in "iu":
+        raise UserError(f"a position is one integer, got {array.dtype}{list(array.shape)}")
+    return int(array.item())
+
+
+_OPERATIONS: dict[str, Callable[[Sequence[Value], Settings], Value]] = {
+    "sequence.unwrap": _unwrap,
+    "sequence.wrap": _wrap,
+    "sequence.empty": _empty,
+    "sequence.insert": _insert,
+    "sequence.erase": _erase,
+    "sequence.at": _at,
+    "sequence.length": _length,
+    "sequence.concat": _concat,
+    "sequence.split": _split,
+}
+
+
+def apply(operation: str, args: Sequence[Value], settings: str) -> Value:
+    """What *operation* gives for *args*. Raises UserError for values that it does not take."""
+    return _OPERATIONS[operation](args, settings_of(operation, settings))
