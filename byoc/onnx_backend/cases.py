@@ -17,6 +17,7 @@ from onnx import ModelProto, TypeProto, numpy_helper
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 SEVERAL = "several operators"
+OTHER_NUMBERS = "other numbers"
 EXPANDED = "_expanded"  # in the name of a case whose operator is written as the function that defines it
 
 
@@ -114,7 +115,7 @@ def difference(found: object, wanted: object, rtol: float, atol: float) -> str:
         rtol = max(rtol, 2**-6)
     if second.dtype.kind not in "fcbiu":  # of 16 bits and fewer that numpy itself does not have
         first, second = first.astype("float64"), second.astype("float64")
-    return "" if np.allclose(first, second, rtol=rtol, atol=atol, equal_nan=True) else "other numbers"
+    return "" if np.allclose(first, second, rtol=rtol, atol=atol, equal_nan=True) else OTHER_NUMBERS
 
 
 def _kind(value: object) -> str:

@@ -9,14 +9,19 @@ from dataclasses import asdict, dataclass
 
 from byoc.errors import UserError
 from byoc.onnx_backend.backend import ModelRefusedError, PreparedModel, prepare_for
-from byoc.onnx_backend.cases import SuiteCase, difference
+from byoc.onnx_backend.cases import OTHER_NUMBERS, SuiteCase, difference
 
-PASSED, CONSTANTS, ROUNDED, REFUSED, WRONG = KINDS = ("passed", "as constants", "rounded", "refused", "wrong")
-SUPPORTED = (PASSED, CONSTANTS, ROUNDED)
-# cases whose difference is known to be the element type's own rounding, with the reason
-ROUNDINGS: Mapping[str, str] = {
+PASSED, CONSTANTS, TOLERATED, REFUSED, WRONG = KINDS = ("passed", "as constants", "tolerated", "refused", "wrong")
+SUPPORTED = (PASSED, CONSTANTS, TOLERATED)
+# cases whose difference is known and harmless, with the reason
+HARMLESS: Mapping[str, str] = {
     "test_attention_4d_causal_fp16": "two of 192 elements are off by one float16 rounding step",
     "test_attention_4d_causal_fp16_expanded": "two of 192 elements are off by one float16 rounding step",
+    **{
+        f"test_bernoulli{kind}{form}": "the numbers are random, and the test has those of one generator"
+        for kind in ("", "_double", "_seed")
+        for form in ("", "_expanded")
+    },
 }
 
 
@@ -81,8 +86,9 @@ def outcome(case: SuiteCase, device: str) -> Outcome:
             found = prepared.run(rest)
             problem = _problem(found, wanted, case)
             if problem:
-                kind = ROUNDED if case.name in ROUNDINGS else WRONG
-                return Outcome(case.name, case.operator, kind, ROUNDINGS.get(case.name, problem))
+                if case.name in HARMLESS and problem == OTHER_NUMBERS:  # of the shape and the type that are wanted
+                    return Outcome(case.name, case.operator, TOLERATED, HARMLESS[case.name])
+                return Outcome(case.name, case.operator, WRONG, problem)
             if len(rest) != len(given):
                 return Outcome(case.name, case.operator, CONSTANTS, host=_on_host(prepared))
     except UserError as error:
