@@ -19,9 +19,8 @@ ABOUT = """\
 Each case of the suite that comes with the package `onnx` (kinds node, simple, pytorch-converted and
 pytorch-operator), by operator. *Passed*: the outputs are the standard's, compared as ONNX's test runner does. *As
 constants*: they are where the short lists of numbers (axes, sizes, k) are constants of the model, as exporters write
-them; given when the model runs, they are refused. *Rounded*: within the element type's own rounding, a reason for
-each. *Random*: types and shapes are the standard's, the numbers those of another generator. *Refused*: an error of
-one sentence when the model is read or compiled. *Wrong*: anything else.
+them; given when the model runs, they are refused. *Tolerated*: the difference is known and harmless, with the reason.
+*Refused*: an error of one sentence when the model is read or compiled. *Wrong*: anything else.
 
 Made by `python -m byoc.onnx_backend.conformance --device NAME --page docs/support/onnx.md`, a section for each
 device; do not edit."""

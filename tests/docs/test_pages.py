@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 EXAMPLES = [DOCS / "start.md", DOCS / "tour.md", *sorted((DOCS / "guides").glob("*.md"))]
+ELSEWHERE = {"index", "pytorch"}  # without examples; tests/driver/test_torch_programs.py runs those that need PyTorch
 NAMED = [DOCS / "tour.md", DOCS / "architecture_map.md", *sorted((DOCS / "decisions").glob("*.md"))]
 FOLDERS = ("byoc", "codegen", "runtime", "contrib", "tools", "tests", "tutorials", "examples", "fuzz")
 PATH = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]+)`")
@@ -23,7 +24,7 @@ def name(path):
 
 
 @pytest.mark.needs_cc
-@pytest.mark.parametrize("path", [p for p in EXAMPLES if p.stem != "index"], ids=name)
+@pytest.mark.parametrize("path", [p for p in EXAMPLES if p.stem not in ELSEWHERE], ids=name)
 def test_the_examples_of_a_page_give_what_it_says(path):
     assert len(blocks_of(path.read_text())) > 2
     command = [sys.executable, "-m", "tools.site.page_examples", str(path)]
