@@ -77,6 +77,9 @@ def difference(case: object, compute: Callable[..., list[np.ndarray]] = by_inter
     mod = imported(case, inputs)
     params = mod["main"].attrs["input_names"]
     given = {v.name: a for v, a in zip(case.model.graph.input, inputs, strict=False) if v.name in params}
+    for value in case.model.graph.input:
+        if value.type.HasField("optional_type") and value.name in given:
+            given[value.name] = [given[value.name]]  # the interpreter's optional: a sequence of at most one element
     with np.errstate(all="ignore"):
         got = compute(mod, given)
     for found, wanted in zip(got, (array(v) for v in case.data_sets[0][1]), strict=True):
