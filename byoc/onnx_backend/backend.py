@@ -21,9 +21,11 @@ from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.model import module_of
 from byoc.errors import CompilerNotFoundError, DeviceError, InputError, UserError
 from byoc.ir.module import IRModule
+from byoc.ir.types import TupleType
 from byoc.onnx_backend.node_model import node_model
 from byoc.relay.expr import Function
 from byoc.relay.interpreter import evaluate
+from byoc.relay.op.sequence import is_optional
 from byoc.runtime.library import Library
 
 TARGETS: Mapping[str, Sequence[str]] = {"CPU": ("c",), "OPENCL": ("opencl", "c")}
@@ -70,14 +72,24 @@ class PreparedModel(BackendRep):
         return outputs(*values)
 
     def _evaluated(self, given: Mapping[str, object]) -> Sequence[object]:
-        """The outputs by the interpreter; an input that was a constant to the importer is no parameter."""
+        """The outputs by the interpreter; an input that was a constant to the importer is no parameter.
+
+        An optional is there a sequence of none or one.
+        """
         assert isinstance(self._program, IRModule)
         main = self._program["main"]
         assert isinstance(main, Function)
-        known = {param.name_hint for param in main.params}
+        inputs = {param.name_hint: given[param.name_hint] for param in main.params}
+        for param in main.params:
+            if is_optional(param.checked_type):
+                value = inputs[param.name_hint]
+                inputs[param.name_hint] = [] if value is None else [value]
         with np.errstate(all="ignore"):
-            value = evaluate(self._program, {name: array for name, array in given.items() if name in known})
-        return value if isinstance(value, list) and len(self._outputs) > 1 else [value]
+            found = evaluate(self._program, inputs)
+        ty = main.body.checked_type
+        several = isinstance(ty, TupleType) and len(self._outputs) > 1
+        values = list(zip(found, ty.fields, strict=True)) if several else [(found, ty)]
+        return [_of_optional(v) if is_optional(t) else v for v, t in values]
 
     def _named(self, inputs: object) -> dict[str, object]:
         if isinstance(inputs, Mapping):
@@ -202,6 +214,11 @@ def input_names(model: ModelProto) -> list[str]:
     """The inputs of the graph that have no initialiser, in their order."""
     weights = {t.name for t in model.graph.initializer}
     return [v.name for v in model.graph.input if v.name not in weights]
+
+
+def _of_optional(value: object) -> object:
+    assert isinstance(value, list)
+    return value[0] if value else None
 
 
 def _sequence(inputs: object) -> Sequence[object]:
