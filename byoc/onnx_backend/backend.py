@@ -21,7 +21,7 @@ from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.model import module_of
 from byoc.errors import CompilerNotFoundError, DeviceError, InputError, UserError
 from byoc.ir.module import IRModule
-from byoc.ir.types import TupleType
+from byoc.ir.types import TupleType, Type
 from byoc.onnx_backend.node_model import node_model
 from byoc.relay.expr import Function
 from byoc.relay.interpreter import evaluate
@@ -87,8 +87,9 @@ class PreparedModel(BackendRep):
         with np.errstate(all="ignore"):
             found = evaluate(self._program, inputs)
         ty = main.body.checked_type
-        several = isinstance(ty, TupleType) and len(self._outputs) > 1
-        values = list(zip(found, ty.fields, strict=True)) if several else [(found, ty)]
+        values: list[tuple[object, Type]] = [(found, ty)]
+        if isinstance(ty, TupleType) and isinstance(found, list) and len(self._outputs) > 1:
+            values = list(zip(found, ty.fields, strict=True))
         return [_of_optional(v) if is_optional(t) else v for v, t in values]
 
     def _named(self, inputs: object) -> dict[str, object]:

@@ -74,7 +74,7 @@ class TensorSpec:
             expected = sizes.bind(want, got) if isinstance(want, str) else want
             fits = fits and expected in (None, got)
         if not fits:
-            bound = {d: sizes[d] for d in self.shape if sizes.tells(d)}
+            bound = {d: sizes[d] for d in self.shape if isinstance(d, str) and sizes.tells(d)}
             where = f" with {', '.join(f'{k}={v}' for k, v in bound.items())}" if bound else ""
             raise InputError(f"input {self.name!r}: expected shape {self}{where}, got {list(found)}")
 

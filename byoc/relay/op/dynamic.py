@@ -51,10 +51,13 @@ def _named(result: TensorType, attrs: Attrs | None) -> TensorType:
         return result
     if len(known) != result.ndim:
         raise TypeInferenceError(f"known {known} has another rank than {result}")
-    dims = [unify_dim(named_dim(text), dim) for text, dim in zip(known, result.shape, strict=True)]
-    if None in dims:
-        raise TypeInferenceError(f"{result} cannot have the shape ({', '.join(known)})")
-    return TensorType(dims, result.dtype)  # type: ignore[arg-type]
+    dims = []
+    for text, dim in zip(known, result.shape, strict=True):
+        both = unify_dim(named_dim(text), dim)
+        if both is None:
+            raise TypeInferenceError(f"{result} cannot have the shape ({', '.join(known)})")
+        dims.append(both)
+    return TensorType(dims, result.dtype)
 
 
 def _reshape_rel(types: Sequence[Type], attrs: ReshapeAttrs) -> Type:
@@ -101,6 +104,10 @@ def _strided_slice_compute(
         return data[tuple(index)]
 
     return [te.compute(te.shape_of(out_type), element, "strided_slice")]
+
+
+def _full_compute(attrs: InitOpAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+    return full_of(inputs[0], out_type)
 
 
 def _filled(number: int) -> Callable[..., list[te.Tensor]]:
@@ -183,7 +190,7 @@ register_op(
     attrs=DynInitAttrs,
     rel=_full_rel,
     pattern=OpPattern.ELEMWISE,
-    compute=lambda attrs, inputs, out_type: full_of(inputs[0], out_type),
+    compute=_full_compute,
     operations=_free,
     traits=creation(value_operand=0).static("full", {1: "shape"}),
     doc="A tensor of one scalar in a shape that an input holds.",

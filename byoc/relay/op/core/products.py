@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -35,7 +34,10 @@ class Product:
             return self.number
         if any(key.startswith("?") for key in self.keys):
             return Any()
-        return functools.reduce(times, map(Any, self.keys), self.number)
+        size: Dim = self.number
+        for key in self.keys:
+            size = times(size, Any(key))
+        return size
 
 
 def dim_product(dim: Dim, place: int = 0) -> Product:

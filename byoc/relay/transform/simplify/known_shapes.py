@@ -34,7 +34,7 @@ def with_known_shape(call: Call, values: ShapeValues) -> Call:
     found = rule(call, values)
     if found is None or not any(isinstance(d, int) or d.name for d in found):
         return call
-    attrs = dataclasses.replace(call.attrs, **{KNOWN: dim_texts(found)})  # type: ignore[type-var]  # Attrs are dataclasses
+    attrs = dataclasses.replace(call.attrs, **{KNOWN: dim_texts(found)})
     return Call(call.op, call.args, attrs, None, call.span)
 
 
@@ -66,9 +66,9 @@ def reshaped_dims(shape: Dims, items: Sequence[Item], allowzero: bool = False) -
         dims.append(shape[k] if item == 0 else None if item == -1 else item)
     given: Product = multiply(dim_product(d) for d in dims if d is not None)
     total = shape_product(shape)
-    if None not in dims:
-        same = _polynomial(dims) == _polynomial(shape)  # type: ignore[arg-type]  # without None
-        return dims if same else None  # type: ignore[return-value]
+    whole = [d for d in dims if d is not None]
+    if len(whole) == len(dims):
+        return whole if _polynomial(whole) == _polynomial(shape) else None
     rest = total.divided_by(given)
     if dims.count(None) > 1 or rest is None:
         return None

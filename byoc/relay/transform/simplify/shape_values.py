@@ -8,7 +8,6 @@ integer tensors of static shape with at most :data:`MAX_ELEMENTS` elements are l
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -56,7 +55,9 @@ def _divide(a: Item, b: Item) -> Item:
 def _floor_divide(a: Item, b: Item) -> Item:
     if isinstance(a, int) and isinstance(b, int):
         return a // b if b != 0 else None
-    return _of_sizes(parted)(a, b) if isinstance(b, int) and b > 0 else None
+    if not isinstance(b, int) or b < 1:
+        return None
+    return _of_sizes(lambda size, _: parted(size, b))(a, b)
 
 
 ARITHMETIC: dict[str, Callable[[Item, Item], Item]] = {
@@ -140,7 +141,10 @@ class ShapeValues:
         kept = tensor_types(call.checked_type)[0].concrete_shape
         if items is None or any(d != 1 for d in kept):
             return None
-        return _objects([functools.reduce(_multiply, items.reshape(-1), 1)], kept)
+        product: Item = 1
+        for item in items.reshape(-1):
+            product = _multiply(product, item)
+        return _objects([product], kept)
 
     def _moved(self, call: Call) -> Items | None:
         """The elements after a move: the kernel moves their positions in one list of all elements.
