@@ -175,3 +175,25 @@ def test_a_table_that_is_too_short_is_an_error_of_the_run():
 def test_the_sizes_of_outputs_say_what_they_follow_from():
     library = byoc.compile(model_of("cached"), ["c"])
     assert [s.shape for s in library.outputs] == [("B", "S", 8), ("B", "(P+S)", 8)]
+
+
+@pytest.mark.parametrize("name, total", [("P + S", "(P+S)"), ("total", "total")])
+def test_a_name_that_computes_a_size_of_others_is_that_size(name, total):
+    """As exporters name the length of a mask over what is kept and what is new."""
+    model = onnx.parser.parse_model(
+        HEAD
+        + """g (float[B, S, 8] x, float[B, P, 8] past, float[B, T] mask) => (float[] y) <int64[1] two = {2}> {
+            all = Concat <axis: int = 1> (past, x)
+            wide = Unsqueeze (mask, two)
+            y = Mul (all, wide)
+        }"""
+    )
+    model.graph.input[2].type.tensor_type.shape.dim[1].dim_param = name
+    library = byoc.compile(model, ["c"])
+    assert library.inputs[2].shape == ("B", total)
+    assert library.outputs[0].shape == ("B", "(P+S)" if total != "total" else "(max(P+S,total))", 8)
+    feeds = {"x": np.ones((2, 3, 8)), "past": np.full((2, 4, 8), 2), "mask": np.arange(14).reshape(2, 7)}
+    (y,) = library.run({k: v.astype("float32") for k, v in feeds.items()})
+    assert y.shape == (2, 7, 8) and y[0, 1, 0] == 2 and y[1, 6, 0] == 13
+    with pytest.raises(UserError, match=r"input 'mask': expected shape \[B, \(P\+S\)\] with|the sizes .* differ"):
+        library.run({k: v.astype("float32") for k, v in {**feeds, "mask": np.ones((2, 6))}.items()})

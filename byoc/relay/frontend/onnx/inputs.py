@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from onnx import TypeProto, ValueInfoProto
@@ -13,7 +14,10 @@ from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.names import SizeNames
 from byoc.relay.frontend.onnx.size_limits import check_dims
 from byoc.relay.op.sequence import OPTIONAL, SEQUENCE, UNKNOWN
+from byoc.runtime.core.derived_size import Sizes, name_of, names_in, polynomial
+from byoc.runtime.core.errors import ArtifactError
 
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 Shapes = Mapping[str, Sequence[int | str]]
 
 
@@ -34,6 +38,7 @@ class InputTypes:
                 f"the inputs are {', '.join(map(repr, known)) or '(none)'}"
             )
         self._sizes = self._given_sizes(inputs)
+        self._plain = {d.dim_param for v in inputs for d in v.type.tensor_type.shape.dim if _WORD.match(d.dim_param)}
         self._inputs = inputs
 
     def variables(self) -> list[Var]:
@@ -96,8 +101,26 @@ class InputTypes:
         if dim.dim_param:
             if dim.dim_param in self._sizes:
                 return self._sizes[dim.dim_param]
-            return Any(self._names(dim.dim_param))
+            return self._computed(dim.dim_param) or Any(self._names(dim.dim_param))
         return Any(self._names(f"{value.name}_{axis}"))
+
+    def _computed(self, text: str) -> Dim | None:
+        """The size that a name like ``past_sequence_length + 1`` computes of those of other dimensions, which exporters
+        write so; None for a name that is just a name.
+        """
+        if _WORD.match(text):
+            return None
+        try:
+            size = polynomial(f"({text})")
+        except ArtifactError:
+            return None
+        names = names_in(name_of(size)) if size.number is None else frozenset()
+        if not names or not all(name in self._plain and self._names(name) == name for name in names):
+            return None
+        if any(name in self._sizes for name in names):
+            fixed = all(name in self._sizes for name in names)
+            return Sizes(self._sizes)[name_of(size)] if fixed else None
+        return Any(name_of(size))
 
 
 def _data_type(proto: TypeProto, where: str) -> Type:
