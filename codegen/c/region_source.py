@@ -8,6 +8,7 @@ which is aligned to 64 bytes. Named sizes are variables (:func:`dim_text`), so t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from byoc.codegen.c.language.spellings import TYPES
 from byoc.codegen.c.toolchain.compiler import find_compiler
@@ -54,12 +55,13 @@ def signature_of_steps(region: RegionSteps, specs: Sequence[TensorSpec]) -> Sign
     """What the function of *region*, whose values are *specs*, takes and gives."""
     first = region.inputs + len(region.constants)
     constants = zip(region.constants, specs[region.inputs : first], strict=True)
-    return Signature(
+    found = Signature(
         region.symbol,
         tuple(specs[: region.inputs]),
         tuple(TensorSpec(f"out{k}", specs[n].shape, specs[n].dtype) for k, n in enumerate(region.outputs)),
         tuple(TensorSpec(name, spec.shape, spec.dtype) for name, spec in constants),
     )
+    return replace(found, temporary_sizes=tuple(n for n in size_names(specs) if n not in found.size_names))
 
 
 def size_names(specs: Sequence[TensorSpec]) -> list[str]:
@@ -86,7 +88,7 @@ def size_text(spec: TensorSpec) -> str:
 def _function(
     region: RegionSteps, signature: Signature, specs: Sequence[TensorSpec], statements: Sequence[str]
 ) -> list[str]:
-    names = size_names([*signature.inputs, *signature.outputs])
+    names = signature.size_names
     sizes = [f"  const int64_t {dim_text(name)} = sizes[{k}];" for k, name in enumerate(names)]
     sizes += [f"  (void){dim_text(name)};" for name in names]
     first_output = region.inputs + len(region.constants)

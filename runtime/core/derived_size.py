@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from byoc.runtime.core.errors import ArtifactError, InputError
 
@@ -86,7 +86,12 @@ def polynomial(size: int | str) -> Polynomial:
         return Polynomial({(): int(size)})
     if is_derived(size):
         return _Reader(size[1:-1]).read()
-    return Polynomial({(size if _IDENTIFIER.match(size) and size not in _FUNCTIONS else json.dumps(size),): 1})
+    return Polynomial({(_plain(size),): 1})
+
+
+def _plain(name: str) -> str:
+    """The atom of a plain name."""
+    return name if _IDENTIFIER.match(name) and name not in _FUNCTIONS else json.dumps(name)
 
 
 def quotient(a: Polynomial, b: int) -> Polynomial:
@@ -245,9 +250,36 @@ def _names(size: Polynomial) -> Iterator[str]:
                 yield from _names(operand)
 
 
-def is_told(name: str, known: Iterable[str]) -> bool:
-    """Whether the size *name* is among *known* ones, or follows from them."""
-    return name in known or (is_derived(name) and all(n in known for n in names_in(name)))
+def is_told(name: str, known: Collection[str]) -> bool:
+    """Whether the size *name* is among *known* ones, or follows from them: ``(4*N)`` from N, and N from ``(4*N)``."""
+    return name in known or names_in(name) <= _told_by(frozenset(known))
+
+
+@functools.cache
+def _told_by(known: frozenset[str]) -> frozenset[str]:
+    """The plain names that *known* ones tell."""
+    found = {name for name in known if not is_derived(name)}
+    waiting = [name for name in known if is_derived(name)]
+    while True:
+        solved = [(name, unknown) for name in waiting if (unknown := _only_unknown(name, found)) is not None]
+        if not solved:
+            return frozenset(found)
+        found |= {unknown for _, unknown in solved}
+        waiting = [name for name in waiting if name not in {n for n, _ in solved}]
+
+
+def _only_unknown(name: str, known: Collection[str]) -> str | None:
+    """The plain name that the size *name* tells, where all else in it is *known*: it stands in one term, alone."""
+    unknown = [n for n in names_in(name) if n not in known]
+    if len(unknown) != 1:
+        return None
+    atom = _plain(unknown[0])
+    holding = [term for term in polynomial(name).terms if any(unknown[0] in _names_of(a) for a in term)]
+    return unknown[0] if holding == [(atom,)] else None
+
+
+def _names_of(atom: str) -> frozenset[str]:
+    return frozenset(_names(Polynomial({(atom,): 1})))
 
 
 class Sizes(dict[str, int]):
@@ -276,9 +308,23 @@ class Sizes(dict[str, int]):
 
     def bind(self, name: str, size: int) -> int:
         """The size of *name*, which is *size* unless it is known, or follows from what is."""
-        if name not in self and is_derived(name) and self.tells(name):
+        if name in self or not is_derived(name):
+            return self.setdefault(name, size)
+        if self.tells(name):
             return self[name]
+        unknown = _only_unknown(name, self)
+        if unknown is not None:
+            self._solve(name, unknown, size)
         return self.setdefault(name, size)
+
+    def _solve(self, name: str, unknown: str, size: int) -> None:
+        """Bind *unknown*, so that *name* is *size*. Raises InputError where no number does it."""
+        terms = polynomial(name).terms
+        count = terms[_plain(unknown),]
+        rest = self._value(Polynomial({t: c for t, c in terms.items() if t != (_plain(unknown),)}))
+        if (size - rest) % count or (size - rest) // count < 0:
+            raise InputError(f"a dimension that is {name} cannot have the size {size}")
+        self[unknown] = (size - rest) // count
 
     def tells(self, name: object) -> bool:
         """Whether a dimension of this name has a size here."""

@@ -382,3 +382,24 @@ def test_an_error_in_a_vendors_kernel_is_told_as_what_it_is_and_where():
         byoc.compile(model(relay.exp, (2,)), ["arm", "c"])(np.zeros(2, "float32"))
     with pytest.raises(KernelError, match=r"kernel tanh:def@arm/float/any gave nothing \(None\)"):
         byoc.compile(model(relay.tanh, (2,)), ["arm", "c"])(np.zeros(2, "float32"))
+
+
+def test_kernels_of_c_are_given_sizes_that_follow_from_others(tmp_path):
+    """The value in the middle has N+2 elements, the output N+4, and the input tells N alone."""
+    kernel("concatenate", ARM, inputs={"a": None, "b": None}, constraints=[first_axis])(CONCAT_C)
+    kernel("nn.leaky_relu", ARM)(LEAKY_C)
+    ends = relay.const(np.array([-5.0, -6.0], "float32"))
+    mod = model(
+        lambda x: relay.concatenate([relay.nn.leaky_relu(relay.concatenate([x, ends], 0), 0.5), ends], 0),
+        (relay.Any("N"),),
+    )
+    library = byoc.compile(mod, ["arm", "c"])
+    assert set(placed(library).values()) == {"arm"}, str(library.plan)
+    assert library.outputs[0].shape == ("(N+4)",)
+    loaded = byoc.load(library.save(tmp_path / "m.byoc"))
+    for n in (1, 3, 8, 3):
+        x = np.arange(n, dtype="float32") - 2
+        middle = np.concatenate([x, [-5, -6]])
+        want = np.concatenate([np.where(middle < 0, middle / 2, middle), [-5, -6]])
+        for run in (library, loaded):
+            np.testing.assert_array_equal(run(x), want.astype("float32"))

@@ -98,11 +98,22 @@ def test_a_window_that_does_not_fit_refuses_the_inputs():
 
 def test_sizes_bind_what_is_not_told_and_compute_what_is():
     sizes = Sizes()
-    assert sizes.bind("(4*N)", 12) == 12 and not sizes.tells("(8*N)")
+    assert sizes.bind("(N*N)", 16) == 16 and not sizes.tells("(8*N)")
     assert sizes.bind("N", 3) == 3 and sizes.bind("(2*N)", 5) == 6  # which is what an input is held to
     assert sizes.tells("(8*N)") and sizes["(8*N)"] == 24 and not sizes.tells("M") and not sizes.tells(None)
     with pytest.raises(KeyError):
         sizes["M"]
+
+
+def test_a_size_that_follows_from_one_other_tells_it():
+    sizes = Sizes()
+    assert sizes.bind("(4*N+P)", 20) == 20 and not sizes.tells("N")
+    assert sizes.bind("(2*P)", 8) == 8 and sizes["P"] == 4 and sizes.bind("(4*N+P)", 9) == 20
+    assert sizes.bind("(3*M-1)", 8) == 8 and sizes["M"] == 3 and sizes["(div(M+1,2))"] == 2
+    assert is_told("N", ["(4*N+P)", "(2*P)"]) and is_told("(N*P)", ["(4*N+P)", "P"])
+    assert not is_told("N", ["(N*N)"]) and not is_told("N", ["(div(N,2)+N)"]) and not is_told("N", ["(N+P)"])
+    with pytest.raises(InputError, match=r"a dimension that is \(2\*K\) cannot have the size 7"):
+        sizes.bind("(2*K)", 7)
 
 
 @pytest.mark.parametrize("text", ["(", "()", "(4*)", "(N", "(4**N)", "(div(N,0))", "(div(N,M))", "(min(N))", "(N N)"])

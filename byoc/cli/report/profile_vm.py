@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from byoc.errors import InputError, UserError
+from byoc.runtime.core.derived_size import is_derived
 from byoc.runtime.core.device import cpu
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.profile.run_profile import RunProfile
@@ -26,7 +27,7 @@ def profile_by_machine(
     unknown = [name for name in given if name not in {s.name for s in specs}]
     if unknown:
         raise InputError(f"the model has no input {unknown[0]!r}; its inputs are {', '.join(s.name for s in specs)}")
-    free = dict.fromkeys(d for s in specs for d in s.shape if isinstance(d, str))
+    free = dict.fromkeys(d for s in specs for d in s.shape if isinstance(d, str) and not is_derived(d))
     other = next((name for name in sizes if name not in free), None)
     if other is not None:
         raise UserError(f"--size {other}={sizes[other]}: the free dimensions are {', '.join(free) or 'none'}")

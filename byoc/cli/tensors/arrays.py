@@ -15,6 +15,7 @@ import numpy as np
 
 from byoc.cli.tensors.array_files import read_array
 from byoc.errors import InputError, UserError
+from byoc.runtime.core.derived_size import is_derived
 from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
 from byoc.runtime.core.small_types import BITS
 from byoc.runtime.library import Library
@@ -66,7 +67,7 @@ def nameless(arrays: Mapping[str, np.ndarray]) -> str:
 
 def parse_sizes(library: Library, texts: Sequence[str]) -> dict[str, int]:
     """``NAME=N`` texts as sizes of free dimensions. Raises UserError for a name that the inputs do not have."""
-    known = list(dict.fromkeys(d for s in library.inputs for d in s.shape if isinstance(d, str)))
+    known = list(dict.fromkeys(d for s in library.inputs for d in s.shape if isinstance(d, str) and not is_derived(d)))
     sizes = {}
     for name, number in map(_size, texts):
         if name not in known:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from byoc.errors import UserError
+from byoc.runtime.core.derived_size import Sizes, is_derived
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.core.small_types import SMALL_INTEGERS
@@ -16,16 +17,19 @@ MAX_BYTES = 1 << 36
 
 
 def seeded_inputs(specs: Iterable[TensorSpec], sizes: Mapping[str, int], seed: int = 0) -> dict[str, np.ndarray]:
-    """An array for each of *specs*; a free dimension is 1 unless *sizes* names it.
+    """An array for each of *specs*; a free dimension is 1 unless *sizes* names it, or it follows from others.
 
     Floats are standard normal, integers 0 or 1, which every index may be. Raises UserError for what no machine holds.
     """
     rng = np.random.default_rng(seed)
-    return {spec.name: _random(spec, sizes, rng) for spec in specs}
+    listed = list(specs)
+    free = {d: 1 for spec in listed for d in spec.shape if isinstance(d, str) and not is_derived(d)}
+    bound = Sizes({**free, **sizes})
+    return {spec.name: _random(spec, bound, rng) for spec in listed}
 
 
-def _random(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
-    shape = tuple(d if isinstance(d, int) else sizes.get(d or "", 1) for d in spec.shape)
+def _random(spec: TensorSpec, sizes: Sizes, rng: np.random.Generator) -> np.ndarray:
+    shape = tuple(d if isinstance(d, int) else sizes[d] if sizes.tells(d) else 1 for d in spec.shape)
     dtype = numpy_dtype(spec.dtype)
     if math.prod(shape) * dtype.itemsize > MAX_BYTES:
         raise UserError(f"input {spec.name!r}: {spec.dtype}{list(shape)} is more than {MAX_BYTES:,} bytes; give less")
