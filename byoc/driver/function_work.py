@@ -22,6 +22,7 @@ from byoc.partition.costs.work import size, work_of
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import operator_of
 from byoc.relay.traverse import post_order
+from byoc.runtime.core.derived_size import is_told
 from byoc.runtime.core.function_work import FunctionWork, OperatorWork
 
 PICO = 1e12
@@ -63,7 +64,9 @@ def _operator(call: Call, weight: float) -> OperatorWork:
         inputs[0].dtype if inputs else "float32",
         min(int(weight * PICO), MOST),
     )
-    if not all(t.is_symbolic for t in (*inputs, *results)) or any(n not in known for t in results for n in _free(t)):
+    if not all(t.is_symbolic for t in (*inputs, *results)) or any(
+        not is_told(n, known) for t in results for n in _free(t)
+    ):
         return made  # sizes that only a run tells
     constant = [size(t) for t in (*inputs, *results) if t.is_static]
     return replace(

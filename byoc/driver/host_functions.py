@@ -12,9 +12,11 @@ from byoc.codegen.c.backend import compile_functions as compile_c
 from byoc.codegen.c.whole.program import no_whole_program
 from byoc.codegen.kernel.lower import unsupported_reason
 from byoc.driver.json_functions import compile_json
+from byoc.ir.types import Any, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
 from byoc.relay.structure.structural import structural_equal, structural_hash
+from byoc.runtime.core.derived_size import is_told
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.modules.module import Module
 
@@ -23,10 +25,13 @@ from byoc.runtime.modules.module import Module
 class HostFunctions:
     """The functions to compile by symbol, those to interpret, and why.
 
-    ``graph`` calls them, where there is one; ``node_by_node`` says why that cannot be one native function.
+    ``graph`` calls them, where there is one; ``node_by_node`` says why that cannot be one native function. Where they
+    are *returning*, their results are new arrays, so that generated code needs inputs that tell the sizes of these; a
+    graph knows all sizes.
     """
 
     prefix: str
+    returning: bool = False
     compiled: dict[str, Function] = field(default_factory=dict)
     interpreted: dict[str, Function] = field(default_factory=dict)
     fallback_reasons: dict[str, str] = field(default_factory=dict)
@@ -48,7 +53,7 @@ class HostFunctions:
         """A symbol of its own for *function*; *name* is what it computes, for people."""
         symbol = self._unique(f"{self.prefix}fused_{name}")
         typed = infer_function(function).with_attr("global_symbol", symbol)
-        reason = unsupported_reason(typed)
+        reason = unsupported_reason(typed) or (_untold(typed) if self.returning else None)
         if reason is None:
             self.compiled[symbol] = typed
         else:
@@ -70,3 +75,14 @@ class HostFunctions:
             self.node_by_node = no_whole_program(Graph(self.graph)) if self.compiled else none
         found: list[Module] = [compile_c(self.compiled, options, self.graph)] if self.compiled else []
         return [*found, compile_json(self.interpreted, self.fallback_reasons)] if self.interpreted else found
+
+
+def _untold(function: Function) -> str | None:
+    """Why a typed *function* cannot make arrays for its results; None where its inputs tell their sizes."""
+    inputs = [t for param in function.params for t in tensor_types(param.checked_type)]
+    known = {d.name for t in inputs for d in t.shape if isinstance(d, Any)}
+    for result in tensor_types(function.body.checked_type):
+        for dim in result.shape:
+            if isinstance(dim, Any) and not is_told(dim.name, known):
+                return f"its inputs do not tell the size {dim} of {result!r}"
+    return None

@@ -12,6 +12,9 @@ OLD = "left ONNX before opset 10, so neither ONNX Runtime nor the reference comp
 REPLACED = "deprecated before opset 13, with which drawing begins; its successor is drawn"
 NEWER = "of an opset that ONNX Runtime does not run yet"
 WHOLE_MODELS = "what ONNX Runtime's quantizer writes: tests hold it one by one and in whole models"
+SEQUENCES = "values are sequences and optionals, and the generators draw tensors"
+RANDOM = "each generator has its own numbers, so that there is nothing to compare with"
+BY_THEMSELVES = "held one by one to ONNX Runtime or the reference by tests of its own, and not drawn yet"
 NOT_DRAWN: dict[tuple[str, str], str] = {
     **{
         ("", name): OLD
@@ -47,6 +50,90 @@ NOT_DRAWN: dict[tuple[str, str], str] = {
             "QLinearSigmoid",
             "QLinearSoftmax",
             "QLinearWhere",
+        )
+    },
+    **{
+        ("", name): SEQUENCES
+        for name in (
+            "ConcatFromSequence",
+            "Optional",
+            "OptionalGetElement",
+            "OptionalHasElement",
+            "SequenceAt",
+            "SequenceConstruct",
+            "SequenceEmpty",
+            "SequenceErase",
+            "SequenceInsert",
+            "SequenceLength",
+            "SequenceMap",
+            "SplitToSequence",
+        )
+    },
+    **{
+        ("", name): RANDOM
+        for name in (
+            "Bernoulli",
+            "Multinomial",
+            "RandomNormal",
+            "RandomNormalLike",
+            "RandomUniform",
+            "RandomUniformLike",
+        )
+    },
+    **{
+        ("", name): BY_THEMSELVES
+        for name in (
+            "Col2Im",
+            "CumProd",
+            "DFT",
+            "DeformConv",
+            "Det",
+            "GridSample",
+            "MaxRoiPool",
+            "MaxUnpool",
+            "MelWeightMatrix",
+            "NonMaxSuppression",
+            "RoiAlign",
+            "STFT",
+            "TensorScatter",
+            "Unique",
+        )
+    },
+    **{
+        ("ai.onnx.ml", name): BY_THEMSELVES
+        for name in (
+            "ArrayFeatureExtractor",
+            "Binarizer",
+            "FeatureVectorizer",
+            "Imputer",
+            "LabelEncoder",
+            "LinearClassifier",
+            "LinearRegressor",
+            "Normalizer",
+            "OneHotEncoder",
+            "SVMClassifier",
+            "SVMRegressor",
+            "Scaler",
+            "TreeEnsemble",
+            "TreeEnsembleClassifier",
+            "TreeEnsembleRegressor",
+        )
+    },
+    **{
+        ("ai.onnx.preview.training", name): BY_THEMSELVES
+        for name in (
+            "Adagrad",
+            "Adam",
+            "Momentum",
+        )
+    },
+    **{
+        ("com.microsoft", name): BY_THEMSELVES
+        for name in (
+            "Attention",
+            "DynamicQuantizeLSTM",
+            "MatMulNBits",
+            "QAttention",
         )
     },
     ("com.microsoft", "TransposeMatMul"): "the older name of FusedMatMul, which is drawn",

@@ -14,6 +14,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TypeGuard
 
 from byoc.runtime.core.errors import ArtifactError, InputError
 
@@ -326,7 +327,7 @@ class Sizes(dict[str, int]):
             raise InputError(f"a dimension that is {name} cannot have the size {size}")
         self[unknown] = (size - rest) // count
 
-    def tells(self, name: object) -> bool:
+    def tells(self, name: object) -> TypeGuard[str]:
         """Whether a dimension of this name has a size here."""
         return isinstance(name, str) and is_told(name, self)
 

@@ -188,6 +188,11 @@ class Signature:
             spec.bind(array, sizes)
         return sizes
 
+    def check_told(self, spec: TensorSpec, sizes: Sizes) -> None:
+        """Raises InputError for an output whose size *sizes* do not tell."""
+        if any(not (isinstance(d, int) or sizes.tells(d)) for d in spec.shape):
+            raise InputError(f"{self.symbol}: output {spec.name}{spec} has a size that its inputs do not tell")
+
     def empty_outputs(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """New arrays for the outputs, as large as *inputs* say.
 
@@ -195,6 +200,5 @@ class Signature:
         """
         sizes = self.bind_sizes(inputs)
         for spec in self.outputs:
-            if any(not (isinstance(d, int) or sizes.tells(d)) for d in spec.shape):
-                raise InputError(f"{self.symbol}: output {spec.name}{spec} has a size that its inputs do not tell")
+            self.check_told(spec, sizes)
         return [np.empty(spec.concrete_shape(sizes), numpy_dtype(spec.dtype)) for spec in self.outputs]

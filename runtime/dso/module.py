@@ -273,6 +273,8 @@ class _NativeFunction:
         """The outputs of the function, in new arrays. Raises InputError for an input that does not fit."""
         signature = self.signature
         sizes = signature.bind_sizes(inputs)
+        for spec in signature.outputs:
+            signature.check_told(spec, sizes)
         outputs = [np.empty(s.concrete_shape(sizes), t) for s, t in zip(signature.outputs, self._dtypes, strict=True)]
         given = [np.asarray(a, order="C") for a in inputs]
         pointers = [_FFI.from_buffer(a) for a in (*given, *self.constants, *outputs)]
@@ -292,7 +294,7 @@ class _NativeFunction:
             )
         sizes = signature.bind_sizes(arrays[:count])
         for spec, array in zip(signature.outputs, arrays[count:], strict=True):
-            _check_output(signature.symbol, spec, array, sizes)
+            _check_output(signature.symbol, spec, array, sizes)  # which may tell a size that no input does
         for array in arrays:
             if not array.flags.c_contiguous:
                 raise InputError(f"{signature.symbol}: an array of shape {list(array.shape)} is not contiguous")
@@ -324,8 +326,13 @@ def _run_alone(run: Callable[..., int], args: object, sizes: object, need: int, 
         raise state.error_of(status, checks) or InternalError("a compiled function failed without a reason")
 
 
-def _check_output(symbol: str, spec: TensorSpec, array: np.ndarray, sizes: Mapping[str, int]) -> None:
-    want = spec.concrete_shape(sizes)
+def _check_output(symbol: str, spec: TensorSpec, array: np.ndarray, sizes: Sizes) -> None:
+    """Raises InputError for an array that is not as *spec*; one whose size no input tells binds that size."""
+    if array.ndim == len(spec.shape):
+        for dim, size in zip(spec.shape, array.shape, strict=True):
+            if isinstance(dim, str):
+                sizes.bind(dim, size)
+    want = tuple(d if isinstance(d, int) else sizes[d] if sizes.tells(d) else None for d in spec.shape)
     if tuple(array.shape) != want or array.dtype != numpy_dtype(spec.dtype) or not array.flags.writeable:
         raise InputError(
             f"{symbol}: output {spec.name!r} must be a writable {spec.dtype}{list(want)}, "

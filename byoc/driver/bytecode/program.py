@@ -27,7 +27,7 @@ class ProgramBuilder:
 
     def __init__(self, functions: Mapping[GlobalVar, Function], regions: Mapping[GlobalVar, Function]):
         self.functions, self.regions = functions, regions
-        self.host = HostFunctions(PREFIX)
+        self.host = HostFunctions(PREFIX, returning=True)
         self.constants: list[NDArray] = []
         self.symbols: list[PackedSymbol] = []
         self._lowered: dict[int, VMFunction] = {}

@@ -16,9 +16,16 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.dims import MAX_RANK
-from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.op import OPS, OpPattern, Sample, register_op
 from byoc.ir.traits import OpKind, Traits, creation, move, view
 from byoc.ir.types import Any, TensorType, Type
+from byoc.relay.op.core.known_shapes import (
+    FKNOWN_SHAPE,
+    broadcast_shape,
+    reshape_shape,
+    shape_operand,
+    slice_shape,
+)
 from byoc.relay.op.core.named_dims import named_dim
 from byoc.relay.op.core.type_relations import is_integer, normalize_axes, tensor_arg, unify_dim
 from byoc.relay.op.movement.broadcast import broadcast_compute
@@ -242,3 +249,14 @@ register_op(
     doc="Dimensions of 1 dropped at axes that an input holds.",
     samples=(Sample([(1, 2, 1), _vector(0, 2)]),),
 )
+
+_SHAPES = {
+    "dyn.reshape": reshape_shape,
+    "dyn.strided_slice": slice_shape,
+    "dyn.zeros": shape_operand(0),
+    "dyn.ones": shape_operand(0),
+    "dyn.full": shape_operand(1),
+    "dyn.broadcast_to": broadcast_shape,
+}
+for _name, _rule in _SHAPES.items():
+    OPS[_name].set_attr(FKNOWN_SHAPE, _rule)

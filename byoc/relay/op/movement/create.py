@@ -11,12 +11,13 @@ import numpy as np
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
-from byoc.ir.op import ComputeOf, OpPattern, Sample, register_op
+from byoc.ir.op import OPS, ComputeOf, OpPattern, Sample, register_op
 from byoc.ir.traits import Conversion, creation
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call, Constant
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, in_dtype_of, known_dtype, make_call
 from byoc.relay.op.core.indexing import as_index, size_of
+from byoc.relay.op.core.known_shapes import FKNOWN_SHAPE, arange_shape
 from byoc.relay.op.core.named_dims import named_dim
 from byoc.relay.op.core.type_relations import identity, is_integer, normalize_axis, same_dtype, tensor_arg
 
@@ -264,6 +265,9 @@ register_op(
         _bounds(0.5, 2.0, 0.25, "float32"),
     ),
 )
+
+
+OPS["arange"].set_attr(FKNOWN_SHAPE, arange_shape)
 
 
 def _known_number(value: Operand) -> float | None:

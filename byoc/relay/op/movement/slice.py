@@ -11,15 +11,13 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import OpPattern, Sample, register_op
-from byoc.ir.size_var import greater, lesser, parted, plus
 from byoc.ir.traits import move
-from byoc.ir.types import Any, Dim, TensorType, Type
+from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
 from byoc.relay.op.core.indexing import as_index, clamp, load_below, size_of, split_index, wrap_negative
+from byoc.relay.op.core.slice_sizes import END, covers, cut_dim
 from byoc.relay.op.core.type_relations import is_integer, normalize_axes, normalize_axis, tensor_arg, unify_dim
-
-END = np.iinfo("int32").max  # an end from here on means: to the end of a dimension of any size
 
 
 @dataclass(frozen=True)
@@ -104,38 +102,10 @@ def _sized(first: int, size: int) -> slice:
     return slice(first, None if size < 0 or first < 0 <= first + size else first + size)
 
 
-def _covers(cut: slice) -> bool:
-    return cut.start == 0 and cut.step in (None, 1) and (cut.stop is None or cut.stop >= END)
-
-
-def _cut_dim(dim: Dim, cut: slice) -> Dim:
-    if isinstance(dim, int):
-        return len(range(*cut.indices(dim)))
-    return dim if _covers(cut) else _cut_size(dim, cut)
-
-
-def _cut_size(dim: Any, cut: slice) -> Dim:
-    """The size of a slice of a named size, for which it is not negative; unknown for steps to the front."""
-    first, step = cut.start or 0, cut.step or 1
-    if step < 0:
-        return Any()
-    last = END if cut.stop is None else cut.stop
-    end: Dim = dim if last >= END else plus(dim, last) if last < 0 else lesser(dim, last)
-    if first < 0:
-        begin: Dim = plus(dim, first)
-        whole = lesser(dim, -first) if end == dim else Any()
-    else:
-        begin = first
-        whole = plus(end, -begin)
-        if last < END and begin:
-            whole = greater(whole, 0)
-    return whole if step == 1 else parted(plus(whole, step - 1), step)
-
-
 def _strided_slice_rel(types: Sequence[Type], attrs: StridedSliceAttrs) -> Type:
     data = tensor_arg(types, 0)
     cuts = slices(attrs, data.ndim)
-    return TensorType([_cut_dim(d, cuts[k]) if k in cuts else d for k, d in enumerate(data.shape)], data.dtype)
+    return TensorType([cut_dim(d, cuts[k]) if k in cuts else d for k, d in enumerate(data.shape)], data.dtype)
 
 
 def _strided_slice_compute(
@@ -148,7 +118,7 @@ def _strided_slice_compute(
         if isinstance(size, int):
             start, _, step = cut.indices(size)
             steps[k] = (start, step)
-        elif not _covers(cut):
+        elif not covers(cut):
             first = cut.start or 0
             steps[k] = (te.maximum(as_index(size) + first, 0) if first < 0 else first, cut.step or 1)
 

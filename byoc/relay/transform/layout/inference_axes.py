@@ -13,7 +13,7 @@ from dataclasses import replace
 from byoc.ir.attrs import Attrs, as_int
 from byoc.ir.layout import Layout
 from byoc.ir.types import Any, TensorType, TupleType, tensor_types
-from byoc.relay.op.movement.slice import END
+from byoc.relay.op.core.slice_sizes import END
 from byoc.relay.op.numeric.reduce import reduced_axes
 from byoc.relay.transform.layout.inference import (
     CHANNELS,

@@ -6,15 +6,18 @@ a step of FoldConstant, and the pass DynamicToStatic. Source: ``relay.transform.
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OPS, Op
 from byoc.ir.traits import StaticForm
-from byoc.ir.types import Any, TensorType
+from byoc.ir.types import Any, TensorType, tensor_types
 from byoc.relay.expr import Call, Constant
-from byoc.relay.transform.simplify.known_shapes import with_known_shape
+from byoc.relay.op.core.known_shapes import FKNOWN_SHAPE, Item, ShapeRule
+from byoc.relay.op.core.named_dims import dim_texts
 from byoc.relay.transform.simplify.shape_values import ShapeValues
 
 
@@ -49,11 +52,31 @@ def _reshape_dims(data: RelayExpr, items: np.ndarray, allowzero: bool) -> tuple[
     return tuple(dims)
 
 
+def _with_known_shape(call: Call, values: ShapeValues) -> Call:
+    """A typed *call* whose result has names for what is known of its shape; itself where nothing more is."""
+    rule: ShapeRule | None = call.op.get_attr(FKNOWN_SHAPE) if isinstance(call.op, Op) else None
+    if rule is None or call.attrs is None:
+        return call
+    result = tensor_types(call.checked_type)[0]
+    if result.is_symbolic:
+        return call
+
+    def known(index: int) -> list[Item] | None:
+        items = values.get(call.args[index])
+        return None if items is None else list(items.reshape(-1))
+
+    found = rule(call, known)
+    if found is None or not any(isinstance(d, int) or d.name for d in found):
+        return call
+    attrs = dataclasses.replace(call.attrs, **{"known": dim_texts(found)})
+    return Call(call.op, call.args, attrs, None, call.span)
+
+
 def make_static(call: Call, values: ShapeValues) -> Call:
     """The static form of a typed *call* of a dynamic operator whose shape, axes or bounds are known; else *call*, with
     names for what is known of its result.
     """
-    return _as_static(call, values) or with_known_shape(call, values)
+    return _as_static(call, values) or _with_known_shape(call, values)
 
 
 def _as_static(call: Call, values: ShapeValues) -> Call | None:

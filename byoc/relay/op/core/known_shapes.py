@@ -2,40 +2,25 @@
 
 ``dyn.reshape`` to ``[N, 2*S]``, ``arange`` up to S, a slice of 512 up to S: their results have the dimensions
 ``(N, 2*S)``, ``(S)`` and ``(min(512, S))``, which the attribute ``known`` of such an operator says, so that its type
-has names and it has generated code. A step of FoldConstant, after what turns such operators static.
+has names and it has generated code. The rule of an operator stands under the key FKNOWN_SHAPE of its registration; it
+is given a call and what is known of the elements of its operands. FoldConstant asks it.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 
-from byoc.ir.op import Op
 from byoc.ir.size_var import greater, lesser, parted, plus, times
 from byoc.ir.types import Any, Dim, TensorType, tensor_types
 from byoc.relay.expr import Call
-from byoc.relay.op.core.named_dims import dim_texts
 from byoc.relay.op.core.products import Product, dim_product, multiply, shape_product
-from byoc.relay.transform.simplify.shape_values import Item, ShapeValues
 from byoc.runtime.core.derived_size import polynomial
 
+FKNOWN_SHAPE = "FKnownShape"
 Dims = Sequence[Dim]
-KNOWN = "known"  # the attribute
-
-
-def with_known_shape(call: Call, values: ShapeValues) -> Call:
-    """A typed *call* whose result has names for what is known of its shape; itself where nothing more is."""
-    rule = _RULES.get(call.op.name) if isinstance(call.op, Op) else None
-    if rule is None or call.attrs is None:
-        return call
-    result = tensor_types(call.checked_type)[0]
-    if result.is_symbolic:
-        return call
-    found = rule(call, values)
-    if found is None or not any(isinstance(d, int) or d.name for d in found):
-        return call
-    attrs = dataclasses.replace(call.attrs, **{KNOWN: dim_texts(found)})
-    return Call(call.op, call.args, attrs, None, call.span)
+Item = int | Any | None  # an element: a number, a named size, or nothing known
+Known = Callable[[int], "list[Item] | None"]  # of an operand by its position: its elements in their order
+ShapeRule = Callable[[Call, Known], "Dims | None"]
 
 
 def is_size(item: Item) -> bool:
@@ -48,11 +33,6 @@ def is_size(item: Item) -> bool:
 def _dim(item: Item) -> Dim:
     """An element of a shape as a dimension: a size that would be negative has no tensor."""
     return Any() if item is None else item
-
-
-def _items(call: Call, index: int, values: ShapeValues) -> list[Item] | None:
-    found = values.get(call.args[index])
-    return None if found is None else list(found.reshape(-1))
 
 
 def reshaped_dims(shape: Dims, items: Sequence[Item], allowzero: bool = False) -> list[Dim] | None:
@@ -82,24 +62,28 @@ def _polynomial(shape: Dims) -> str:
     return str(size)
 
 
-def _reshape(call: Call, values: ShapeValues) -> Dims | None:
-    items = _items(call, 1, values)
+def reshape_shape(call: Call, known: Known) -> Dims | None:
+    """Of ``dyn.reshape``."""
+    items = known(1)
     data = call.args[0].checked_type
     if items is None or not isinstance(data, TensorType):
         return None
     return reshaped_dims(data.shape, items, bool(getattr(call.attrs, "allowzero", False)))
 
 
-def _shape_input(index: int) -> Callable[[Call, ShapeValues], Dims | None]:
-    def dims(call: Call, values: ShapeValues) -> Dims | None:
-        items = _items(call, index, values)
+def shape_operand(index: int) -> ShapeRule:
+    """Of an operator whose operand *index* is the shape of its result."""
+
+    def dims(call: Call, known: Known) -> Dims | None:
+        items = known(index)
         return None if items is None else [_dim(i) for i in items]
 
     return dims
 
 
-def _broadcast(call: Call, values: ShapeValues) -> Dims | None:
-    found = _shape_input(1)(call, values)
+def broadcast_shape(call: Call, known: Known) -> Dims | None:
+    """Of ``dyn.broadcast_to``."""
+    found = shape_operand(1)(call, known)
     data = tensor_types(call.args[0].checked_type)[0]
     if found is None or len(found) < data.ndim:
         return None
@@ -108,8 +92,9 @@ def _broadcast(call: Call, values: ShapeValues) -> Dims | None:
     return found if fits else None
 
 
-def _slice(call: Call, values: ShapeValues) -> Dims | None:
-    parts = [_items(call, k, values) for k in (1, 2, 3)]
+def slice_shape(call: Call, known: Known) -> Dims | None:
+    """Of ``dyn.strided_slice``."""
+    parts = [known(k) for k in (1, 2, 3)]
     data = tensor_types(call.args[0].checked_type)[0]
     begin, end, strides = parts
     if begin is None or end is None or strides is None or getattr(call.attrs, "slice_mode", "end") != "end":
@@ -136,8 +121,9 @@ def _cut(dim: Dim, first: Item, last: Item, step: Item) -> Dim:
     return size if step == 1 else parted(plus(size, step - 1), step)
 
 
-def _arange(call: Call, values: ShapeValues) -> Dims | None:
-    parts = [_items(call, k, values) for k in range(3)]
+def arange_shape(call: Call, known: Known) -> Dims | None:
+    """Of ``arange``."""
+    parts = [known(k) for k in range(3)]
     if any(p is None or len(p) != 1 or p[0] is None for p in parts):
         return None
     start, stop, step = (p[0] for p in parts if p)
@@ -147,14 +133,3 @@ def _arange(call: Call, values: ShapeValues) -> Dims | None:
     if isinstance(size, Any) and not is_size(size):
         size = greater(size, 0)
     return [size if step == 1 else parted(plus(size, step - 1), step)]
-
-
-_RULES: dict[str, Callable[[Call, ShapeValues], Dims | None]] = {
-    "dyn.reshape": _reshape,
-    "dyn.zeros": _shape_input(0),
-    "dyn.ones": _shape_input(0),
-    "dyn.full": _shape_input(1),
-    "dyn.broadcast_to": _broadcast,
-    "dyn.strided_slice": _slice,
-    "arange": _arange,
-}
