@@ -133,6 +133,19 @@ def _covers(function: str, one: Polynomial, two: Polynomial) -> bool:
     return inner is not None and inner[0] == OTHER.get(function) and str(one) in map(str, inner[1])
 
 
+def is_never_negative(size: Polynomial) -> bool:
+    """Whether *size* cannot be negative, since no size of a name is."""
+    return all(count > 0 and all(map(_is_size, term)) if term else count >= 0 for term, count in size.terms.items())
+
+
+def _is_size(atom: str) -> bool:
+    parts = parts_of(atom)
+    if parts is None or parts[0] == "window":
+        return True
+    found = [is_never_negative(operand) for operand in parts[1]]
+    return any(found) if parts[0] == "max" else all(found)
+
+
 def windowed(size: Polynomial) -> Polynomial:
     """A size that is at least 1, or its inputs are refused; *size* itself where it cannot be less."""
     if size.terms.get((), 0) > 0 and all(count > 0 for count in size.terms.values()):

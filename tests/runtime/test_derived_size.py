@@ -10,6 +10,7 @@ from byoc.runtime.core.derived_size import (
     Sizes,
     extreme,
     is_derived,
+    is_never_negative,
     is_told,
     name_of,
     names_in,
@@ -61,6 +62,21 @@ def test_the_name_says_the_value_and_reads_back_to_itself(expression):
     else:
         assert sizes[name] == value
         assert sizes == BASES and Sizes(BASES) == sizes  # what was computed is not bound
+
+
+@given(EXPRESSIONS)
+def test_what_is_never_negative_is_not(expression):
+    size, value = expression
+    assert value >= 0 or not is_never_negative(size)
+
+
+def test_a_minimum_of_what_may_be_negative_may_be_negative():
+    s = polynomial("S")
+    less = s + polynomial(-1)
+    assert is_never_negative(s * s + polynomial(2)) and not is_never_negative(less)
+    assert not is_never_negative(extreme("min", polynomial(512), less))  # it once was taken for a size
+    assert is_never_negative(extreme("max", polynomial(0), less))
+    assert not is_never_negative(quotient(extreme("min", polynomial(8), less), 2))
 
 
 @given(EXPRESSIONS, EXPRESSIONS, EXPRESSIONS, st.integers(1, 6))

@@ -14,7 +14,7 @@ from byoc.ir.size_var import greater, lesser, parted, plus, times
 from byoc.ir.types import Any, Dim, TensorType, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.op.core.products import Product, dim_product, multiply, shape_product
-from byoc.runtime.core.derived_size import polynomial
+from byoc.runtime.core.derived_size import is_never_negative, polynomial
 
 FKNOWN_SHAPE = "FKnownShape"
 Dims = Sequence[Dim]
@@ -26,12 +26,12 @@ ShapeRule = Callable[[Call, Known], "Dims | None"]
 def is_size(item: Item) -> bool:
     """Whether *item* is known and cannot be negative."""
     if isinstance(item, Any):
-        return all(count > 0 for count in polynomial(item.name).terms.values())
+        return is_never_negative(polynomial(item.name))
     return item is not None and item >= 0
 
 
 def _dim(item: Item) -> Dim:
-    """An element of a shape as a dimension: a size that would be negative has no tensor."""
+    """An element of a shape as a dimension, which is unknown where the element is."""
     return Any() if item is None else item
 
 

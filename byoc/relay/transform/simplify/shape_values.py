@@ -15,17 +15,16 @@ import numpy as np
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.size_var import greater, lesser, parted, plus, times
-from byoc.ir.types import Any, Dim, TensorType, tensor_types
+from byoc.ir.types import Dim, TensorType, tensor_types
 from byoc.relay.expr import Call, Constant, Tuple, constant
 from byoc.relay.interpreter import run_operator
-from byoc.runtime.core.derived_size import polynomial
+from byoc.relay.op.core.known_shapes import Item, is_size
 from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
 from byoc.runtime.core.small_types import integer_range
 
 MAX_ELEMENTS = 64
 # the elements of a tensor: an array of objects, each an int, a named Any, or None where nothing is known
 Items = np.ndarray
-Item = int | Any | None
 
 
 def _of_sizes(combine: Callable[[Dim, Dim], Dim]) -> Callable[[Item, Item], Item]:
@@ -48,8 +47,7 @@ def _divide(a: Item, b: Item) -> Item:
     """Rounded towards 0, which of a size is down."""
     if isinstance(a, int) and isinstance(b, int) and b != 0:
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    is_size = isinstance(a, Any) and all(count > 0 for count in polynomial(a.name).terms.values())
-    return _floor_divide(a, b) if is_size or b == 1 else None
+    return _floor_divide(a, b) if is_size(a) or b == 1 else None
 
 
 def _floor_divide(a: Item, b: Item) -> Item:
