@@ -7,7 +7,6 @@ end, is told as a LostError, and the next piece goes to another.
 from __future__ import annotations
 
 import pickle
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -25,6 +24,7 @@ from byoc.ir.module import IRModule
 from byoc.runtime.core.errors import ContractError
 from byoc.runtime.library import Library
 from byoc.testing.core.case import Case
+from byoc.testing.core.load_worker import raised_text
 from byoc.testing.core.region_library import region_library, watched
 from byoc.testing.core.saved import SavedRunner
 from byoc.testing.core.sent_case import SentCase
@@ -113,14 +113,18 @@ class Refused:
     error: UserError
 
 
-@dataclass(frozen=True)
-class CompileModel:
-    """Compile the whole model."""
+class _OfModel:
+    """A task on the whole model."""
 
     @property
     def patience(self) -> float:
         """As the whole model."""
         return MODEL_PATIENCE
+
+
+@dataclass(frozen=True)
+class CompileModel(_OfModel):
+    """Compile the whole model."""
 
     def do(self, bench: Bench) -> Refused | None:
         """None where it compiles."""
@@ -132,13 +136,8 @@ class CompileModel:
 
 
 @dataclass(frozen=True)
-class CutModel:
+class CutModel(_OfModel):
     """Plan and cut the model, and keep nothing of it: this process does the same, where that does not end one."""
-
-    @property
-    def patience(self) -> float:
-        """As the whole model."""
-        return MODEL_PATIENCE
 
     def do(self, bench: Bench) -> Refused | None:
         """None where it can be cut."""
@@ -153,16 +152,11 @@ class CutModel:
 
 
 @dataclass(frozen=True)
-class RunModel:
+class RunModel(_OfModel):
     """Run the whole model, as users do."""
 
     inputs: Arrays
     saved: bool
-
-    @property
-    def patience(self) -> float:
-        """As the whole model."""
-        return MODEL_PATIENCE
 
     def do(self, bench: Bench) -> list[np.ndarray] | Refused:
         """Its outputs."""
@@ -212,9 +206,7 @@ def _refused(work: Callable[[], T]) -> T | Refused:
             return Refused(UserError(str(error)))
         return Refused(error)
     except Exception as error:  # whatever a vendor's code raises
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
-        return Refused(UserError(f"{type(error).__name__}: {' '.join(str(error).split())} ({place})"))
+        return Refused(UserError(raised_text(error)))
 
 
 class Workbench:

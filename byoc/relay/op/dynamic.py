@@ -29,7 +29,15 @@ from byoc.relay.op.core.known_shapes import (
 from byoc.relay.op.core.named_dims import named_dim
 from byoc.relay.op.core.type_relations import is_integer, normalize_axes, tensor_arg, unify_dim
 from byoc.relay.op.movement.broadcast import broadcast_compute
-from byoc.relay.op.movement.create import DynInitAttrs, InitOpAttrs, OneHotAttrs, full_of, full_rel, one_hot_rel
+from byoc.relay.op.movement.create import (
+    DynInitAttrs,
+    InitOpAttrs,
+    OneHotAttrs,
+    full_of,
+    full_rel,
+    no_operations,
+    one_hot_rel,
+)
 from byoc.relay.op.movement.shape import DynReshapeAttrs, ExpandDimsAttrs, ReshapeAttrs, reshape_compute
 from byoc.relay.op.movement.slice import DynStridedSliceAttrs, StridedSliceAttrs
 from byoc.te.expr import INDEX
@@ -143,10 +151,6 @@ def _squeeze_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
     return _any(data.ndim - vector_length(types, 1, "axis"), data.dtype)
 
 
-def _free(attrs: Attrs | None, in_types: Sequence[Type], out_type: Type) -> int:
-    return 0
-
-
 def _vector(*numbers: int) -> np.ndarray:
     return np.array(numbers, "int64")
 
@@ -158,7 +162,7 @@ register_op(
     rel=_reshape_rel,
     pattern=OpPattern.INJECTIVE,
     compute=reshape_compute,
-    operations=_free,
+    operations=no_operations,
     traits=view().static("reshape", {1: "newshape"}),
     doc="The same elements in a shape that an input holds.",
     samples=(Sample([(2, 6), _vector(3, -1)], {"known": ("3", "4")}), Sample([(2, 6), _vector(0, 3, 2)])),
@@ -170,7 +174,7 @@ register_op(
     rel=_strided_slice_rel,
     pattern=OpPattern.INJECTIVE,
     compute=_strided_slice_compute,
-    operations=_free,
+    operations=no_operations,
     traits=move().static("strided_slice", {1: "begin", 2: "end", 3: "strides"}),
     doc="A slice along each axis whose numbers the inputs hold.",
     samples=(
@@ -186,7 +190,7 @@ for _number, _name in enumerate(("zeros", "ones")):
         rel=_init_rel,
         pattern=OpPattern.ELEMWISE,
         compute=_filled(_number),
-        operations=_free,
+        operations=no_operations,
         traits=Traits(OpKind.OTHER).static(_name, {0: "shape"}),
         doc=f"A tensor of {_name} in a shape that an input holds.",
         samples=(Sample([_vector(2, 3)], {"known": ("2", "3")}), Sample([_vector(2, 3)])),
@@ -198,7 +202,7 @@ register_op(
     rel=_full_rel,
     pattern=OpPattern.ELEMWISE,
     compute=_full_compute,
-    operations=_free,
+    operations=no_operations,
     traits=creation(value_operand=0).static("full", {1: "shape"}),
     doc="A tensor of one scalar in a shape that an input holds.",
     samples=(Sample([(), _vector(2, 3)], {"dtype": "", "known": ("2", "3")}), Sample([(), _vector(2)], {"dtype": ""})),
@@ -210,7 +214,7 @@ register_op(
     rel=_broadcast_rel,
     pattern=OpPattern.BROADCAST,
     compute=broadcast_compute,
-    operations=_free,
+    operations=no_operations,
     traits=move(repeats=True).static("broadcast_to", {1: "shape"}),
     doc="The tensor broadcast to a shape that an input holds.",
     samples=(Sample([(3, 1), _vector(2, 3, 4)], {"known": ("2", "3", "4")}), Sample([(3, 1), _vector(3, 4)])),

@@ -37,14 +37,20 @@ class Answer:
     imported: bool = False
 
 
+def raised_text(error: Exception) -> str:
+    """What was raised, in a line, and the file and line that raised it."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
+    return f"{type(error).__name__}: {' '.join(str(error).split())} ({place})"
+
+
 def answer(job: Job) -> Answer:
     """What becomes of *job*."""
     try:
         library, imported = _loaded(job)
         return Answer([library.run(feed) for feed in job.feeds], "", imported)
     except Exception as error:  # whatever a vendor's code raises
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        return Answer((), f"{type(error).__name__}: {error} ({where.filename.rsplit('/', 1)[-1]}:{where.lineno})")
+        return Answer((), raised_text(error))
 
 
 def _loaded(job: Job) -> tuple[Library, bool]:

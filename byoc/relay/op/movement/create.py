@@ -92,7 +92,8 @@ def _fill(value: int, name: str) -> ComputeOf[Attrs | None, te.Tensor, TensorTyp
     return compute
 
 
-def _free(attrs: Attrs | None, in_types: Sequence[Type], out_type: Type) -> int:
+def no_operations(attrs: Attrs | None, in_types: Sequence[Type], out_type: Type) -> int:
+    """The cost of an operator that computes nothing."""
     return 0
 
 
@@ -104,7 +105,7 @@ for _name, _value in (("zeros", 0), ("ones", 1)):
         rel=_init_rel,
         pattern=OpPattern.ELEMWISE,
         traits=creation(fill=_value),
-        operations=_free,
+        operations=no_operations,
         compute=_fill(_value, _name),
         doc=f"A tensor of {_name}.",
         samples=(
@@ -119,7 +120,7 @@ for _name, _value in (("zeros", 0), ("ones", 1)):
         rel=identity,
         pattern=OpPattern.ELEMWISE,
         traits=creation(fill=_value),
-        operations=_free,
+        operations=no_operations,
         compute=_fill(_value, _name),
         doc=f"A tensor of {_name} in the shape and dtype of another.",
         samples=(Sample([(2, 3)]), Sample([(4,)], dtype="int32"), Sample([(4,)], dtype="bool")),
@@ -188,7 +189,7 @@ register_op(
     rel=full_rel,
     pattern=OpPattern.ELEMWISE,
     traits=creation(value_operand=0),
-    operations=_free,
+    operations=no_operations,
     compute=_full_compute,
     doc="A tensor whose every element is one scalar.",
     samples=(Sample([()], {"shape": (2, 3), "dtype": ""}), Sample([np.array([3], "int64")], {"shape": (4,)})),
@@ -215,7 +216,7 @@ register_op(
     rel=_full_like_rel,
     pattern=OpPattern.ELEMWISE,
     traits=creation(value_operand=1),
-    operations=_free,
+    operations=no_operations,
     compute=_full_like_compute,
     doc="A tensor in the shape and dtype of another, whose every element is one scalar.",
     samples=(Sample([(2, 3), ()]), Sample([(4,), np.array(3, "int32")], dtype="int32")),
@@ -352,7 +353,7 @@ register_op(
     attrs=ShapeOfAttrs,
     pattern=OpPattern.OPAQUE,
     traits=creation(gives_shape=True),
-    operations=_free,
+    operations=no_operations,
     rel=lambda types, attrs: TensorType([tensor_arg(types, 0).ndim], attrs.dtype),
     compute=_shape_of_compute,
     doc="The shape of a tensor, as a vector.",
@@ -383,7 +384,7 @@ register_op(
     attrs=NdarraySizeAttrs,
     pattern=OpPattern.OPAQUE,
     traits=creation(),
-    operations=_free,
+    operations=no_operations,
     rel=_ndarray_size_rel,
     compute=_ndarray_size_compute,
     doc="The number of elements, as a scalar.",
