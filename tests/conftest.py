@@ -6,6 +6,7 @@ import os
 import pathlib
 
 import hypothesis
+import numpy as np
 import pytest
 
 hypothesis.settings.register_profile("byoc", deadline=None)  # a busy machine is no failure
@@ -38,7 +39,20 @@ def missing_device():
     return get_backend("opencl").unavailable()
 
 
+STATES: dict[str, dict] = {}
+"""Of each module with a generator `RNG`, the generator's state once the module was imported."""
+
+
+def draw_the_same_in_any_order(item):
+    """A test's random numbers are its own: not those left by whatever tests ran before it in this worker."""
+    module = getattr(item, "module", None)
+    generator = getattr(module, "RNG", None)
+    if isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = STATES.setdefault(module.__name__, generator.bit_generator.state)
+
+
 def pytest_runtest_setup(item):
+    draw_the_same_in_any_order(item)
     needs = {"needs_cc": missing_compiler, "needs_opencl": missing_device}
     for marker, missing in needs.items():
         if item.get_closest_marker(marker) and missing():
