@@ -1,4 +1,6 @@
-"""Compile one model in a process of its own: ``python compile_model.py MODEL.onnx OUT.byoc PRECISION`` prints seconds.
+"""Compile one model in a process of its own: ``python compile_model.py MODEL.onnx OUT.byoc PRECISION [SHAPES]``.
+
+It prints seconds; SHAPES is a JSON object of the shapes of inputs, which fix free sizes.
 
 Counted is what ``byoc.compile`` and ``save`` take, without Python's start and imports. In int8 a model in f32 is
 quantized by samples; a quantized one says itself what is an integer.
@@ -24,10 +26,11 @@ def ranges_for(path: Path, precision: str) -> list[dict[str, np.ndarray]] | None
 
 def main() -> None:
     """Compile, save, and print the seconds of both as JSON."""
-    model, out, precision = sys.argv[1:]
+    model, out, precision, *rest = sys.argv[1:]
+    shapes = json.loads(rest[0]) if rest else None
     calibration = ranges_for(Path(model), precision)
     start = time.perf_counter()
-    library = byoc.compile(model, precision=precision, calibration=calibration)
+    library = byoc.compile(model, shapes=shapes, precision=precision, calibration=calibration)
     compiled = time.perf_counter()
     library.save(out)
     print(json.dumps({"compile_seconds": compiled - start, "save_seconds": time.perf_counter() - compiled}))

@@ -5,8 +5,9 @@ engine's outputs agree with ONNX Runtime's in f32 within TOLERANCE of the output
 run (``rounds.py``), with a loop that gives the processor's peak (``peak.py``). Printed are milliseconds, how many times
 as fast as each peer and the better peer we are, the share of the peak that the model's multiply-adds (``counts.py``)
 make, the geometric mean, then peak memory of each engine alone (``alone.py``), compile times with an empty and a filled
-cache, and what one call of a tiny model costs. ``--groups MODEL`` instead shows where one model's time goes. The status
-is 1 when a model of ours fails or gives other numbers. Times are of this machine as it is: measure on an idle one.
+cache, and what one call of a tiny model costs. ``--groups MODEL`` instead shows where one model's time goes, and
+``--sizes free`` what models with free sizes take (``free_sizes.py``). The status is 1 when a model of ours fails or
+gives other numbers. Times are of this machine as it is: measure on an idle one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -26,6 +28,7 @@ import numpy as np
 from alone import write_model
 from counts import multiply_adds
 from engines import ENGINES, OURS, Model, Ready, Unsupported, missing, prepare, random_inputs, relative_difference
+from free_sizes import FreeModel, SizeCell, size_header, size_line, size_means, sizes_of
 from peak import burner, peak
 from quantized import is_quantized, quantize_static
 from results import Cell, header, line, means, memory_line
@@ -252,13 +255,35 @@ def show_groups(path: Path, precision: str, rounds: int, out: Path | None) -> No
         out.write_text(json.dumps([g.to_json() for g in found], indent=1) + "\n", encoding="utf-8")
 
 
+def measure_free(options: argparse.Namespace, scratch: Path) -> int:
+    """Measure models of free sizes; 1 when one of ours failed."""
+    engines = [e for e in options.engines if e not in missing(options.engines)]
+    schedule = Schedule(options.rounds or (QUICK if options.quick else FULL).rounds, QUICK.turn_seconds)
+    cells: list[SizeCell] = []
+    print(size_header(engines), flush=True)
+    for path in find_models(options.zoo, options.models):
+        for threads in options.threads:
+            model = FreeModel(path, scratch, threads, options.precision, partial(run_child, "compile_model.py"))
+            for sizes in sizes_of(path, options.batches, options.lengths):
+                cells.append(model.cell(sizes, engines, schedule))
+                print(size_line(cells[-1], engines), flush=True)
+    print("\n".join(size_means(cells)))
+    if options.json is not None:
+        found = {"machine": machine(), "cells": [cell.to_json() for cell in cells]}
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return int(any(OURS in cell.failures for cell in cells))
+
+
 def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--zoo", type=Path, default=Path("zoo"), help="a folder of ONNX files (export_zoo.py makes one)")
     made.add_argument("--models", type=_names, help="names of files without .onnx, by commas (default: all)")
     made.add_argument("--engines", type=_names, default=list(ENGINES), help="which of byoc,onnxruntime,openvino")
-    made.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=[1, 2])
+    made.add_argument("--threads", type=_numbers, default=[1, 2])
+    made.add_argument("--sizes", choices=["fixed", "free"], default="fixed", help="free: one artefact, many sizes")
+    made.add_argument("--batches", type=_numbers, default=[1, 4, 8], help="sizes free: the batches")
+    made.add_argument("--lengths", type=_numbers, default=[1, 16, 64, 256], help="sizes free: the lengths")
     made.add_argument("--precision", choices=TOLERANCE, default="f32", help="int8: quantizes files in f32")
     made.add_argument("--rounds", type=int, default=0, help=f"turns of each engine (default {FULL.rounds})")
     made.add_argument("--memory", action=argparse.BooleanOptionalAction, default=None, help="peak memory of each alone")
@@ -269,6 +294,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--quick", action="store_true", help="few rounds, without memory and compile times")
     made.add_argument("--groups", metavar="MODEL", help="where one model's time goes; a name in the zoo or a file")
     return made
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(n) for n in text.split(",")]
 
 
 def _names(text: str) -> list[str]:
@@ -301,6 +330,8 @@ def main() -> int:
     for name in missing(options.engines):
         print(f"{name} is not installed and is left out: {install_command('bench')}")
     with tempfile.TemporaryDirectory(prefix="byoc_bench_") as folder:
+        if options.sizes == "free":
+            return measure_free(options, Path(folder))
         benchmark = Benchmark(options, Path(folder))
         benchmark.run(find_models(options.zoo, options.models))
         data = benchmark.to_json()

@@ -124,11 +124,12 @@ def prepare(engine: str, model: Model, threads: int, precision: str) -> Ready:
     return Ready(call, time.perf_counter() - start)
 
 
-def random_inputs(path: Path, seed: int = 0) -> dict[str, np.ndarray]:
+def random_inputs(path: Path, seed: int = 0, sizes: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
     """Seeded inputs for an ONNX file: normal numbers, token numbers below 1000, or truth values.
 
-    A dimension without a size is 1.
+    A dimension without a size is what *sizes* says of its name, else 1.
     """
+    named = sizes or {}
     import onnx
 
     graph = onnx.load(path, load_external_data=False).graph
@@ -139,7 +140,7 @@ def random_inputs(path: Path, seed: int = 0) -> dict[str, np.ndarray]:
         if value.name in weights:
             continue
         kind = value.type.tensor_type
-        shape = [d.dim_value or 1 for d in kind.shape.dim]
+        shape = [d.dim_value or named.get(d.dim_param, 1) for d in kind.shape.dim]
         dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
         bound = 2 if dtype.kind == "b" else 1000
         numbers = rng.standard_normal(shape) if dtype.kind == "f" else rng.integers(0, bound, shape)

@@ -1,9 +1,10 @@
-"""Write the benchmark's models: ``python benchmarks/export_zoo.py FOLDER [NAME ...]``.
+"""Write the benchmark's models: ``python benchmarks/export_zoo.py FOLDER [NAME ...]``; ``--free``: with free sizes.
 
 Nine known architectures in their published sizes, batch 1, built by ``transformers`` from their configurations with
 seeded random weights and exported by PyTorch (``pip install torch transformers onnxscript onnx``; nothing is
 downloaded). Batch norms get random statistics, so that what folds them wrongly gives other numbers. A file takes
-14 to 500 MB.
+14 to 500 MB. A tenth, ``llama``, a decoder of 127 million parameters (no published size), is written when it is named.
+With ``--free`` the batch, and of tokens the length, are sizes that are given when the model runs.
 """
 
 from __future__ import annotations
@@ -66,6 +67,17 @@ ZOO = {
     "bert": Architecture("BertModel", "BertConfig", {}, tokens(128)),
     "gpt2": Architecture("GPT2LMHeadModel", "GPT2Config", {"use_cache": False}, tokens(64)),
 }
+LLAMA = {
+    "hidden_size": 768,
+    "intermediate_size": 2048,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 4,
+    "vocab_size": 32000,
+    "use_cache": False,
+}
+ARCHITECTURES = {**ZOO, "llama": Architecture("LlamaForCausalLM", "LlamaConfig", LLAMA, tokens(64))}
+FREE_AXES = {2: ("batch", "sequence"), 4: ("batch",)}  # of tokens, of images
 
 
 class OneOutput(nn.Module):
@@ -89,19 +101,24 @@ def shake_norms(model: nn.Module) -> None:
                 getattr(norm, name).uniform_(low, high)
 
 
-def export(name: str, folder: Path) -> Path:
+def export(name: str, folder: Path, free: bool = False) -> Path:
     """Write ``folder/name.onnx`` and return its path; the same numbers each time."""
     torch.manual_seed(SEED)
-    model = ZOO[name].build()
+    model = ARCHITECTURES[name].build()
     shake_norms(model)
     path = folder / f"{name}.onnx"
+    example = ARCHITECTURES[name].example()
+    named = dict(enumerate(map(torch.export.Dim, FREE_AXES[example.ndim]))) if free else {}
+    if free:  # an exporter takes a size of one for fixed
+        example = torch.cat([example, example])
     torch.onnx.export(
         OneOutput(model).eval(),
-        (ZOO[name].example(),),
+        (example,),
         path,
         input_names=["x"],
         output_names=["out"],
         opset_version=OPSET,
+        dynamic_shapes=(named,) if free else None,
         dynamo=True,
         external_data=False,
         verbose=False,
@@ -113,15 +130,16 @@ def main() -> None:
     """Write the models that the command line names, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ZOO))
-    options = parser.parse_args()
-    unknown = [name for name in options.names if name not in ZOO]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ARCHITECTURES))
+    parser.add_argument("--free", action="store_true", help="leave the batch, and the length of tokens, free")
+    options = parser.parse_intermixed_args()
+    unknown = [name for name in options.names if name not in ARCHITECTURES]
     if unknown:
-        parser.error(f"no such architecture: {', '.join(unknown)}; there are {', '.join(ZOO)}")
+        parser.error(f"no such architecture: {', '.join(unknown)}; there are {', '.join(ARCHITECTURES)}")
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.names or ZOO:
-        path = export(name, options.folder)
+        path = export(name, options.folder, options.free)
         print(f"{path}: {path.stat().st_size / 1e6:.0f} MB", flush=True)
 
 

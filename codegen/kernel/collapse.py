@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.kernel.simplify import Simplifier
+from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.te import Index, PrimExpr, Tensor, const
 from byoc.te.expr import INDEX, Reduce
 from byoc.te.tensor import Load
@@ -67,10 +67,16 @@ def _collapse_reductions(value: PrimExpr, simplify: Simplifier) -> PrimExpr:
 def _merge(
     outer: Index, inner: Index, simplify: Simplifier, exprs: Sequence[PrimExpr]
 ) -> tuple[Index, list[PrimExpr]] | None:
-    """One axis for two, and *exprs* over it; None where an access has a gap or an axis is used as a number."""
-    if not (isinstance(outer.extent, int) and isinstance(inner.extent, int)) or 0 in (outer.extent, inner.extent):
-        return None
+    """One axis for two, and *exprs* over it; None where an access has a gap or an axis is used as a number.
+
+    An inner axis of free size is joined with any outer one: a product of a free batch of sequences is one of all their
+    rows.
+    """
     if not _only_in_loads(exprs, (outer, inner)):
+        return None
+    if not isinstance(inner.extent, int):
+        return _merge_free(outer, inner, simplify, exprs)
+    if not isinstance(outer.extent, int) or 0 in (outer.extent, inner.extent):
         return None
     axis = Index(outer.name, outer.extent * inner.extent)
     table: dict[PrimExpr, PrimExpr] = {outer: axis // inner.extent, inner: axis % inner.extent}
@@ -87,6 +93,31 @@ def _merge(
         return expr.of(expr.tensor, (*start, simplify.rebuild(flat[id(expr)]))) if expr.indices else expr
 
     return axis, [map_expr(e, by_position) for e in new]
+
+
+def _merge_free(
+    outer: Index, inner: Index, simplify: Simplifier, exprs: Sequence[PrimExpr]
+) -> tuple[Index, list[PrimExpr]] | None:
+    """As :func:`_merge`, where the extent of *inner* is known when the code runs."""
+    length = simplify.polynomial(as_index(inner.extent))
+    axis = Index(outer.name, simplify.rebuild(simplify.polynomial(as_index(outer.extent)).multiply(length)))
+    flat: dict[int, PrimExpr] = {}
+    for load in (n for e in exprs for n in unique_nodes(e) if isinstance(n, Load) and n.indices):
+        position = simplify.flat_index(load.tensor, load.indices)
+        step = position.coefficient(inner)
+        if step is None:
+            return None
+        rest = position.add(length.multiply(simplify.polynomial(outer)), -step).without(inner)
+        if rest.coefficient(outer) != 0:
+            return None
+        flat[id(load)] = simplify.rebuild(rest.add(simplify.polynomial(axis), step))
+
+    def by_position(expr: PrimExpr) -> PrimExpr | None:
+        if not isinstance(expr, Load) or id(expr) not in flat:
+            return None
+        return expr.of(expr.tensor, (*[const(0, INDEX)] * (len(expr.indices) - 1), flat[id(expr)]))
+
+    return axis, [map_expr(e, by_position) for e in exprs]
 
 
 def _only_in_loads(exprs: Sequence[PrimExpr], axes: Sequence[Index]) -> bool:

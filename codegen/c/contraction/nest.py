@@ -61,7 +61,7 @@ class Blocks:
         count, together = 1, 0
         while together < len(self.order) and count < ENOUGH_PARTS:
             extent = self.order[together].extent
-            count *= extent if isinstance(extent, int) else ENOUGH_PARTS
+            count *= extent if isinstance(extent, int) else 1  # it may be one
             together += 1
         return shared_over(self.order[:together], loops(self.order[together:], self.tiles()))
 
@@ -93,12 +93,20 @@ class Blocks:
         return binary("and", self.row_block >= numbers[0], self.row_block < numbers[-1] + 1)
 
     def _rows_of_unknown_number(self, start: Index) -> list[Stmt]:
+        """Whole tiles, and what remains of the rows in tiles of eight, four, two and one: each at most once."""
         c, height = self.c, self.tile.rows
         assert c.row is not None
-        step, one = Index("rest", height), Index(c.row.name, c.row.extent)
         left = as_index(c.row.extent) - start
-        rest = For(step, left, [Let(one, start + step), *self._body(1, one).statements()])
-        return [If(left >= height, self._body(height, start).statements()), If(left < height, [rest])]
+        code: list[Stmt] = [If(left >= height, self._body(height, start).statements())]
+        rest: list[Stmt] = []
+        rows = 1 << max((height - 1).bit_length() - 1, 0)
+        while rows and height > 1:
+            first = Index(c.row.name, c.row.extent)
+            before = binary("mul", binary("div", left, 2 * rows), 2 * rows)  # those that larger tiles have done
+            has_some = binary("ge", binary("mod", left, 2 * rows), rows)
+            rest.append(If(has_some, [Let(first, start + before), *self._body(rows, first).statements()]))
+            rows //= 2
+        return [*code, If(left < height, rest)] if rest else code
 
     def _body(self, rows: int, start: Index | None, number: int | None = None) -> TileBody:
         return TileBody(self.c, self.tile, rows, start, self.lane_block, number)

@@ -151,7 +151,7 @@ static inline void store_f32x4(float *place, f32x4 v) {
 }
 
 /* p0: f32[batch, 3, 10, 20], const_0: f32[4, 3, 3, 3], const_1: f32[4, 1, 1] -> maximum: f32[batch, 4, 10, 20]; from Conv_0, Add_1, Relu_2 * / int injected; / * */
-void fused_nn_conv2d_add_maximum_09b6c0fbc872(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad, float *restrict maximum, int64_t batch, const Team *team) {
+void fused_nn_conv2d_add_maximum_b3ff158d4d04(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad, float *restrict maximum, int64_t batch, const Team *team) {
   const int64_t begin = batch * team->thread / team->threads;
   const int64_t end = batch * (team->thread + 1) / team->threads;
   for (int64_t i0 = begin; i0 < end; ++i0) {
@@ -169,57 +169,56 @@ void fused_nn_conv2d_add_maximum_09b6c0fbc872(const float *restrict p0, const fl
     }
   }
   if (team_wait(team)) return;
-  const int64_t begin_1 = batch * team->thread / team->threads;
-  const int64_t end_1 = batch * (team->thread + 1) / team->threads;
-  for (int64_t i0 = begin_1; i0 < end_1; ++i0) {
-    for (int64_t i2 = 0; i2 < 10; ++i2) {
-      for (int64_t row_block = 0; row_block < 2; ++row_block) {
-        const int64_t i1 = row_block * 2;
-        f32x4 sum_0_0 = {0};
-        f32x4 sum_0_1 = {0};
-        f32x4 sum_0_2 = {0};
-        f32x4 sum_0_3 = {0};
-        f32x4 sum_0_4 = {0};
-        f32x4 sum_1_0 = {0};
-        f32x4 sum_1_1 = {0};
-        f32x4 sum_1_2 = {0};
-        f32x4 sum_1_3 = {0};
-        f32x4 sum_1_4 = {0};
-        for (int64_t ic = 0; ic < 3; ++ic) {
-          for (int64_t kh = 0; kh < 3; ++kh) {
-            for (int64_t kw = 0; kw < 3; ++kw) {
-              f32x4 pad_0 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw));
-              f32x4 pad_1 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 4));
-              f32x4 pad_2 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 8));
-              f32x4 pad_3 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 12));
-              f32x4 pad_4 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 16));
-              float const_0_0 = const_0[i1 * 27 + ic * 9 + kh * 3 + kw];
-              sum_0_0 = (sum_0_0 + pad_0 * const_0_0);
-              sum_0_1 = (sum_0_1 + pad_1 * const_0_0);
-              sum_0_2 = (sum_0_2 + pad_2 * const_0_0);
-              sum_0_3 = (sum_0_3 + pad_3 * const_0_0);
-              sum_0_4 = (sum_0_4 + pad_4 * const_0_0);
-              float const_0_1 = const_0[i1 * 27 + ic * 9 + kh * 3 + kw + 27];
-              sum_1_0 = (sum_1_0 + pad_0 * const_0_1);
-              sum_1_1 = (sum_1_1 + pad_1 * const_0_1);
-              sum_1_2 = (sum_1_2 + pad_2 * const_0_1);
-              sum_1_3 = (sum_1_3 + pad_3 * const_0_1);
-              sum_1_4 = (sum_1_4 + pad_4 * const_0_1);
-            }
-          }
+  const int64_t begin_1 = batch * 20 * team->thread / team->threads;
+  const int64_t end_1 = batch * 20 * (team->thread + 1) / team->threads;
+  for (int64_t part = begin_1; part < end_1; ++part) {
+    const int64_t i0 = part / 20;
+    const int64_t i2 = part / 2 % 10;
+    const int64_t row_block = part % 2;
+    const int64_t i1 = row_block * 2;
+    f32x4 sum_0_0 = {0};
+    f32x4 sum_0_1 = {0};
+    f32x4 sum_0_2 = {0};
+    f32x4 sum_0_3 = {0};
+    f32x4 sum_0_4 = {0};
+    f32x4 sum_1_0 = {0};
+    f32x4 sum_1_1 = {0};
+    f32x4 sum_1_2 = {0};
+    f32x4 sum_1_3 = {0};
+    f32x4 sum_1_4 = {0};
+    for (int64_t ic = 0; ic < 3; ++ic) {
+      for (int64_t kh = 0; kh < 3; ++kh) {
+        for (int64_t kw = 0; kw < 3; ++kw) {
+          f32x4 pad_0 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw));
+          f32x4 pad_1 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 4));
+          f32x4 pad_2 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 8));
+          f32x4 pad_3 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 12));
+          f32x4 pad_4 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 16));
+          float const_0_0 = const_0[i1 * 27 + ic * 9 + kh * 3 + kw];
+          sum_0_0 = (sum_0_0 + pad_0 * const_0_0);
+          sum_0_1 = (sum_0_1 + pad_1 * const_0_0);
+          sum_0_2 = (sum_0_2 + pad_2 * const_0_0);
+          sum_0_3 = (sum_0_3 + pad_3 * const_0_0);
+          sum_0_4 = (sum_0_4 + pad_4 * const_0_0);
+          float const_0_1 = const_0[i1 * 27 + ic * 9 + kh * 3 + kw + 27];
+          sum_1_0 = (sum_1_0 + pad_0 * const_0_1);
+          sum_1_1 = (sum_1_1 + pad_1 * const_0_1);
+          sum_1_2 = (sum_1_2 + pad_2 * const_0_1);
+          sum_1_3 = (sum_1_3 + pad_3 * const_0_1);
+          sum_1_4 = (sum_1_4 + pad_4 * const_0_1);
         }
-        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20), max_number_f32x4(0.0f, sum_0_0 + const_1[i1]));
-        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 4), max_number_f32x4(0.0f, sum_0_1 + const_1[i1]));
-        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 8), max_number_f32x4(0.0f, sum_0_2 + const_1[i1]));
-        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 12), max_number_f32x4(0.0f, sum_0_3 + const_1[i1]));
-        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 16), max_number_f32x4(0.0f, sum_0_4 + const_1[i1]));
-        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 200), max_number_f32x4(0.0f, sum_1_0 + const_1[i1 + 1]));
-        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 204), max_number_f32x4(0.0f, sum_1_1 + const_1[i1 + 1]));
-        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 208), max_number_f32x4(0.0f, sum_1_2 + const_1[i1 + 1]));
-        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 212), max_number_f32x4(0.0f, sum_1_3 + const_1[i1 + 1]));
-        store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 216), max_number_f32x4(0.0f, sum_1_4 + const_1[i1 + 1]));
       }
     }
+    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20), max_number_f32x4(0.0f, sum_0_0 + const_1[i1]));
+    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 4), max_number_f32x4(0.0f, sum_0_1 + const_1[i1]));
+    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 8), max_number_f32x4(0.0f, sum_0_2 + const_1[i1]));
+    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 12), max_number_f32x4(0.0f, sum_0_3 + const_1[i1]));
+    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 16), max_number_f32x4(0.0f, sum_0_4 + const_1[i1]));
+    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 200), max_number_f32x4(0.0f, sum_1_0 + const_1[i1 + 1]));
+    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 204), max_number_f32x4(0.0f, sum_1_1 + const_1[i1 + 1]));
+    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 208), max_number_f32x4(0.0f, sum_1_2 + const_1[i1 + 1]));
+    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 212), max_number_f32x4(0.0f, sum_1_3 + const_1[i1 + 1]));
+    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 216), max_number_f32x4(0.0f, sum_1_4 + const_1[i1 + 1]));
   }
 }
 
@@ -238,6 +237,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   float *maximum = args[3];
   int64_t offset = 0;
   float *pad = (float *)(workspace + offset);
-  fused_nn_conv2d_add_maximum_09b6c0fbc872(data, const_0, const_1, pad, maximum, batch, team);
+  fused_nn_conv2d_add_maximum_b3ff158d4d04(data, const_0, const_1, pad, maximum, batch, team);
   return run_status(team);
 }
