@@ -6,7 +6,7 @@ polynomial is the same in every run. Two atoms are one if their keys are equal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from byoc.te import Index, PrimExpr
 from byoc.te.walk import mentions
@@ -30,6 +30,15 @@ class Polynomial:
         result = Polynomial()
         result.terms[(key,)] = 1
         result.atoms[key] = atom
+        return result
+
+    @staticmethod
+    def of_product(keys: Sequence[object], factor: int, atoms: Mapping[object, PrimExpr]) -> Polynomial:
+        """*factor* times the product of those *atoms* whose keys these are."""
+        result = Polynomial(0 if keys else factor)
+        result.atoms = dict(atoms)
+        if keys:
+            result.terms[tuple(keys)] = factor
         return result
 
     def add(self, other: Polynomial, factor: int = 1) -> Polynomial:
@@ -76,8 +85,12 @@ class Polynomial:
 
     def without(self, axis: Index) -> Polynomial:
         """The polynomial less its linear term in *axis*."""
+        return self.without_term((id(axis),))
+
+    def without_term(self, monomial: Monomial) -> Polynomial:
+        """The polynomial less the term of *monomial*, where it has one."""
         result = self.add(Polynomial())
-        result.terms.pop((id(axis),), None)
+        result.terms.pop(monomial, None)
         return result
 
     def coefficient(self, axis: Index) -> int | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from byoc.codegen.kernel.polynomial import Polynomial
+from byoc.codegen.kernel.polynomial import Monomial, Polynomial
 from byoc.te import Dimension, Index, PrimExpr, Size, Tensor, binary, const
 from byoc.te.expr import COMPARISONS, INDEX, Binary, Cast, Checked, Const, Select
 from byoc.te.tensor import Load
@@ -199,19 +199,32 @@ class Simplifier:
         return self._opaque("mod", left, right)
 
     def _below(self, value: Polynomial, size: Polynomial) -> bool:
-        """True where ``0 <= value < size`` for a symbolic *size*: one axis of just that extent."""
-        if not value.terms and value.constant == 0:
-            return True
-        if len(value.terms) != 1 or value.constant:
-            return False
-        ((monomial, c),) = value.terms.items()
-        axis = value.atoms[monomial[0]]
-        return (
-            c == 1
-            and len(monomial) == 1
-            and isinstance(axis, Index)
-            and self.polynomial(as_index(axis.extent)).key() == size.key()
-        )
+        """True where ``0 <= value < size`` for a *size* that is one product, as of a place within some extents.
+
+        The place is read like a number's digits: ``i*n*4 + j*4 + k`` is below ``8*n*4``, where ``i < 8``, ``j < n`` and
+        ``k < 4``.
+        """
+        rest, bound = value, size
+        while bound.terms and rest.terms:
+            found = next((d for m in rest.terms if (d := self._digit(rest, m, bound)) is not None), None)
+            if found is None:
+                return False
+            rest, bound = found
+        low, high = self.poly_bounds(rest)
+        return low >= 0 and (high < bound.constant if not bound.terms else high == 0)
+
+    def _digit(self, value: Polynomial, monomial: Monomial, bound: Polynomial) -> tuple[Polynomial, Polynomial] | None:
+        """*value* without its leading digit, and what is now to be its bound, where *monomial* is that digit."""
+        axes = [k for k in monomial if isinstance(value.atoms[k], Index)]
+        if len(axes) != 1 or value.terms[monomial] <= 0:
+            return None
+        weight = Polynomial.of_product([k for k in monomial if k != axes[0]], value.terms[monomial], value.atoms)
+        span = weight.multiply(self.polynomial(as_index(value.atoms[axes[0]].extent)))  # type: ignore[attr-defined]
+        if span.constant or bound.constant or span.terms.keys() != bound.terms.keys() or len(span.terms) != 1:
+            return None
+        if next(iter(span.terms.values())) > next(iter(bound.terms.values())):
+            return None
+        return value.without_term(monomial), weight
 
     def extremum(self, op: str, left: Polynomial, right: Polynomial) -> Polynomial:
         if self._may_wrap(left, right):

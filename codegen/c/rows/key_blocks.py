@@ -7,6 +7,9 @@ not at minus infinity, so that a block whose scores are all minus infinity adds 
 the sum is the NaN that a softmax over these scores is. Source: Milakov & Gimelshein 2018, Online normalizer calculation
 for softmax, algorithm 3; Dao et al. 2022, FlashAttention, algorithm 1.
 
+Of a free number of keys the last block is as long as the others: what it reads behind the last key is zeros, which
+stand in local copies (``padded_loads.py``), and the exponentials there are 0.
+
 Requires that the softmax's division stands behind the product (``vectors/late_division.py``).
 """
 
@@ -19,20 +22,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.codegen.c.contraction.shape import PANEL
-from byoc.codegen.c.rows.row_stages import BlockOfRows, Cut, RowStages, ScheduleNest, loads_in, reduces_in
+from byoc.codegen.c.rows.padded_loads import PaddedLoads
+from byoc.codegen.c.rows.row_stages import BlockOfRows, Cut, RowStages, ScheduleNest, loads_in, reduces_in, same_size
 from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size
-from byoc.codegen.kernel.loops import Alloc, For, Stmt
+from byoc.codegen.kernel.loops import Alloc, For, If, Stmt
 from byoc.codegen.kernel.reductions import combine
 from byoc.ir.types import dtype_bytes
-from byoc.te import Index, PrimExpr, Tensor, cast, const, exp
+from byoc.te import Dimension, Index, PrimExpr, Tensor, cast, const, exp
 from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Reduce, Select
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, mentions
 
 MOST_KEYS = 256  # of a block
 FEWEST_KEYS = 16
+FREE_KEYS = 64  # of a block, where the number of keys is free
 ZERO = const(0, INDEX)
 
 
@@ -47,7 +52,7 @@ class KeyBlocks:
     powers: Tensor
     inverse: Tensor
     keyed: tuple[Tensor, ...]
-    length: int
+    length: Dimension
     count: int
 
     def row_bytes(self, found: RowStages) -> int:
@@ -66,10 +71,27 @@ def key_blocks_of(found: RowStages) -> KeyBlocks | None:
         return None
     length = powers.shape[-1]
     keyed = _keyed(found, top, powers)
-    if keyed is None or not isinstance(length, int) or not _is_apart(found, keyed, (top, powers, inverse)):
+    if keyed is None or not _is_apart(found, keyed, (top, powers, inverse)):
         return None
-    count = _block_length(length, [n.tensor for s in keyed for n in loads_in(s.body)])
+    if isinstance(length, int):
+        count = _block_length(length, [n.tensor for s in keyed for n in loads_in(s.body)])
+    elif _may_be_padded(found, keyed):
+        count = FREE_KEYS
+    else:
+        return None
     return KeyBlocks(top, powers, inverse, keyed, length, count)
+
+
+def _may_be_padded(found: RowStages, keyed: Sequence[Tensor]) -> bool:
+    """Whether what the stages read for a key has a known size, and no key is part of a word."""
+    top = next(s for s in found.stages if s.tag == "softmax_max")
+    if not isinstance(top.body, Reduce) or not isinstance(top.body.body, Load) or top.body.body.tensor not in keyed:
+        return False  # what is absent is left out of the scores themselves
+    reading = [*keyed, found.stages[-1]]
+    sizes = [d for s in found.stages if s not in keyed for d in _row_shape(found, s)]
+    sizes += [a.extent for s in keyed for r in reduces_in(s.body) for a in r.axes]
+    loads = [n for s in reading for n in loads_in(s.body)]
+    return all(isinstance(d, int) for d in sizes) and not any(n.is_word or n.tensor.tag == PANEL for n in loads)
 
 
 def _tagged(found: RowStages, tag: str) -> Tensor | None:
@@ -90,7 +112,7 @@ def _is_softmax(top: Tensor, powers: Tensor, inverse: Tensor) -> bool:
 
 
 def _runs_over(reduce: Reduce, powers: Tensor) -> bool:
-    return len(reduce.axes) == 1 and reduce.axes[0].extent == powers.shape[-1]
+    return len(reduce.axes) == 1 and same_size(reduce.axes[0].extent, powers.shape[-1])
 
 
 def _reads(expr: PrimExpr, tensor: Tensor) -> bool:
@@ -121,12 +143,14 @@ def _keyed(found: RowStages, top: Tensor, powers: Tensor) -> tuple[Tensor, ...] 
             if load.tensor not in found.stages or not any(mentions(i, key) for i in load.indices):
                 continue
             stage = load.tensor
-            if not _at_key(load, key, found.depth) or stage.shape[-1] != powers.shape[-1]:
+            if not _at_key(load, key, found.depth) or not same_size(stage.shape[-1], powers.shape[-1]):
                 return None
             if stage not in keyed:
                 keyed.add(stage)
                 open_ends.append((stage.body, stage.axes[-1]))  # type: ignore[arg-type]
-    whole_words = int(powers.shape[-1]) % int(weighed.axes[0].extent) == 0
+    length, terms = powers.shape[-1], weighed.axes[0].extent
+    known = isinstance(length, int) and isinstance(terms, int)
+    whole_words = length % terms == 0 if known else same_size(length, terms)  # type: ignore[operator]
     return tuple(s for s in found.stages if s in keyed) if powers in keyed and whole_words else None
 
 
@@ -161,10 +185,10 @@ def _block_length(length: int, read: Sequence[Tensor]) -> int:
     return step * -(-steps // -(-steps // max(MOST_KEYS // step, 1)))
 
 
-def _row_shape(found: RowStages, stage: Tensor) -> list[int]:
+def _row_shape(found: RowStages, stage: Tensor) -> list[Dimension]:
     """The extents of *stage* beside its position."""
     leading = found.leading_of(stage)
-    return [a.extent for a in stage.axes if not any(a is b for b in leading)]  # type: ignore[misc]
+    return [a.extent for a in stage.axes if not any(a is b for b in leading)]
 
 
 def over_keys(blocks: KeyBlocks, block: BlockOfRows, schedule: ScheduleNest) -> list[Stmt]:
@@ -183,6 +207,8 @@ class _OverKeys:
         self.next_top = block.array("next_top", (1,), dtype)
         self.kept = block.array("kept", (1,), dtype)  # what a sum is multiplied by
         self.sum = block.array("sum", (1,), dtype)
+        self.least = float(np.finfo(dtype).min)
+        self.padded: PaddedLoads | None = None
         shape = _row_shape(block.found, self.last)
         self.total = block.array("total", shape, weighed.dtype)
 
@@ -193,21 +219,23 @@ class _OverKeys:
         for stage in block.found.stages[:-1]:
             if stage not in (*blocks.keyed, blocks.top, blocks.inverse):
                 code += self._kept(stage, {})
-        least = float(np.finfo(self.top.dtype).min)
-        for array, first in ((self.top, least), (self.sum, 0.0), (self.total, 0.0)):
+        for array, first in ((self.top, self.least), (self.sum, 0.0), (self.total, 0.0)):
             code += [Alloc(array, aligned=True), *self._filled(array, lambda *_, v=first, a=array: const(v, a.dtype))]
         block.local[blocks.top] = self.top
-        whole, rest = divmod(blocks.length, blocks.count)
-        if whole:
+        length, count = blocks.length, blocks.count
+        whole = length // count
+        if whole != 0:
             number = Index("keys", whole)
-            code.append(For(number, whole, self._step(number, blocks.count)))
-        if rest:
-            code += self._step(const(whole, INDEX), rest)
+            code.append(For(number, whole, self._step(number, count)))
+        if isinstance(length, int):
+            code += self._step(const(whole, INDEX), rest) if (rest := length % count) else []
+        else:
+            code.append(If(whole * count < length, self._step(whole, count, PaddedLoads(whole * count, length))))
         return [*code, *self._finish()]
 
-    def _step(self, number: PrimExpr, count: int) -> list[Stmt]:
-        """The block of *number*, which has *count* keys."""
-        blocks = self.blocks
+    def _step(self, number: PrimExpr, count: int, padded: PaddedLoads | None = None) -> list[Stmt]:
+        """The block of *number*, which has *count* keys; fewer of them exist where its loads are *padded*."""
+        blocks, self.padded = self.blocks, padded
         code: list[Stmt] = [Alloc(self.next_top, aligned=True), Alloc(self.kept, aligned=True)]
         for stage in self.block.found.stages:
             if stage is blocks.top:
@@ -224,12 +252,22 @@ class _OverKeys:
 
     def _cut(self, axis: Index, number: PrimExpr, count: int) -> dict[Index, Cut]:
         """The part of *axis*, over the keys or over words of them, in block *number* of *count* keys."""
-        terms = self.blocks.length // int(axis.extent)
+        length = self.blocks.length
+        terms = length // int(axis.extent) if isinstance(length, int) else 1  # type: ignore[arg-type]
         return {axis: Cut(number * (self.blocks.count // terms), Index(axis.name, count // terms))}
 
     def _kept(self, stage: Tensor, cuts: Mapping[Index, Cut]) -> list[Stmt]:
         declared, nest = self.block.keep(stage, cuts)
-        return [declared, *self.schedule(nest)]
+        absent = self.padded.filled_up(nest.stage, 0.0) if self.padded and stage is self.blocks.powers else []
+        return [declared, *self._scheduled(nest, cuts), *absent]
+
+    def _scheduled(self, nest: Nest, cuts: Mapping[Index, Cut]) -> list[Stmt]:
+        """The loops of *nest*, behind those that copy what it reads of keys that may not exist."""
+        if self.padded is None or not cuts:
+            return self.schedule(nest)
+        (cut,) = cuts.values()
+        copies, nest = self.padded.copied(nest, cut.inner, self.block.local.values())
+        return [*copies, *self.schedule(nest)]
 
     def _raise_top(self, cuts: Mapping[Index, Cut]) -> list[Stmt]:
         """The largest scores with those of one block, and what the sums so far are multiplied by."""
@@ -238,7 +276,11 @@ class _OverKeys:
         def largest(row: Index, *rest: Index) -> PrimExpr:
             return combine("max", self.block.value(stage, stage.body, row, cuts), top(row, *rest))
 
-        code = self._filled(larger, largest)
+        scores = {n.tensor for n in loads_in(stage.body)}
+        absent = (
+            [s for t in scores for s in self.padded.filled_up(self.block.local[t], self.least)] if self.padded else []
+        )
+        code = absent + self._filled(larger, largest, cuts)
         code += self._filled(self.kept, lambda *i: exp(top(*i) - larger(*i)))
         return code + self._filled(top, lambda *i: larger(*i))
 
@@ -251,12 +293,14 @@ class _OverKeys:
             term = at(self.block.value(stage, reduce, row, cuts), places)
             return array(row, *inner) * cast(array.dtype, self.kept(row, ZERO)) + term
 
-        return self._filled(array, total)
+        return self._filled(array, total, cuts)
 
-    def _filled(self, array: Tensor, value: Callable[..., PrimExpr]) -> list[Stmt]:
-        """Fill *array* with ``value(row, ...)``."""
+    def _filled(
+        self, array: Tensor, value: Callable[..., PrimExpr], cuts: Mapping[Index, Cut] | None = None
+    ) -> list[Stmt]:
+        """Fill *array* with ``value(row, ...)``, made along *cuts*."""
         axes = (self.block.row(), *(Index(f"i{k}", d) for k, d in enumerate(array.shape[1:])))
-        return self.schedule(Nest(array, axes, axes, value(*axes)))
+        return self._scheduled(Nest(array, axes, axes, value(*axes)), cuts or {})
 
     def _whole_sum(self, row: Index) -> PrimExpr:
         """The sum of a row's exponentials: a NaN, as that of NaNs, where every score was minus infinity."""

@@ -3,8 +3,9 @@
 Where a group multiplies, normalises each row, and multiplies again, its stages are computed for a few rows, one stage
 after the other, in local arrays: the matrix between the products never stands in memory as a whole. The mechanism asks
 only how stages read each other: those that agree on the leading axes (batch, row) of the last product are done
-together. Where a few rows are too long for the stack, they are done in blocks of keys if they are a softmax's
-(``key_blocks.py``), else fewer of them at a time.
+together. Where a few rows are too long for the stack, or of free length, they are done in blocks of keys if they are a
+softmax's (``key_blocks.py``), else fewer of them at a time. Of a free number of rows those that fill no block are done
+a few at a time, then one by one.
 """
 
 from __future__ import annotations
@@ -13,17 +14,20 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.c.rows.key_blocks import KeyBlocks, key_blocks_of, over_keys
-from byoc.codegen.c.rows.row_stages import BlockOfRows, RowStages, ScheduleNest, loads_in, reduces_in
+from byoc.codegen.c.rows.row_stages import BlockOfRows, RowStages, ScheduleNest, loads_in, reduces_in, same_size
 from byoc.codegen.c.tiling.team import shared_over
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.vectors.reduce import is_product
 from byoc.codegen.kernel.inline import estimated_size
-from byoc.codegen.kernel.loops import If, Let, Stmt
+from byoc.codegen.kernel.loops import For, If, Let, Stmt
 from byoc.ir.types import dtype_bytes
-from byoc.te import Index, Tensor
+from byoc.te import Dimension, Index, PrimExpr, Tensor, binary, const
+from byoc.te.expr import INDEX
 
 MOST_ROWS = 14
 MOST_ROWS_OF_KEYS = 28  # where the rows are done in blocks of keys, which each block of rows reads once
+FREE_ROWS = 16  # of a free number of rows: lengths are often powers of two
+FEW_ROWS = (4, 1)  # what remains of these, in so many at a time
 LARGEST_LOCALS = 256 * 1024  # bytes on the stack
 
 
@@ -76,15 +80,14 @@ def _at_depth(stages: Sequence[Tensor], outside: Collection[Tensor], depth: int)
     sizes = anchor.tensor.shape[:depth]
     leading = tuple(i if isinstance(i, Index) and i in last.axes else None for i in anchor.indices[:depth])
     known = [a for a in leading if a is not None]
-    fits = all(isinstance(d, int) and (a is not None or d == 1) for a, d in zip(leading, sizes, strict=True))
+    fits = all(a is not None or d == 1 for a, d in zip(leading, sizes, strict=True))
     if not fits or len(set(map(id, known))) != len(known) or leading[-1] is None or last.axes[-1] in known:
         return None
-    found = RowStages((last,), sizes, leading)  # type: ignore[arg-type]
+    found = RowStages((last,), sizes, leading)
     for stage in reversed(stages[:-1]):
         readers = [s for s in stages if any(n.tensor is stage for n in loads_in(s.body))]
-        same = stage not in outside and len(stage.axes) >= depth and stage.shape[:depth] == sizes
-        fixed = all(isinstance(d, int) for d in stage.shape)
-        if same and fixed and readers and all(r in found.stages and _agrees(r, stage, found) for r in readers):
+        same = stage not in outside and len(stage.axes) >= depth and all(map(same_size, stage.shape, sizes))
+        if same and readers and all(r in found.stages and _agrees(r, stage, found) for r in readers):
             found = RowStages((stage, *found.stages), found.sizes, leading)
     return found
 
@@ -101,12 +104,18 @@ def _agrees(reader: Tensor, stage: Tensor, found: RowStages) -> bool:
 
 def _fitted(found: RowStages) -> RowBlocks | None:
     """Blocks of as many rows as the stack holds: whole ones where it holds enough of them, else in blocks of keys."""
-    whole = LARGEST_LOCALS // max(_row_bytes(found), 1)
-    keys = key_blocks_of(found) if whole < min(MOST_ROWS, found.sizes[-1]) else None
+    count = found.sizes[-1]
+    whole = LARGEST_LOCALS // max(_row_bytes(found), 1) if _has_fixed_rows(found) else 0
+    keys = key_blocks_of(found) if whole < (min(MOST_ROWS, count) if isinstance(count, int) else MOST_ROWS) else None
     if keys is None:
-        return RowBlocks(found, _equal_rows(found, min(whole, MOST_ROWS))) if whole else None
+        return RowBlocks(found, _equal_rows(count, min(whole, MOST_ROWS))) if whole else None
     most = min(LARGEST_LOCALS // keys.row_bytes(found), MOST_ROWS_OF_KEYS)
-    return RowBlocks(found, _equal_rows(found, most), keys) if most else None
+    return RowBlocks(found, _equal_rows(count, most), keys) if most else None
+
+
+def _has_fixed_rows(found: RowStages) -> bool:
+    """Whether what is kept of a row has the same size in every run."""
+    return all(isinstance(d, int) for s in found.stages[:-1] for d in s.shape[found.depth :])
 
 
 def _row_bytes(found: RowStages) -> int:
@@ -114,9 +123,11 @@ def _row_bytes(found: RowStages) -> int:
     return sum(estimated_size(s.shape[found.depth :]) * dtype_bytes(s.dtype) for s in found.stages[:-1])
 
 
-def _equal_rows(found: RowStages, most: int) -> int:
+def _equal_rows(count: Dimension, most: int) -> int:
     """The rows of a block: as few blocks as *most* rows allow, of equal size."""
-    return -(-found.sizes[-1] // -(-found.sizes[-1] // most))
+    if not isinstance(count, int):
+        return min(most, FREE_ROWS)
+    return -(-count // -(-count // most))
 
 
 def row_blocks(blocks: RowBlocks, schedule: ScheduleNest) -> list[Stmt]:
@@ -125,13 +136,27 @@ def row_blocks(blocks: RowBlocks, schedule: ScheduleNest) -> list[Stmt]:
     names = [a.name for a in found.stages[0].axes[: found.depth - 1]]
     batch = [Index(name, size) for name, size in zip(names, found.sizes[:-1], strict=True)]
     count = found.sizes[-1]
-    block, start = Index("block", -(-count // rows)), Index("row", count)
-    full, rest = divmod(count, rows)
+    start = Index("row", count)
 
-    def body(rows: int) -> list[Stmt]:
+    def body(start: Index, rows: int) -> list[Stmt]:
         return _block(blocks, BlockOfRows(found, batch, start, rows), schedule)
 
-    code = [If(block < full, body(rows)), If(block >= full, body(rest))] if rest else body(rows)
+    if not isinstance(count, int):
+        block = Index("block", binary("div", count + (rows - 1), rows))
+        left = count - start
+        code: list[Stmt] = [If(left >= rows, body(start, rows))]
+        done: PrimExpr = const(0, INDEX)
+        for height in (h for h in FEW_ROWS if h < rows):
+            first, step = Index("row", count), Index("rest", rows)
+            inner = [Let(first, start + step * height), *body(first, height)]
+            code.append(If(left < rows, [For(step, left // height, inner, start=done // height)]))
+            done = left // height * height
+    else:
+        block = Index("block", -(-count // rows))
+        full, remaining = divmod(count, rows)
+        code = body(start, rows)
+        if remaining:
+            code = [If(block < full, code), If(block >= full, body(start, remaining))]
     return shared_over([*batch, block], [Let(start, block * rows), *code])
 
 

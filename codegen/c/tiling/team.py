@@ -39,6 +39,9 @@ def _shared_loop(loop: For, depth: int | None) -> list[Stmt]:
     if short and depth != 1 and all(isinstance(s, For) for s in loop.body):
         inside = None if depth is None else depth - 1
         return _joined(loop) or [For(loop.index, loop.extent, shared(loop.body, inside), loop.kind, loop.start)]
+    joined = [] if isinstance(loop.extent, int) or depth == 1 else _joined(loop)  # a free size may be one
+    if joined:
+        return joined
     begin, end = bounds_of_share(loop.extent)
     return [Share(begin, end, loop.extent, _row(loop)), For(loop.index, end, loop.body, loop.kind, begin)]
 
@@ -56,7 +59,7 @@ def _joined(loop: For) -> list[Stmt]:
     """
     if not _runs_over_its_index(loop):
         return []
-    chain, count = [loop], int(loop.extent)
+    chain, count = [loop], _at_least(loop.extent)
     while count < ENOUGH and not chain[-1].overlaps:
         body = chain[-1].body
         inner = body[0] if len(body) == 1 else None
@@ -65,14 +68,19 @@ def _joined(loop: For) -> list[Stmt]:
         if not any(isinstance(s, For) for s in inner.body):
             break
         chain.append(inner)
-        count *= int(inner.extent)
-    if len(chain) == 1 or count < SOME:
+        count *= _at_least(inner.extent)
+    if len(chain) == 1 or (count < SOME and all(isinstance(part.extent, int) for part in chain)):
         return []
     return shared_over([part.index for part in chain], chain[-1].body, "joined", _row(chain[-1]))
 
 
 def _runs_over_its_index(loop: For) -> bool:
-    return isinstance(loop.extent, int) and loop.start == 0 and loop.index.extent == loop.extent
+    return loop.start == 0 and loop.index.extent == loop.extent
+
+
+def _at_least(extent: Dimension) -> int:
+    """The iterations that are sure: a free size may be one."""
+    return extent if isinstance(extent, int) else 1
 
 
 def shared_over(axes: Sequence[Index], body: Sequence[Stmt], name: str = "part", row: int = 0) -> list[Stmt]:

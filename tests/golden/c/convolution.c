@@ -151,31 +151,31 @@ static inline void store_f32x4(float *place, f32x4 v) {
 }
 
 /* p0: f32[batch, 3, 10, 20], const_0: f32[4, 3, 3, 3], const_1: f32[4, 1, 1] -> maximum: f32[batch, 4, 10, 20]; from Conv_0, Add_1, Relu_2 * / int injected; / * */
-void fused_nn_conv2d_add_maximum_b3ff158d4d04(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad, float *restrict maximum, int64_t batch, const Team *team) {
-  const int64_t begin = batch * team->thread / team->threads;
-  const int64_t end = batch * (team->thread + 1) / team->threads;
-  for (int64_t i0 = begin; i0 < end; ++i0) {
-    for (int64_t i1 = 0; i1 < 3; ++i1) {
-      store_f32x16(pad + (i0 * 792 + i1 * 264), splat_f32x16(0.0f));
-      store_f32x16(pad + (i0 * 792 + i1 * 264 + 6), splat_f32x16(0.0f));
-      for (int64_t i2 = 0; i2 < 10; ++i2) {
-        pad[i0 * 792 + i1 * 264 + i2 * 22 + 22] = 0.0f;
-        store_f32x16(pad + (i0 * 792 + i1 * 264 + i2 * 22 + 23), load_f32x16(p0 + (i0 * 600 + i1 * 200 + i2 * 20)));
-        store_f32x16(pad + (i0 * 792 + i1 * 264 + i2 * 22 + 27), load_f32x16(p0 + (i0 * 600 + i1 * 200 + i2 * 20 + 4)));
-        pad[i0 * 792 + i1 * 264 + i2 * 22 + 43] = 0.0f;
-      }
-      store_f32x16(pad + (i0 * 792 + i1 * 264 + 242), splat_f32x16(0.0f));
-      store_f32x16(pad + (i0 * 792 + i1 * 264 + 248), splat_f32x16(0.0f));
+void fused_nn_conv2d_add_maximum_6add6d6c1f31(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad, float *restrict maximum, int64_t batch, const Team *team) {
+  const int64_t begin = batch * 3 * team->thread / team->threads;
+  const int64_t end = batch * 3 * (team->thread + 1) / team->threads;
+  for (int64_t joined = begin; joined < end; ++joined) {
+    const int64_t i0 = joined / 3;
+    const int64_t i1 = joined % 3;
+    store_f32x16(pad + (i0 * 792 + i1 * 264), splat_f32x16(0.0f));
+    store_f32x16(pad + (i0 * 792 + i1 * 264 + 6), splat_f32x16(0.0f));
+    for (int64_t i2 = 0; i2 < 10; ++i2) {
+      pad[i0 * 792 + i1 * 264 + i2 * 22 + 22] = 0.0f;
+      store_f32x16(pad + (i0 * 792 + i1 * 264 + i2 * 22 + 23), load_f32x16(p0 + (i0 * 600 + i1 * 200 + i2 * 20)));
+      store_f32x16(pad + (i0 * 792 + i1 * 264 + i2 * 22 + 27), load_f32x16(p0 + (i0 * 600 + i1 * 200 + i2 * 20 + 4)));
+      pad[i0 * 792 + i1 * 264 + i2 * 22 + 43] = 0.0f;
     }
+    store_f32x16(pad + (i0 * 792 + i1 * 264 + 242), splat_f32x16(0.0f));
+    store_f32x16(pad + (i0 * 792 + i1 * 264 + 248), splat_f32x16(0.0f));
   }
   if (team_wait(team)) return;
   const int64_t begin_1 = batch * 20 * team->thread / team->threads;
   const int64_t end_1 = batch * 20 * (team->thread + 1) / team->threads;
   for (int64_t part = begin_1; part < end_1; ++part) {
-    const int64_t i0 = part / 20;
+    const int64_t i0_1 = part / 20;
     const int64_t i2 = part / 2 % 10;
     const int64_t row_block = part % 2;
-    const int64_t i1 = row_block * 2;
+    const int64_t i1_1 = row_block * 2;
     f32x4 sum_0_0 = {0};
     f32x4 sum_0_1 = {0};
     f32x4 sum_0_2 = {0};
@@ -189,18 +189,18 @@ void fused_nn_conv2d_add_maximum_b3ff158d4d04(const float *restrict p0, const fl
     for (int64_t ic = 0; ic < 3; ++ic) {
       for (int64_t kh = 0; kh < 3; ++kh) {
         for (int64_t kw = 0; kw < 3; ++kw) {
-          f32x4 pad_0 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw));
-          f32x4 pad_1 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 4));
-          f32x4 pad_2 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 8));
-          f32x4 pad_3 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 12));
-          f32x4 pad_4 = load_f32x4(pad + (i0 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 16));
-          float const_0_0 = const_0[i1 * 27 + ic * 9 + kh * 3 + kw];
+          f32x4 pad_0 = load_f32x4(pad + (i0_1 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw));
+          f32x4 pad_1 = load_f32x4(pad + (i0_1 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 4));
+          f32x4 pad_2 = load_f32x4(pad + (i0_1 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 8));
+          f32x4 pad_3 = load_f32x4(pad + (i0_1 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 12));
+          f32x4 pad_4 = load_f32x4(pad + (i0_1 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 16));
+          float const_0_0 = const_0[i1_1 * 27 + ic * 9 + kh * 3 + kw];
           sum_0_0 = (sum_0_0 + pad_0 * const_0_0);
           sum_0_1 = (sum_0_1 + pad_1 * const_0_0);
           sum_0_2 = (sum_0_2 + pad_2 * const_0_0);
           sum_0_3 = (sum_0_3 + pad_3 * const_0_0);
           sum_0_4 = (sum_0_4 + pad_4 * const_0_0);
-          float const_0_1 = const_0[i1 * 27 + ic * 9 + kh * 3 + kw + 27];
+          float const_0_1 = const_0[i1_1 * 27 + ic * 9 + kh * 3 + kw + 27];
           sum_1_0 = (sum_1_0 + pad_0 * const_0_1);
           sum_1_1 = (sum_1_1 + pad_1 * const_0_1);
           sum_1_2 = (sum_1_2 + pad_2 * const_0_1);
@@ -209,16 +209,16 @@ void fused_nn_conv2d_add_maximum_b3ff158d4d04(const float *restrict p0, const fl
         }
       }
     }
-    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20), max_number_f32x4(0.0f, sum_0_0 + const_1[i1]));
-    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 4), max_number_f32x4(0.0f, sum_0_1 + const_1[i1]));
-    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 8), max_number_f32x4(0.0f, sum_0_2 + const_1[i1]));
-    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 12), max_number_f32x4(0.0f, sum_0_3 + const_1[i1]));
-    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 16), max_number_f32x4(0.0f, sum_0_4 + const_1[i1]));
-    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 200), max_number_f32x4(0.0f, sum_1_0 + const_1[i1 + 1]));
-    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 204), max_number_f32x4(0.0f, sum_1_1 + const_1[i1 + 1]));
-    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 208), max_number_f32x4(0.0f, sum_1_2 + const_1[i1 + 1]));
-    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 212), max_number_f32x4(0.0f, sum_1_3 + const_1[i1 + 1]));
-    store_f32x4(maximum + (i0 * 800 + i1 * 200 + i2 * 20 + 216), max_number_f32x4(0.0f, sum_1_4 + const_1[i1 + 1]));
+    store_f32x4(maximum + (i0_1 * 800 + i1_1 * 200 + i2 * 20), max_number_f32x4(0.0f, sum_0_0 + const_1[i1_1]));
+    store_f32x4(maximum + (i0_1 * 800 + i1_1 * 200 + i2 * 20 + 4), max_number_f32x4(0.0f, sum_0_1 + const_1[i1_1]));
+    store_f32x4(maximum + (i0_1 * 800 + i1_1 * 200 + i2 * 20 + 8), max_number_f32x4(0.0f, sum_0_2 + const_1[i1_1]));
+    store_f32x4(maximum + (i0_1 * 800 + i1_1 * 200 + i2 * 20 + 12), max_number_f32x4(0.0f, sum_0_3 + const_1[i1_1]));
+    store_f32x4(maximum + (i0_1 * 800 + i1_1 * 200 + i2 * 20 + 16), max_number_f32x4(0.0f, sum_0_4 + const_1[i1_1]));
+    store_f32x4(maximum + (i0_1 * 800 + i1_1 * 200 + i2 * 20 + 200), max_number_f32x4(0.0f, sum_1_0 + const_1[i1_1 + 1]));
+    store_f32x4(maximum + (i0_1 * 800 + i1_1 * 200 + i2 * 20 + 204), max_number_f32x4(0.0f, sum_1_1 + const_1[i1_1 + 1]));
+    store_f32x4(maximum + (i0_1 * 800 + i1_1 * 200 + i2 * 20 + 208), max_number_f32x4(0.0f, sum_1_2 + const_1[i1_1 + 1]));
+    store_f32x4(maximum + (i0_1 * 800 + i1_1 * 200 + i2 * 20 + 212), max_number_f32x4(0.0f, sum_1_3 + const_1[i1_1 + 1]));
+    store_f32x4(maximum + (i0_1 * 800 + i1_1 * 200 + i2 * 20 + 216), max_number_f32x4(0.0f, sum_1_4 + const_1[i1_1 + 1]));
   }
 }
 
@@ -237,6 +237,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   float *maximum = args[3];
   int64_t offset = 0;
   float *pad = (float *)(workspace + offset);
-  fused_nn_conv2d_add_maximum_b3ff158d4d04(data, const_0, const_1, pad, maximum, batch, team);
+  fused_nn_conv2d_add_maximum_6add6d6c1f31(data, const_0, const_1, pad, maximum, batch, team);
   return run_status(team);
 }

@@ -71,6 +71,18 @@ def _einsum_compute(attrs: EinsumAttrs, inputs: Sequence[te.Tensor], out_type: T
     return [te.compute(te.shape_of(out_type), element, "einsum")]
 
 
+def is_matrix_product(attrs: EinsumAttrs, ranks: Sequence[int]) -> bool:
+    """Whether operands of such *ranks* are multiplied as batches of matrices: ``[..., i, j]`` by ``[..., j, k]``."""
+    if len(ranks) != 2:
+        return False
+    (left, right), output = parse_equation(attrs.equation, ranks)
+    if min(len(left), len(right)) < 2 or len(output) != len(left) or len({*left}) != len(left):
+        return False
+    row, inner, column = left[-2], left[-1], right[-1]
+    same_batch = left[:-2] == right[:-2] == output[:-2]
+    return same_batch and right[-2] == inner and output[-2:] == row + column and len({row, inner, column}) == 3
+
+
 def _einsum_operations(attrs: EinsumAttrs, in_types: Sequence[Type], out_type: Type) -> int:
     fields = tuple_arg(in_types)
     points = 1

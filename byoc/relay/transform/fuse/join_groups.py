@@ -23,11 +23,12 @@ from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.span import merge_spans
 from byoc.ir.traits import OpKind, ProductForm, Traits
-from byoc.ir.types import TensorType
+from byoc.ir.types import TensorType, TupleType
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls, traits_of
-from byoc.relay.expr import Call, Function, Var
+from byoc.relay.expr import Call, Function, Tuple, Var
 from byoc.relay.narrowing import as_call, operator_of, tensor_type
+from byoc.relay.op.numeric.einstein_sum import EinsumAttrs, is_matrix_product
 from byoc.relay.op.numeric.reduce import ReduceAttrs, reduced_axes
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.fusion_graph import fusion_children
@@ -68,8 +69,27 @@ class _Group:
     def traits(self) -> list[Traits]:
         return [call.op.traits for call in self.calls if isinstance(call.op, Op)]
 
+    def batch_products(self) -> list[Call]:
+        return [call for call in self.calls if isinstance(call.op, Op) and _is_batch_product(call)]
+
     def readers(self, value: RelayExpr) -> list[Call]:
-        return [call for call in self.calls if value in call.args]
+        return [call for call in self.calls if value in call.args or value in tuple_fields(call)]
+
+
+def tuple_fields(call: Call) -> tuple[RelayExpr, ...]:
+    """The fields of the tuple that *call* takes; none where it takes none."""
+    return tuple(call.args[0].fields) if call.args and isinstance(call.args[0], Tuple) else ()
+
+
+def _operands(call: Call) -> Sequence[RelayExpr]:
+    return tuple_fields(call) or call.args
+
+
+def _is_batch_product(call: Call) -> bool:
+    """Whether *call* multiplies batches of matrices: as ``nn.batch_matmul``, or of any rank as an Einstein sum."""
+    if isinstance(call.attrs, EinsumAttrs):
+        return is_matrix_product(call.attrs, [tensor_type(f).ndim for f in tuple_fields(call)])
+    return traits_of(call).product is ProductForm.MATRICES and calls(call, "nn.batch_matmul")
 
 
 Rule = Callable[[_Group, _Group, Var], bool]
@@ -187,17 +207,16 @@ def _scores_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool:
     """A product of batches, with what is pointwise behind it, and the softmax over it."""
     reader, traits = _only_reader(consumer, param), producer.traits()
     rows = reader is not None and calls(reader, "nn.softmax") and reader.args[0] is param
-    others = [t for t in traits if t.product is not ProductForm.MATRICES]
+    others = [t for t in traits if t.product is None]
     simple = all(t.kind is OpKind.POINTWISE or t.only_moves for t in others)
-    return rows and producer.names().count("nn.batch_matmul") == 1 == len(traits) - len(others) and simple
+    return rows and len(producer.batch_products()) == 1 == len(traits) - len(others) and simple
 
 
 def _rows_into_product(producer: _Group, consumer: _Group, param: Var) -> bool:
     """A softmax over scores, and the product of batches that weighs values by it."""
     reader = _only_reader(consumer, param)
-    weighs = reader is not None and calls(reader, "nn.batch_matmul") and reader.args[0] is param
-    names = producer.names()
-    return weighs and "nn.softmax" in names and names.count("nn.batch_matmul") == 1
+    weighs = reader is not None and reader in consumer.batch_products() and _operands(reader)[0] is param
+    return weighs and "nn.softmax" in producer.names() and len(producer.batch_products()) == 1
 
 
 RULES: tuple[Rule, ...] = (
@@ -237,9 +256,34 @@ class _Joiner:
         return rewrite(self._root, self._rewritten, fusion_children)
 
     def _rewritten(self, before: RelayExpr, after: RelayExpr) -> RelayExpr:
-        new = self._joined(as_call(after)) if is_group(before) else after
+        new = self._joined(self._with_fields(as_call(before), as_call(after))) if is_group(before) else after
         self._before.setdefault(new, before)
         return new
+
+    def _with_fields(self, before: Call, call: Call) -> Call:
+        """A product of a tuple's fields with a parameter for each of them, so that its neighbours are seen."""
+        function = call.op
+        assert isinstance(function, Function)
+        wanted = {n.args[0] for n in _Group.of(function).calls if isinstance(n.attrs, EinsumAttrs)}
+        params, values, bound = [], [], {}
+        for param, value, given in zip(function.params, call.args, before.args, strict=True):
+            types = param.checked_type
+            if (
+                not isinstance(value, Tuple)
+                or not isinstance(types, TupleType)
+                or param not in wanted
+                or self._uses[given] != 1
+            ):
+                params.append(param)
+                values.append(value)
+                continue
+            fields = [Var(f"{param.name_hint}_{k}", t, value.span) for k, t in enumerate(types.fields)]
+            bound[param] = Tuple(fields, value.span)
+            params += fields
+            values += value.fields
+        if not bound:
+            return call
+        return Call(_function(params, substitute(function.body, bound), function), values, span=call.span)
 
     def _joined(self, call: Call) -> RelayExpr:
         """*call* with the groups before it that it can take in; a reshape that then ends it stands outside."""
