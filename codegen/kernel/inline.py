@@ -8,7 +8,8 @@ element by element goes into that consumer, whose own arithmetic is then the red
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -43,9 +44,29 @@ class Plan:
 
 
 def estimated_size(shape: Sequence[Dimension]) -> int:
-    """The number of elements, with a nominal number for a symbolic dimension."""
-    numbers = (d.value if isinstance(d, Const) else d for d in shape)
-    return math.prod(SYMBOLIC_EXTENT if isinstance(d, PrimExpr) else int(d) for d in numbers)
+    """The number of elements, with a nominal number for a size that is known when the code runs."""
+    return math.prod(_estimated(d) for d in shape)
+
+
+def _estimated(dim: Dimension) -> int:
+    """*dim*, or what it would be with the nominal number for each size in it."""
+    if isinstance(dim, int):
+        return dim
+    if isinstance(dim, Const):
+        return int(dim.value)
+    if isinstance(dim, Binary) and dim.op in _ARITHMETIC:
+        return max(_ARITHMETIC[dim.op](_estimated(dim.left), _estimated(dim.right)), 1)
+    return SYMBOLIC_EXTENT
+
+
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": lambda a, b: a // max(b, 1),
+    "min": min,
+    "max": max,
+}
 
 
 def fuse_stages(outputs: Sequence[Tensor], ready: AbstractSet[Tensor]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:

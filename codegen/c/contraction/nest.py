@@ -203,19 +203,23 @@ class TileBody:
     def _prefetch(self, access: Access, fixed: dict[Index, PrimExpr]) -> list[Stmt]:
         """A piece of the next panel at this term: the passes over the present one fetch it evenly, as it lies."""
         assert self.start is not None
+        line = CACHE_LINE // dtype_bytes(access.load.dtype)
         turn = binary("div", self.start, self.tile.rows)
+        known = all(isinstance(a.extent, int) for a in (self.c.row, *self.c.shared_batch) if a is not None)
         passes: int = -(-estimated_size([self.c.row_count]) // self.tile.rows)
         for axis in reversed(self.c.shared_batch):
             turn, passes = turn + axis * passes, passes * estimated_size([axis.extent])
+        if not known:
+            passes = -(-self.tile.width // line)  # the first of them, each a line at a term, however many there are
         term: PrimExpr = const(0, INDEX)
         for axis in self.c.reduce.axes:
             term = term * as_index(axis.extent) + fixed.get(axis, axis)
         step = -(-self.tile.width // passes)
-        place = (turn * self.c.points + term) * step
+        term = turn * self.c.points + term
+        place = (term if known else binary("min", term, passes * self.c.points - 1)) * step
         first: dict[Index, PrimExpr] = {a: const(0, INDEX) for a in self.c.reduce.axes}
         first[self.c.lane] = (self.block + 1) * self.tile.width
         *outer, last = (at(i, first) for i in access.load.indices)
-        line = CACHE_LINE // dtype_bytes(access.load.dtype)
         return [Prefetch(access.load.tensor, [*outer, last + place + k]) for k in range(0, step, line)]
 
     def _by_row(self, access: Access) -> bool:

@@ -8,7 +8,7 @@ in the same cycles (``matrix_products.py``).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.c.contraction.matrix_products import matrix_blocks, matrix_product
@@ -72,12 +72,17 @@ def tiles(c: Contraction, machine: Machine, packed: bool = False) -> list[tuple[
             break
         if not ragged and int(c.lane.extent) % (vectors * lanes):
             continue
-        for height in range(1, min(rows, MOST_ROWS) + 1):
+        for height in _heights(c, min(rows, MOST_ROWS)):
             if height > 1 and not _fits(c, height, vectors, machine):
                 break
             tile = Tile(height, vectors, lanes, _lanes_first(c, vectors * lanes, height))
             found.append((_cycles(c, height, vectors, lanes, rows), tile))
     return found + _matrix_tiles(c, machine, packed, widths, lanes)
+
+
+def _heights(c: Contraction, most: int) -> Iterable[int]:
+    """The rows that a tile may have: of a free number of rows powers of two, which is what lengths often are."""
+    return range(1, most + 1) if isinstance(c.row_count, int) else [h for h in (1, 2, 4, 8) if h <= most]
 
 
 def _matrix_tiles(
