@@ -38,6 +38,8 @@ DTYPES = frozenset(
         *SMALL,
     ]
 )
+# the dtypes that lie in memory as bits of which no language computes directly, and the integers that hold them
+STORED: Mapping[str, str] = {"float16": "uint16", "bfloat16": "uint16", **dict.fromkeys(SMALL, "uint8")}
 # other names of dtypes, as in TVM's DataType: a number without its width has 32 bits, one unsigned bit is a bool
 _OTHER_NAMES = {"float": "float32", "int": "int32", "uint": "uint32", "uint1": "bool"}
 _VECTOR = re.compile(r"(?:bool|(?:int|uint|float)[0-9]+)x[0-9]+")

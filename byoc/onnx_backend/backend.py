@@ -44,10 +44,11 @@ class ModelRefusedError(UserError, unittest.SkipTest):
 
 
 class PreparedModel(BackendRep):
-    """A model that is ready to run. ``library`` is what was compiled; None on device ``NUMPY``."""
+    """A *model* that is ready to run. ``library`` is what was compiled; None on device ``NUMPY``."""
 
     def __init__(self, model: ModelProto, program: Library | IRModule):
         self.library = program if isinstance(program, Library) else None
+        self.model = model
         self._program = program
         self._inputs = input_names(model)
         self._outputs = [o.name for o in model.graph.output]

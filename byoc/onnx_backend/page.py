@@ -7,6 +7,7 @@ grows.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -20,7 +21,8 @@ Each case of the suite that comes with the package `onnx` (kinds node, simple, p
 pytorch-operator), by operator. *Passed*: the outputs are the standard's, compared as ONNX's test runner does. *As
 constants*: they are where the short lists of numbers (axes, sizes, k) are constants of the model, as exporters write
 them; given when the model runs, they are refused. *Tolerated*: the difference is known and harmless, with the reason.
-*Refused*: an error of one sentence when the model is read or compiled. *Wrong*: anything else.
+*Refused*: an error of one sentence when the model is read or compiled. *Wrong*: anything else. *On kernels*: of the
+cases that pass, those with something on numpy kernels instead of generated code.
 
 Made by `python -m byoc.onnx_backend.conformance --device NAME --page docs/support/onnx.md`, a section for each
 device; do not edit."""
@@ -29,20 +31,26 @@ SECTIONS = {
     "CPU": "generated C",
     "OPENCL": "OpenCL, and by the host what that does not take",
 }
+KERNELS = "on kernels"  # cases of which something runs on numpy kernels
 OF_SEVERAL = 3  # cases that are named for one reason
 
 
 def table(found: Survey) -> str:
     """A line for each operator and its reasons below, for a terminal."""
     groups = found.by_operator()
+    columns = [*KINDS, *([] if found.device == "NUMPY" else [KERNELS])]
     width = max([len(name) for name in groups] + [len("operator")])
-    lines = ["  ".join(["operator".ljust(width), "cases", *KINDS])]
+    lines = ["  ".join(["operator".ljust(width), "cases", *columns])]
     for name, outcomes in groups.items():
         counts = Counter(o.kind for o in outcomes)
-        numbers = [str(len(outcomes)).rjust(5), *(str(counts[kind] or "").rjust(len(kind)) for kind in KINDS)]
+        counts[KERNELS] = on_kernels(outcomes)
+        numbers = [str(len(outcomes)).rjust(5), *(str(counts[kind] or "").rjust(len(kind)) for kind in columns)]
         lines.append("  ".join([name.ljust(width), *numbers]).rstrip())
         lines += [f"    {text}" for text in _reasons(outcomes)]
-    return "\n".join([*lines, "", summary(found)])
+    parts = [*lines, "", summary(found)]
+    if found.device != "NUMPY":
+        parts += [coverage_text(found), *_table_of_causes(found)]
+    return "\n".join(parts)
 
 
 def summary(found: Survey) -> str:
@@ -71,27 +79,82 @@ def sections_of(text: str) -> dict[str, str]:
 def section(found: Survey) -> str:
     """What *found* says, as Markdown: the counts, the operators that pass whole, a table of the others."""
     groups = found.by_operator()
+    told = [] if found.device == "NUMPY" else [coverage_text(found), ""]
+    columns = [*KINDS, *([KERNELS] if told else [])]
     whole = [name for name, outcomes in groups.items() if all(o.kind == KINDS[0] for o in outcomes)]
-    host = sum(o.host and o.kind in SUPPORTED for o in found.outcomes)
-    counted = f"; {host} of the passed have something on the {'host' if found.device == 'OPENCL' else 'numpy kernels'}"
     lines = [
         f"Computed by {SECTIONS[found.device]}.",
         "",
-        f"{summary(found)}{'' if found.device == 'NUMPY' else counted}.",
+        f"{summary(found)}.",
         "",
+        *told,
         f"{len(whole)} operators pass all their cases: {', '.join(f'`{name}`' for name in whole)}.",
         "",
-        "| operator | cases | " + " | ".join(KINDS) + " | why |",
-        "|---|--:|" + "--:|" * len(KINDS) + "---|",
+        "| operator | cases | " + " | ".join(columns) + " | why |",
+        "|---|--:|" + "--:|" * len(columns) + "---|",
     ]
     for name, outcomes in groups.items():
         if name in whole:
             continue
         counts = Counter(o.kind for o in outcomes)
-        numbers = [str(len(outcomes)), *(str(counts[kind] or "") for kind in KINDS)]
+        counts[KERNELS] = on_kernels(outcomes)
+        numbers = [str(len(outcomes)), *(str(counts[kind] or "") for kind in columns)]
         why = "; ".join(text.replace("|", "\\|") for text in _reasons(outcomes))
         lines.append(f"| `{name}` | {' | '.join(numbers)} | {why} |")
+    lines += _table_of_causes(found)
     return "\n".join(lines)
+
+
+def on_kernels(outcomes: Sequence[Outcome]) -> int:
+    """How many of *outcomes* have something on numpy kernels."""
+    return sum(o.coverage is not None and bool(o.coverage.kernels) for o in outcomes)
+
+
+def coverage_text(found: Survey) -> str:
+    """How much generated code computes, of what it has in some form, in a sentence or two."""
+    bar, passing = found.bar(), found.covered()
+    share = f"{100 * bar.kernels / max(bar.cases, 1):.1f} %"
+    text = (
+        f"Of {len(passing)} cases that pass, {bar.cases} have only operators that are generated in some form: "
+        f"{bar.kernels} of these ({share}) have nothing on numpy kernels"
+    )
+    if found.device != "OPENCL":
+        return f"{text}."
+    parts = (f"{n} ({100 * n / max(bar.cases, 1):.1f} %)" for n in (bar.whole, bar.device))
+    return "{}, {} nothing on the host but integers too small to be worth a launch, {} nothing at all.".format(
+        text, *parts
+    )
+
+
+def causes(found: Survey) -> dict[str, Counter[str]]:
+    """Why something is not computed by generated code of the device: reason -> the operators of cases, with how many.
+
+    A case counts once for each of its reasons; the names of nodes and the sizes of types are left out.
+    """
+    counted: dict[str, Counter[str]] = {}
+    for outcome, coverage in found.covered():
+        reasons = {f"numpy kernels: {_kind_of(text)}" for text in coverage.kernels.values()}
+        reasons |= {f"host: {codes}" for codes in coverage.host.values()}
+        for reason in reasons:
+            counted.setdefault(reason, Counter())[outcome.operator] += 1
+    return dict(sorted(counted.items(), key=lambda item: (-item[1].total(), item[0])))
+
+
+def _kind_of(reason: str) -> str:
+    return re.sub(r"Tensor\[.*?\), (\w+)\]", r"a tensor of \1", re.sub(r" \(node .*\)$", "", reason))
+
+
+def _table_of_causes(found: Survey) -> list[str]:
+    """Why something is on numpy kernels or on the host, the most frequent first, as a table of Markdown."""
+    found_causes = causes(found)
+    if not found_causes:
+        return []
+    lines = ["", "| not computed by generated code of the device | cases | of the operators |", "|---|--:|---|"]
+    for reason, operators in found_causes.items():
+        named = [f"`{name}`" for name, _ in operators.most_common(OF_SEVERAL)]
+        more = f" and {len(operators) - OF_SEVERAL} more" if len(operators) > OF_SEVERAL else ""
+        lines.append(f"| {reason} | {operators.total()} | {', '.join(named)}{more} |")
+    return lines
 
 
 def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
@@ -108,4 +171,4 @@ def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
     return lines
 
 
-__all__ = ["page", "section", "sections_of", "summary", "table"]
+__all__ = ["causes", "coverage_text", "page", "section", "sections_of", "summary", "table"]

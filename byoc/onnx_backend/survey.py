@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from byoc.errors import UserError
-from byoc.onnx_backend.backend import ModelRefusedError, PreparedModel, prepare_for
+from byoc.onnx_backend.backend import TARGETS, ModelRefusedError, PreparedModel, prepare_for
 from byoc.onnx_backend.cases import OTHER_NUMBERS, SuiteCase, difference
+from byoc.onnx_backend.coverage import Coverage, coverage
 
 PASSED, CONSTANTS, TOLERATED, REFUSED, WRONG = KINDS = ("passed", "as constants", "tolerated", "refused", "wrong")
 SUPPORTED = (PASSED, CONSTANTS, TOLERATED)
@@ -30,14 +31,28 @@ class Outcome:
     """What became of a case: *kind* is one of ``KINDS``, *reason* what was refused or differed.
 
     ``as constants``: it passes with its short lists of numbers (axes, sizes, k) as constants, and is refused with
-    them as inputs. *host* says that some of it ran on numpy kernels (``CPU``) or on the host (``OPENCL``).
+    them as inputs. *coverage* says what of it generated code computed, where it passes and was compiled.
     """
 
     case: str
     operator: str
     kind: str
     reason: str = ""
-    host: bool = False
+    coverage: Coverage | None = None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """How many of the passing cases, whose operators the device all generates in some form, it computes by itself.
+
+    *cases* are these cases, *kernels* those of them with nothing on numpy kernels, *whole* those that also have nothing
+    on the host but integers that are too small to be worth a launch, and *device* those with nothing on the host.
+    """
+
+    cases: int
+    kernels: int
+    whole: int
+    device: int
 
 
 @dataclass(frozen=True)
@@ -64,9 +79,28 @@ class Survey:
             found.setdefault(outcome.operator, []).append(outcome)
         return found
 
+    def covered(self) -> list[tuple[Outcome, Coverage]]:
+        """The outcomes that pass of what was compiled, with what generated code computed of each."""
+        return [(o, o.coverage) for o in self.outcomes if o.coverage is not None]
+
+    def bar(self) -> Bar:
+        """How much of what the device generates ran as generated code."""
+        found = [c for _, c in self.covered() if c.generated]
+        return Bar(
+            len(found),
+            sum(not c.kernels for c in found),
+            sum(c.whole for c in found),
+            sum(not c.kernels and not c.host for c in found),
+        )
+
     def to_json(self) -> dict[str, object]:
         """Counts and outcomes, as data."""
-        return {"device": self.device, "counts": self.counts(), "cases": [asdict(o) for o in self.outcomes]}
+        return {
+            "device": self.device,
+            "counts": self.counts(),
+            "generated code": asdict(self.bar()),
+            "cases": [asdict(o) for o in self.outcomes],
+        }
 
 
 def survey(cases: Iterable[SuiteCase], device: str, tell: Callable[[str], object] = str) -> Survey:
@@ -87,15 +121,17 @@ def outcome(case: SuiteCase, device: str) -> Outcome:
             problem = _problem(found, wanted, case)
             if problem:
                 if case.name in HARMLESS and problem == OTHER_NUMBERS:  # of the shape and the type that are wanted
-                    return Outcome(case.name, case.operator, TOLERATED, HARMLESS[case.name])
+                    return Outcome(
+                        case.name, case.operator, TOLERATED, HARMLESS[case.name], _coverage(prepared, device)
+                    )
                 return Outcome(case.name, case.operator, WRONG, problem)
             if len(rest) != len(given):
-                return Outcome(case.name, case.operator, CONSTANTS, host=_on_host(prepared))
+                return Outcome(case.name, case.operator, CONSTANTS, coverage=_coverage(prepared, device))
     except UserError as error:
         return Outcome(case.name, case.operator, REFUSED, reason_of(error))
     except Exception as error:  # any other is a defect, which the table shall show and not end at
         return Outcome(case.name, case.operator, WRONG, f"{type(error).__name__}: {error}".splitlines()[0])
-    return Outcome(case.name, case.operator, PASSED, host=_on_host(prepared))
+    return Outcome(case.name, case.operator, PASSED, coverage=_coverage(prepared, device))
 
 
 def _problem(found: Sequence[object], wanted: Sequence[object], case: SuiteCase) -> str:
@@ -105,13 +141,9 @@ def _problem(found: Sequence[object], wanted: Sequence[object], case: SuiteCase)
     return next((d for f, w in pairs if (d := difference(f, w, case.rtol, case.atol))), "")
 
 
-def _on_host(prepared: PreparedModel) -> bool:
-    """Whether what was compiled has functions on numpy kernels or, where an accelerator was asked, on the host."""
-    library = prepared.library
-    if library is None:
-        return True
-    plan = library.plan
-    return bool(library.report["host_fallbacks"]) or bool(plan.targets and plan.host)
+def _coverage(prepared: PreparedModel, device: str) -> Coverage | None:
+    """What generated code computed; None of what was not compiled."""
+    return None if prepared.library is None else coverage(prepared.model, prepared.library, TARGETS[device])
 
 
 def reason_of(error: UserError) -> str:
@@ -127,4 +159,4 @@ def reason_of(error: UserError) -> str:
     return re.sub(r"^(node .*?\): |input '.*?' )", "", text).split(", got", 1)[0].split("; ", 1)[0]
 
 
-__all__ = ["KINDS", "ModelRefusedError", "Outcome", "Survey", "outcome", "reason_of", "survey"]
+__all__ = ["KINDS", "Bar", "ModelRefusedError", "Outcome", "Survey", "outcome", "reason_of", "survey"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from byoc.te.expr import DOTS, Binary, Cast, Checked, Const, Index, Intrinsic, PrimExpr, Reduce, Select, Size
+from byoc.te.expr import DOTS, OF_BITS, Binary, Cast, Checked, Const, Index, Intrinsic, PrimExpr, Reduce, Select, Size
 from byoc.te.recurrence import recurrence
 from byoc.te.tensor import Load, Tensor
 from byoc.te.walk import computed_under
@@ -122,6 +122,8 @@ class _Evaluator:
         args = [self.expr(a, grid) for a in e.args]
         if e.name in DOTS:
             return _DOTS[e.name](*args)
+        if e.name in OF_BITS or e.name == "bits":
+            return np.asarray(args[0], order="C").view(_np(e.dtype))
         return (_INTRINSIC.get(e.name) or getattr(np, e.name))(*args)
 
     def load(self, e: Load, grid: Grid) -> np.ndarray:

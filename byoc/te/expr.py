@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Union
 
 from byoc.errors import InternalError
+from byoc.ir.types import STORED, dtype_bytes
 
 INDEX = "int64"
 COMPARISONS = frozenset(["lt", "le", "gt", "ge", "eq", "ne"])
@@ -34,11 +35,18 @@ BINARY = COMPARISONS | LOGIC | BITS | ARITHMETIC
 # functions on floats, beside ``abs`` (any number), ``not`` (bool), ``bit_not`` (ints), ``pow`` and ``fmod``, ``atan2``
 INTRINSICS = frozenset(
     "exp exp2 log log2 log10 log1p expm1 sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
-    "erf sigmoid floor ceil round trunc abs not bit_not isnan isinf isfinite pow fmod atan2 sign".split()
+    "erf sigmoid floor ceil round trunc abs not bit_not isnan isinf isfinite pow fmod atan2 sign bits".split()
 )
 BOOL_INTRINSICS = frozenset(["not", "isnan", "isinf", "isfinite"])
+# the floats of 16 bits and fewer: ``from_<dtype>(bits)`` is the number as a float32, ``to_<dtype>(x)`` are the bits of
+# a float32 or a float64 that was rounded once
+FROM_BITS = {f"from_{dtype}": "float32" for dtype in STORED if "float" in dtype}
+TO_BITS = {f"to_{dtype}": stored for dtype, stored in STORED.items() if "float" in dtype}
+# ``bits(x)``: the bits of *x* as an unsigned integer of its width; ``<dtype>_of_bits(n)``: what they are as that dtype
+OF_BITS = {f"{dtype}_of_bits": dtype for dtype in ("float32", "float64", *STORED)}
 # ``dot(a, b, sum)``: *sum* and the products of the numbers in two words, by the dtype of the sum
 DOTS = {"dot_bf16": "float32", "dot_u8s8": "int32"}
+_RESULTS = {**DOTS, **FROM_BITS, **TO_BITS, **OF_BITS}  # the dtypes of those whose name says it
 
 Number = Union["PrimExpr", int, float, bool]
 
@@ -158,10 +166,12 @@ class Intrinsic(PrimExpr):
     __slots__ = ("args", "name")
 
     def __init__(self, name: str, args: Sequence[PrimExpr]):
-        if name not in INTRINSICS and name not in DOTS:
+        if name not in INTRINSICS and name not in _RESULTS:
             raise InternalError(f"te has no intrinsic {name!r}")
         self.name, self.args = name, tuple(args)
-        self.dtype = "bool" if name in BOOL_INTRINSICS else DOTS.get(name, self.args[0].dtype)
+        self.dtype = "bool" if name in BOOL_INTRINSICS else _RESULTS.get(name, self.args[0].dtype)
+        if name == "bits":
+            self.dtype = f"uint{8 * dtype_bytes(self.args[0].dtype)}"
 
 
 class Cast(PrimExpr):

@@ -197,6 +197,16 @@ isnan, isinf, isfinite, logical_not, bitwise_not = (
 )
 
 
+def bits(value: PrimExpr) -> PrimExpr:
+    """The bits of *value* as an unsigned integer of its width."""
+    return Intrinsic("bits", [value])
+
+
+def of_bits(dtype: str, value: PrimExpr) -> PrimExpr:
+    """What the bits of the unsigned integer *value* are as a *dtype*, one of ``OF_BITS``."""
+    return Intrinsic(f"{dtype}_of_bits", [value])
+
+
 def maximum(a: Number, b: Number) -> PrimExpr:
     """The larger of two; a NaN wins."""
     return binary("max", a, b)

@@ -31,6 +31,7 @@ from byoc.contract.backend import Backend
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.ir.collector import paused_collector
 from byoc.relay.expr import Function
+from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.dso.contract import contract_of, contract_text
 from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.dso.whole_program import WholeProgram
@@ -55,6 +56,7 @@ class CBackend(Backend):
     name = "c"
     options = ("flags", "layout", "max_error", "strict", "tune", "winograd")
     constraints = CONSTRAINTS
+    small_dtypes = tuple(SMALL)
 
     def unavailable(self) -> str | None:
         try:

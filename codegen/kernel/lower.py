@@ -17,7 +17,7 @@ from byoc.errors import InternalError, UnsupportedError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import AnySpan, span_names
-from byoc.ir.types import TensorType, Type, tensor_types
+from byoc.ir.types import STORED, TensorType, Type, tensor_types
 from byoc.relay.analysis.located import located
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Let, Tuple, TupleGetItem, Var
@@ -33,7 +33,7 @@ from byoc.te.walk import loaded_tensors
 DTYPES = frozenset(
     ["bool", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 )
-LOWERED = DTYPES | {"bfloat16"}  # which C has beside
+LOWERED = DTYPES | frozenset(STORED)  # numbers, and what lies in memory as bits
 Tensors = tuple[Tensor, ...]
 Scope = dict[RelayExpr, Tensors]
 EvaluateCall = Callable[[Call, Sequence[Tensor]], Sequence[Tensor]]

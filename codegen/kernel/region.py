@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.kernel.lower import DTYPES, has_code
+from byoc.codegen.kernel.lower import LOWERED, has_code
 from byoc.codegen.kernel.program import Program
 from byoc.contract.verdict import EVERY, constraint
 from byoc.ir.op import Op
@@ -34,8 +34,8 @@ def has_expression(call: Call) -> object | None:
 
 @constraint("dtype", of=EVERY)
 def generated_dtype(call: Call) -> object | None:
-    """bool, float32, float64, and ints of 8 to 64 bits only"""
-    return next((t.dtype for t in tensors_of(call) if t.dtype not in DTYPES), None)
+    """bool, floats and ints of 64 bits and fewer; no strings"""
+    return next((t.dtype for t in tensors_of(call) if t.dtype not in LOWERED), None)
 
 
 @constraint("shape", of=EVERY)

@@ -31,7 +31,7 @@ def _is_narrow(expr: PrimExpr) -> bool:
     if isinstance(expr, Binary):
         return expr.left.dtype == NARROW
     if isinstance(expr, Intrinsic):
-        return expr.args[0].dtype == NARROW
+        return expr.args[0].dtype == NARROW and expr.name != "bits"
     return isinstance(expr, Reduce) and expr.body.dtype == NARROW
 
 

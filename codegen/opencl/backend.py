@@ -24,6 +24,7 @@ from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.verdict import EVERY, constraint
 from byoc.errors import CompileError, DeviceError
 from byoc.relay.expr import Call, Function
+from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.opencl.build import why_unavailable
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.module import OpenCLModule
@@ -76,6 +77,7 @@ class OpenCLBackend(Backend):
     name = "opencl"
     constraints = CONSTRAINTS
     devices = ("opencl",)
+    small_dtypes = tuple(SMALL)
     options = ()
 
     def patterns(self) -> Sequence[PatternEntry]:

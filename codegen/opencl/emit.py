@@ -16,6 +16,7 @@ from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.spelling import short_name
+from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Writer
 from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
 from byoc.codegen.opencl.schedule import KernelPlan, index_type, product, schedule_stage
@@ -94,6 +95,7 @@ def emit_programs(programs: Sequence[Program]) -> tuple[str, tuple[FunctionPlan,
     Raises UnsupportedError for a function that OpenCL C cannot express.
     """
     emitter = _Emitter()
+    programs = [as_stored(program) for program in programs]
     for program in programs:
         if any(recurrence(group.stages) for group in program.groups):
             raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")

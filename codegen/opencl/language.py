@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 
+from byoc.codegen.kernel.small_floats import Words, conversions, spellings
 from byoc.codegen.kernel.spelling import WIDE_UNSIGNED, Language, float_text, float_to_unsigned, short_name, wrapped
 
 TYPES = {
@@ -101,6 +102,7 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     **{(f"to_{d}", k): f"to_{d}_{{T}}({{0}})" for d in WIDE_UNSIGNED for k in _ONE},
     **{("step", k): "step_{T}({0}, {1}, {2})" for k in _ONE},
     ("check_index", "int"): "check_index_{T}({0}, {1}, &{2})",
+    **spellings(),
 }
 
 
@@ -256,6 +258,9 @@ SUPPORT = {
     "shift_left": _shift_left,
     "shift_right": _shift_right,
     **{f"to_{d}": float_to_unsigned(d, TYPES) for d in WIDE_UNSIGNED},
+    **conversions(
+        Words(TYPES, "const {uint} bits = as_{uint}(x);", "const {float} number = as_{float}(bits);", "rint"),
+    ),
 }
 OPENCL_C = Language(TYPES, FUNCTIONS, SUPPORT, literal, wraps=False, steps=True)
 

@@ -11,6 +11,7 @@ import numpy as np
 from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOptions, joined
 from byoc.codegen.c.language.spellings import TYPES, literal
 from byoc.codegen.kernel.names import Names, comment_text
+from byoc.ir.types import STORED
 from byoc.runtime.core.ndarray import NDArray
 
 ALIGNMENT = 64  # of each array in a file
@@ -126,8 +127,9 @@ def _included_source(base: str) -> str:
 
 def number_texts(values: np.ndarray, dtype: str) -> list[str]:
     """The elements as constants of C, which a compiler reads as the same bits (of a NaN: that it is one)."""
-    if dtype == "bfloat16":
-        return [f"0x{bits:04x}" for bits in values.view(np.uint16).tolist()]
+    if dtype in STORED:
+        bits = values.view(STORED[dtype])
+        return [f"0x{code:0{2 * bits.itemsize}x}" for code in bits.tolist()]
     if not dtype.startswith("float"):
         if dtype in _WIDE or dtype == "bool":
             return [literal(v, dtype) for v in values.tolist()]

@@ -13,7 +13,9 @@ from collections.abc import Callable
 
 from byoc.codegen.c.language import narrow
 from byoc.codegen.c.language.rounding import rounded
+from byoc.codegen.kernel.small_floats import Words, conversions, spellings
 from byoc.codegen.kernel.spelling import WIDE_UNSIGNED, Language, float_text, float_to_unsigned, short_name, wrapped
+from byoc.ir.types import STORED
 
 TYPES = {
     "bool": "bool",
@@ -22,6 +24,7 @@ TYPES = {
     "bfloat16": "uint16_t",
     **{f"{u}int{b}": f"{u}int{b}_t" for u in ("", "u") for b in (8, 16, 32, 64)},
 }
+TYPES |= {dtype: TYPES[stored] for dtype, stored in STORED.items()}  # of what lies in memory as bits
 
 
 def literal(value: float | int | bool, dtype: str) -> str:
@@ -109,6 +112,8 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     ("check_index", "int"): "check_index_{T}({0}, {1}, &{2})",
     **{("rounded", k): "rounded_{T}({0})" for k in ("f32", "f64")},
     **narrow.FUNCTIONS,
+    **spellings(),
+    ("bits", "bf16"): "{0}",
 }
 
 
@@ -227,6 +232,12 @@ def _rounded(dtype: str) -> str:
     return rounded(TYPES[dtype], short_name(dtype))
 
 
+_WORDS = Words(
+    TYPES,
+    "{uint} bits;\nmemcpy(&bits, &x, sizeof bits);",
+    "{float} number;\nmemcpy(&number, &bits, sizeof number);",
+    "rintf",
+)
 SUPPORT: dict[str, Callable[[str], str]] = {
     "rounded": _rounded,
     "check_index": _check_index,
@@ -243,6 +254,7 @@ SUPPORT: dict[str, Callable[[str], str]] = {
     "shift_right": _shift_right,
     **{f"to_{d}": float_to_unsigned(d, TYPES) for d in WIDE_UNSIGNED},
     **narrow.SUPPORT,
+    **conversions(_WORDS),
 }
 C = Language(TYPES, FUNCTIONS, SUPPORT, literal, contracts=True)
 RESERVED = frozenset(

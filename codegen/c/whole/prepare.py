@@ -14,9 +14,12 @@ from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
 from byoc.codegen.c.winograd.rewrite import use_winograd
 from byoc.codegen.kernel.choice import Choices
 from byoc.codegen.kernel.program import Program
+from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.widen import widen_arithmetic
 from byoc.te import Tensor
 from byoc.te.walk import loaded_tensors
+
+BESIDE = ("bfloat16",)  # has vectors and products of its own
 
 
 def prepare(
@@ -27,7 +30,7 @@ def prepare(
     *choices* are asked where a schedule has several ways; the cost models decide without them. *allowed*: which
     convolutions may take Winograd's method.
     """
-    program = use_winograd(widen_arithmetic(program), machine, allowed, choices)
+    program = use_winograd(widen_arithmetic(as_stored(program, BESIDE)), machine, allowed, choices)
     if not allowed.strict:
         program = divide_late(program)
     if machine.lanes(4) > 1:

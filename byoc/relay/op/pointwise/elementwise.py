@@ -17,7 +17,7 @@ from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import ComputeOf, DtypePredicate, OpPattern, Sample, TypeRelation, register_op
 from byoc.ir.registry import register_func
 from byoc.ir.traits import EDGE, POINTWISE, SAME, STEP, Conversion, Scaling, Traits, pointwise
-from byoc.ir.types import TensorType, Type, dtype_bits
+from byoc.ir.types import STORED, TensorType, Type, dtype_bits, dtype_bytes
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.type_relations import (
@@ -30,6 +30,7 @@ from byoc.relay.op.core.type_relations import (
     tensor_arg,
 )
 from byoc.relay.op.core.untyped_inputs import same_as_result
+from byoc.te.expr import OF_BITS
 
 Scalar = Callable[[te.PrimExpr], te.PrimExpr]
 UnaryBuilder = Callable[[Operand], Call]
@@ -322,11 +323,25 @@ def _reinterpret_rel(types: Sequence[Type], attrs: CastAttrs) -> Type:
     return TensorType(data.shape, attrs.dtype)
 
 
+def _reinterpret_compute(attrs: CastAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+    data = inputs[0]
+    return [te.compute(data.shape, lambda *i: _read_as(data[i], out_type.dtype), "reinterpret")]
+
+
+def _read_as(x: te.PrimExpr, dtype: str) -> te.PrimExpr:
+    """The bits of *x*, which are as many, as a *dtype*: by way of the unsigned integer of that width."""
+    is_number = x.dtype == "bool" or (is_integer(x.dtype) and x.dtype not in STORED)
+    bits = te.cast(f"uint{8 * dtype_bytes(dtype)}", x) if is_number else te.bits(x)
+    return te.of_bits(dtype, bits) if f"{dtype}_of_bits" in OF_BITS else te.cast(dtype, bits)
+
+
 register_op(
     "reinterpret",
     inputs=("data",),
     attrs=CastAttrs,
     rel=_reinterpret_rel,
+    pattern=OpPattern.ELEMWISE,
+    compute=_reinterpret_compute,
     traits=POINTWISE,
     doc="The bits of each element read as another dtype of the same size.",
     samples=(Sample([(2, 3)], {"dtype": "int32"}),),

@@ -1,0 +1,123 @@
+"""How much of a case the device's generated code computes: what ran on numpy kernels, what on the host, and why.
+
+*Generated*: every operator of the compiled graph is one that the device's backend takes on at least one of its samples
+(its support table), or becomes one where the shapes are known. So the cases that say whether generated code is whole
+are known without a list of names; an operator without generated code at all (a sort, non-maximum suppression) is not
+among them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from onnx import ModelProto
+
+from byoc.contract.registration import get_backend
+from byoc.contract.support_table import support_table
+from byoc.driver.bytecode.control import with_externs
+from byoc.driver.bytecode.outline import outlined
+from byoc.driver.integers import simplified
+from byoc.driver.model import module_of
+from byoc.ir.op import OPS, Op
+from byoc.relay.expr import Call, Function
+from byoc.relay.traverse import post_order
+from byoc.runtime.library import Library
+
+WORTH = "size"  # the code of a call that the backend generates, and leaves to the host because it is too small
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What of a case generated code of the device does not compute.
+
+    *kernels* has the functions on numpy kernels with the reason of each; *host* the calls that are on the host, beside
+    a device, with the codes of the reasons, *small* those of them that are there only because they are too small to be
+    worth a launch. *missing* are the operators without generated code on the device, whatever their form.
+    """
+
+    kernels: Mapping[str, str] = field(default_factory=dict)
+    host: Mapping[str, str] = field(default_factory=dict)
+    small: Sequence[str] = ()
+    missing: Sequence[str] = ()
+
+    @property
+    def generated(self) -> bool:
+        """Whether every operator of the case has generated code in some form."""
+        return not self.missing
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is on the host but integers that are too small to be worth a launch."""
+        return not self.kernels and not set(self.host) - set(self.small)
+
+
+def coverage(model: ModelProto, library: Library, targets: Sequence[str]) -> Coverage:
+    """The coverage of *library*, which was compiled of *model* for *targets*."""
+    kernels: dict[str, str] = {}
+    host: dict[str, str] = {}
+    small: list[str] = []
+    for report in _reports(library.report, ""):
+        kernels.update(report.kernels)
+        for call, codes in report.host.items():
+            host[call] = ", ".join(codes)
+            if set(codes) == {WORTH}:
+                small.append(call)
+    return Coverage(kernels, host, tuple(small), missing_operators(model, targets))
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What the report of one library says: reasons by function, codes by call."""
+
+    kernels: Mapping[str, str]
+    host: Mapping[str, Sequence[str]]
+
+
+def _reports(report: Mapping[str, Any], place: str) -> Iterator[_Told]:
+    """What *report* tells, and those of the parts of its control flow, whose names begin with *place*."""
+    fallbacks, plan = report["host_fallbacks"], report["plan"]
+    host = {}
+    for number, decision in enumerate(plan["decisions"] if plan["targets"] else ()):
+        if decision["target"] is None:
+            host[f"{place}{decision['operator']} {number}"] = _codes(decision["verdicts"])
+    yield _Told({f"{place}{name}": reason for name, reason in fallbacks.items()}, host)
+    for module in report.get("control_flow", ()):
+        for name, part in module["parts"].items():
+            yield from _reports(part, f"{place}{name}/")
+
+
+def _codes(verdicts: Sequence[Mapping[str, Sequence[Mapping[str, str]]]]) -> list[str]:
+    return sorted({reason["code"] for verdict in verdicts for reason in verdict["reasons"]}) or ["no target"]
+
+
+def missing_operators(model: ModelProto, targets: Sequence[str]) -> tuple[str, ...]:
+    """The operators of the compiled graph of *model* for which the first of *targets* never has generated code."""
+    accelerators = [target for target in targets if target != "c"]
+    mod = simplified(with_externs(outlined(module_of(model))), accelerators)
+    found = {
+        node.op.name
+        for function in mod.functions.values()
+        if isinstance(function, Function)
+        for node in post_order(function)
+        if isinstance(node, Call) and isinstance(node.op, Op)
+    }
+    return tuple(sorted(name for name in found if not _forms(name) & generated_operators(targets[0])))
+
+
+def _forms(name: str) -> frozenset[str]:
+    """*name* and what the operator is where the shapes in its operands are known."""
+    static = OPS[name].traits.static_form
+    return frozenset([name] if static is None else [name, static.name])
+
+
+@functools.cache
+def generated_operators(target: str) -> frozenset[str]:
+    """The operators that the backend *target* takes on at least one of their samples, or would take were it larger."""
+    rows = support_table(get_backend(target)).operators
+    return frozenset(row.name for row in rows if row.taken or {reason.code for reason in row.reasons} == {WORTH})
+
+
+__all__ = ["Coverage", "coverage", "generated_operators", "missing_operators"]

@@ -1,0 +1,175 @@
+"""What lies in memory as bits becomes integers: numbers are made of the bits where they are read, bits where stored.
+
+float16, bfloat16, the floats of 8 and 4 bits and the integers of 4 and 2 bits have no arithmetic in C or in OpenCL. A
+float is a float32 between its load and its store, an integer an int32, and every operation rounds (or wraps) its
+result as numpy's dtype of that name does. What only moves (a load, a choice) keeps its bits. Where no such dtype
+occurs the Program stays the same object.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection
+
+import numpy as np
+
+from byoc.codegen.kernel.program import Program
+from byoc.errors import InternalError
+from byoc.ir.types import STORED
+from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.te import PrimExpr, Tensor
+from byoc.te.expr import OF_BITS, Binary, Cast, Const, Intrinsic, Reduce, Select, binary, cast
+from byoc.te.tensor import Load
+from byoc.te.walk import map_expr, unique_nodes
+
+_EXACT = frozenset(["min", "max", "abs", "sign", "floor", "ceil", "round", "trunc"])  # their result is a number of it
+_MASKS = {"int4": 15, "uint4": 15, "int2": 3, "uint2": 3}
+
+
+def as_stored(program: Program, kept: Collection[str] = ()) -> Program:
+    """*program* over the integers that hold its elements, but for the dtypes *kept*, which its language has."""
+    dtypes = frozenset(STORED) - frozenset(kept)
+    stages = [s for group in program.groups for s in group.stages]
+    tensors = [*program.inputs, *(t for t, _ in program.constants), *stages]
+    nodes = (n for s in stages for n in unique_nodes(s.element))
+    if not any(value.dtype in dtypes for values in (tensors, nodes) for value in values):
+        return program
+    new = {t: _renamed(t, dtypes) for t in tensors}
+    for stage in stages:
+        new[stage].body = _Stored(dtypes, new).stored(stage.element)
+    return dataclasses.replace(
+        program,
+        inputs=tuple(new[t] for t in program.inputs),
+        constants=tuple((new[t], data) for t, data in program.constants),
+        outputs=tuple(new[t] for t in program.outputs),
+        groups=tuple(
+            dataclasses.replace(g, stages=tuple(new[s] for s in g.stages), local=tuple(new[s] for s in g.local))
+            for g in program.groups
+        ),
+    )
+
+
+def _renamed(tensor: Tensor, dtypes: Collection[str]) -> Tensor:
+    dtype = STORED[tensor.dtype] if tensor.dtype in dtypes else tensor.dtype
+    return Tensor(tensor.name, tensor.shape, dtype, tensor.axes, None, tensor.tag, tensor.meta, tensor.known)
+
+
+class _Stored:
+    """The expressions of one stage: ``stored`` as they lie in memory, ``number`` as arithmetic reads them."""
+
+    def __init__(self, dtypes: Collection[str], new: dict[Tensor, Tensor]):
+        self.dtypes, self.new = dtypes, new
+        self._known: dict[tuple[str, int], PrimExpr] = {}
+        self._roots: list[PrimExpr] = []  # whose identities are the keys above
+
+    def stored(self, expr: PrimExpr) -> PrimExpr:
+        """*expr* as what holds it: itself where its dtype is no such one."""
+        return self._once("stored", expr, self._stored if expr.dtype in self.dtypes else self._plain)
+
+    def number(self, expr: PrimExpr) -> PrimExpr:
+        """*expr* as the number that it is: a float32 or an int32 for what is stored as bits."""
+        return self._once("number", expr, self._number if expr.dtype in self.dtypes else self._plain)
+
+    def _once(self, kind: str, expr: PrimExpr, make: Callable[[PrimExpr], PrimExpr]) -> PrimExpr:
+        key = (kind if expr.dtype in self.dtypes else "", id(expr))
+        if key not in self._known:
+            self._roots.append(expr)
+            self._known[key] = make(expr)
+        return self._known[key]
+
+    def _plain(self, expr: PrimExpr) -> PrimExpr:
+        """An expression of a dtype that stays, over operands that may not."""
+
+        def leaf(e: PrimExpr) -> PrimExpr | None:
+            if e is not expr:
+                return self.number(e)
+            if isinstance(e, Load):
+                return e.of(self.new[e.tensor], [self.number(i) for i in e.indices])
+            if isinstance(e, Intrinsic) and e.name == "bits" and e.args[0].dtype in self.dtypes:
+                return self.stored(e.args[0])
+            if isinstance(e, Cast) and e.dtype == "bool":
+                return binary("ne", self.number(e.value), 0)
+            return None
+
+        return map_expr(expr, leaf)
+
+    def _stored(self, expr: PrimExpr) -> PrimExpr:
+        if isinstance(expr, Load):
+            if expr.is_word:
+                raise InternalError(f"a word of {expr.tensor.dtype} is taken after its elements are bits")
+            return Load(self.new[expr.tensor], [self.number(i) for i in expr.indices])
+        if isinstance(expr, Const):
+            return Const(_const_bits(expr), STORED[expr.dtype])
+        if isinstance(expr, Select):
+            return Select(self.number(expr.cond), self.stored(expr.then), self.stored(expr.otherwise))
+        if isinstance(expr, Cast):
+            return _bits_of(expr.dtype, self.number(expr.value))
+        if isinstance(expr, Intrinsic) and expr.name in OF_BITS:
+            return self.number(expr.args[0])
+        return _bits_of(expr.dtype, self._computed(expr))
+
+    def _number(self, expr: PrimExpr) -> PrimExpr:
+        if isinstance(expr, Const):
+            value = numpy_dtype(expr.dtype).type(expr.value)
+            wide = _wide(expr.dtype)
+            return Const(int(value) if wide == "int32" else float(value), wide)
+        computes = isinstance(expr, Binary | Reduce) or (isinstance(expr, Intrinsic) and expr.name not in OF_BITS)
+        if computes and _name(expr) in _EXACT:
+            return self._computed(expr)
+        return _number_of(expr.dtype, self.stored(expr))
+
+    def _computed(self, expr: PrimExpr) -> PrimExpr:
+        """An operation on the numbers, before its result is rounded."""
+        if isinstance(expr, Binary):
+            return binary(expr.op, self.number(expr.left), self.number(expr.right))
+        if isinstance(expr, Intrinsic):
+            return Intrinsic(expr.name, [self.number(a) for a in expr.args])
+        if isinstance(expr, Reduce):
+            return Reduce(expr.kind, self._term(expr.body) if expr.kind == "sum" else self.number(expr.body), expr.axes)
+        raise InternalError(f"a {type(expr).__name__} gives no {expr.dtype}")
+
+    def _term(self, expr: PrimExpr) -> PrimExpr:
+        """What a sum adds: a product as it is, for sums of products are rounded once, as a whole."""
+        if isinstance(expr, Select):
+            return Select(self.number(expr.cond), self._term(expr.then), self._term(expr.otherwise))
+        if isinstance(expr, Binary) and expr.op == "mul":
+            return self._computed(expr)
+        return self.number(expr)
+
+
+def _name(expr: PrimExpr) -> str:
+    if isinstance(expr, Binary):
+        return expr.op
+    if isinstance(expr, Reduce):
+        return expr.kind
+    assert isinstance(expr, Intrinsic)
+    return expr.name
+
+
+def _wide(dtype: str) -> str:
+    return "int32" if dtype in _MASKS else "float32"
+
+
+def _const_bits(expr: Const) -> int:
+    value = np.array(expr.value).astype(numpy_dtype(expr.dtype))
+    return int(value.view(STORED[expr.dtype]))
+
+
+def _bits_of(dtype: str, value: PrimExpr) -> PrimExpr:
+    """The bits of the number *value*, of any dtype, as a *dtype*: rounded to nearest, an integer wrapped."""
+    mask = _MASKS.get(dtype)
+    if mask is not None:
+        return cast("uint8", binary("bit_and", cast("int32", value), mask))
+    direct = dtype == "float16" and value.dtype == "float64"  # numpy rounds this once, others by way of float32
+    return Intrinsic(f"to_{dtype}", [value if direct else cast("float32", value)])
+
+
+def _number_of(dtype: str, bits: PrimExpr) -> PrimExpr:
+    mask = _MASKS.get(dtype)
+    if mask is None:
+        return Intrinsic(f"from_{dtype}", [bits])
+    low = binary("bit_and", cast("int32", bits), mask)
+    if dtype.startswith("u"):
+        return low
+    sign = (mask + 1) // 2
+    return binary("sub", binary("bit_xor", low, sign), sign)

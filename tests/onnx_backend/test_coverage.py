@@ -1,0 +1,124 @@
+"""What the survey says of numpy kernels, of the host, and of operators that have generated code."""
+
+import json
+
+import numpy as np
+import pytest
+from onnx import helper, parser
+
+from byoc.codegen.opencl.backend import worth_a_launch
+from byoc.onnx_backend.backend import TARGETS, prepare_for
+from byoc.onnx_backend.cases import SuiteCase
+from byoc.onnx_backend.coverage import WORTH, Coverage, coverage, generated_operators, missing_operators
+from byoc.onnx_backend.page import causes, coverage_text, section
+from byoc.onnx_backend.survey import Bar, Outcome, Survey, survey
+
+
+def covered(text, given, device):
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 18]> {text}')
+    prepared, _ = prepare_for(model, given, device)
+    prepared.run(given)
+    return coverage(prepared.model, prepared.library, TARGETS[device])
+
+
+X = np.linspace(-1, 1, 6, dtype="float32").reshape(2, 3)
+NONZERO = "g (float[2, 3] x) => (int64[r, c] y, float[2, 3] z) { y = NonZero (x)  z = Exp (x) }"
+RESHAPED = "g (float[2, 3] x, int64[2] s) => (float[a, b] y) { y = Reshape (x, s) }"
+CHOSEN = """g (bool c, float[2, 3] x) => (float[a, b] y) {
+    y = If (c) <then_branch = t () => (float[a, b] p) { n = NonZero (x)  m = Transpose (n)  p = Cast <to = 1> (m) },
+                else_branch = e () => (float[a, b] q) { q = Exp (x) }>
+}"""
+
+
+@pytest.mark.needs_cc
+def test_an_operator_without_generated_code_is_missing_and_its_function_is_told_with_the_reason():
+    found = covered(NONZERO, [X], "CPU")
+    assert not found.generated and found.missing == ("argwhere",)
+    assert any("argwhere has no tensor expression" in reason for reason in found.kernels.values())
+    assert found.host == {}
+
+
+@pytest.mark.needs_cc
+def test_a_form_without_generated_code_of_an_operator_that_has_some_counts():
+    found = covered(RESHAPED, [X, np.array([3, 2])], "CPU")
+    assert found.generated and len(found.kernels) == 1 and not found.whole
+    whole = covered("g (float[2, 3] x) => (float[2, 3] y) { y = Exp (x) }", [X], "CPU")
+    assert (whole.generated, whole.whole, whole.kernels) == (True, True, {})
+
+
+@pytest.mark.needs_cc
+def test_the_parts_of_control_flow_are_looked_into():
+    found = covered(CHOSEN, [np.array(False), X], "CPU")
+    assert "argwhere" in found.missing
+    assert any("/" in name and "argwhere" in reason for name, reason in found.kernels.items())
+
+
+@pytest.mark.needs_opencl
+def test_integers_that_are_too_small_are_told_apart_from_what_opencl_lacks():
+    small = covered("g (int32[6] x) => (int32[6] y) { y = Add (x, x) }", [np.arange(6, dtype="int32")], "OPENCL")
+    assert list(small.host.values()) == [WORTH] and small.whole and small.generated
+    lacking = covered(RESHAPED, [X, np.array([3, 2])], "OPENCL")
+    assert "shape" in ", ".join(lacking.host.values()) and not lacking.whole
+
+
+def test_the_code_of_what_is_too_small_is_that_of_opencl_s_constraint():
+    assert worth_a_launch.code == WORTH
+
+
+def test_operators_have_generated_code_by_the_tables_of_their_backends():
+    c, opencl = (generated_operators(name) for name in ("c", "opencl"))
+    assert {"exp", "reinterpret", "check_indices", "nn.lstm_sequence"} <= c
+    assert {"exp", "reinterpret", "check_indices", "bitwise_and"} <= opencl and "nn.lstm_sequence" not in opencl
+    assert not {"argwhere", "topk", "sequence.at"} & (c | opencl)
+
+
+def test_an_operator_is_generated_whose_form_of_known_shapes_is():
+    node = helper.make_node("Reshape", ["x", "s"], ["y"])
+    inputs = [helper.make_tensor_value_info("x", 1, [2, 3]), helper.make_tensor_value_info("s", 7, [2])]
+    graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", 1, ["a", "b"])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    assert missing_operators(model, ("c",)) == ()
+
+
+UNKNOWN = "Tensor[(?,), float32] has no size (node D_0)"
+SURVEY = Survey(
+    "OPENCL",
+    [
+        Outcome("test_a", "A", "passed", coverage=Coverage()),
+        Outcome("test_b", "B", "passed", coverage=Coverage(host={"add 0": WORTH}, small=("add 0",))),
+        Outcome("test_c", "C", "as constants", coverage=Coverage(host={"sort 0": "expression"})),
+        Outcome(
+            "test_d",
+            "D",
+            "passed",
+            coverage=Coverage({"f": "Tensor[(?,), float32] has no size (node D_0)"}, {"d 0": "shape"}),
+        ),
+        Outcome("test_e", "E", "passed", coverage=Coverage({"f": "sort has no tensor expression"}, {}, (), ("sort",))),
+        Outcome("test_f", "F", "refused", "no F"),
+    ],
+)
+
+
+def test_the_bar_counts_the_cases_whose_operators_are_generated():
+    assert SURVEY.bar() == Bar(cases=4, kernels=3, whole=2, device=1)
+    text = coverage_text(SURVEY)
+    assert text.startswith("Of 5 cases that pass, 4 have only operators") and "3 of these (75.0 %)" in text
+    assert "2 (50.0 %)" in text and "1 (25.0 %)" in text
+
+
+def test_causes_are_grouped_without_names_of_nodes_and_sizes():
+    found = causes(SURVEY)
+    assert found["numpy kernels: a tensor of float32 has no size"] == {"D": 1}
+    assert found[f"host: {WORTH}"] == {"B": 1}
+    page = section(SURVEY)
+    assert "| host: expression | 1 | `C` |" in page and coverage_text(SURVEY) in page
+
+
+@pytest.mark.needs_cc
+def test_the_survey_tells_it_as_data():
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 18]> {NONZERO}')
+    case = SuiteCase("test_it", "NonZero", model, [((X,), (np.array(np.nonzero(X)), np.exp(X)))], 1e-3, 1e-7)
+    told = json.loads(json.dumps(survey([case], "CPU").to_json()))
+    assert told["generated code"] == {"cases": 0, "kernels": 0, "whole": 0, "device": 0}
+    assert told["cases"][0]["kind"] == "passed"
+    assert told["cases"][0]["coverage"]["missing"] == ["argwhere"] and told["cases"][0]["coverage"]["kernels"]
