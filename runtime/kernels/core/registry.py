@@ -188,6 +188,8 @@ FAMILIES = (
     "qnn.products",
     "qnn.quantize",
     "qnn.requantize",
+    "run_time.axes",
+    "run_time.bounds",
 )
 
 

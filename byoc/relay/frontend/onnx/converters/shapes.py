@@ -14,6 +14,7 @@ from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.dims import matched, reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.run_time.axes import axes_shape, is_of_run
 
 
 @converter("Shape")
@@ -139,6 +140,8 @@ def _columns_joined(data: RelayExpr, count: int) -> RelayExpr:
 @converter("Squeeze")
 def _squeeze(node: OnnxNode) -> RelayExpr:
     shape = node.shape(node[0])
+    if is_of_run(node, 1):
+        return _in_shape_of_run(node, "squeezed")
     if node.optional(1) is None and "axes" not in node.attrs:
         if any(isinstance(d, Any) for d in shape):
             raise node.error(f"Squeeze without axes needs known sizes, got {node.type_of(node[0])}; give it axes")
@@ -148,8 +151,14 @@ def _squeeze(node: OnnxNode) -> RelayExpr:
     return relay.squeeze(node[0], axis=axes) if axes else node[0]
 
 
+def _in_shape_of_run(node: OnnxNode, form: str) -> RelayExpr:
+    return relay.reshape(node[0], axes_shape(node, node[0], node[1], form), allowzero=True)
+
+
 @converter("Unsqueeze")
 def _unsqueeze(node: OnnxNode) -> RelayExpr:
+    if is_of_run(node, 1):
+        return _in_shape_of_run(node, "inserted")
     axes = node.ints(1, "axes")
     rank = node.rank(node[0]) + len(axes)
     chosen = sorted({node.axis(a, rank) for a in axes})
