@@ -190,6 +190,9 @@ FAMILIES = (
     "qnn.requantize",
     "run_time.axes",
     "run_time.bounds",
+    "run_time.frames",
+    "run_time.patches",
+    "run_time.resizing",
 )
 
 

@@ -95,10 +95,10 @@ def split_bounds(data: np.ndarray, sizes: np.ndarray, *, axis: int = 0, check: s
     return np.cumsum([0, *parts]).astype("int64")
 
 
-@kernel("dyn.check_number")
-def check_number(value: np.ndarray, *, least: int = 0, check: str = "") -> np.ndarray:
-    """The number as an int64 scalar. Raises KernelError for one that is not whole, or less than *least*."""
-    number = value.reshape(()).item()
-    if not np.isfinite(number) or int(number) != number or number < least:
-        raise KernelError(f"{check or 'a number'} is a whole number from {least} on, got {number}")
-    return np.array(int(number), "int64")
+@kernel("dyn.check_numbers")
+def check_numbers(value: np.ndarray, *, least: int = 0, check: str = "") -> np.ndarray:
+    """The numbers as int64. Raises KernelError for one that is not whole, or less than *least*."""
+    for number in value.reshape(-1).tolist():
+        if not np.isfinite(number) or int(number) != number or number < least:
+            raise KernelError(f"{check or 'a number'} is a whole number from {least} on, got {number}")
+    return value.astype("int64")

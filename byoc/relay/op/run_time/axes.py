@@ -95,7 +95,7 @@ register_op(
     inputs=("data", "axes"),
     attrs=GroupAxesAttrs,
     rel=_group_rel,
-    traits=Traits(OpKind.OTHER, host_operands=(1,), finds_sizes=True),
+    traits=Traits(OpKind.OTHER, finds_sizes=True),
     doc="A matrix of the axes that are not in a list of the run, and those that are: T[kept, chosen].",
     samples=(
         Sample([(2, 3, 4), _AXES]),
@@ -108,7 +108,7 @@ register_op(
     inputs=("matrix", "like", "axes"),
     attrs=UngroupAxesAttrs,
     rel=_ungroup_rel,
-    traits=Traits(OpKind.OTHER, host_operands=(2,), finds_sizes=True),
+    traits=Traits(OpKind.OTHER, finds_sizes=True),
     doc="What dyn.group_axes made a matrix of, with the axes in their places again.",
     samples=(
         Sample([(3, 8), (2, 3, 4), _AXES]),
@@ -120,7 +120,7 @@ register_op(
     inputs=("data", "axes"),
     attrs=AxesShapeAttrs,
     rel=_shape_rel,
-    traits=Traits(OpKind.OTHER, host_operands=(1,), finds_sizes=True),
+    traits=Traits(OpKind.OTHER, finds_sizes=True),
     doc="The shape of a tensor with 1 at the axes that an input holds, without them, or with them between the others.",
     samples=(
         Sample([(2, 3, 4), _AXES]),

@@ -18,7 +18,7 @@ from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
-from byoc.relay.op.core.type_relations import is_integer, normalize_axis, tensor_arg
+from byoc.relay.op.core.type_relations import is_integer, is_number, normalize_axis, tensor_arg
 from byoc.relay.op.core.window import differ
 
 
@@ -46,8 +46,8 @@ class SplitBoundsAttrs(Attrs):
 
 
 @dataclass(frozen=True)
-class CheckNumberAttrs(Attrs):
-    """Attributes of ``dyn.check_number``: the *least* that a number may be, and what an error calls it."""
+class CheckNumbersAttrs(Attrs):
+    """Attributes of ``dyn.check_numbers``: the *least* that a number may be, and what an error calls it."""
 
     least: int = 0
     check: str = ""
@@ -84,11 +84,11 @@ def _split_rel(types: Sequence[Type], attrs: SplitBoundsAttrs) -> Type:
     return TensorType([sizes.shape[0] + 1], "int64")
 
 
-def _number_rel(types: Sequence[Type], attrs: CheckNumberAttrs) -> Type:
+def _numbers_rel(types: Sequence[Type], attrs: CheckNumbersAttrs) -> Type:
     value = tensor_arg(types, 0, "value")
-    if not (is_integer(value.dtype) or "float" in value.dtype) or any(map(lambda d: differ(d, 1), value.shape)):
-        raise TypeInferenceError(f"takes one number, got {value}")
-    return TensorType((), "int64")
+    if not is_number(value.dtype):
+        raise TypeInferenceError(f"takes numbers, got {value}")
+    return TensorType(value.shape, "int64")
 
 
 def _ints(*numbers: int) -> np.ndarray:
@@ -130,12 +130,12 @@ register_op(
     samples=(Sample([(4, 5), _ints(2, 0, 3)], {"axis": 1}),),
 )
 register_op(
-    "dyn.check_number",
+    "dyn.check_numbers",
     inputs=("value",),
-    attrs=CheckNumberAttrs,
-    rel=_number_rel,
+    attrs=CheckNumbersAttrs,
+    rel=_numbers_rel,
     traits=_BOUNDS,
-    doc="One whole number as int64; one that is less than it may be is an error.",
+    doc="Whole numbers as int64; one that is less than it may be is an error.",
     samples=(Sample([_ints(3)], {"least": 1}), Sample([np.array(2.0, "float32")])),
 )
 
@@ -173,6 +173,6 @@ def split_bounds(data: Operand, sizes: Operand, axis: int, check: str = "") -> C
     return make_call("dyn.split_bounds", [as_expr(data), as_expr(sizes)], SplitBoundsAttrs(axis, check))
 
 
-def check_number(value: Operand, least: int, check: str = "") -> Call:
-    """``T[1] or T[] -> int64[]``: *value*, which must be a whole number from *least* on; an error begins by *check*."""
-    return make_call("dyn.check_number", [as_expr(value)], CheckNumberAttrs(least, check))
+def check_numbers(value: Operand, least: int, check: str = "") -> Call:
+    """``T[...] -> int64[...]``: *value*, which must be whole numbers from *least* on; an error begins with *check*."""
+    return make_call("dyn.check_numbers", [as_expr(value)], CheckNumbersAttrs(least, check))

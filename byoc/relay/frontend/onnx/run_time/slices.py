@@ -18,7 +18,7 @@ _MODES = ("constant", "edge", "reflect", "wrap")
 
 def number_of_run(node: OnnxNode, index: int, what: str, least: int) -> RelayExpr:
     """Input *index*, one number, as an int64 scalar; the run looks whether it is at least *least*."""
-    return relay.check_number(node[index], least, f"{node.place}: {what}")
+    return relay.reshape(relay.check_numbers(node[index], least, f"{node.place}: {what}"), [])
 
 
 def item(numbers: RelayExpr, *places: int) -> RelayExpr:
@@ -53,11 +53,18 @@ def slice_of_run(node: OnnxNode) -> RelayExpr:
 
 def pad_of_run(node: OnnxNode, pads: RelayExpr, axes: RelayExpr, fill: float | RelayExpr) -> RelayExpr:
     """A Pad whose numbers, or axes, are known only when the model runs: first it cuts, then it pads."""
-    mode, data, rank = node.attrs.string("mode", "constant"), node[0], node.rank(node[0])
+    mode = node.attrs.string("mode", "constant")
     if mode not in _MODES:
         raise node.error(f"mode is constant, edge, reflect or wrap, got {mode!r}")
+    return padded_by(node, node[0], pads, axes, mode, fill)
+
+
+def padded_by(
+    node: OnnxNode, data: RelayExpr, pads: RelayExpr, axes: RelayExpr, mode: str, fill: float | RelayExpr
+) -> RelayExpr:
+    """*data* cut and padded by *pads*, two numbers for each of *axes*."""
     bounds = relay.pad_bounds(data, pads, axes, mode, node.place)
-    ones = constant(np.ones(rank, "int64"))
+    ones = constant(np.ones(node.rank(data), "int64"))
     data = relay.strided_slice(data, item(bounds, 0), item(bounds, 1), ones)
     width = relay.stack([item(bounds, 2), item(bounds, 3)], axis=1)
     return relay.nn.pad(data, width, fill, pad_mode=mode)
