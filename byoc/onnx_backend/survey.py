@@ -18,11 +18,7 @@ RANDOM = "the numbers are random, and the test has those of one generator"
 HARMLESS: Mapping[str, str] = {
     "test_attention_4d_causal_fp16": "two of 192 elements are off by one float16 rounding step",
     "test_attention_4d_causal_fp16_expanded": "two of 192 elements are off by one float16 rounding step",
-    **{
-        f"test_bernoulli{kind}{form}": RANDOM
-        for kind in ("", "_double", "_seed")
-        for form in ("", "_expanded")
-    },
+    **{f"test_bernoulli{kind}{form}": RANDOM for kind in ("", "_double", "_seed") for form in ("", "_expanded")},
     **{f"test_training_dropout{kind}": RANDOM for kind in ("", "_default", "_mask", "_default_mask")},
 }
 

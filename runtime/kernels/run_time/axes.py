@@ -37,7 +37,7 @@ def group_axes(data: np.ndarray, axes: np.ndarray, *, every: bool = False, check
     chosen = chosen_axes(axes, data.ndim, every, check)
     columns = math.prod(data.shape[k] for k in chosen)
     rows = math.prod(d for k, d in enumerate(data.shape) if k not in chosen)
-    return np.ascontiguousarray(np.transpose(data, _order(data.ndim, chosen))).reshape(rows, columns)
+    return np.asarray(np.transpose(data, _order(data.ndim, chosen)), order="C").reshape(rows, columns)
 
 
 @kernel("dyn.ungroup_axes")
@@ -50,17 +50,17 @@ def ungroup_axes(
     if resized:
         sizes[chosen[0]] = matrix.shape[1]
     order = _order(like.ndim, chosen)
-    return np.ascontiguousarray(np.transpose(matrix.reshape([sizes[k] for k in order]), np.argsort(order)))
+    return np.asarray(np.transpose(matrix.reshape([sizes[k] for k in order]), np.argsort(order)), order="C")
 
 
 @kernel("dyn.axes_shape")
 def axes_shape(
     data: np.ndarray, axes: np.ndarray, *, form: str = "ones", every: bool = False, check: str = ""
 ) -> np.ndarray:
-    """The shape with 1 at the axes (``ones``), without them (``dropped``, ``squeezed``) or with them (``inserted``).
+    """The shape with 1 at the axes (``ones``), without them (``dropped``, ``squeezed``, ``alone``) or with them.
 
-    Raises KernelError for an axis that is outside or, where that changes the rank, given twice, and for one that is to
-    be squeezed and has another size than 1.
+    Raises KernelError for an axis that is outside or, where that changes the rank, given twice, for one that is to be
+    squeezed and has another size than 1, and with ``alone`` for one of size 1 that is not among them.
     """
     shape = list(data.shape)
     if form == "inserted":
@@ -71,7 +71,10 @@ def axes_shape(
     if form == "ones":
         return np.array([1 if k in chosen else d for k, d in enumerate(shape)], "int64")
     wide = [k for k in chosen if shape[k] != 1]
-    if form == "squeezed" and wide:
-        where = check or "squeeze"
+    where = check or "squeeze"
+    more = [k for k, size in enumerate(shape) if size == 1 and k not in chosen]
+    if form == "alone" and more:
+        raise KernelError(f"{where}: axis {more[0]} has the size 1 in this run, which would change the rank; give axes")
+    if form in ("squeezed", "alone") and wide:
         raise KernelError(f"{where}: axis {wide[0]} has the size {shape[wide[0]]}, and only one of size 1 is dropped")
     return np.array([d for k, d in enumerate(shape) if k not in chosen], "int64")

@@ -23,7 +23,7 @@ from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.type_relations import is_integer, tensor_arg
 
-ONES, DROPPED, SQUEEZED, INSERTED = SHAPE_FORMS = ("ones", "dropped", "squeezed", "inserted")
+ONES, DROPPED, SQUEEZED, ALONE, INSERTED = SHAPE_FORMS = ("ones", "dropped", "squeezed", "alone", "inserted")
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,7 @@ register_op(
         Sample([(2, 3, 4), _AXES]),
         Sample([(2, 3, 4), _AXES], {"form": DROPPED}),
         Sample([(1, 3, 1), _AXES], {"form": SQUEEZED}),
+        Sample([(1, 3, 1), _AXES], {"form": ALONE}),
         Sample([(2, 3), _AXES], {"form": INSERTED}),
     ),
 )
@@ -163,8 +164,8 @@ def axes_shape(data: Operand, axes: Operand, form: str = ONES, every: bool = Fal
     Args:
         data: a tensor of which only the shape is asked for.
         axes: negative ones count from the end. They are looked at by the run.
-        form: ``ones``; ``dropped`` without the axes; ``squeezed`` likewise, and they must have the size 1; ``inserted``
-            with sizes of 1 at *axes* of the result.
+        form: ``ones``; ``dropped`` without the axes; ``squeezed`` likewise, and they must have the size 1, with
+            ``alone`` no other may; ``inserted`` with sizes of 1 at *axes* of the result.
         every: whether no axis at all means every one.
         check: what an error begins with: the node of the model.
     """
