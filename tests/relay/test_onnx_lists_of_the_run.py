@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import onnx
 import pytest
 from onnx_single_node import assert_like_onnx_runtime, feeds_of, ours, single_node
 
@@ -156,3 +157,27 @@ def test_constant_lists_make_the_operators_that_they_made() -> None:
     for op, lists in (("ReduceSum", [i64(1)]), ("Slice", [i64(0), i64(1), i64(1)]), ("Squeeze", [i64(0)])):
         text = str(import_onnx(single_node(op, 13, [DATA[:1]], lists)))
         assert "dyn." not in text, text
+
+
+def test_a_squeeze_without_axes_takes_a_size_of_the_run_for_more_than_one() -> None:
+    data = RNG.standard_normal((3, 1, 4)).astype("float32")
+    model = single_node("Squeeze", 13, [data], free=True)
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 1
+    (found,) = ours(model, {"x0": data})
+    np.testing.assert_array_equal(found, data[:, 0])
+    with pytest.raises(UserError, match=r"node node \(Squeeze\): axis 0 has the size 1 in this run"):
+        ours(model, {"x0": data[:1]})
+
+
+def test_a_scan_of_opset_8_goes_over_each_entry_of_the_batch() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 4, opset_import: ["" : 8]>
+    g (float[3, 2] s, float[3, 4, 2] x, float[3, 4, 1] v) => (float[3, 2] y, float[3, 4, 2] z) {
+      y, z = Scan<num_scan_inputs = 2, directions = [1, 0],
+                  body = b (float[2] a, float[2] c, float[1] d) => (float[2] e, float[2] f) {
+        h = Mul(c, d)
+        e = Add(a, h)
+        f = Mul(e, c)
+      }>("", s, x, v)
+    }""")
+    shapes = {"s": (3, 2), "x": (3, 4, 2), "v": (3, 4, 1)}
+    assert_like_onnx_runtime(model, {n: RNG.standard_normal(d).astype("float32") for n, d in shapes.items()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def _numbers(array: np.ndarray) -> list[int]:
     return [int(v) for v in array.reshape(-1)]
 
 
-def _equally_many(lists: dict[str, Sequence[int]], check: str) -> None:
+def _equally_many(lists: Mapping[str, Sequence[int]], check: str) -> None:
     if len({len(values) for values in lists.values()}) > 1:
         told = ", ".join(f"{name} {list(values)}" for name, values in lists.items())
         raise KernelError(f"{check}: {told} must be equally many")

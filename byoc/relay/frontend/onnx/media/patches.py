@@ -23,23 +23,23 @@ from byoc.runtime.kernels.run_time.patches import Patches
 @converter("Col2Im")
 def _col2im(node: OnnxNode) -> RelayExpr:
     """``T[N, C * patch, L] -> T[N, C, *image]``."""
-    known = [node.value(k) for k in (1, 2)]
+    image, block = node.value(1), node.value(2)
     lengths = [node.shape(node[k]) for k in (1, 2)]
     if not all(len(shape) == 1 and isinstance(shape[0], int) for shape in lengths) or lengths[0] != lengths[1]:
         raise node.error(f"image_shape and block_shape must be equally many sizes, got {lengths[0]} and {lengths[1]}")
-    count = int(lengths[0][0])  # type: ignore[arg-type]
+    count = int(lengths[0][0])
     strides, dilations = per_axis(node, "strides", count, 1), per_axis(node, "dilations", count, 1)
     pads = per_axis(node, "pads", 2 * count, 0)
-    if known[0] is None or known[1] is None:
+    if image is None or block is None:
         attrs = Col2ImTableAttrs(strides, dilations, pads, node.place)
-        table, flat, image = relay.col2im_table(relay.shape_of(node[0], "int64"), node[1], node[2], attrs)
+        table, flat, shape = relay.col2im_table(relay.shape_of(node[0], "int64"), node[1], node[2], attrs)
         total = _gathered(relay.reshape(node[0], flat, allowzero=True), table)
-        return relay.reshape(total, image, allowzero=True)
-    sizes, block = ([int(v) for v in value.reshape(-1)] for value in known)
+        return relay.reshape(total, shape, allowzero=True)
+    sizes, kernel = ([int(v) for v in value.reshape(-1)] for value in (image, block))
     rows, found = node.static_dims_of(node[0], [1, 2], "Col2Im")
-    patches = Patches(sizes, block, strides, dilations, pads)
+    patches = Patches(sizes, kernel, strides, dilations, pads)
     batch, channels = node.shape(node[0])[0], patches.channels(rows, found)
-    data = reshaped(node, node[0], [batch, channels, math.prod(block) * found])
+    data = reshaped(node, node[0], [batch, channels, math.prod(kernel) * found])
     return reshaped(node, _gathered(data, constant(patches.sources())), [batch, channels, *sizes])
 
 

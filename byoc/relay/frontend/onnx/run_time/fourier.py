@@ -25,7 +25,7 @@ def dft_of_run(node: OnnxNode, parts: Sequence[RelayExpr], axis: RelayExpr, has_
     """The DFT of *parts*, the signal without its last axis, along *axis*, which counts that one."""
     rank = node.rank(node[0])
     place = relay.check_indices(relay.reshape(axis, [1]), [rank], [0], f"{node.place}: axis among the dimensions")
-    rows = [relay.group_axes(part, place, check=node.place) for part in parts]
+    rows: list[RelayExpr] = [relay.group_axes(part, place, check=node.place) for part in parts]
     length = number_of_run(node, 1, "dft_length", 1) if has_length else None
     inverse, onesided = node.attrs.flag("inverse"), node.attrs.flag("onesided")
     if inverse and onesided:
@@ -76,8 +76,8 @@ def _real_inverse(node: OnnxNode, rows: Sequence[RelayExpr], length: RelayExpr |
     imaginary = relay.where(lone, relay.zeros_like(imaginary), imaginary)
     mirrored = relay.arange(relay.subtract(length, half), i64(0), i64(-1), dtype="int64")
     behind = [relay.take(part, mirrored, axis=1) for part in (real, relay.negative(imaginary))]
-    whole = [relay.concatenate(pair, axis=1) for pair in zip((real, imaginary), behind, strict=True)]
-    return relay.dft(*whole, inverse=True)[0]
+    real, imaginary = (relay.concatenate(pair, axis=1) for pair in zip((real, imaginary), behind, strict=True))
+    return relay.dft(real, imaginary, inverse=True)[0]
 
 
 def stft_of_run(node: OnnxNode, parts: Sequence[RelayExpr], onesided: bool) -> RelayExpr:

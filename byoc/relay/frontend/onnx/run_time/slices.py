@@ -41,12 +41,13 @@ def slice_of_run(node: OnnxNode) -> RelayExpr:
     lists = [node.optional(k) for k in (3, 4)]
     if None in lists and not isinstance(count, int):
         raise node.error("starts of an unknown number need axes and steps; give starts a known length with shapes=")
+    several = count if isinstance(count, int) else 0  # of a list that is not given, and else not asked
     axes, steps = (
-        constant(fill(count), "int64") if given is None else given
-        for given, fill in zip(lists, (np.arange, lambda n: np.ones(n, "int64")), strict=True)
+        constant(numbers, "int64") if given is None else given
+        for given, numbers in zip(lists, (np.arange(several), np.ones(several, "int64")), strict=True)
     )
     bounds = relay.slice_bounds(data, node[1], node[2], axes, steps, node.place)
-    known = node.value(3) if lists[0] is not None else np.arange(count if isinstance(count, int) else 0)
+    known = node.value(3) if lists[0] is not None else np.arange(several)
     cut = range(rank) if known is None else [node.axis(int(a), rank) for a in known.reshape(-1)]
     return sliced_at_run_time(node, data, bounds, [None if k in cut else d for k, d in enumerate(node.shape(data))])
 
