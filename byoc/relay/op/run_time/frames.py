@@ -15,6 +15,7 @@ from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.type_relations import is_float, tensor_arg
+from byoc.relay.op.core.window import differ
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,9 @@ def _rel(types: Sequence[Type], attrs: FramesAttrs) -> Type:
     data, window = tensor_arg(types, 0), tensor_arg(types, 1, "window")
     if data.ndim != 2 or not is_float(data.dtype) or window.ndim != 1:
         raise TypeInferenceError(f"takes floats [batch, samples] and a window, got {data} and {window}")
+    for k, name in ((2, "length"), (3, "step")):
+        if any(differ(d, 1) for d in tensor_arg(types, k, name).shape):
+            raise TypeInferenceError(f"{name} must be one number, got {types[k]}")
     return TensorType([data.shape[0], Any(), Any()], data.dtype)
 
 
@@ -40,7 +44,7 @@ register_op(
     doc="Parts of a signal that begin a step from each other, weighted by a window where there is one.",
     samples=(
         Sample([(2, 20), np.hanning(8).astype("float32"), np.array(8, "int64"), np.array(3, "int64")]),
-        Sample([(1, 9), np.zeros(0, "float32"), np.array([4], "int64"), np.array([4], "int64")]),
+        Sample([(1, 9), np.zeros(0, "float32"), np.array(4, "int64"), np.array(4, "int64")]),
     ),
 )
 
