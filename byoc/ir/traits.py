@@ -129,6 +129,8 @@ class Traits:
         value_operand: of kind CREATION, the operand whose one number every element is.
         gives_shape: of kind CREATION, the result is the shape of operand 0.
         host_operands: the operands that are read on the host, wherever the others and the result are: sizes, offsets.
+        finds_sizes: it looks at axes, bounds or lengths that a run is given, so that sizes of its result, or of what it
+            is made for, come to light; the driver compiles what follows apart, over sizes that it gives names.
         fast_form: the operator of the same operands and attributes that gives about the same in less time.
         static_form: of an operator whose operands say a shape, axes or bounds, what it is where they are known.
         any_layout: it computes the same in each layout that its attributes may name, and ConvertLayout chooses one.
@@ -158,6 +160,7 @@ class Traits:
     value_operand: int | None = None
     gives_shape: bool = False
     host_operands: tuple[int, ...] = ()
+    finds_sizes: bool = False
     fast_form: str | None = None
     static_form: StaticForm | None = None
     any_layout: bool = False

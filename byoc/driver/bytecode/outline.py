@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from byoc.driver.bytecode.found_sizes import STRAIGHT, PartSizes, is_symbolic, with_found_sizes
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.traits import OpKind
-from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall, contains_type, tensor_types
+from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall, contains_type
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
@@ -23,20 +24,19 @@ from byoc.relay.op import sequence
 from byoc.relay.op.sequence import is_optional
 from byoc.relay.traverse import post_order, substitute
 
-MAIN, SIZE = "main", "part_size"
+MAIN = "main"
 PARTED = "Parted"  # the attribute of a function whose straight code stands in others
 FORMS = ("input_forms", "output_forms")  # attributes of main: for each value "", "sequence" or "optional"
-_KNOWN = (Call, Constant, GlobalVar, Op, Tuple, TupleGetItem, Var)
 
 
 def outlined(mod: IRModule) -> IRModule:
     """*mod* with the straight parts of its functions that need it as functions of their own, and ``main`` a call."""
-    mod = _with_vectors(infer_module(mod))
+    mod = with_found_sizes(_with_vectors(infer_module(mod)))
     parted = [v for v, f in mod.functions.items() if isinstance(f, Function) and _needs_parts(f)]
     if not parted:
         return mod
     result = mod.shallow_copy()
-    sizes = _Sizes()
+    sizes = PartSizes()
     for var in parted:
         function = mod[var]
         assert isinstance(function, Function)
@@ -96,13 +96,9 @@ def _needs_parts(function: Function) -> bool:
     if "Compiler" in function.attrs:
         return False
     found = list(post_order(function.body))
-    if not all(isinstance(n, _KNOWN) for n in found):  # decisions, which hold no straight code
+    if not all(isinstance(n, STRAIGHT) for n in found):  # decisions, which hold no straight code
         return False
-    return any(_is_decided(n) and (_is_of_sequences(n) or not _is_symbolic(n.checked_type)) for n in found)
-
-
-def _is_symbolic(ty: Type) -> bool:
-    return not contains_type(ty, TypeCall) and all(t.is_symbolic for t in tensor_types(ty))
+    return any(_is_decided(n) and (_is_of_sequences(n) or not is_symbolic(n.checked_type)) for n in found)
 
 
 def _is_of_sequences(node: RelayExpr) -> bool:
@@ -114,34 +110,10 @@ def _is_decided(node: RelayExpr) -> bool:
     return isinstance(node, Call) and (isinstance(node.op, GlobalVar) or _is_of_sequences(node))
 
 
-class _Sizes:
-    """Names for sizes inside of parts."""
-
-    def __init__(self) -> None:
-        self.made: set[str] = set()
-
-    def named(self, ty: Type) -> Type:
-        """A tensor type with a new name for each dimension that has none."""
-        if not isinstance(ty, TensorType):
-            return ty
-        return TensorType([self._new() if isinstance(d, Any) and not d.name else d for d in ty.shape], ty.dtype)
-
-    def outside(self, ty: Type) -> Type:
-        """*ty* without the names that were made here."""
-        if isinstance(ty, TensorType):
-            dims = [Any() if isinstance(d, Any) and d.name in self.made else d for d in ty.shape]
-            return TensorType(dims, ty.dtype)
-        return TupleType([self.outside(f) for f in ty.fields]) if isinstance(ty, TupleType) else ty
-
-    def _new(self) -> Any:
-        self.made.add(f"{SIZE}_{len(self.made)}")
-        return Any(f"{SIZE}_{len(self.made) - 1}")
-
-
 class _Parts:
     """One function on its way into parts."""
 
-    def __init__(self, function: Function, name: str, sizes: _Sizes):
+    def __init__(self, function: Function, name: str, sizes: PartSizes):
         self.functions: dict[GlobalVar, Function] = {}
         self._function, self._name, self._sizes = function, name, sizes
         self._order = [n for n in post_order(function.body) if isinstance(n, (Call, Tuple, TupleGetItem))]

@@ -193,3 +193,13 @@ from byoc.relay.op.pointwise.fast_math import fast_exp as fast_exp
 from byoc.relay.op.pointwise.fast_math import fast_tanh as fast_tanh
 from byoc.relay.op.pointwise.fixed_point import fixed_point_multiply as fixed_point_multiply
 from byoc.relay.op.pointwise.fixed_point import fixed_point_multiply_per_axis as fixed_point_multiply_per_axis
+from byoc.relay.op.run_time.axes import axes_shape as axes_shape
+from byoc.relay.op.run_time.axes import group_axes as group_axes
+from byoc.relay.op.run_time.axes import ungroup_axes as ungroup_axes
+from byoc.relay.op.run_time.bounds import check_numbers as check_numbers
+from byoc.relay.op.run_time.bounds import pad_bounds as pad_bounds
+from byoc.relay.op.run_time.bounds import slice_bounds as slice_bounds
+from byoc.relay.op.run_time.bounds import split_bounds as split_bounds
+from byoc.relay.op.run_time.frames import frames as frames
+from byoc.relay.op.run_time.patches import col2im_table as col2im_table
+from byoc.relay.op.run_time.resizing import resize_taps as resize_taps

@@ -34,7 +34,8 @@ def plan_newshape(ndim: int, newshape: Sequence[int], allowzero: bool = False) -
     place = 0
     for code in codes:
         new, used = _read(code, codes, place, ndim, allowzero)
-        if place + used > ndim and (code != -1 and code <= 0):
+        copies = code < -1 or (code == 0 and not allowzero)
+        if copies and place + used > ndim:
             raise UserError(f"newshape {tuple(newshape)}: {code} asks for dimension {place} of a tensor of rank {ndim}")
         plan.extend(new)
         place += used

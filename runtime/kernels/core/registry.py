@@ -188,6 +188,11 @@ FAMILIES = (
     "qnn.products",
     "qnn.quantize",
     "qnn.requantize",
+    "run_time.axes",
+    "run_time.bounds",
+    "run_time.frames",
+    "run_time.patches",
+    "run_time.resizing",
 )
 
 

@@ -16,7 +16,7 @@ PadMode = Literal["edge", "reflect", "symmetric"]
 def pad(
     data: np.ndarray, pad_value: np.ndarray, *, pad_width: tuple[tuple[int, ...], ...], pad_mode: str = "constant"
 ) -> np.ndarray:
-    """Pad each axis before and after by a value, by its edge, or by its reflection without the edge.
+    """Pad each axis before and after by a value, by its edge, by its reflection without the edge, or by itself again.
 
     A negative width cuts elements off; what is reflected is the array as it was.
     """
@@ -25,7 +25,12 @@ def pad(
     if pad_mode == "constant":
         kept = tuple(slice(a, n - b) for n, (a, b) in zip(data.shape, cut, strict=True))
         return np.pad(data[kept], added, constant_values=np.asarray(pad_value).astype(data.dtype).reshape(()))
-    whole = np.pad(data, added, mode=cast(PadMode, pad_mode))
+    if pad_mode == "wrap":
+        whole = data
+        for axis, ((before, after), size) in enumerate(zip(added, data.shape, strict=True)):
+            whole = np.take(whole, np.arange(-before, size + after) % max(size, 1), axis) if before or after else whole
+    else:
+        whole = np.pad(data, added, mode=cast(PadMode, pad_mode))
     result: np.ndarray = whole[tuple(slice(a, n - b) for n, (a, b) in zip(whole.shape, cut, strict=True))]
     return result
 

@@ -98,6 +98,11 @@ class OnnxNode:
         """An error at this node."""
         return ImportModelError(f"node {self.name} ({self.op_type}): {message}")
 
+    @property
+    def place(self) -> str:
+        """What an error of the run begins with where this node found it."""
+        return f"node {self.name} ({self.op_type})"
+
     def type_of(self, expr: RelayExpr) -> TensorType:
         """The type of a tensor. Raises ImportModelError for a tuple."""
         ty = infer_expr(expr)

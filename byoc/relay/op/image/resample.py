@@ -7,6 +7,7 @@ ONNX's linear and cubic Resize, with antialiasing too, is one call an axis. Rela
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,7 +68,8 @@ def _compute(attrs: ResampleAttrs, inputs: Sequence[te.Tensor], out_type: Tensor
 
 def _count(attrs: ResampleAttrs, in_types: Sequence[Type], out_type: TensorType) -> int:
     taps = tensor_arg(in_types, 1, "positions").shape[1]
-    return 2 * int(np.prod(out_type.concrete_shape)) * (taps if isinstance(taps, int) else 1)
+    known = [d for d in (*out_type.shape, taps) if isinstance(d, int)]
+    return 2 * math.prod(known)
 
 
 _PLACES = np.array([[0, 1], [1, 2], [3, 3]], "int32")

@@ -1,4 +1,4 @@
-"""Loops and scans as functions that call themselves. Source: ONNX Loop-1/11/13/16/19/21, Scan-9/11/16/19/21.
+"""Loops and scans as functions that call themselves. Source: ONNX Loop-1/11/13/16/19/21, Scan-8/9/11/16/19/21.
 
 A step, which is straight code, takes the number of the run, the greatest number of runs and the carried values, and
 gives the next number, whether there is another run, the values to carry on and one element of each scan output; these
@@ -28,6 +28,7 @@ from byoc.relay.op import sequence
 from byoc.relay.op.sequence import element_of, joined_element
 
 LONGEST = np.iinfo(np.int64).max  # of a loop without a number of runs
+MOST_ENTRIES = 64  # of a batch, each of which is a loop of its own (Scan-8)
 INDEX, CONDITION = TensorType((), "int64"), TensorType((), "bool")
 
 
@@ -98,8 +99,38 @@ def _loop(node: OnnxNode) -> list[RelayExpr]:
     return repeated(node, Recurrence(graph, 1, initial, (), collected, going, limit))
 
 
+@converter("Scan", since=8)
+def _scan_of_batch(node: OnnxNode) -> list[RelayExpr]:
+    """Each entry of the batch, the first axis of all values, by itself; sequences lie along the second."""
+    if node.optional(0) is not None:
+        raise node.error("sequence_lens is not supported; cut the sequences, or export the model with opset 9 or later")
+    values, count = node.inputs[1:], node.attrs.int("num_scan_inputs")
+    given = [value for value in values if value is not None]
+    if len(given) != len(values) or not 0 < count <= len(values):
+        raise node.error(f"{count} of {len(values)} inputs are scanned, and none of them can be left out")
+    batches = {node.static_dims_of(value, [0], "the batch of Scan-8")[0] for value in given}
+    if len(batches) != 1 or not 0 < max(batches) <= MOST_ENTRIES:
+        raise node.error(f"all inputs have one batch of 1 to {MOST_ENTRIES} entries, got {sorted(batches)}")
+    directions = node.attrs.ints("directions", [0] * count)
+    rows = []
+    for entry in range(max(batches)):
+        inputs = [_typed(relay.take(value, constant(np.int64(entry)), axis=0)) for value in given]
+        rows.append(_scan_over(node.over(inputs), [0] * count, directions, ([], [])))
+    return [relay.stack([row[k] for row in rows], axis=0) for k in range(len(rows[0]))]
+
+
 @converter("Scan", since=9)
 def _scan(node: OnnxNode) -> list[RelayExpr]:
+    count = node.attrs.int("num_scan_inputs")
+    axes, directions = (node.attrs.ints(f"scan_input_{w}", [0] * count) for w in ("axes", "directions"))
+    axes_of_outputs, backward = (node.attrs.ints(f"scan_output_{w}", []) for w in ("axes", "directions"))
+    return _scan_over(node, axes, directions, (axes_of_outputs, backward))
+
+
+def _scan_over(
+    node: OnnxNode, axes: Sequence[int], directions: Sequence[int], outputs_along: tuple[Sequence[int], Sequence[int]]
+) -> list[RelayExpr]:
+    """The scan of *node* over its last inputs; *outputs_along* are axes and directions of outputs, empty for 0."""
     graph = node.attrs.graph("body")
     count = node.attrs.int("num_scan_inputs")
     states = len(node.inputs) - count
@@ -109,8 +140,7 @@ def _scan(node: OnnxNode) -> list[RelayExpr]:
             f"its body takes {len(graph.input)} values and gives {len(graph.output)}, where {states} are carried and "
             f"{count} are scanned"
         )
-    axes, directions = (node.attrs.ints(f"scan_input_{w}", [0] * count) for w in ("axes", "directions"))
-    ends = (node.attrs.ints(f"scan_output_{w}", [0] * outputs) for w in ("axes", "directions"))
+    ends = [list(given) or [0] * outputs for given in outputs_along]
     if len(axes) != count or len(directions) != count:
         raise node.error(f"{count} inputs are scanned, got {len(axes)} axes and {len(directions)} directions")
     values = [node[states + k] for k in range(count)]

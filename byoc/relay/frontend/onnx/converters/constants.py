@@ -94,7 +94,7 @@ def _eye_like(node: OnnxNode) -> RelayExpr:
 
 def _key(node: OnnxNode) -> RelayExpr:
     """The key of a node: the bits of its seed, which is a float, else those of its name."""
-    if "seed" in node.attrs:
+    if "seed" in node.attrs and node.op_type != "Dropout":
         return relay.random.threefry_key(int(np.array(node.attrs.float("seed"), "float32").view("uint32")))
     return relay.random.threefry_key(zlib.crc32(node.name.encode()) + (1 << 32))  # beyond all seeds
 
@@ -153,3 +153,34 @@ def _multinomial(node: OnnxNode) -> RelayExpr:
     chances = relay.nn.softmax(relay.cast(node[0], "float32"), axis=1)
     found = TupleGetItem(relay.random.multinomial(_key(node), chances, count), 1)
     return relay.cast(found, _random_dtype(node, "int32"))
+
+
+@converter("Dropout", since=7)
+def _dropout(node: OnnxNode) -> list[RelayExpr]:
+    """For inference the data as they are, and a mask that keeps everything; in training a random mask (Dropout-12).
+
+    A ratio, or whether it is training, that only the run knows chooses between both by numbers.
+    """
+    training = node.value(2) if node.optional(2) is not None else np.zeros((), bool)
+    ratio = node.value(1) if node.optional(1) is not None else np.array(0.5, "float32")
+    if (training is not None and not training.any()) or (ratio is not None and not ratio.any()):
+        kept = relay.ones_like(relay.cast(node[0], "bool"))
+        mask = kept if node.opset >= 10 or not node.has_output(1) else relay.cast(kept, node.dtype(node[0]))
+        return [node[0], mask] if node.has_output(1) else [node[0]]
+    if ratio is not None and not 0 <= float(ratio.reshape(())) < 1:
+        raise node.error(f"a ratio is in [0, 1), got {ratio}")
+    dtype = node.dtype(node[0])
+    made = "float64" if dtype == "float64" else "float32"
+    share = constant(ratio.reshape(()), made) if ratio is not None else relay.cast(relay.reshape(node[1], []), made)
+    if training is None:
+        share = relay.where(relay.reshape(node[2], []), share, constant(0.0, made))
+    seed = node.attrs.int("seed", -1)
+    drawn = relay.random.uniform(
+        relay.random.threefry_key(seed) if seed >= 0 else _key(node),
+        _sized(node, node.static_dims(node[0], "Dropout in training")),
+        made,
+    )
+    mask = relay.greater_equal(TupleGetItem(drawn, 1), share)
+    scaled = relay.divide(relay.cast(node[0], made), relay.subtract(constant(1.0, made), share))
+    result = relay.cast(relay.where(mask, scaled, relay.zeros_like(scaled)), dtype)
+    return [result, mask] if node.has_output(1) else [result]

@@ -163,15 +163,3 @@ def _mean(node: OnnxNode) -> RelayExpr:
 @converter("Identity", "Dropout")
 def _identity(node: OnnxNode) -> RelayExpr:
     return node[0]
-
-
-@converter("Dropout", since=7)
-def _dropout(node: OnnxNode) -> list[RelayExpr]:
-    """Inference: the data as they are, and a mask that keeps everything."""
-    if node.optional(2) is not None and bool(node.known(2, "training_mode").reshape(())):
-        if node.optional(1) is None or float(node.known(1, "ratio").reshape(())) != 0:
-            raise node.error("training_mode with a random mask is not supported; export the model for inference")
-    if not node.has_output(1):
-        return [node[0]]
-    kept = relay.ones_like(relay.cast(node[0], "bool"))
-    return [node[0], kept if node.opset >= 10 else relay.cast(kept, node.dtype(node[0]))]

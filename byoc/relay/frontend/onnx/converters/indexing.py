@@ -19,17 +19,19 @@ from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.converters.lengths import lengths_along
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.run_time.axes import along_last, is_of_run
+from byoc.relay.frontend.onnx.run_time.slices import number_of_run
 from byoc.relay.narrowing import tensor_type
 
 
-def _from_front(indices: RelayExpr, size: int) -> RelayExpr:
+def _from_front(indices: RelayExpr, size: int | RelayExpr) -> RelayExpr:
     """*indices* with negative ones, which count from the end of *size* elements, made positive, whatever they are."""
-    if isinstance(indices, Constant):
+    if isinstance(indices, Constant) and isinstance(size, int):
         array = indices.data.numpy()
         return constant(np.where(array < 0, array + size, array).astype(array.dtype))
     infer_expr(indices)
     dtype = tensor_type(indices).dtype
-    extent = constant(size, dtype)
+    extent = constant(size, dtype) if isinstance(size, int) else relay.cast(size, dtype)
     return relay.where(relay.less(indices, constant(0, dtype)), relay.add(indices, extent), indices)
 
 
@@ -162,10 +164,10 @@ def _top_k_of_any(node: OnnxNode, k: RelayExpr, axis: int) -> list[RelayExpr]:
 @converter("OneHot")
 def _one_hot(node: OnnxNode) -> RelayExpr:
     """Indices outside [-depth, depth) give a row of off values."""
-    depth = int(node.known(1, "depth").reshape(()))
+    depth = None if is_of_run(node, 1) else int(node.known(1, "depth").reshape(-1)[0])
     dtype = node.dtype(node[2])
     values = node.shape(node[2])
-    if depth < 0 or len(values) != 1 or (isinstance(values[0], int) and values[0] != 2):
+    if (depth or 0) < 0 or len(values) != 1 or (isinstance(values[0], int) and values[0] != 2):
         raise node.error(f"needs a depth from 0 on and two values, got {depth} and {node.type_of(node[2])}")
     axis = node.axis(node.attrs.int("axis", -1), node.rank(node[0]) + 1)
     indices = node[0]
@@ -174,14 +176,20 @@ def _one_hot(node: OnnxNode) -> RelayExpr:
     off, on = (
         relay.squeeze(relay.strided_slice(node[2], begin=[k], end=[k + 1], strides=[1]), axis=[0]) for k in (0, 1)
     )
-    return relay.one_hot(_from_front(indices, depth), node.fold(on), node.fold(off), depth, axis, dtype)
+    size: int | RelayExpr = number_of_run(node, 1, "depth", 0) if depth is None else depth
+    return relay.one_hot(_from_front(indices, size), node.fold(on), node.fold(off), size, axis, dtype)
 
 
 @converter("CumSum", "CumProd")
 def _scan(node: OnnxNode) -> RelayExpr:
+    if is_of_run(node, 1):
+        return along_last(node, node[0], node[1], lambda rows: _scanned(node, rows, 1))
     axis = node.axis(int(node.known(1, "axis").reshape(())), node.rank(node[0]))
+    return _scanned(node, node[0], axis)
+
+
+def _scanned(node: OnnxNode, data: RelayExpr, axis: int) -> RelayExpr:
     scan = relay.cumsum if node.op_type == "CumSum" else relay.cumprod
-    data = node[0]
     backwards = node.attrs.flag("reverse")
     if backwards:
         data = relay.reverse(data, axis)

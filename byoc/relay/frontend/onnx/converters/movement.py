@@ -12,6 +12,8 @@ from byoc.relay.frontend.onnx.converters.constants import MAX_ELEMENTS
 from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.run_time.axes import is_of_run
+from byoc.relay.frontend.onnx.run_time.slices import slice_of_run, split_of_run
 
 INT32_MAX = 2**31 - 1
 
@@ -47,6 +49,8 @@ def _joined(node: OnnxNode, axis: int) -> RelayExpr:
 def _split(node: OnnxNode) -> list[RelayExpr]:
     count = len(node.outputs)
     axis = node.axis(node.attrs.int("axis", 0), node.rank(node[0]))
+    if is_of_run(node, 1):
+        return split_of_run(node, axis)
     size = node.shape(node[0])[axis]
     sizes = node.ints(1, "split", [])
     if not sizes:
@@ -81,6 +85,8 @@ def _slice_attributes(node: OnnxNode) -> RelayExpr:
 @converter("Slice", since=10)
 def _slice(node: OnnxNode) -> RelayExpr:
     starts, ends = node.value(1), node.value(2)
+    if is_of_run(node, 3) or is_of_run(node, 4):
+        return slice_of_run(node)
     if starts is None or ends is None:
         return _slice_dynamic(node)
     count = starts.size
@@ -119,7 +125,7 @@ def _slice_dynamic(node: OnnxNode) -> RelayExpr:
     axes = [node.axis(a, rank) for a in node.ints(3, "axes", list(range(count)))]
     steps = node.ints(4, "steps", [1] * count)
     if min(steps, default=1) < 1:
-        raise node.error(f"a negative step {steps} needs constant starts and ends")
+        return slice_of_run(node)
     begin = _full_rank(node, node[1], axes, rank, 0)
     end = _full_rank(node, node[2], axes, rank, INT32_MAX)
     strides = [steps[axes.index(axis)] if axis in axes else 1 for axis in range(rank)]

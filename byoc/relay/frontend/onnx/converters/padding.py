@@ -10,6 +10,8 @@ from byoc.ir.types import Any
 from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.run_time.axes import is_of_run
+from byoc.relay.frontend.onnx.run_time.slices import pad_of_run
 
 MOST_POSITIONS = 1 << 24  # of a dimension that wraps, each of which the module keeps
 
@@ -23,6 +25,9 @@ def _pad_attributes(node: OnnxNode) -> RelayExpr:
 @converter("Pad", since=11)
 def _pad(node: OnnxNode) -> RelayExpr:
     rank = node.rank(node[0])
+    if is_of_run(node, 1) or is_of_run(node, 3):
+        axes_of_all = constant(np.arange(rank), "int64")
+        return pad_of_run(node, node[1], axes_of_all if node.optional(3) is None else node[3], _fill(node))
     given = [int(v) for v in node.known(1, "pads").reshape(-1)]
     axes = [node.axis(a, rank) for a in node.ints(3, "axes", list(range(rank)))]
     if len(given) != 2 * len(axes):

@@ -12,6 +12,7 @@ from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.dtypes import FLOATS
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.run_time.axes import axes_shape, is_of_run
 
 Reduction = Callable[[OnnxNode, RelayExpr, Sequence[int], bool], RelayExpr]
 
@@ -32,17 +33,20 @@ def _extreme(builder: str, of_bools: str) -> Reduction:
 
 
 def _of_nothing(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool, builder: str) -> RelayExpr:
-    """The extreme element of an empty set: the least value for max, the greatest for min."""
+    """The extreme element of an empty set."""
     shape = node.static_dims(data, "reducing an empty tensor")
     kept = [1 if axis in axes else d for axis, d in enumerate(shape) if keep or axis not in axes]
     dtype = node.dtype(data)
+    return relay.full(constant(_extreme_number(dtype, builder), dtype), kept, dtype)
+
+
+def _extreme_number(dtype: str, builder: str) -> bool | float | int:
+    """What an empty set has as its extreme: the least value for max, the greatest for min."""
     if dtype == "bool":
-        return relay.full(constant(builder == "min", "bool"), kept, "bool")
+        return builder == "min"
     if dtype in FLOATS:
-        worst = np.inf if builder == "min" else -np.inf
-    else:
-        worst = np.iinfo(dtype).max if builder == "min" else np.iinfo(dtype).min
-    return relay.full(constant(worst, dtype), kept, dtype)
+        return np.inf if builder == "min" else -np.inf
+    return int(np.iinfo(dtype).max if builder == "min" else np.iinfo(dtype).min)
 
 
 def _square_sum(node: OnnxNode, data: RelayExpr, axes: Sequence[int], keep: bool) -> RelayExpr:
@@ -82,9 +86,15 @@ _REDUCTIONS: dict[str, Reduction] = {
 }
 
 
+# which have no result where nothing is reduced: for them a matrix of the run gets a column that does not count
+_EXTREMES = {"ReduceMax": "max", "ReduceMin": "min", "ReduceLogSumExp": "max"}
+
+
 def _reduced(reduction: Reduction) -> Callable[[OnnxNode], RelayExpr]:
     def convert(node: OnnxNode) -> RelayExpr:
-        axes = node.ints(1, "axes", [])
+        if is_of_run(node, 1) and node.shape(node[1]) != (0,):
+            return _reduced_at_run_time(node, reduction)
+        axes = node.ints(1, "axes", []) if node.value(1) is not None else node.attrs.ints("axes", [])
         rank = node.rank(node[0])
         if not axes and node.attrs.flag("noop_with_empty_axes"):
             return _without_axes(node, reduction)
@@ -92,6 +102,18 @@ def _reduced(reduction: Reduction) -> Callable[[OnnxNode], RelayExpr]:
         return reduction(node, node[0], chosen, node.attrs.flag("keepdims", True))
 
     return convert
+
+
+def _reduced_at_run_time(node: OnnxNode, reduction: Reduction) -> RelayExpr:
+    """The reduction of a matrix's rows, whose columns are the axes that the run is given."""
+    data, every = node[0], not node.attrs.flag("noop_with_empty_axes")
+    matrix = relay.group_axes(data, node[1], every, node.place)
+    if 0 in node.shape(data) and node.op_type in _EXTREMES:
+        worst = _extreme_number(node.dtype(data), _EXTREMES[node.op_type])
+        matrix = relay.nn.pad(matrix, [(0, 0), (0, 1)], constant(worst, node.dtype(data)))
+    rows = reduction(node, matrix, [1], False)
+    form = "ones" if node.attrs.flag("keepdims", True) else "dropped"
+    return relay.reshape(rows, axes_shape(node, data, node[1], form, every), allowzero=True)
 
 
 def _without_axes(node: OnnxNode, reduction: Reduction) -> RelayExpr:

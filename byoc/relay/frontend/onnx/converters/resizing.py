@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,26 +11,29 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
 from byoc.relay.expr import constant
-from byoc.relay.frontend.onnx.converters.interpolation import (
-    COORDINATES,
-    NEAREST,
-    Axis,
-    Sampling,
-    nearest_positions,
-    original_positions,
-    taps,
-)
-from byoc.relay.frontend.onnx.converters.run_time_resizing import (
+from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.rounding import rounded, working_dtype
+from byoc.relay.frontend.onnx.run_time.axes import is_of_run
+from byoc.relay.frontend.onnx.run_time.resizing import (
     by_scale,
     by_size,
     needs_known_sizes,
     resized_at_run_time,
+    resized_by_inputs,
 )
-from byoc.relay.frontend.onnx.node import OnnxNode
-from byoc.relay.frontend.onnx.registry import converter
-from byoc.relay.frontend.onnx.rounding import rounded, working_dtype
-
-MAX_WEIGHTS = 1 << 22  # of one axis: more is a damaged model, not a picture
+from byoc.runtime.kernels.images.interpolation import (
+    COORDINATES,
+    MAX_WEIGHTS,
+    NEAREST,
+    POLICIES,
+    Axis,
+    Sampling,
+    nearest_positions,
+    original_positions,
+    resized_sizes,
+    taps,
+)
 
 
 def _resized(node: OnnxNode, axes: Sequence[Axis], sampling: Sampling) -> RelayExpr:
@@ -82,8 +85,7 @@ def _by_factors(node: OnnxNode, scales: Sequence[float], sampling: Sampling) -> 
 
 def _is_dynamic(node: OnnxNode) -> bool:
     """True where the sizes of the data, or those wanted, are known only at run time."""
-    wanted = node.optional(3) is not None and node.value(3) is None
-    return wanted or any(isinstance(d, Any) for d in node.shape(node[0]))
+    return any(is_of_run(node, k) for k in (2, 3)) or any(isinstance(d, Any) for d in node.shape(node[0]))
 
 
 def _at_run_time(
@@ -147,6 +149,9 @@ def _upsample_attribute(node: OnnxNode) -> RelayExpr:
 @converter("Upsample", since=9)
 @converter("Resize", since=10)
 def _resize_10(node: OnnxNode) -> RelayExpr:
+    if is_of_run(node, 1):
+        _check_count(node, node[1], list(range(node.rank(node[0]))))
+        return resized_by_inputs(node, range(node.rank(node[0])), _old_sampling(node), (None, node[1], None))
     scales = [float(s) for s in node.known(1, "scales").reshape(-1)]
     return _by_factors(node, scales, _old_sampling(node))
 
@@ -164,10 +169,11 @@ def _resize(node: OnnxNode) -> RelayExpr:
             node.attrs.flag("antialias"),
         ),
     )
-    if _is_dynamic(node):
+    crops = sampling.coordinates == "tf_crop_and_resize"
+    if _is_dynamic(node) or (crops and is_of_run(node, 1)):
         return _resize_dynamic(node, sampling)
     axes = _axes_of(node)
-    if sampling.coordinates != "tf_crop_and_resize":
+    if not crops:
         return _resized(node, axes, sampling)
     result = _resized(node, axes, sampling)
     outside = _outside(axes, sampling)
@@ -180,17 +186,34 @@ def _resize(node: OnnxNode) -> RelayExpr:
 def _resize_dynamic(node: OnnxNode, sampling: Sampling) -> RelayExpr:
     rank = node.rank(node[0])
     chosen = [node.axis(a, rank) for a in node.attrs.ints("axes", list(range(rank)))]
+    if is_of_run(node, 2) or needs_known_sizes(sampling) or _policy(node) != "stretch":
+        given = [node.optional(k) for k in (1, 2, 3)]
+        roi, factors, wanted = (None if v is None or node.shape(v) == (0,) else v for v in given)
+        if (factors is None) == (wanted is None):
+            raise node.error("needs either scales or sizes")
+        _check_count(node, factors if wanted is None else wanted, chosen)  # type: ignore[arg-type]
+        return resized_by_inputs(node, chosen, sampling, (roi, factors, wanted))
     scales = _numbers(node, 2, "scales")
     sizes = node.optional(3) if scales is None else None
     if (scales is None) == (sizes is None):
         raise node.error("needs either scales or sizes")
-    if needs_known_sizes(sampling) or node.attrs.string("keep_aspect_ratio_policy", "stretch") != "stretch":
-        node.static_dims(node[0], "antialias, exclude_outside, tf_crop_and_resize or keep_aspect_ratio_policy")
-        node.known(3, "sizes")
     count = len(scales) if scales is not None else node.shape(sizes)[0]  # type: ignore[arg-type]
     if count != len(chosen) or (scales is not None and min(scales, default=1) <= 0):
         raise node.error(f"{len(chosen)} axes are resized, which need as many positive numbers, got {scales or count}")
     return _at_run_time(node, chosen, scales, sizes, sampling)
+
+
+def _check_count(node: OnnxNode, numbers: RelayExpr, chosen: Sequence[int]) -> None:
+    count = node.shape(numbers)
+    if len(count) != 1 or (isinstance(count[0], int) and count[0] != len(chosen)):
+        raise node.error(f"{len(chosen)} axes are resized, which need as many numbers, got {node.type_of(numbers)}")
+
+
+def _policy(node: OnnxNode) -> str:
+    policy = node.attrs.string("keep_aspect_ratio_policy", "stretch")
+    if policy not in POLICIES:
+        raise node.error(f"keep_aspect_ratio_policy is stretch, not_larger or not_smaller, got {policy!r}")
+    return policy
 
 
 def _axes_of(node: OnnxNode) -> list[Axis]:
@@ -206,7 +229,9 @@ def _axes_of(node: OnnxNode) -> list[Axis]:
     if len(given) != len(chosen):  # type: ignore[arg-type]
         raise node.error(f"{len(chosen)} axes are resized, got {len(given)} numbers: {given}")  # type: ignore[arg-type]
     axes = [Axis(size, size, 1.0) for size in shape]
-    resized = _by_scales(node, shape, chosen, scales) if scales is not None else _by_sizes(node, shape, chosen, sizes)
+    if scales is not None and min(scales, default=1) <= 0:
+        raise node.error(f"scales must be positive, got {list(scales)}")
+    resized = resized_sizes([shape[axis] for axis in chosen], scales, sizes, _policy(node))
     for axis, (new, scale), part in zip(chosen, resized, roi, strict=True):
         axes[axis] = Axis(shape[axis], new, scale, part)
     return axes
@@ -217,31 +242,6 @@ def _numbers(node: OnnxNode, index: int, what: str) -> list[float] | None:
         return None
     values = [float(v) for v in node.known(index, what).reshape(-1)]
     return values or None
-
-
-def _by_scales(
-    node: OnnxNode, shape: Sequence[int], chosen: Sequence[int], scales: Sequence[float]
-) -> list[tuple[int, float]]:
-    if min(scales, default=1) <= 0:
-        raise node.error(f"scales must be positive, got {list(scales)}")
-    return [(math.floor(shape[a] * s), s) for a, s in zip(chosen, scales, strict=True)]
-
-
-# how keep_aspect_ratio_policy picks one scale for all axes
-_POLICIES: dict[str, Callable[[Sequence[float]], float]] = {"not_larger": min, "not_smaller": max}
-
-
-def _by_sizes(
-    node: OnnxNode, shape: Sequence[int], chosen: Sequence[int], sizes: Sequence[float] | None
-) -> list[tuple[int, float]]:
-    scales = [size / shape[a] for a, size in zip(chosen, sizes or (), strict=True)]
-    policy = node.attrs.string("keep_aspect_ratio_policy", "stretch")
-    if policy == "stretch":
-        return [(int(size), scale) for size, scale in zip(sizes or (), scales, strict=True)]
-    if policy not in _POLICIES:
-        raise node.error(f"keep_aspect_ratio_policy is stretch, not_larger or not_smaller, got {policy!r}")
-    scale = _POLICIES[policy](scales)
-    return [(math.floor(shape[a] * scale + 0.5), scale) for a in chosen]
 
 
 def _roi(node: OnnxNode, chosen: Sequence[int]) -> list[tuple[float, float]]:

@@ -14,6 +14,7 @@ from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.dims import matched, reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.run_time.axes import axes_shape, is_of_run
 
 
 @converter("Shape")
@@ -139,17 +140,32 @@ def _columns_joined(data: RelayExpr, count: int) -> RelayExpr:
 @converter("Squeeze")
 def _squeeze(node: OnnxNode) -> RelayExpr:
     shape = node.shape(node[0])
+    if is_of_run(node, 1):
+        return _in_shape_of_run(node, "squeezed")
     if node.optional(1) is None and "axes" not in node.attrs:
-        if any(isinstance(d, Any) for d in shape):
-            raise node.error(f"Squeeze without axes needs known sizes, got {node.type_of(node[0])}; give it axes")
         axes = [axis for axis, d in enumerate(shape) if d == 1]
+        if any(isinstance(d, Any) for d in shape):
+            return _squeezed_alone(node, axes)
     else:
         axes = sorted({node.axis(a, len(shape)) for a in node.ints(1, "axes")})
     return relay.squeeze(node[0], axis=axes) if axes else node[0]
 
 
+def _squeezed_alone(node: OnnxNode, axes: Sequence[int]) -> RelayExpr:
+    """Without *axes*, which have the size 1; the run looks that no size that is not known yet is 1 too."""
+    kept = [d for k, d in enumerate(node.shape(node[0])) if k not in axes]
+    shape = axes_shape(node, node[0], constant(list(axes), "int64"), "alone")
+    return matched(node, relay.reshape(node[0], shape, allowzero=True), kept)
+
+
+def _in_shape_of_run(node: OnnxNode, form: str) -> RelayExpr:
+    return relay.reshape(node[0], axes_shape(node, node[0], node[1], form), allowzero=True)
+
+
 @converter("Unsqueeze")
 def _unsqueeze(node: OnnxNode) -> RelayExpr:
+    if is_of_run(node, 1):
+        return _in_shape_of_run(node, "inserted")
     axes = node.ints(1, "axes")
     rank = node.rank(node[0]) + len(axes)
     chosen = sorted({node.axis(a, rank) for a in axes})

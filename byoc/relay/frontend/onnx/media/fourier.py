@@ -13,6 +13,8 @@ from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.run_time.axes import is_of_run
+from byoc.relay.frontend.onnx.run_time.fourier import dft_of_run, stft_of_run
 
 
 def _parts(node: OnnxNode) -> list[RelayExpr]:
@@ -59,7 +61,16 @@ def _dft_attribute(node: OnnxNode) -> RelayExpr:
 
 @converter("DFT", since=20)
 def _dft_input(node: OnnxNode) -> RelayExpr:
+    if is_of_run(node, 2):
+        return _of_run(node, node[2])
     return _dft(node, -2 if node.optional(2) is None else int(node.known(2, "axis").reshape(())))
+
+
+def _of_run(node: OnnxNode, axis: RelayExpr) -> RelayExpr:
+    parts = _parts(node)
+    if node.attrs.flag("onesided") and not node.attrs.flag("inverse") and len(parts) == 2:
+        raise node.error("a one-sided transform takes a real signal, got a complex one; leave out onesided")
+    return dft_of_run(node, parts, axis, node.optional(1) is not None)
 
 
 def _dft(node: OnnxNode, axis: int) -> RelayExpr:
@@ -69,6 +80,8 @@ def _dft(node: OnnxNode, axis: int) -> RelayExpr:
     if axis == rank - 1:
         raise node.error("the last axis holds real and imaginary parts and cannot be transformed")
     inverse, onesided = node.attrs.flag("inverse"), node.attrs.flag("onesided")
+    if is_of_run(node, 1):
+        return _of_run(node, constant(axis, "int64"))
     parts = [_last(part, axis, rank - 1) for part in _parts(node)]
     if onesided and not inverse and len(parts) == 2:
         raise node.error("a one-sided transform takes a real signal, got a complex one; leave out onesided")
@@ -113,10 +126,12 @@ def _real_inverse(node: OnnxNode, parts: list[RelayExpr], length: int | None) ->
 def _stft(node: OnnxNode) -> RelayExpr:
     """``[batch, samples, 1 or 2] -> [batch, frames, frequencies, 2]``."""
     parts = _parts(node)
-    step, length = int(node.known(1, "frame_step").reshape(())), _frame_length(node, parts[0])
     onesided = node.attrs.flag("onesided", True)
     if onesided and len(parts) == 2:
         raise node.error("a one-sided transform takes a real signal, got a complex one; set onesided to 0")
+    if is_of_run(node, 1) or is_of_run(node, 3):
+        return stft_of_run(node, parts, onesided)
+    step, length = int(node.known(1, "frame_step").reshape(())), _frame_length(node, parts[0])
     window = node.optional(2)
     found = [relay.stft(part, length, step, length, window, False, onesided) for part in parts]
     whole = found[0]

@@ -7,77 +7,46 @@ taken, beside a zero for those that have fewer, and summed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-
-import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import constant
-from byoc.relay.frontend.onnx.converters.convolution import Window, per_axis
+from byoc.relay.frontend.onnx.converters.convolution import per_axis
 from byoc.relay.frontend.onnx.dims import reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
-
-MAX_PLACES = 1 << 24  # of a table that is made when importing; a larger one is a damaged model
+from byoc.relay.frontend.onnx.run_time.axes import is_of_run
+from byoc.relay.op.run_time.patches import Col2ImTableAttrs
+from byoc.runtime.kernels.run_time.patches import Patches
 
 
 @converter("Col2Im")
 def _col2im(node: OnnxNode) -> RelayExpr:
     """``T[N, C * patch, L] -> T[N, C, *image]``."""
-    image, patch = (
-        [int(v) for v in node.known(k, name).reshape(-1)] for k, name in ((1, "image_shape"), (2, "block_shape"))
-    )
-    count = len(image)
+    image, block = node.value(1), node.value(2)
+    lengths = [node.shape(node[k]) for k in (1, 2)]
+    if not all(len(shape) == 1 and isinstance(shape[0], int) for shape in lengths) or lengths[0] != lengths[1]:
+        raise node.error(f"image_shape and block_shape must be equally many sizes, got {lengths[0]} and {lengths[1]}")
+    count = int(lengths[0][0])
     strides, dilations = per_axis(node, "strides", count, 1), per_axis(node, "dilations", count, 1)
-    window = Window(tuple(patch), strides, dilations, per_axis(node, "pads", 2 * count, 0))
-    if len(patch) != count or min(*image, *patch, *strides, *dilations) < 1 or min(window.pads) < 0:
-        raise node.error(f"image_shape {image} and block_shape {patch} must have as many positive sizes")
-    area, each = math.prod(image), math.prod(patch)
+    pads = per_axis(node, "pads", 2 * count, 0)
+    if image is None or block is None:
+        attrs = Col2ImTableAttrs(strides, dilations, pads, node.place)
+        table, flat, shape = relay.col2im_table(relay.shape_of(node[0], "int64"), node[1], node[2], attrs)
+        total = _gathered(relay.reshape(node[0], flat, allowzero=True), table)
+        return relay.reshape(total, shape, allowzero=True)
+    sizes, kernel = ([int(v) for v in value.reshape(-1)] for value in (image, block))
     rows, found = node.static_dims_of(node[0], [1, 2], "Col2Im")
-    table = _sources(node, window, image)
-    if rows % each or found != _steps(window, image):
-        raise node.error(
-            f"patches of {patch} in an image of {image} are [N, C * {each}, {_steps(window, image)}], "
-            f"got {node.type_of(node[0])}"
-        )
-    batch, channels = node.shape(node[0])[0], rows // each
-    flat = reshaped(node, node[0], [batch, channels, each * found])
-    behind = relay.nn.pad(flat, [(0, 0), (0, 0), (0, 1)])  # the place of what is not there
-    total = relay.sum(relay.take(behind, constant(table), axis=2), axis=[-1])
-    assert area == len(table)
-    return reshaped(node, total, [batch, channels, *image])
+    patches = Patches(sizes, kernel, strides, dilations, pads)
+    batch, channels = node.shape(node[0])[0], patches.channels(rows, found)
+    data = reshaped(node, node[0], [batch, channels, math.prod(kernel) * found])
+    return reshaped(node, _gathered(data, constant(patches.sources())), [batch, channels, *sizes])
 
 
-def _positions(window: Window, image: Sequence[int]) -> list[int]:
-    """How many patches stand along each axis."""
-    pads = window.pads
-    return [
-        (size + pads[k] + pads[k + len(image)] - window.extents[k]) // window.strides[k] + 1
-        for k, size in enumerate(image)
-    ]
-
-
-def _steps(window: Window, image: Sequence[int]) -> int:
-    return math.prod(_positions(window, image))
-
-
-def _sources(node: OnnxNode, window: Window, image: Sequence[int]) -> np.ndarray:
-    """int64[area, most]: for each element of the image the elements of its patches, then the place behind all."""
-    rank, positions = len(image), _positions(window, image)
-    if min(positions) < 1 or math.prod(positions) * math.prod(window.kernel) > MAX_PLACES:
-        raise node.error(f"cannot place patches of {list(window.kernel)} in an image of {list(image)}")
-    offsets = np.indices(window.kernel).reshape(rank, -1, 1) * np.reshape(window.dilations, (rank, 1, 1))
-    starts = np.indices(positions).reshape(rank, 1, -1) * np.reshape(window.strides, (rank, 1, 1))
-    places = (offsets + starts - np.reshape(window.pads[:rank], (rank, 1, 1))).reshape(rank, -1)
-    inside = np.flatnonzero(((places >= 0) & (places < np.reshape(image, (rank, 1)))).all(0))
-    target = np.ravel_multi_index(tuple(places[:, inside]), tuple(image))
-    order = np.argsort(target, kind="stable")
-    counts = np.bincount(target, minlength=math.prod(image))
-    table = np.full((math.prod(image), max(int(counts.max(initial=0)), 1)), places.shape[1], "int64")
-    starts_of = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    table[target[order], np.arange(len(order)) - starts_of[target[order]]] = inside[order]
-    return table
+def _gathered(data: RelayExpr, table: RelayExpr) -> RelayExpr:
+    """``T[N, C, elements], int64[area, most] -> T[N, C, area]``: sums of those that the table names."""
+    behind = relay.nn.pad(data, [(0, 0), (0, 0), (0, 1)])  # the place of what is not there
+    return relay.sum(relay.take(behind, table, axis=2), axis=[-1])
 
 
 @converter("MaxUnpool")
@@ -103,6 +72,10 @@ def _max_unpool(node: OnnxNode) -> RelayExpr:
     result = relay.reshape(relay.scatter_elements(empty, places, relay.reshape(node[0], [-1]), 0, "update"), whole)
     if node.optional(2) is None:
         return result
+    if is_of_run(node, 2):
+        more = relay.subtract(relay.cast(node[2], "int64"), constant(whole, "int64"))
+        behind = relay.check_numbers(more, 0, f"{node.place}: output_shape less {whole}, the sizes that are made,")
+        return relay.nn.pad(result, relay.stack([relay.zeros_like(behind), behind], axis=1))
     wanted = [int(v) for v in node.known(2, "output_shape")]
     if len(wanted) != len(whole) or any(a < b for a, b in zip(wanted, whole, strict=True)):
         raise node.error(f"output_shape {wanted} must not be smaller than {whole}")

@@ -5,10 +5,13 @@ Source: ONNX Resize-19 and its reference implementation; the names of the modes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+MAX_WEIGHTS = 1 << 22  # of one axis: more is a damaged model, not a picture
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,29 @@ NEAREST: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
 }
+
+
+# how keep_aspect_ratio_policy picks one scale for all axes; each has its own by "stretch"
+POLICIES: dict[str, Callable[[Sequence[float]], float] | None] = {
+    "stretch": None,
+    "not_larger": min,
+    "not_smaller": max,
+}
+
+
+def resized_sizes(
+    shape: Sequence[int], scales: Sequence[float] | None, sizes: Sequence[float] | None, policy: str = "stretch"
+) -> list[tuple[int, float]]:
+    """The new size of each axis of *shape*, and its scale, by *scales* or by *sizes* under a *policy*."""
+    if scales is not None:
+        return [(math.floor(d * s), s) for d, s in zip(shape, scales, strict=True)]
+    wanted = sizes or ()
+    own = [new / d if d else math.inf if new else 1.0 for d, new in zip(shape, wanted, strict=True)]
+    choose = POLICIES[policy]
+    if choose is None:
+        return [(int(new), scale) for new, scale in zip(wanted, own, strict=True)]
+    scale = choose(own)
+    return [(math.floor(d * scale + 0.5), scale) for d in shape]
 
 
 def original_positions(axis: Axis, sampling: Sampling) -> np.ndarray:

@@ -1,18 +1,21 @@
 """Resizing of axes whose sizes are known only at run time: the positions are computed by the graph itself.
 
-The same formulas as in ``interpolation``, as expressions of the size before and after. Source: ONNX Resize-19.
+The same formulas as in ``interpolation``, as expressions of the size before and after; where they need more than these
+(scales of the run, antialias, regions), a kernel computes them. Source: ONNX Resize-19.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import constant
-from byoc.relay.frontend.onnx.converters.interpolation import Sampling
 from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.rounding import rounded, working_dtype
+from byoc.relay.op.run_time.resizing import ResizeTapsAttrs
+from byoc.runtime.kernels.images.interpolation import Sampling
 
 
 def f64(value: float) -> RelayExpr:
@@ -140,3 +143,47 @@ def _taken(data: RelayExpr, places: RelayExpr, axis: RunTimeAxis) -> RelayExpr:
     last = relay.subtract(axis.size, f64(1))
     inside = relay.maximum(relay.minimum(places, last), f64(0))
     return relay.take(data, relay.cast(inside, "int64"), axis=axis.position)
+
+
+def resized_by_inputs(
+    node: OnnxNode, axes: Sequence[int], sampling: Sampling, given: tuple[RelayExpr | None, ...]
+) -> RelayExpr:
+    """The data with *axes* resized as the inputs *given* say: a region, scales and sizes, of which some are not there.
+
+    Each axis that is listed is made anew, whether it changes or not, which only the run knows.
+    """
+    dtype, data, rank = node.dtype(node[0]), node[0], node.rank(node[0])
+    shape = relay.shape_of(node[0], "int64")
+    nothing = (constant([], "float32"), constant([], "float32"), constant([], "int64"))
+    roi, scales, sizes = (
+        none if value is None else relay.reshape(value, [-1]) for value, none in zip(given, nothing, strict=True)
+    )
+    is_nearest, outside = sampling.mode == "nearest", None
+    data = data if is_nearest else relay.cast(data, working_dtype(dtype))
+    working = node.dtype(data)
+    for axis in axes:
+        attrs = ResizeTapsAttrs(
+            tuple(axes),
+            axis,
+            sampling.mode,
+            sampling.coordinates,
+            sampling.nearest,
+            sampling.cubic_a,
+            sampling.exclude_outside,
+            sampling.antialias,
+            node.attrs.string("keep_aspect_ratio_policy", "stretch"),
+            node.place,
+        )
+        found = relay.resize_taps(shape, roi, scales, sizes, attrs)
+        if is_nearest:
+            data = relay.take(data, relay.reshape(found[0], [-1]), axis=axis)
+        else:
+            data = relay.image.resample(data, found[0], relay.cast(found[1], working), axis=axis)
+        if sampling.coordinates == "tf_crop_and_resize":
+            mask = relay.reshape(found[2], [-1, *[1] * (rank - 1 - axis)])
+            outside = mask if outside is None else relay.logical_or(outside, mask)
+    result = data if is_nearest else rounded(data, dtype)
+    if outside is None:
+        return result
+    filler = node.like(node.attrs.float("extrapolation_value", 0.0), result)
+    return relay.where(outside, filler, result)
