@@ -14,11 +14,11 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.ir.size_var import greater, lesser, parted, plus, times
+from byoc.ir.size_var import greater, lesser, parted, plus, times, truncated
 from byoc.ir.types import Dim, TensorType, tensor_types
 from byoc.relay.expr import Call, Constant, Tuple, constant
 from byoc.relay.interpreter import run_operator
-from byoc.relay.op.core.known_shapes import Item, is_size
+from byoc.relay.op.core.known_shapes import Item
 from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
 from byoc.runtime.core.small_types import integer_range
 
@@ -44,10 +44,10 @@ def _multiply(a: Item, b: Item) -> Item:
 
 
 def _divide(a: Item, b: Item) -> Item:
-    """Rounded towards 0, which of a size is down."""
+    """Rounded towards 0."""
     if isinstance(a, int) and isinstance(b, int) and b != 0:
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    return _floor_divide(a, b) if is_size(a) or b == 1 else None
+    return _of_sizes(truncated)(a, b)
 
 
 def _floor_divide(a: Item, b: Item) -> Item:
