@@ -86,11 +86,33 @@ ALIBI = f"""g (float[B, S, S] x) => (float[] y) <float[1, 16] bias, int64[1] six
     split = Reshape (z, shape)
     y = Relu (split)
 }}"""
+# Parakeet: positions (T-1)//8 ... -(T-1)//8, downwards; and a square of a length
+DOWNWARDS = f"""g (float[B, T] x) => (float[] y) <int64 one0 = {{1}}, int64 minus0 = {{-1}}, int64 eight0 = {{8}},
+    int64 two0 = {{2}}, {NUMBERS}> {{
+    t = Shape <start: int = 1, end: int = 2> (x)
+    t0 = Squeeze (t)
+    less = Sub (t0, one0)
+    high = Div (less, eight0)
+    more = Add (high, one0)
+    low = Neg (more)
+    places = Range (high, low, minus0)
+    numbers = Cast <to: int = 1> (places)
+    square = Pow (t0, two0)
+    area = Reshape (square, rest)
+    b = Shape <end: int = 1> (x)
+    whole = Concat <axis: int = 0> (b, area, rest)
+    column = Unsqueeze (x, two)
+    beside = Unsqueeze (x, one)
+    grid = Mul (column, beside)
+    flat = Reshape (grid, whole)
+    y = Add (flat, numbers)
+}}"""
 MODELS = {
     "tiled": (TILED, [(1, 5), (3, 5)]),
     "windows": (WINDOWS, [(2, 1, 30), (1, 1, 47), (3, 1, 15)]),
     "counted": (COUNTED, [(2, 1, 30), (1, 1, 47), (3, 1, 15)]),
     "quotient": (QUOTIENT, [(2, 3, 4), (3, 7, 4), (1, 1, 4)]),
+    "downwards": (DOWNWARDS, [(2, 9), (1, 1), (3, 20)]),
     "alibi": (ALIBI, [(2, 3, 3), (1, 16, 16), (3, 1, 1)]),
 }
 

@@ -128,7 +128,9 @@ def _cut(dim: Dim, first: Item, last: Item, step: Item) -> Dim:
     if not isinstance(step, int) or step < 1 or first is None or last is None:
         return Any()
     if isinstance(last, int) and last >= WHOLE:
-        last = dim if isinstance(dim, int) or dim.name else None
+        if isinstance(dim, Any) and not dim.name:
+            return dim
+        last = dim
     if first == 0 and step == 1 and isinstance(last, Any):  # a negative one refuses the inputs
         return lesser(dim, last)
     if not is_size(first) or not is_size(last):  # a negative one counts from the end
@@ -145,8 +147,10 @@ def arange_shape(call: Call, known: Known) -> Dims | None:
     if any(p is None or len(p) != 1 or p[0] is None for p in parts):
         return None
     start, stop, step = (p[0] for p in parts if p)
-    if start is None or stop is None or not isinstance(step, int) or step < 1:
+    if start is None or stop is None or not isinstance(step, int) or step == 0:
         return None
+    if step < 0:  # as many numbers down as up
+        start, stop, step = stop, start, -step
     size = plus(stop, times(start, -1))
     if isinstance(size, Any) and not is_size(size):
         size = greater(size, 0)
