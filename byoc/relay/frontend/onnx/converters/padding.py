@@ -8,6 +8,7 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
 from byoc.relay.expr import Constant, constant
+from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -23,14 +24,39 @@ def _pad_attributes(node: OnnxNode) -> RelayExpr:
 @converter("Pad", since=11)
 def _pad(node: OnnxNode) -> RelayExpr:
     rank = node.rank(node[0])
-    given = [int(v) for v in node.known(1, "pads").reshape(-1)]
     axes = [node.axis(a, rank) for a in node.ints(3, "axes", list(range(rank)))]
+    known = node.value(1)
+    if known is None:
+        return _padded_at_run_time(node, axes)
+    given = [int(v) for v in known.reshape(-1)]
     if len(given) != 2 * len(axes):
         raise node.error(f"pads needs {2 * len(axes)} numbers for {len(axes)} axes, got {len(given)}")
     pads = [0] * (2 * rank)
     for k, axis in enumerate(axes):
         pads[axis], pads[rank + axis] = given[k], given[len(axes) + k]
     return _padded(node, pads, _fill(node))
+
+
+def _padded_at_run_time(node: OnnxNode, axes: list[int]) -> RelayExpr:
+    """By pads that the model computes: the sizes of what they do not touch stay known."""
+    shape, count, mode = node.shape(node[0]), len(axes), node.attrs.string("mode", "constant")
+    if node.static_dims(node[1], "pads") != (2 * count,):
+        raise node.error(f"pads needs {2 * count} numbers for {count} axes, got {node.type_of(node[1])}")
+    if mode not in ("constant", "edge", "reflect"):
+        raise node.error(f"pads that the model computes need the mode constant, edge or reflect, got {mode!r}")
+    pads, none = relay.cast(node[1], "int64"), constant(np.zeros(1, "int64"))
+    parts: list[RelayExpr] = [none] * (2 * len(shape))
+    dims: list[int | Any | None] = list(shape)
+    known = node.services.dims(node[1]) or (None,) * (2 * count)
+    for k, axis in enumerate(axes):
+        size, sides = shape[axis], (known[k], known[count + k])
+        for side, place in enumerate((k, count + k)):
+            parts[2 * axis + side] = relay.strided_slice(pads, begin=[place], end=[place + 1], strides=[1])
+        if sides != (0, 0):
+            numbers = [d for d in (size, *sides) if isinstance(d, int)]
+            dims[axis] = sum(numbers) if len(numbers) == 3 else None
+    pairs = relay.reshape(relay.concatenate(parts, axis=0), [len(shape), 2])
+    return matched(node, relay.nn.pad(node[0], pairs, _fill(node), mode), dims)
 
 
 def _fill(node: OnnxNode) -> float | RelayExpr:
