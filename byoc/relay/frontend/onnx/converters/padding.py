@@ -12,6 +12,7 @@ from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
+AT_RUN_TIME = ("constant", "edge", "reflect")  # modes whose pads may be known at run time only
 MOST_POSITIONS = 1 << 24  # of a dimension that wraps, each of which the module keeps
 
 
@@ -26,9 +27,9 @@ def _pad(node: OnnxNode) -> RelayExpr:
     rank = node.rank(node[0])
     axes = [node.axis(a, rank) for a in node.ints(3, "axes", list(range(rank)))]
     known = node.value(1)
-    if known is None:
+    if known is None and node.attrs.string("mode", "constant") in AT_RUN_TIME:
         return _padded_at_run_time(node, axes)
-    given = [int(v) for v in known.reshape(-1)]
+    given = [int(v) for v in node.known(1, "pads").reshape(-1)]
     if len(given) != 2 * len(axes):
         raise node.error(f"pads needs {2 * len(axes)} numbers for {len(axes)} axes, got {len(given)}")
     pads = [0] * (2 * rank)
@@ -42,8 +43,6 @@ def _padded_at_run_time(node: OnnxNode, axes: list[int]) -> RelayExpr:
     shape, count, mode = node.shape(node[0]), len(axes), node.attrs.string("mode", "constant")
     if node.static_dims(node[1], "pads") != (2 * count,):
         raise node.error(f"pads needs {2 * count} numbers for {count} axes, got {node.type_of(node[1])}")
-    if mode not in ("constant", "edge", "reflect"):
-        raise node.error(f"pads that the model computes need the mode constant, edge or reflect, got {mode!r}")
     pads, none = relay.cast(node[1], "int64"), constant(np.zeros(1, "int64"))
     parts: list[RelayExpr] = [none] * (2 * len(shape))
     dims: list[int | Any | None] = list(shape)
