@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import overload
 
 from byoc.errors import UserError
+from byoc.runtime.core.derived_size import is_derived
+from byoc.runtime.core.size_forms import unguarded_name
 
 MAX_RANK = 64  # of numpy's arrays
 
@@ -44,6 +46,7 @@ class Any:
     """A dimension known only at run time.
 
     Source: ``tvm.tir.Any``; names are ours. Every unnamed Any equals every other, as in Relay's structural equality.
+    Two names are equal that are one size wherever the inputs are not refused (``(window(H-2))`` and ``(H-2)``).
     """
 
     __slots__ = ("name",)
@@ -55,13 +58,19 @@ class Any:
         raise TypeError(f"the size {self} has no number before the program runs")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Any) and other.name == self.name
+        if not isinstance(other, Any):
+            return False
+        return other.name == self.name or _one_size(other.name, self.name)
 
     def __hash__(self) -> int:
-        return hash(("Any", self.name))
+        return hash(("Any", unguarded_name(self.name) if is_derived(self.name) else self.name))
 
     def __repr__(self) -> str:
         return f"?{self.name}"
+
+
+def _one_size(a: str, b: str) -> bool:
+    return is_derived(a) and is_derived(b) and unguarded_name(a) == unguarded_name(b)
 
 
 Dim = int | Any

@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping
 from byoc.ir.attrs import AttrObject
 from byoc.ir.dims import Any, Dim, dimension
 from byoc.runtime.core.derived_size import Polynomial, extreme, name_of, polynomial, quotient
+from byoc.runtime.core.derived_size import truncated as toward_zero
 from byoc.runtime.core.derived_size import windowed as at_least_once
+from byoc.runtime.core.size_forms import exact_quotient, folded
 
 # factors (the same one may stand twice) -> how often their product is counted
 Terms = Mapping[tuple["SizeExpr", ...], int]
@@ -155,6 +157,16 @@ def parted(a: Dim, b: int) -> Dim:
     return derived(lambda x: quotient(x, b), a) if b > 0 else Any()
 
 
+def truncated(a: Dim, b: Dim) -> Dim:
+    """The quotient of two sizes, rounded towards 0; see :func:`plus`. Of two names it is known where it is whole."""
+    if _is_computable(a, b):
+        return size_of("truncdiv", a, b)
+    if isinstance(b, Any):
+        whole = None if not a or not b.name else exact_quotient(_of_dim(a), _of_dim(b))
+        return Any() if whole is None else derived(lambda: whole)
+    return derived(lambda x: toward_zero(x, b), a) if b > 0 else Any()
+
+
 def lesser(a: Dim, b: Dim) -> Dim:
     """The smaller of two sizes; see :func:`plus`."""
     return derived(lambda x, y: extreme("min", x, y), a, b)
@@ -177,8 +189,13 @@ def derived(combine: Callable[..., Polynomial], *sizes: Dim) -> Dim:
     """
     if any(isinstance(size, Any) and not size.name for size in sizes):
         return Any()
-    found = combine(*(polynomial(size.name if isinstance(size, Any) else int(size)) for size in sizes))
+    found = combine(*map(_of_dim, sizes))
+    found = folded(found)
     return Any(name_of(found)) if found.number is None else dimension(found.number)
+
+
+def _of_dim(size: Dim) -> Polynomial:
+    return polynomial(size.name if isinstance(size, Any) else int(size))
 
 
 def _is_computable(*sizes: Dim) -> bool:

@@ -4,8 +4,9 @@ Such a size has a name too: its expression in one canonical form, in parentheses
 alike have one name, and everything that knows names of dimensions knows it. ``(4*N)`` is 32 where N is 8.
 
 An expression is a polynomial with integer coefficients, whose atoms are names, the functions ``div`` (rounded down),
-``min`` and ``max`` of two polynomials, and ``window`` of one, which is that where it is at least 1 and refuses the
-inputs where it is not. A name that is no identifier stands in it as a JSON string.
+``trunc`` (divided and rounded towards 0), ``min`` and ``max`` of two polynomials, and ``window`` of one, which is that
+where it is at least 1 and refuses the inputs where it is not. A name that is no identifier stands in it as a JSON
+string.
 """
 
 from __future__ import annotations
@@ -22,8 +23,14 @@ Term = tuple[str, ...]  # atoms, sorted; one that stands twice is squared
 MOST_LETTERS = 4096  # of an expression
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
 _TOKEN = re.compile(r'\s*(?:(?P<number>\d+)|(?P<name>[A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\]|\\.)*")|(?P<mark>[-+*(),]))')
-_FUNCTIONS: dict[str, Callable[..., int]] = {"div": lambda a, b: a // b, "min": min, "max": max, "window": int}
-_ARITY = {"div": 2, "window": 1}  # of the others two or more
+_FUNCTIONS: dict[str, Callable[..., int]] = {
+    "div": lambda a, b: a // b,
+    "trunc": lambda a, b: a // b if a >= 0 else -(-a // b),
+    "min": min,
+    "max": max,
+    "window": int,
+}
+_ARITY = {"div": 2, "trunc": 2, "window": 1}  # of the others two or more
 OTHER = {"min": "max", "max": "min"}
 
 
@@ -96,19 +103,32 @@ def _plain(name: str) -> str:
 
 
 def quotient(a: Polynomial, b: int) -> Polynomial:
-    """``a // b`` for a positive *b*: of each count what divides by it is divided, the rest stays under ``div``."""
+    """``a // b`` for a positive *b*: of each count what divides by it is divided, the rest stays under ``div``.
+
+    A quotient of a quotient is one: ``(a//4 + k) // 2`` is ``(a + 4*k) // 8``.
+    """
     whole = Polynomial({term: count // b for term, count in a.terms.items()})
     rest = Polynomial({term: count % b for term, count in a.terms.items()})
     if rest.number is not None:  # less than b
         return whole
+    inner = only_atom(Polynomial({term: count for term, count in rest.terms.items() if term}))
+    if inner is not None and inner[0] == "div":
+        size, by = inner[1]
+        assert by.number is not None
+        return whole + quotient(size + Polynomial({(): rest.terms.get((), 0) * by.number}), by.number * b)
     return whole + Polynomial({(f"div({rest},{b})",): 1})
+
+
+def truncated(a: Polynomial, b: int) -> Polynomial:
+    """``a`` by a positive *b*, rounded towards 0 as ONNX's ``Div`` does; rounded down where *a* is never negative."""
+    return quotient(a, b) if b == 1 or is_never_negative(a) else Polynomial({(f"trunc({a},{b})",): 1})
 
 
 def extreme(function: str, *sizes: Polynomial) -> Polynomial:
     """``min`` or ``max`` of sizes: each that is not beside another that it is never less, or more, than."""
     flat: list[Polynomial] = []
     for size in _without_covered(function, sizes):
-        atom = _only_atom(size)
+        atom = only_atom(size)
         flat += atom[1] if atom is not None and atom[0] == function else [size]
     kept = _without_covered(function, flat)
     if len(kept) == 1:
@@ -129,7 +149,9 @@ def _covers(function: str, one: Polynomial, two: Polynomial) -> bool:
     difference = (one + -two).number
     if difference is not None:
         return (difference <= 0) == (function == "min") or difference == 0
-    inner = _only_atom(two)  # the larger of x and of what is at most x
+    if function == "max" and two.number is not None and two.number <= 0 and is_never_negative(one):
+        return True
+    inner = only_atom(two)  # the larger of x and of what is at most x
     return inner is not None and inner[0] == OTHER.get(function) and str(one) in map(str, inner[1])
 
 
@@ -150,11 +172,11 @@ def windowed(size: Polynomial) -> Polynomial:
     """A size that is at least 1, or its inputs are refused; *size* itself where it cannot be less."""
     if size.terms.get((), 0) > 0 and all(count > 0 for count in size.terms.values()):
         return size
-    atom = _only_atom(size)
+    atom = only_atom(size)
     return size if atom is not None and atom[0] == "window" else Polynomial({(f"window({size})",): 1})
 
 
-def _only_atom(size: Polynomial) -> tuple[str, list[Polynomial]] | None:
+def only_atom(size: Polynomial) -> tuple[str, list[Polynomial]] | None:
     """The function and the operands of a size that is one atom and no more."""
     if len(size.terms) != 1:
         return None
@@ -216,11 +238,11 @@ class _Reader:
             self._expect(")")
             if token == "window":
                 return windowed(a)
-            if token == "div":
+            if token in ("div", "trunc"):
                 (b,) = others
                 if not b.number or b.number < 0:
                     raise self._error()
-                return quotient(a, b.number)
+                return (quotient if token == "div" else truncated)(a, b.number)
             return extreme(token, a, *others)
         if token in "+-*(),":
             raise self._error()

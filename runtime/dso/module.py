@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import cffi
 import numpy as np
 
-from byoc.runtime.core.derived_size import Sizes
+from byoc.runtime.core.derived_size import Sizes, is_told
 from byoc.runtime.core.errors import ArtifactError, InputError, InternalError, UnavailableError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
@@ -219,6 +220,9 @@ def _whole_program(members: Members, signatures: Sequence[Signature]) -> WholePr
     return program
 
 
+NO_SIZES: Mapping[str, int] = MappingProxyType({})
+
+
 class _Workspace(threading.local):
     """Scratch memory of one thread, which grows to the largest need."""
 
@@ -269,8 +273,21 @@ class _NativeFunction:
             if target is not place:
                 np.copyto(target, place)
 
-    def call_returning(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs of the function, in new arrays. Raises InputError for an input that does not fit."""
+    @property
+    def untold_sizes(self) -> tuple[str, ...]:
+        """The sizes that the function needs and its inputs do not tell: whoever calls it knows them.
+
+        A function that is given ``(div(H,14))`` tokens and needs ``(4*div(H,14)+1)`` is not told H.
+        """
+        signature = self.signature
+        told = {d for spec in signature.inputs for d in spec.shape if isinstance(d, str)}
+        return tuple(name for name in self._size_names if not is_told(name, told))
+
+    def call_returning(self, inputs: Sequence[np.ndarray], known: Mapping[str, int] = NO_SIZES) -> list[np.ndarray]:
+        """The outputs of the function, in new arrays; *known* are :attr:`untold_sizes`.
+
+        Raises InputError for an input that does not fit.
+        """
         signature = self.signature
         sizes = signature.bind_sizes(inputs)
         for spec in signature.outputs:
@@ -278,13 +295,13 @@ class _NativeFunction:
         outputs = [np.empty(s.concrete_shape(sizes), t) for s, t in zip(signature.outputs, self._dtypes, strict=True)]
         given = [np.asarray(a, order="C") for a in inputs]
         pointers = [_FFI.from_buffer(a) for a in (*given, *self.constants, *outputs)]
-        size_args = _FFI.new("int64_t[]", [sizes[n] for n in self._size_names])
+        size_args = _FFI.new("int64_t[]", [known[n] if n in known else sizes[n] for n in self._size_names])
         need = self._need if not self._size_names else self._size(size_args)
         _run_alone(self._run, _FFI.new("void *[]", pointers), size_args, need, signature.checks)
         return outputs
 
-    def bind(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
-        """A call on just these arrays, which must be contiguous."""
+    def bind(self, arrays: Sequence[np.ndarray], known: Mapping[str, int] = NO_SIZES) -> Callable[[], None]:
+        """A call on just these arrays, which must be contiguous; *known* are :attr:`untold_sizes`."""
         signature = self.signature
         count = len(signature.inputs)
         if len(arrays) != count + len(signature.outputs):
@@ -300,7 +317,7 @@ class _NativeFunction:
                 raise InputError(f"{signature.symbol}: an array of shape {list(array.shape)} is not contiguous")
         kept = [*arrays[:count], *self.constants, *arrays[count:]]
         args = _FFI.new("void *[]", [_FFI.cast("void *", a.ctypes.data) for a in kept])
-        size_args = _FFI.new("int64_t[]", [sizes[n] for n in self._size_names])
+        size_args = _FFI.new("int64_t[]", [known[n] if n in known else sizes[n] for n in self._size_names])
         need = self._size(size_args)
         run, checks = self._run, signature.checks
 

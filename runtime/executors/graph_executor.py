@@ -177,7 +177,7 @@ class GraphExecutor(Executor):
         for name in names:
             self._buffers[name] = memory.reshape(self._buffers[name].shape)
         for k in readers:
-            self._steps[k] = self._prepare(self._calls[k])
+            self._steps[k] = self._prepare(self._calls[k], self.sizes)
 
     def get_output(self, index: int = 0) -> NDArray:
         """Output *index* of the last run: a view that the next run overwrites.
@@ -228,7 +228,7 @@ class GraphExecutor(Executor):
             self._sizes = None  # until all is in place: a failure below must not leave half of it in use
             self._taken.clear()
             self._allocate(sizes)
-            self._steps = [self._prepare(node) for node in self._calls]
+            self._steps = [self._prepare(node, sizes) for node in self._calls]
             self._sizes = sizes
 
     def _allocate(self, sizes: Mapping[str, int]) -> None:
@@ -282,23 +282,25 @@ class GraphExecutor(Executor):
             for root in first
         }
 
-    def _prepare(self, node: Node) -> Callable[[], object]:
+    def _prepare(self, node: Node, sizes: Mapping[str, int]) -> Callable[[], object]:
         if node.function == RESHAPE:
             return _nothing
         function = self._functions[node.function]
+        untold = getattr(function, "untold_sizes", ())
+        told = ({name: sizes[name] for name in untold},) if untold else ()
         if node.dynamic:
-            return functools.partial(self._run_dynamic, function, node)
+            return functools.partial(self._run_dynamic, function, node, told)
         arrays = [self._buffers[e] for e in (*node.inputs, *node.outputs)]
         bind = getattr(function, "bind", None)
-        return bind(arrays) if bind is not None else functools.partial(function, *map(NDArray, arrays))
+        return bind(arrays, *told) if bind is not None else functools.partial(function, *map(NDArray, arrays))
 
-    def _run_dynamic(self, function: PackedFunction, node: Node) -> None:
+    def _run_dynamic(self, function: PackedFunction, node: Node, told: tuple[Mapping[str, int], ...]) -> None:
         """Call a function that returns its outputs; those of known shape go to their planned place.
 
         A kernel may return a view of what it was given, whose place in the arena is soon another's: that is copied.
         """
         inputs = [self._buffers[e] for e in node.inputs]
-        results = function.call_returning(inputs)  # type: ignore[attr-defined]  # of a native module
+        results = function.call_returning(inputs, *told)  # type: ignore[attr-defined]  # of a native module
         for entry, result in zip(node.outputs, results, strict=True):
             if None in self.graph.specs[entry].shape:
                 is_view = any(np.may_share_memory(result, array) for array in inputs)

@@ -16,9 +16,11 @@ from byoc.runtime.core.derived_size import (
     names_in,
     polynomial,
     quotient,
+    truncated,
     windowed,
 )
 from byoc.runtime.core.errors import ArtifactError, InputError
+from byoc.runtime.core.size_forms import exact_quotient, folded, unguarded_name
 
 BASES = {"N": 7, "seq-len": 5, "past_1": 0, 'a "quoted" one': 3, "min": 11}
 
@@ -28,6 +30,7 @@ def binary(inner):
     return st.one_of(
         st.tuples(st.sampled_from("+-*"), inner, inner).map(_arithmetic),
         st.tuples(inner, st.integers(1, 9)).map(lambda p: (quotient(p[0][0], p[1]), p[0][1] // p[1])),
+        st.tuples(inner, st.integers(1, 9)).map(lambda p: (truncated(p[0][0], p[1]), int(p[0][1] / p[1]))),
         st.tuples(st.sampled_from(("min", "max")), inner, inner).map(
             lambda p: (extreme(p[0], p[1][0], p[2][0]), {"min": min, "max": max}[p[0]](p[1][1], p[2][1]))
         ),
@@ -145,3 +148,57 @@ def test_a_text_that_nobody_wrote_is_refused(text):
 
 def test_a_size_travels():
     assert pickle.loads(pickle.dumps(Sizes({"N": 2})))["(3*N)"] == 6
+
+
+@given(EXPRESSIONS)
+def test_a_folded_size_is_the_same_number(expression):
+    size, value = expression
+    found = folded(size)
+    name = name_of(found + polynomial(10**9))  # a size, whatever the sign of the value
+    assert (found.number if found.number is not None else Sizes(BASES)[name] - 10**9) == value
+
+
+@given(EXPRESSIONS, st.sampled_from([n for n in BASES if BASES[n]]), st.integers(1, 5))
+def test_a_product_is_divided_by_what_stands_in_it(expression, name, count):
+    size, _ = expression
+    divisor = polynomial(name) * polynomial(count)
+    assert str(exact_quotient(size * divisor, divisor)) == str(size)
+    found = exact_quotient(size, divisor)
+    assert found is None or str(found * divisor) == str(size)
+
+
+def test_a_quotient_of_a_quotient_is_one():
+    s = polynomial("S")
+    assert str(quotient(quotient(s, 5), 2)) == "div(S,10)"
+    assert str(quotient(quotient(s, 80) + polynomial(-3), 2)) == "div(S+80,160)-2"
+
+
+def test_an_extreme_taken_off_is_the_other_extreme():
+    s, one = polynomial("S"), polynomial(1)
+    assert name_of(folded(one + -extreme("max", one + -s, polynomial(0)))) == "(min(1,S))"
+    assert name_of(folded(extreme("min", s + -one, polynomial(0)) + one)) == "(min(1,S))"
+    assert name_of(folded(s + extreme("min", s, polynomial(4)))) == "(S+min(4,S))"
+
+
+@pytest.mark.parametrize(
+    "one, two",
+    [
+        ("(window(div(window(div(S,5)-1)-3,2)+1))", "(trunc(div(S,5)-4,2)+1)"),
+        ("(max(0,trunc(S-3,2)+1))", "(window(div(S-3,2)+1))"),
+        ("(4*window(H-2))", "(4*H-8)"),
+    ],
+)
+def test_names_of_one_size_wherever_its_inputs_are_not_refused(one, two):
+    assert unguarded_name(name_of(polynomial(one))) == unguarded_name(name_of(polynomial(two)))
+    for size in range(40):
+        try:
+            want = Sizes({"S": size, "H": size})[name_of(polynomial(one))]
+        except InputError:
+            continue
+        if "window" in one:
+            assert Sizes({"S": size, "H": size})[name_of(polynomial(two))] == want
+
+
+def test_names_of_different_sizes_stay_different():
+    names = ["(window(H-2))", "(H-1)", "(max(1,H))", "(window(div(H,2)))", "(max(0,H-3))", "(min(0,H-2))"]
+    assert len({unguarded_name(name) for name in names}) == len(names)

@@ -25,6 +25,7 @@ from byoc.relay.op.core.known_shapes import (
     reshape_shape,
     shape_operand,
     slice_shape,
+    tile_shape,
 )
 from byoc.relay.op.core.named_dims import named_dim
 from byoc.relay.op.core.type_relations import is_integer, normalize_axes, tensor_arg, unify_dim
@@ -38,6 +39,7 @@ from byoc.relay.op.movement.create import (
     no_operations,
     one_hot_rel,
 )
+from byoc.relay.op.movement.join import DynTileAttrs, tile_compute
 from byoc.relay.op.movement.shape import DynReshapeAttrs, ExpandDimsAttrs, ReshapeAttrs, reshape_compute
 from byoc.relay.op.movement.slice import DynStridedSliceAttrs, StridedSliceAttrs
 from byoc.te.expr import INDEX
@@ -134,7 +136,7 @@ def _filled(number: int) -> Callable[..., list[te.Tensor]]:
 
 def _tile_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
     data = tensor_arg(types, 0)
-    return _any(max(data.ndim, vector_length(types, 1, "reps")), data.dtype)
+    return _any(max(data.ndim, vector_length(types, 1, "reps")), data.dtype, attrs)
 
 
 def _one_hot_rel(types: Sequence[Type], attrs: OneHotAttrs) -> Type:
@@ -222,10 +224,14 @@ register_op(
 register_op(
     "dyn.tile",
     inputs=("data", "reps"),
+    attrs=DynTileAttrs,
     rel=_tile_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=tile_compute,
+    operations=no_operations,
     traits=move(repeats=True).static("tile", {1: "reps"}),
     doc="The tensor repeated as often as an input says.",
-    samples=(Sample([(3, 1), _vector(2, 2)]),),
+    samples=(Sample([(3, 1), _vector(2, 2)], {"known": ("6", "2")}), Sample([(3, 1), _vector(2, 2)])),
 )
 register_op(
     "dyn.one_hot",
@@ -261,6 +267,7 @@ _SHAPES = {
     "dyn.ones": shape_operand(0),
     "dyn.full": shape_operand(1),
     "dyn.broadcast_to": broadcast_shape,
+    "dyn.tile": tile_shape,
 }
 for _name, _rule in _SHAPES.items():
     OPS[_name].set_attr(FKNOWN_SHAPE, _rule)

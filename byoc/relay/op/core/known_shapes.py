@@ -15,6 +15,7 @@ from byoc.ir.types import Any, Dim, TensorType, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.op.core.products import Product, dim_product, multiply, shape_product
 from byoc.runtime.core.derived_size import is_never_negative, polynomial
+from byoc.runtime.core.size_forms import unguarded_name
 
 FKNOWN_SHAPE = "FKnownShape"
 Dims = Sequence[Dim]
@@ -58,7 +59,7 @@ def reshaped_dims(shape: Dims, items: Sequence[Item], allowzero: bool = False) -
 def _polynomial(shape: Dims) -> str:
     size = polynomial(1)
     for dim in shape:
-        size = size * polynomial(dim.name if isinstance(dim, Any) else int(dim))
+        size = size * polynomial(unguarded_name(dim.name) if isinstance(dim, Any) else int(dim))
     return str(size)
 
 
@@ -92,6 +93,18 @@ def broadcast_shape(call: Call, known: Known) -> Dims | None:
     return found if fits else None
 
 
+def tile_shape(call: Call, known: Known) -> Dims | None:
+    """Of ``dyn.tile``: each size as often as is said; the shorter of both lists has ones in front."""
+    reps = known(1)
+    data = tensor_types(call.args[0].checked_type)[0]
+    if reps is None:
+        return None
+    rank = max(data.ndim, len(reps))
+    dims = [1] * (rank - data.ndim) + list(data.shape)
+    often = [1] * (rank - len(reps)) + reps
+    return [times(d, n) if n is not None and is_size(n) else Any() for d, n in zip(dims, often, strict=True)]
+
+
 def slice_shape(call: Call, known: Known) -> Dims | None:
     """Of ``dyn.strided_slice``."""
     parts = [known(k) for k in (1, 2, 3)]
@@ -108,9 +121,16 @@ def slice_shape(call: Call, known: Known) -> Dims | None:
     return shape
 
 
+WHOLE = 2**31 - 1  # as a slice's end: all that there is
+
+
 def _cut(dim: Dim, first: Item, last: Item, step: Item) -> Dim:
     if not isinstance(step, int) or step < 1 or first is None or last is None:
         return Any()
+    if isinstance(last, int) and last >= WHOLE:
+        if isinstance(dim, Any) and not dim.name:
+            return dim
+        last = dim
     if first == 0 and step == 1 and isinstance(last, Any):  # a negative one refuses the inputs
         return lesser(dim, last)
     if not is_size(first) or not is_size(last):  # a negative one counts from the end
@@ -127,8 +147,10 @@ def arange_shape(call: Call, known: Known) -> Dims | None:
     if any(p is None or len(p) != 1 or p[0] is None for p in parts):
         return None
     start, stop, step = (p[0] for p in parts if p)
-    if start is None or stop is None or not isinstance(step, int) or step < 1:
+    if start is None or stop is None or not isinstance(step, int) or step == 0:
         return None
+    if step < 0:  # as many numbers down as up
+        start, stop, step = stop, start, -step
     size = plus(stop, times(start, -1))
     if isinstance(size, Any) and not is_size(size):
         size = greater(size, 0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from byoc.ir.size_var import times
 from byoc.ir.types import Any, Dim
 from byoc.runtime.core.derived_size import Polynomial, is_derived, name_of, polynomial
+from byoc.runtime.core.size_forms import unguarded_name
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Product:
 
     def divided_by(self, other: Product) -> Product | None:
         """The quotient, or None where it is not known to be whole."""
-        left, right = Counter(self.keys), Counter(other.keys)
+        left, right = (Counter(map(unguarded_name, product.keys)) for product in (self, other))
         if other.number == 0 or self.number % other.number or right - left:
             return None
         return Product(self.number // other.number, tuple(sorted((left - right).elements())))

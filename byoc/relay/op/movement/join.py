@@ -67,6 +67,13 @@ class TileAttrs(Attrs):
 
 
 @dataclass(frozen=True)
+class DynTileAttrs(Attrs):
+    """Attributes of ``dyn.tile``: of the result what is *known*, as ``match_shape`` has it."""
+
+    known: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class RepeatAttrs(Attrs):
     """Attributes of ``repeat``."""
 
@@ -270,7 +277,8 @@ def _tile_rel(types: Sequence[Type], attrs: TileAttrs) -> Type:
     return TensorType([_repeated(d, r) for d, r in zip(shape, reps, strict=True)], data.dtype)
 
 
-def _tile_compute(attrs: TileAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+def tile_compute(attrs: Attrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+    """Each element is the one at its position modulo the size of *data*. Source: ``topi.tile``."""
     data = inputs[0]
     shape = te.shape_of(out_type)
 
@@ -288,7 +296,7 @@ register_op(
     rel=_tile_rel,
     pattern=OpPattern.INJECTIVE,
     traits=move(repeats=True),
-    compute=_tile_compute,
+    compute=tile_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The tensor repeated as a whole along its dimensions.",
     samples=(
@@ -303,7 +311,7 @@ def tile(data: Operand, reps: object) -> Call:
     """*data* repeated *reps* times, which may be a tensor known at run time. Source: ``relay.tile``."""
     numbers = constant_ints(reps)
     if numbers is None:
-        return make_call("dyn.tile", [as_expr(data), reps])  # type: ignore[list-item]
+        return make_call("dyn.tile", [as_expr(data), reps], DynTileAttrs())  # type: ignore[list-item]
     return make_call("tile", [as_expr(data)], TileAttrs(numbers))
 
 

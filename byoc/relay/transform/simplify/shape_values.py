@@ -14,15 +14,16 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.ir.size_var import greater, lesser, parted, plus, times
+from byoc.ir.size_var import greater, lesser, parted, plus, times, truncated
 from byoc.ir.types import Dim, TensorType, tensor_types
 from byoc.relay.expr import Call, Constant, Tuple, constant
 from byoc.relay.interpreter import run_operator
-from byoc.relay.op.core.known_shapes import Item, is_size
+from byoc.relay.op.core.known_shapes import Item
 from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
 from byoc.runtime.core.small_types import integer_range
 
 MAX_ELEMENTS = 64
+MOST_POWER = 4
 # the elements of a tensor: an array of objects, each an int, a named Any, or None where nothing is known
 Items = np.ndarray
 
@@ -44,10 +45,10 @@ def _multiply(a: Item, b: Item) -> Item:
 
 
 def _divide(a: Item, b: Item) -> Item:
-    """Rounded towards 0, which of a size is down."""
+    """Rounded towards 0."""
     if isinstance(a, int) and isinstance(b, int) and b != 0:
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    return _floor_divide(a, b) if is_size(a) or b == 1 else None
+    return _of_sizes(truncated)(a, b)
 
 
 def _floor_divide(a: Item, b: Item) -> Item:
@@ -58,6 +59,16 @@ def _floor_divide(a: Item, b: Item) -> Item:
     return _of_sizes(lambda size, _: parted(size, b))(a, b)
 
 
+def _power(a: Item, b: Item) -> Item:
+    """Of small powers, as a product."""
+    if a is None or not isinstance(b, int) or not 1 <= b <= MOST_POWER:
+        return None
+    product: Item = a
+    for _ in range(b - 1):
+        product = _multiply(product, a)
+    return product
+
+
 ARITHMETIC: dict[str, Callable[[Item, Item], Item]] = {
     "add": _of_sizes(plus),
     "subtract": _of_sizes(lambda a, b: plus(a, times(b, -1))),
@@ -66,7 +77,9 @@ ARITHMETIC: dict[str, Callable[[Item, Item], Item]] = {
     "floor_divide": _floor_divide,
     "maximum": _of_sizes(greater),
     "minimum": _of_sizes(lesser),
+    "power": _power,
 }
+OF_ONE: dict[str, Callable[[Item], Item]] = {"negative": lambda a: _multiply(a, -1)}
 
 
 def _is_small_integer(expr: RelayExpr) -> bool:
@@ -131,6 +144,9 @@ class ShapeValues:
             if left is None or right is None:
                 return None
             return np.asarray(np.frompyfunc(ARITHMETIC[name], 2, 1)(left, right), object)
+        if name in OF_ONE:
+            own = self.get(call.args[0])
+            return None if own is None else np.asarray(np.frompyfunc(OF_ONE[name], 1, 1)(own), object)
         return self._moved(call) if call.op.traits.only_moves else None  # type: ignore[attr-defined]
 
     def _product(self, call: Call) -> Items | None:

@@ -8,11 +8,13 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
 from byoc.relay.expr import Constant, constant
+from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.run_time.axes import is_of_run
 from byoc.relay.frontend.onnx.run_time.slices import pad_of_run
 
+OF_SIZES = ("constant", "edge", "reflect")  # modes whose pads may be computed from named sizes
 MOST_POSITIONS = 1 << 24  # of a dimension that wraps, each of which the module keeps
 
 
@@ -25,17 +27,44 @@ def _pad_attributes(node: OnnxNode) -> RelayExpr:
 @converter("Pad", since=11)
 def _pad(node: OnnxNode) -> RelayExpr:
     rank = node.rank(node[0])
-    if is_of_run(node, 1) or is_of_run(node, 3):
+    of_sizes = node.value(1) is None and node.services.dims(node[1]) is not None  # computed from sizes that have names
+    if is_of_run(node, 3) or (is_of_run(node, 1) and not (of_sizes and _mode(node) in OF_SIZES)):
         axes_of_all = constant(np.arange(rank), "int64")
         return pad_of_run(node, node[1], axes_of_all if node.optional(3) is None else node[3], _fill(node))
-    given = [int(v) for v in node.known(1, "pads").reshape(-1)]
     axes = [node.axis(a, rank) for a in node.ints(3, "axes", list(range(rank)))]
+    if of_sizes:
+        return _padded_by_sizes(node, axes)
+    given = [int(v) for v in node.known(1, "pads").reshape(-1)]
     if len(given) != 2 * len(axes):
         raise node.error(f"pads needs {2 * len(axes)} numbers for {len(axes)} axes, got {len(given)}")
     pads = [0] * (2 * rank)
     for k, axis in enumerate(axes):
         pads[axis], pads[rank + axis] = given[k], given[len(axes) + k]
     return _padded(node, pads, _fill(node))
+
+
+def _padded_by_sizes(node: OnnxNode, axes: list[int]) -> RelayExpr:
+    """By pads that the model computes: the sizes of what they do not touch stay known."""
+    shape, count, mode = node.shape(node[0]), len(axes), _mode(node)
+    if node.static_dims(node[1], "pads") != (2 * count,):
+        raise node.error(f"pads needs {2 * count} numbers for {count} axes, got {node.type_of(node[1])}")
+    pads, none = relay.cast(node[1], "int64"), constant(np.zeros(1, "int64"))
+    parts: list[RelayExpr] = [none] * (2 * len(shape))
+    dims: list[int | Any | None] = list(shape)
+    known = node.services.dims(node[1]) or (None,) * (2 * count)
+    for k, axis in enumerate(axes):
+        size, sides = shape[axis], (known[k], known[count + k])
+        for side, place in enumerate((k, count + k)):
+            parts[2 * axis + side] = relay.strided_slice(pads, begin=[place], end=[place + 1], strides=[1])
+        if sides != (0, 0):
+            numbers = [d for d in (size, *sides) if isinstance(d, int)]
+            dims[axis] = sum(numbers) if len(numbers) == 3 else None
+    pairs = relay.reshape(relay.concatenate(parts, axis=0), [len(shape), 2])
+    return matched(node, relay.nn.pad(node[0], pairs, _fill(node), mode), dims)
+
+
+def _mode(node: OnnxNode) -> str:
+    return node.attrs.string("mode", "constant")
 
 
 def _fill(node: OnnxNode) -> float | RelayExpr:
@@ -53,7 +82,7 @@ def _padded(node: OnnxNode, pads: list[int], fill: float | RelayExpr) -> RelayEx
     rank = node.rank(node[0])
     if len(pads) != 2 * rank:
         raise node.error(f"pads needs {2 * rank} numbers for {rank} dimensions, got {len(pads)}")
-    mode = node.attrs.string("mode", "constant")
+    mode = _mode(node)
     if mode == "constant":
         pads = _within(node, pads)
     data = _cut(node, pads, rank)

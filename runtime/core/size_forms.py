@@ -1,0 +1,109 @@
+"""Other forms of a size that follows from named ones: shorter ones, and the one that all names of a size share.
+
+Two names may be one size: a convolution's result is ``window(div(H-3,2)+1)`` long, and what a model computes of its
+shapes says ``trunc(H-3,2)+1``.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from byoc.runtime.core.derived_size import (
+    OTHER,
+    Polynomial,
+    Term,
+    extreme,
+    is_derived,
+    name_of,
+    only_atom,
+    parts_of,
+    polynomial,
+    quotient,
+)
+
+
+def exact_quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
+    """``a // b`` where *b* is one product of sizes that stands in all of *a* (``N*S // N``), else None."""
+    if len(b.terms) != 1:
+        return None
+    ((product, by),) = b.terms.items()
+    found: dict[Term, int] = {}
+    for term, count in a.terms.items():
+        rest = list(term)
+        for atom in product:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if count % by:
+            return None
+        found[tuple(rest)] = count // by
+    return Polynomial(found)
+
+
+def folded(size: Polynomial) -> Polynomial:
+    """*size* in the shorter of its forms, where an extreme is taken off or a number added to one.
+
+    ``1-max(1-S,0)`` is ``min(S,1)``, and so is ``min(S-1,0)+1``.
+    """
+    found = [(term, count, parts_of(term[0])) for term, count in size.terms.items() if len(term) == 1]
+    extremes = [(t, count, parts) for t, count, parts in found if parts is not None and parts[0] in OTHER]
+    if len(extremes) != 1:
+        return size
+    ((term, count, (function, operands)),) = extremes
+    rest = Polynomial({t: c for t, c in size.terms.items() if t != term})
+    if count == -1:
+        return extreme(OTHER[function], *(rest + -operand for operand in operands))
+    number = rest.number
+    if count == 1 and number and any(operand.terms.get((), 0) == -number for operand in operands):
+        return extreme(function, *(rest + operand for operand in operands))
+    return size
+
+
+def unguarded(size: Polynomial) -> Polynomial:
+    """*size* without ``window``: the same number wherever the inputs are not refused, ``trunc`` rounded down.
+
+    A convolution's result is ``window(div(H-3,2)+1)`` long, and what a model computes of shapes says
+    ``trunc(H-3,2)+1``, which is the same where the window fits.
+    """
+    found = polynomial(0)
+    for term, count in size.terms.items():
+        product = polynomial(count)
+        for atom in term:
+            product = product * _unguarded_atom(atom)
+        found = found + product
+    return found
+
+
+@functools.cache
+def _unguarded_atom(atom: str) -> Polynomial:
+    parts = parts_of(atom)
+    if parts is None or not _is_guarded(atom):
+        return Polynomial({(atom,): 1})
+    function, operands = parts
+    if function == "window":
+        return unguarded(operands[0])
+    if function in ("div", "trunc"):
+        assert operands[1].number is not None
+        return quotient(unguarded(operands[0]), operands[1].number)
+    return extreme(function, *map(unguarded, operands))
+
+
+@functools.cache
+def unguarded_name(name: str) -> str:
+    """One name for all that a dimension has: :func:`unguarded`, without the ``max(0,...)`` of what counts up to it.
+
+    A dimension is not negative, so that ``(max(0,S-1))`` and ``(S-1)`` are one wherever both are dimensions. Raises as
+    :func:`polynomial`.
+    """
+    if not is_derived(name) or not _is_guarded(name):
+        return name
+    size = unguarded(polynomial(name))
+    atom = only_atom(size)
+    if atom is not None and atom[0] == "max":
+        others = [operand for operand in atom[1] if operand.number != 0]
+        size = others[0] if len(others) == 1 else size
+    return name_of(size)
+
+
+def _is_guarded(text: str) -> bool:
+    return "window(" in text or "trunc(" in text or "max(0," in text

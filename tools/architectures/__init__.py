@@ -1,0 +1,6 @@
+"""Every architecture of ``transformers`` that PyTorch's exporter can write, held to ONNX Runtime.
+
+``python -m tools.architectures FOLDER`` makes a tiny model of each with random weights (nothing is downloaded), exports
+it with fixed and with free sizes, runs ONNX Runtime and byoc on the same inputs, and writes ``results.jsonl``;
+``--page`` makes ``docs/support/architectures.md`` of it. Needs ``torch transformers onnx onnxscript onnxruntime``.
+"""

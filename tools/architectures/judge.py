@@ -1,0 +1,127 @@
+"""What byoc makes of an exported file, held to ONNX Runtime on the same inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+import byoc
+from byoc.errors import UserError
+
+MOST = 1e-4
+AGREES, DIFFERS, REFUSED, BROKEN = "agrees", "differs", "refused", "byoc failed"
+REFERENCE = "ONNX Runtime failed"  # which is nothing that byoc can answer for
+
+
+@dataclass
+class Finding:
+    """The verdict on one file.
+
+    Attributes:
+        verdict: one of AGREES, DIFFERS, REFUSED, BROKEN, REFERENCE.
+        reason: why it is not AGREES.
+        error: the largest difference, as a share of the output's range.
+        sizes: on how many sets of inputs.
+        functions: how many functions the host runs, where it is known.
+        on_numpy: those that run on numpy kernels, with the reason.
+    """
+
+    verdict: str
+    reason: str = ""
+    error: float = 0.0
+    sizes: int = 0
+    on_numpy: list[str] = field(default_factory=list)
+
+
+def judge(path: Path, inputs: list[Path]) -> Finding:
+    """The verdict on the model at *path*, run on each of *inputs*, of which the first has the exported sizes."""
+    try:
+        session = reference(path)
+        names = {i.name for i in session.get_inputs()}
+        feeds = [{k: v for k, v in dict(np.load(p)).items() if k in names} for p in inputs]
+        wanted = [session.run(None, feeds[0]), *(run_or_none(session, feed) for feed in feeds[1:])]
+    except Exception as err:
+        return Finding(REFERENCE, sentence(err).replace(str(path), path.name))
+    if len(wanted) > 1 and all(want is None for want in wanted[1:]):
+        return Finding(REFERENCE, "it runs the exported file at the exported sizes alone")
+    try:
+        library = byoc.compile(path, targets=["c"])
+    except UserError as err:
+        return Finding(REFUSED, sentence(err).replace(f"{path}: ", ""))
+    except Exception as err:
+        return Finding(BROKEN, f"{type(err).__name__}: {sentence(err)}")
+    found = Finding(AGREES, on_numpy=on_numpy(library.report))
+    for feed, want in zip(feeds, wanted, strict=True):
+        if want is None:
+            continue
+        try:
+            got = library.run(feed)
+        except Exception as err:
+            found.verdict, found.reason = BROKEN, f"run: {type(err).__name__}: {sentence(err)}"
+            return found
+        found.sizes += 1
+        compare(got, want, found)
+    return found
+
+
+def run_or_none(session: onnxruntime.InferenceSession, feed: dict[str, np.ndarray]) -> list[np.ndarray] | None:
+    """What ONNX Runtime gives; None where the exported file has not these sizes (the exporter fixed one after all)."""
+    try:
+        outputs: list[np.ndarray] = session.run(None, feed)
+    except Exception:
+        return None
+    return outputs
+
+
+def reference(path: Path) -> onnxruntime.InferenceSession:
+    """ONNX Runtime's session of one thread, without the rewrites that change roundings."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def compare(got: list[np.ndarray], want: list[np.ndarray], found: Finding) -> None:
+    """Lower the verdict in *found* where an output is further off than MOST of its range."""
+    for i, (a, b) in enumerate(zip(got, want, strict=True)):
+        if a.shape != b.shape:
+            found.verdict, found.reason = DIFFERS, f"output {i} has the shape {a.shape}, ONNX Runtime's has {b.shape}"
+            return
+        share = distance(np.asarray(a), b)
+        found.error = max(found.error, share)
+        if share > MOST:
+            found.verdict, found.reason = DIFFERS, f"output {i} is {share:.2g} of its range off"
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest difference as a share of *b*'s range; infinite where one alone is not a number."""
+    if not b.size:
+        return 0.0
+    a64, b64 = a.astype(np.float64), b.astype(np.float64)
+    same = (a64 == b64) | (np.isnan(a64) & np.isnan(b64))
+    if same.all():
+        return 0.0
+    if not (np.isfinite(a64) | same).all() or not (np.isfinite(b64) | same).all():
+        return float("inf")
+    finite = b64[np.isfinite(b64)]
+    span = max(float(np.ptp(finite)), float(np.abs(finite).max()), 1e-30)
+    return float(np.abs(a64 - b64)[~same].max()) / span
+
+
+def on_numpy(report: dict[str, object]) -> list[str]:
+    """What a library's report says of functions on numpy kernels, those of a virtual machine's parts included."""
+    found: list[str] = []
+    for key, value in report.items():
+        if key == "host_fallbacks" and isinstance(value, dict):
+            found += [f"{name}: {why}" for name, why in value.items()]
+        elif isinstance(value, dict):
+            found += on_numpy(value)
+    return found
+
+
+def sentence(err: BaseException) -> str:
+    """An error in one line."""
+    return " ".join(str(err).split())[:600]

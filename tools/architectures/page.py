@@ -1,0 +1,111 @@
+"""The page ``docs/support/architectures.md``, from the results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import version
+
+from .results import FILES, Row, verdict_of
+
+AGREES = "agrees"
+OURS = (AGREES, "differs", "refused", "byoc failed")  # verdicts that count
+HEAD = """# Architectures of `transformers`
+
+Whether what PyTorch's exporter writes of an architecture of `transformers` computes what ONNX Runtime computes of it,
+to 1e-4 of an output's range: a tiny model of the base class of each kind of configuration, with random weights,
+exported with fixed sizes and with free ones (batch, lengths, image sides: those at which PyTorch's own model runs at
+other sizes), compiled for `c`, and run on the same inputs; with free sizes at the exported ones and at two others.
+*Not exported* and *ONNX Runtime failed* say nothing of byoc and are counted apart, and so are architectures of which
+the rules of `tools/architectures/shrink.py` and `inputs.py` make no tiny model.
+
+Made by `python -m tools.architectures FOLDER --page docs/support/architectures.md` from the results in FOLDER, which
+`python -m tools.architectures FOLDER` adds to; do not edit.
+"""
+
+
+def page(rows: Mapping[str, Row], known: int) -> str:
+    """The page of *rows* by name, of the *known* architectures that there are."""
+    found = sorted(rows.values(), key=lambda row: str(row["name"]))
+    made = [row for row in found if "not_made" not in row]
+    parts = [HEAD, tried(found, known), counts(made), on_numpy(made), disagreements(made)]
+    parts += [listed("Not exported, or ONNX Runtime failed", made, not_ours)]
+    parts += [listed("No tiny model", found, lambda row: reasons(row, "not_made"))]
+    names = ", ".join(f"`{row['model']}`" for row in made if all(verdict_of(row, f) == AGREES for f in FILES))
+    parts += [f"## Agree with fixed and with free sizes\n\n{names}.\n"]
+    return "\n".join(part for part in parts if part)
+
+
+def tried(rows: list[Row], known: int) -> str:
+    """How many architectures the page is about."""
+    made = sum("not_exported" in row for row in rows)
+    packages = ", ".join(f"{name} {version(name)}" for name in ("transformers", "torch", "onnxruntime"))
+    tried_of = f"{packages}: {len(rows)} architectures of {known} were tried, in an order of chance"
+    return f"{tried_of}; of {made} a tiny model was made, of {len(rows) - made} none, or not in the time limit.\n"
+
+
+def counts(rows: list[Row]) -> str:
+    """How many agree, of those that were exported and that ONNX Runtime runs."""
+    lines = ["| sizes | exported and run | agree | differ | refused | byoc failed | agree, % |"]
+    lines.append("|---|--:|--:|--:|--:|--:|--:|")
+    for name in FILES:
+        verdicts = Counter(verdict_of(row, name) for row in rows)
+        total = sum(verdicts[v] for v in OURS)
+        share = f"{100 * verdicts[AGREES] / total:.1f}" if total else ""
+        lines.append(f"| {name} | {total} | {' | '.join(str(verdicts[v] or '') for v in OURS)} | {share} |")
+    return "\n".join(lines) + "\n"
+
+
+def on_numpy(rows: list[Row]) -> str:
+    """Of how many models some functions run on numpy kernels, and the first reason of each."""
+    told = []
+    for name in FILES:
+        first = Counter(cause(row[name]["on_numpy"][0]) for row in rows if (row.get(name) or {}).get("on_numpy"))
+        causes = ", ".join(f"{why} ({count})" for why, count in first.most_common())
+        total = sum(first.values())
+        told.append(
+            f"With {name} sizes {total} models have functions on numpy kernels, of which the first is: {causes}."
+        )
+    return "\n".join(told) + "\n"
+
+
+def cause(told: str) -> str:
+    """The operator without generated code, or that a size is not known before it is computed."""
+    why = told.partition(": ")[2]
+    return f"`{why.split()[0]}`" if "no tensor expression" in why else "a size known only when the model runs"
+
+
+def disagreements(rows: list[Row]) -> str:
+    """A table of what does not agree."""
+    lines = ["## Do not agree\n", "| class | sizes | verdict | reason |", "|---|---|---|---|"]
+    for row in rows:
+        for name in FILES:
+            verdict = verdict_of(row, name)
+            if verdict in OURS and verdict != AGREES:
+                lines.append(f"| `{row['model']}` | {name} | {verdict} | {cell(row[name]['reason'])} |")
+    return "\n".join(lines) + "\n" if len(lines) > 3 else "## Do not agree\n\nNone.\n"
+
+
+def not_ours(row: Row) -> list[str]:
+    """What of *row* says nothing of byoc."""
+    told = [f"{name}: {why}" for name, why in (row.get("not_exported") or {}).items()]
+    told += [f"{f}: ONNX Runtime: {row[f]['reason']}" for f in FILES if verdict_of(row, f) == "ONNX Runtime failed"]
+    return told + [f"export {why}" for why in reasons(row, "lost") if not any(f in row for f in FILES)]
+
+
+def reasons(row: Row, key: str) -> list[str]:
+    """The reason under *key*, if there is one."""
+    return [str(row[key])] if row.get(key) else []
+
+
+def listed(title: str, rows: Iterable[Row], told: Callable[[Row], list[str]]) -> str:
+    """A table of the rows of which something is told."""
+    found = [(row, told(row)) for row in rows]
+    lines = [f"| `{row['model']}` | {cell('; '.join(why))} |" for row, why in found if why]
+    return f"## {title}\n\n| class | reason |\n|---|---|\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def cell(text: str) -> str:
+    """A reason as one cell of a table."""
+    short = " ".join(text.split())
+    return (short if len(short) <= 160 else short[:157] + "...").replace("|", "\\|").replace("<", "&lt;")
