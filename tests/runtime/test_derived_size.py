@@ -145,3 +145,17 @@ def test_a_text_that_nobody_wrote_is_refused(text):
 
 def test_a_size_travels():
     assert pickle.loads(pickle.dumps(Sizes({"N": 2})))["(3*N)"] == 6
+
+
+def test_what_a_function_of_an_unknown_name_is_tells_sizes_that_are_made_of_it():
+    """A part of a model is given tensors whose sizes follow from the model's, without those themselves."""
+    half, third = quotient(polynomial("H"), 2), quotient(polynomial("W") + polynomial(1), 3)
+    one, two, area = (name_of(size) for size in (half + half + polynomial(1), third, half * third))
+    nested = name_of(quotient(half + polynomial(5), 4))
+    sizes = Sizes()
+    assert sizes.bind(one, 9) == 9 and sizes.bind(two, 5) == 5
+    assert is_told(area, [one, two]) and sizes.tells(area) and sizes[area] == 4 * 5
+    assert is_told(nested, [one]) and sizes[nested] == 2
+    assert not is_told("H", [one, two]) and not is_told(area, [one]) and not sizes.tells("H")
+    with pytest.raises(InputError, match="cannot have the size 8"):
+        Sizes({one: 8})[area]
