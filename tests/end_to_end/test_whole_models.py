@@ -11,6 +11,7 @@ import pytest
 import whole_models as whole
 from artifact_runner import ArtifactRunner
 from onnx import ModelProto
+from tabular_and_quantised import classifier, quantised, regressor, residual_network
 
 import byoc
 
@@ -98,3 +99,24 @@ def test_a_decoder_with_caches_says_onnx_runtimes_tokens(make, artifact_runner, 
             tokens = found[0][:, -1:].argmax(-1)
     for found, want in zip(artifact_runner.run(library.save(tmp_path / "m.byoc"), given), wanted, strict=True):
         assert_equal(found, want)
+
+
+FOREST = [np.random.default_rng(n).standard_normal((n, 6)) for n in (1, 7, 130)]
+
+
+@pytest.mark.parametrize("labels", [(0, 1), (3, 1, 7)], ids=str)
+def test_a_forest_chooses_onnx_runtimes_classes(labels, artifact_runner, tmp_path):
+    check(classifier(np.random.default_rng(4), labels), [{"x": x} for x in FOREST], artifact_runner, tmp_path)
+
+
+@pytest.mark.parametrize("targets, aggregate", [(1, "AVERAGE"), (3, "SUM")])
+def test_a_forest_gives_onnx_runtimes_numbers(targets, aggregate, artifact_runner, tmp_path):
+    model = regressor(np.random.default_rng(4), targets, aggregate)
+    check(model, [{"x": x.astype("float32")} for x in FOREST], artifact_runner, tmp_path)
+
+
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+@pytest.mark.parametrize("activations, by_channels", [("QUInt8", True), ("QInt8", False)])
+def test_a_quantised_network_gives_onnx_runtimes_bytes(form, activations, by_channels, artifact_runner, tmp_path):
+    model = quantised(residual_network(np.random.default_rng(4)), tmp_path, form, activations, by_channels)
+    check(model, [{"image": image(batch, 3, 32, 32)} for batch in (1, 3)], artifact_runner, tmp_path)
