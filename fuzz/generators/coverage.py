@@ -67,6 +67,7 @@ NOT_DRAWN: dict[tuple[str, str], str] = {
             "FusedConv",
             "FusedGemm",
             "GatedRMSNorm",
+            "GatherBlockQuantized",
             "GroupNorm",
             "GroupQueryAttention",
             "MultiHeadAttention",

@@ -1,9 +1,13 @@
 """Operators of ONNX Runtime's own domain against ONNX Runtime, one node each, with fixed and with free sizes."""
 
 import numpy as np
+import onnxruntime
 import pytest
+from onnx_single_node import assert_like_onnx_runtime, feeds_of, single_node
 
-from tests.relay.onnx_single_node import assert_like_onnx_runtime, feeds_of, single_node
+import byoc
+from byoc.errors import ImportModelError
+from byoc.relay.frontend.onnx import import_onnx
 
 RNG = np.random.default_rng(3)
 B, S, P, HEADS, SIZE = 2, 3, 4, 4, 8
@@ -158,7 +162,7 @@ def test_scores_of_grouped_attention_may_have_something_added():
 @pytest.mark.parametrize("form", ["prompt", "several tokens", "ragged step"])
 def test_positions_of_grouped_attention_may_be_given(form):
     given = grouped(*GROUPED[form])
-    batch, queries = given[0].shape[:2]
+    queries = given[0].shape[1]
     positions = (given[5][:, None] + 1 - queries + np.arange(queries)).astype("int64")
     model = single_node(
         "GroupQueryAttention",
@@ -179,6 +183,7 @@ IMAGE, KERNEL = f32(1, 4, 6, 5), f32(6, 4, 3, 3)
 WORDS, SEGMENTS = np.array([[3, 1, 7, 0], [2, 2, 5, 9]], "int32"), np.array([[0, 0, 1, 1], [0, 1, 1, 1]], "int32")
 EMBEDDED = [f32(10, 8), f32(6, 8), f32(2, 8), f32(8), f32(8)]
 CASES = {
+    "LayerNormalization": ("", [X], [f32(32), f32(32)], 1, {}),  # in a model of opset 12, as the optimiser writes it
     "SimplifiedLayerNormalization": ("", [X], [f32(32)], 1, {}),
     "SimplifiedLayerNormalization over two axes": ("", [X], [f32(3, 32)], 2, {"axis": 1, "epsilon": 1e-3}),
     "SkipSimplifiedLayerNormalization": ("com.microsoft", [X, ROWS], [f32(32)], 1, {"epsilon": 1e-6}),
@@ -249,7 +254,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_an_operator_is_onnx_runtimes(case):
     domain, inputs, fixed, outputs, attrs = CASES[case]
-    opset = 1 if domain else 17
+    opset = 1 if domain else 12
     places = outputs if isinstance(outputs, list) else list(range(outputs))
     model = single_node(case.split()[0], opset, inputs, fixed, max(places) + 1, domain, **attrs)
     for place in set(range(max(places) + 1)) - set(places):
@@ -258,3 +263,60 @@ def test_an_operator_is_onnx_runtimes(case):
     del model.graph.output[:]
     model.graph.output.extend(kept)
     assert_like_onnx_runtime(model, feeds_of(inputs), rtol=2e-5, atol=2e-5)
+
+
+FREE = {
+    "MultiHeadAttention": (MULTI_HEAD["past and mask"], [], 3, {"num_heads": HEADS, "unidirectional": 1}),
+    "DecoderMaskedMultiHeadAttention": (DECODER["mask"], [], 3, {"num_heads": HEADS, **BUFFER}),
+    "RotaryEmbedding": ([f32(B, HEADS, S, SIZE), np.array([[0, 1, 2], [5, 3, 9]], "int64")], tables(), 1, {}),
+    "EmbedLayerNormalization": ([WORDS, SEGMENTS], EMBEDDED, 2, {}),
+    "SkipSimplifiedLayerNormalization": ([X, ROWS], [f32(32)], 1, {}),
+}
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("op", FREE)
+def test_batches_and_lengths_may_be_free_in_generated_code(op):
+    inputs, fixed, outputs, attrs = FREE[op]
+    model = single_node(op, 1, inputs, fixed, outputs, "com.microsoft", **attrs)
+    names = {B: "batch", S: "new", P: "past", P + S: "total"} if op == "MultiHeadAttention" else {B: "batch"}
+    for value in model.graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if (axis in (0, 1, 2) and dim.dim_value in names and dim.dim_value != HEADS) or (axis, dim.dim_value) == (
+                2,
+                P,
+            ):
+                dim.dim_param = names.get(dim.dim_value, "past")
+    feeds = feeds_of(inputs)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    library = byoc.compile(model)
+    assert not library.report.get("host_fallbacks")
+    for found, expected in zip(library.run(feeds), session.run(None, feeds), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "op, inputs, attrs, words",
+    [
+        ("MultiHeadAttention", [f32(1, 2, 30)] * 3, {"num_heads": 4}, "30 columns cannot be divided into 4 heads"),
+        (
+            "GroupQueryAttention",
+            grouped("", 1, 4, [5]),
+            {"num_heads": 4, "kv_num_heads": 3},
+            "4 heads of queries cannot",
+        ),
+        (
+            "GroupQueryAttention",
+            grouped("", 1, 4, [5]),
+            {"num_heads": 4, "kv_num_heads": 2, "local_window_size": 2, "sliding_window_cache": 1},
+            "a cache that holds a window alone",
+        ),
+        ("RotaryEmbedding", [X, i64(0), f32(9, 5), f32(9, 5)], {}, "32 columns cannot be divided into heads of 10"),
+        ("CDist", [f32(2, 3), f32(2, 3)], {"metric": "cosine"}, "metric is euclidean or sqeuclidean"),
+        ("FusedConv", [IMAGE, KERNEL], {"activation": "Fancy"}, "the function 'Fancy' is not supported"),
+        ("BeamSearch", [X], {}, "operators that are not supported: BeamSearch"),
+    ],
+)
+def test_what_is_not_supported_is_refused(op, inputs, attrs, words):
+    with pytest.raises(ImportModelError, match=words):
+        import_onnx(single_node(op, 1, inputs, (), 1, "com.microsoft", **attrs))

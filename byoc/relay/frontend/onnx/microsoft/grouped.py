@@ -15,7 +15,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim
 from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.converters.linear import matrix_product
-from byoc.relay.frontend.onnx.dims import reshaped
+from byoc.relay.frontend.onnx.dims import matched, reshaped
 from byoc.relay.frontend.onnx.microsoft.heads import (
     LOWEST,
     Heads,
@@ -176,7 +176,7 @@ def _attended(
         scale = node.like(cap, scores)
         scores = relay.multiply(relay.tanh(relay.divide(scores, scale)), scale)
     if bias is not None:
-        scores = relay.add(scores, bias)
+        scores = matched(node, relay.add(scores, bias), node.shape(scores))
     scores = relay.where(_seen(node, query, keys, tokens), scores, node.like(LOWEST, scores))
     weights = _softmax(node, scores)
     groups = _by_groups(node, weights, keys.key)

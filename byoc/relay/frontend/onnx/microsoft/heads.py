@@ -72,8 +72,9 @@ def attend(node: OnnxNode, heads: Heads, terms: Terms, seen: RelayExpr | None, l
     The rows have the leading sizes of *like*, f[B, S, ...].
     """
     scores = scaled_scores(node, heads)
-    for term in (mask_term(node, scores, terms.mask), terms.bias):
-        scores = scores if term is None else relay.add(scores, term)
+    sizes = node.shape(scores)
+    for term in (mask_term(node, scores, terms.mask), terms.bias):  # which are broadcast, whatever is known of them
+        scores = scores if term is None else matched(node, relay.add(scores, term), sizes)
     if seen is not None:
         scores = relay.where(seen, scores, node.like(LOWEST, scores))
     weights = relay.nn.softmax(scores, axis=-1)

@@ -80,17 +80,21 @@ def _embed_layer_norm(node: OnnxNode) -> list[RelayExpr]:
 
     Inputs: words and segments i32[B, S], the tables of words, positions and segments, scale, shift, mask, positions.
     """
-    words, name = node[0], f"node {node.name} ({node.op_type})"
-    total = relay.take(node[2], relay.check_indices_like(words, node[2], [0], name), axis=0)
+    words = node[0]
     positions = node.optional(8)
     if positions is None:
         positions = relay.expand_dims(places_along(node, words, 1), 0)
-    total = relay.add(total, relay.take(node[3], relay.check_indices_like(positions, node[3], [0], name), axis=0))
+    total = relay.add(_looked_up(node, 2, words, "word"), _looked_up(node, 3, positions, "position"))
     if node.optional(1) is not None:
-        places = relay.check_indices_like(node[1], node[4], [0], name)
-        total = relay.add(total, relay.take(node[4], places, axis=0))
+        total = relay.add(total, _looked_up(node, 4, node[1], "segment"))
     rows = layer_norm(node, total, node[5], node[6], 2, node.attrs.float("epsilon", 1e-12), False)[0]
     return [rows, _mask_ends(node, words, node.optional(7)), total][: len(node.outputs)]
+
+
+def _looked_up(node: OnnxNode, table: int, places: RelayExpr, what: str) -> RelayExpr:
+    """The rows of a table at *places*, each of which is a *what*, as the error of one outside is told."""
+    name = f"node {node.name} ({node.op_type}), {what}"
+    return relay.take(node[table], relay.check_indices_like(places, node[table], [0], name), axis=0)
 
 
 def _mask_ends(node: OnnxNode, words: RelayExpr, mask: RelayExpr | None) -> RelayExpr:
