@@ -94,8 +94,10 @@ def _given_heads(node: OnnxNode, bias: RelayExpr | None) -> tuple[Heads, bool]:
             raise node.error(f"{width} columns cannot be divided into queries, keys and values")
         return Heads(*(split_heads(node, parts[k], count) for k in range(3))), False
     (width,) = node.static_dims_of(query, [2], "attention")
-    ends = [0, width, 2 * width, None]
-    shifts = [None if bias is None else _slice(bias, ends[k], ends[k + 1]) for k in range(3)]  # type: ignore[arg-type]
+    begins = (0, width, 2 * width)
+    shifts = [
+        None if bias is None else _part(bias, begin, begin + width if k < 2 else None) for k, begin in enumerate(begins)
+    ]
     queries = split_heads(node, _shifted(query, shifts[0]), count)
     if node.rank(key) == 5:
         return Heads(queries, *_unpacked(node, key, 2)), False
@@ -109,7 +111,7 @@ def _shifted(data: RelayExpr, shift: RelayExpr | None) -> RelayExpr:
     return data if shift is None else relay.add(data, shift)
 
 
-def _slice(data: RelayExpr, begin: int, end: int | None) -> RelayExpr:
+def _part(data: RelayExpr, begin: int, end: int | None) -> RelayExpr:
     last = end if end is not None else 2**31 - 1
     return relay.strided_slice(data, begin=[begin], end=[last], strides=[1], axes=[0])
 

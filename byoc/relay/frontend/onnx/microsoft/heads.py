@@ -126,16 +126,13 @@ def mask_term(node: OnnxNode, scores: RelayExpr, mask: RelayExpr | None) -> Rela
         kept = relay.greater(mask, zero)
         return filtered(node, relay.expand_dims(kept, 1, 4 - node.rank(mask)), scores)
     batch, (count,) = node.shape(scores)[0], node.shape(mask) if node.rank(mask) == 1 else (None,)
-    known = count == batch or not (isinstance(batch, Any) or count != 2 * batch)
-    if not known:
+    if count != batch and (isinstance(batch, Any) or count != 2 * batch):
         raise node.error(f"a mask of type {node.type_of(mask)} is not supported for scores {node.type_of(scores)}")
     places = relay.cast(places_along(node, scores, 3), node.dtype(mask))
     if count == batch:
         return filtered(node, relay.less(places, relay.reshape(mask, [-1, 1, 1, 1])), scores)
-    ends = relay.strided_slice(mask, begin=[0], end=[batch], strides=[1])
-    starts = relay.strided_slice(mask, begin=[batch], end=[2 * batch], strides=[1])
-    kept = relay.less(places, relay.reshape(ends, [-1, 1, 1, 1]))
-    kept = relay.logical_and(kept, relay.greater_equal(places, relay.reshape(starts, [-1, 1, 1, 1])))
+    ends, starts = (relay.reshape(relay.split(mask, 2, axis=0)[k], [-1, 1, 1, 1]) for k in (0, 1))
+    kept = relay.logical_and(relay.less(places, ends), relay.greater_equal(places, starts))
     return filtered(node, kept, scores)
 
 

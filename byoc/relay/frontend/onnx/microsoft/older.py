@@ -58,7 +58,8 @@ def _range(node: OnnxNode) -> Sequence[RelayExpr]:
 def _unique(node: OnnxNode) -> list[RelayExpr]:
     """Values in the order found, for each element the place of its value, and how often each value occurs."""
     values, _, inverse, _, counts = relay.unique(node[0], False, True)
-    return [values, *(relay.cast(places, "int64") for places in (inverse, counts))][: len(node.outputs)]
+    made: list[RelayExpr] = [values, relay.cast(inverse, "int64"), relay.cast(counts, "int64")]
+    return made[: len(node.outputs)]
 
 
 @converter("ExpandDims", domain=MICROSOFT)

@@ -71,7 +71,7 @@ def rotated(node: OnnxNode, data: RelayExpr, positions: RelayExpr, tables: Table
         first, second = (_part(data, k, 2 * half, 2) for k in (0, 1))
     else:
         first, second = _part(data, 0, half), _part(data, half, 2 * half)
-    turned = [
+    turned: list[RelayExpr] = [
         relay.subtract(relay.multiply(first, cosine), relay.multiply(second, sine)),
         relay.add(relay.multiply(second, cosine), relay.multiply(first, sine)),
     ]
