@@ -49,7 +49,7 @@ def image(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype("float32")
 
 
-@pytest.mark.parametrize("opset", [11, 18])
+@pytest.mark.parametrize("opset", [11, pytest.param(18, marks=pytest.mark.slow)])
 def test_a_detector_with_a_grid_of_its_image_finds_onnx_runtimes_boxes(opset, artifact_runner, tmp_path):
     shapes = ((1, 3, 32, 32), (2, 3, 40, 24), (1, 3, 64, 48))
     model = whole.yolo(np.random.default_rng(5), opset, ["batch", 3, "height", "width"])
@@ -69,7 +69,7 @@ def test_a_detector_that_may_find_nothing_finds_what_onnx_runtime_does(artifact_
     assert check(model, feeds, artifact_runner, tmp_path)[-1] == 0
 
 
-@pytest.mark.parametrize("opset", [13, 16])
+@pytest.mark.parametrize("opset", [13, pytest.param(16, marks=pytest.mark.slow)])
 def test_a_voice_model_keeps_its_states_at_both_rates(opset, artifact_runner, tmp_path):
     feeds, rng = [], np.random.default_rng(1)
     for batch, samples, rate in ((1, 64, 16000), (2, 96, 8000), (1, 128, 8000)):
@@ -109,14 +109,16 @@ def test_a_forest_chooses_onnx_runtimes_classes(labels, artifact_runner, tmp_pat
     check(classifier(np.random.default_rng(4), labels), [{"x": x} for x in FOREST], artifact_runner, tmp_path)
 
 
-@pytest.mark.parametrize("targets, aggregate", [(1, "AVERAGE"), (3, "SUM")])
+@pytest.mark.parametrize("targets, aggregate", [(1, "AVERAGE"), pytest.param(3, "SUM", marks=pytest.mark.slow)])
 def test_a_forest_gives_onnx_runtimes_numbers(targets, aggregate, artifact_runner, tmp_path):
     model = regressor(np.random.default_rng(4), targets, aggregate)
     check(model, [{"x": x.astype("float32")} for x in FOREST], artifact_runner, tmp_path)
 
 
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])
-@pytest.mark.parametrize("activations, by_channels", [("QUInt8", True), ("QInt8", False)])
+@pytest.mark.parametrize(
+    "activations, by_channels", [("QUInt8", True), pytest.param("QInt8", False, marks=pytest.mark.slow)]
+)
 def test_a_quantised_network_gives_onnx_runtimes_bytes(form, activations, by_channels, artifact_runner, tmp_path):
     model = quantised(residual_network(np.random.default_rng(4)), tmp_path, form, activations, by_channels)
     check(model, [{"image": image(batch, 3, 32, 32)} for batch in (1, 3)], artifact_runner, tmp_path)
