@@ -12,6 +12,7 @@ OLD = "left ONNX before opset 10, so neither ONNX Runtime nor the reference comp
 REPLACED = "deprecated before opset 13, with which drawing begins; its successor is drawn"
 NEWER = "of an opset that ONNX Runtime does not run yet"
 WHOLE_MODELS = "what ONNX Runtime's quantizer writes: tests hold it one by one and in whole models"
+FUSED = "what ONNX Runtime's optimiser and its model builder write: tests hold it one by one and in whole models"
 SEQUENCES = "values are sequences and optionals, and the generators draw tensors"
 RANDOM = "each generator has its own numbers, so that there is nothing to compare with"
 BY_THEMSELVES = "held one by one to ONNX Runtime or the reference by tests of its own, and not drawn yet"
@@ -50,6 +51,36 @@ NOT_DRAWN: dict[tuple[str, str], str] = {
             "QLinearSigmoid",
             "QLinearSoftmax",
             "QLinearWhere",
+        )
+    },
+    ("", "SimplifiedLayerNormalization"): FUSED,
+    **{
+        ("com.microsoft", name): FUSED
+        for name in (
+            "BiasAdd",
+            "BiasSoftmax",
+            "BiasSplitGelu",
+            "CDist",
+            "DecoderMaskedMultiHeadAttention",
+            "EmbedLayerNormalization",
+            "ExpandDims",
+            "FusedConv",
+            "FusedGemm",
+            "GatedRMSNorm",
+            "GatherBlockQuantized",
+            "GroupNorm",
+            "GroupQueryAttention",
+            "MultiHeadAttention",
+            "NhwcConv",
+            "GridSample",
+            "NhwcFusedConv",
+            "RotaryEmbedding",
+            "Unique",
+            "ScaledSiLU",
+            "SimplifiedLayerNormalization",
+            "SkipGroupNorm",
+            "SkipSimplifiedLayerNormalization",
+            "UnfoldTensor",
         )
     },
     **{

@@ -287,8 +287,12 @@ def _names(size: Polynomial) -> Iterator[str]:
 
 
 def is_told(name: str, known: Collection[str]) -> bool:
-    """Whether the size *name* is among *known* ones, or follows from them: ``(4*N)`` from N, and N from ``(4*N)``."""
-    return name in known or names_in(name) <= _told_by(frozenset(known))
+    """Whether the size *name* is among *known* ones, or follows from them.
+
+    ``(4*N)`` from N, and N from ``(4*N)``; ``(div(N,2)*M)`` from ``(div(N,2)+1)`` and M, although nothing tells N.
+    """
+    is_there = name in known or names_in(name) <= (plain := _told_by(frozenset(known)))
+    return is_there or _follows(polynomial(name), plain, {_held_atom(n) for n in known})
 
 
 @functools.cache
@@ -312,6 +316,23 @@ def _only_unknown(name: str, known: Collection[str]) -> str | None:
     atom = _plain(unknown[0])
     holding = [term for term in polynomial(name).terms if any(unknown[0] in _names_of(a) for a in term)]
     return unknown[0] if holding == [(atom,)] else None
+
+
+@functools.cache
+def _held_atom(name: str) -> str | None:
+    """The function's value that a derived size *name* is some number of, and another number more; None for others."""
+    terms = [term for term in polynomial(name).terms if term] if is_derived(name) else []
+    return terms[0][0] if len(terms) == 1 and len(terms[0]) == 1 and parts_of(terms[0][0]) is not None else None
+
+
+def _follows(size: Polynomial, plain: frozenset[str], held: Collection[str | None]) -> bool:
+    """Whether *size* is known where the names *plain* and the values *held* of functions are."""
+
+    def is_known(atom: str) -> bool:
+        parts = None if atom in held or _names_of(atom) <= plain else parts_of(atom) or ("", [])
+        return parts is None or (bool(parts[1]) and all(_follows(operand, plain, held) for operand in parts[1]))
+
+    return all(is_known(atom) for term in size.terms for atom in term)
 
 
 def _names_of(atom: str) -> frozenset[str]:
@@ -340,7 +361,7 @@ class Sizes(dict[str, int]):
         return found
 
     def _told(self, name: str) -> str:
-        return ", ".join(f"{n}={self[n]}" for n in sorted(names_in(name)))
+        return ", ".join(f"{n}={self[n]}" for n in sorted(names_in(name)) if n in self)
 
     def bind(self, name: str, size: int) -> int:
         """The size of *name*, which is *size* unless it is known, or follows from what is."""
@@ -378,6 +399,9 @@ class Sizes(dict[str, int]):
         parts = parts_of(atom)
         if parts is None:
             return self[json.loads(atom) if atom.startswith('"') else atom]
+        held = None if _names_of(atom) <= self.keys() else self._held(atom)
+        if held is not None:
+            return held
         function, operands = parts
         values = [self._value(operand) for operand in operands]
         if function == "window" and values[0] < 1:
@@ -385,3 +409,14 @@ class Sizes(dict[str, int]):
             told = f"{what} is {values[0]} for {self._told(what)}"
             raise InputError(f"a window leaves nothing of an axis, {told}: give larger inputs")
         return int(_FUNCTIONS[function](*values))
+
+    def _held(self, atom: str) -> int | None:
+        """The value of a function that a size which was bound says, although not all names in it are known."""
+        for name, size in self.items():
+            if _held_atom(name) == atom:
+                terms = polynomial(name).terms
+                value, rest = divmod(size - terms.get((), 0), terms[atom,])
+                if rest:
+                    raise InputError(f"a dimension that is {name} cannot have the size {size}")
+                return value
+        return None

@@ -76,6 +76,7 @@ LAYERS = {
         "byoc.relay.frontend.onnx.control",
         "byoc.relay.frontend.onnx.converters",
         "byoc.relay.frontend.onnx.media",
+        "byoc.relay.frontend.onnx.microsoft",
         "byoc.relay.frontend.onnx.ml",
         "byoc.relay.frontend.onnx.quantized",
         "byoc.relay.frontend",

@@ -47,13 +47,7 @@ def test_sizes_that_computed_pads_do_not_touch_stay_known():
     assert [str(d) for d in byoc.relay.transform.InferType()(mod)["main"].body.checked_type.shape] == ["?B", "2", "?"]
 
 
-@pytest.mark.parametrize(
-    "text, match",
-    [
-        (WHOLE.format("wrap"), r"pads \(input 1\) must be a constant"),
-        (WHOLE.format("edge").replace("int64[6]", "int64[4]"), "pads needs 6 numbers for 3 axes"),
-    ],
-)
-def test_what_computed_pads_cannot_be_is_a_sentence(text, match):
-    with pytest.raises(ImportModelError, match=match):
+def test_too_few_computed_pads_are_a_sentence():
+    text = WHOLE.format("edge").replace("int64[6]", "int64[4]")
+    with pytest.raises(ImportModelError, match="pads needs 6 numbers for 3 axes"):
         byoc.compile(onnx.parser.parse_model(HEAD + text), ["c"])

@@ -1,5 +1,6 @@
 """ONNX Runtime's products with packed weights against ONNX Runtime."""
 
+import ml_dtypes
 import numpy as np
 import onnxruntime
 import pytest
@@ -111,3 +112,45 @@ def test_what_does_not_fit_is_refused(sentence):
     model, _ = product(4, 64, 32, {}, said=REFUSED[sentence])
     with pytest.raises(ImportModelError, match=sentence):
         import_onnx(model)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("indices", [np.array([[3, 0], [8, -1]]), np.array(5, "int32")], ids=["many", "one"])
+def test_rows_of_a_packed_table_are_onnx_runtimes(indices, bits, zeros):
+    codes = RNG.integers(0, 2**bits, (9, 48)).astype("uint8")
+    scales = (RNG.random((9, 3)) + 0.1).astype("float32")
+    fixed = [packed(codes, bits), scales]
+    if zeros:
+        fixed.append(packed(RNG.integers(0, 2**bits, (9, 3)).astype("uint8"), bits))
+    check_table(fixed, indices, bits=bits, block_size=16)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+@pytest.mark.parametrize("axis, along", [(0, 1), (0, 2), (1, 0), (2, 1), (1, 1)])
+def test_elements_of_a_table_of_four_bits_are_onnx_runtimes(axis, along, dtype):
+    kind, shape = getattr(ml_dtypes, dtype), [20, 18, 33]
+    blocks = [-(-n // 16) if k == along else n for k, n in enumerate(shape)]
+    numbers = [RNG.integers(-8 if dtype == "int4" else 0, 8, s).astype(kind) for s in (shape, blocks)]
+    fixed = [numbers[0], (RNG.random(blocks) + 0.1).astype("float32"), numbers[1]]
+    check_table(fixed, np.array([[1, 17], [0, -2]]), block_size=16, gather_axis=axis, quantize_axis=along)
+
+
+def check_table(fixed, indices, **attrs):
+    names = ["t", "i", "s", "z"][: len(fixed) + 1]
+    node = helper.make_node("GatherBlockQuantized", names, ["y"], domain="com.microsoft", **attrs)
+    element = helper.np_dtype_to_tensor_dtype(indices.dtype)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("i", element, indices.shape)],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [numpy_helper.from_array(value, n) for value, n in zip(fixed, ["t", "s", "z"], strict=False)],
+    )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    want = session.run(None, {"i": indices})[0]
+    got = evaluate(import_onnx(model), {"i": indices})
+    assert got.shape == want.shape
+    np.testing.assert_array_equal(got, want)

@@ -202,3 +202,17 @@ def test_names_of_one_size_wherever_its_inputs_are_not_refused(one, two):
 def test_names_of_different_sizes_stay_different():
     names = ["(window(H-2))", "(H-1)", "(max(1,H))", "(window(div(H,2)))", "(max(0,H-3))", "(min(0,H-2))"]
     assert len({unguarded_name(name) for name in names}) == len(names)
+
+
+def test_what_a_function_of_an_unknown_name_is_tells_sizes_that_are_made_of_it():
+    """A part of a model is given tensors whose sizes follow from the model's, without those themselves."""
+    half, third = quotient(polynomial("H"), 2), quotient(polynomial("W") + polynomial(1), 3)
+    one, two, area = (name_of(size) for size in (half + half + polynomial(1), third, half * third))
+    nested = name_of(quotient(half + polynomial(5), 4))
+    sizes = Sizes()
+    assert sizes.bind(one, 9) == 9 and sizes.bind(two, 5) == 5
+    assert is_told(area, [one, two]) and sizes.tells(area) and sizes[area] == 4 * 5
+    assert is_told(nested, [one]) and sizes[nested] == 2
+    assert not is_told("H", [one, two]) and not is_told(area, [one]) and not sizes.tells("H")
+    with pytest.raises(InputError, match="cannot have the size 8"):
+        Sizes({one: 8})[area]

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
 from byoc.ir.types import Any, TensorType
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Constant, constant
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.frontend.onnx.node import OnnxNode
 
 Dims = tuple[int | Any | None, ...]
@@ -72,6 +73,29 @@ def _sliced(node: OnnxNode, dims: DimsOf) -> Dims | None:
     return data[slice(*(int(b.reshape(())) for b in (*bounds, step)))]  # type: ignore[union-attr]
 
 
+def _chosen(node: OnnxNode, dims: DimsOf) -> Dims | None:
+    """Of ``Where(Equal(a, b), x, y)``: exporters let -1 in a list of sizes stand for a size that stays as it is."""
+    condition = node[0]
+    if not isinstance(condition, Call) or not isinstance(condition.op, Op) or condition.op.name != "equal":
+        return None
+    lists = [dims(e) for e in (*condition.args, node[1], node[2])]
+    known = [each for each in lists if each is not None]
+    count = max(len(each) for each in known) if len(known) == len(lists) else 0
+    if not count or any(len(each) not in (1, count) for each in known):
+        return None
+    spread = [each * (count // len(each)) for each in known]
+    return tuple(_either(*each) for each in zip(*spread, strict=True))
+
+
+def _either(a: int | Any | None, b: int | Any | None, x: int | Any | None, y: int | Any | None) -> int | Any | None:
+    """*x* where *a* is *b*, else *y*; a size is never negative."""
+    if isinstance(a, int) and isinstance(b, int):
+        return x if a == b else y
+    if any(isinstance(one, Any) and isinstance(other, int) and other < 0 for one, other in ((a, b), (b, a))):
+        return y
+    return x if x == y else None
+
+
 _RULES: dict[str, Callable[[OnnxNode, DimsOf], Dims | None]] = {
     "Shape": _of_shape,
     "Gather": _gathered,
@@ -82,6 +106,7 @@ _RULES: dict[str, Callable[[OnnxNode, DimsOf], Dims | None]] = {
     "Squeeze": _same,
     "Unsqueeze": _same,
     "Reshape": _same,
+    "Where": _chosen,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from byoc import relay
@@ -70,7 +71,7 @@ def matrix_product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayEx
 
 
 def _product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayExpr:
-    a, b = node.shape(left), node.shape(right)
+    a, b, operands = node.shape(left), node.shape(right), (left, right)
     if len(b) == 2 and (len(a) == 2 or not any(isinstance(d, Any) for d in a)):
         weight = node.fold(relay.transpose(right, axes=[1, 0]))
         if len(a) == 2:
@@ -84,7 +85,7 @@ def _product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayExpr:
         return relay.einsum([left, right], "...ij,...jk->...ik")
     left, right = _batched(node, left, batch), _batched(node, right, batch)
     product = relay.nn.batch_matmul(left, right, transpose_b=False)
-    return product if len(batch) == 1 else reshaped(node, product, [*batch, a[-2], b[-1]], (node[0], node[1]))
+    return product if len(batch) == 1 else reshaped(node, product, [*batch, a[-2], b[-1]], operands)
 
 
 def _leading(shape: Sequence[Dim], batch: Sequence[Dim]) -> list[Dim]:
@@ -105,7 +106,9 @@ def _batched(node: OnnxNode, operand: RelayExpr, batch: Sequence[Dim]) -> RelayE
         return operand if len(shape) == 3 else reshaped(node, operand, [1, *shape[-2:]], (operand,))
     if _must_spread(shape, batch):
         operand = relay.broadcast_to(operand, [*batch, *shape[-2:]])
-    return operand if len(batch) == 1 else reshaped(node, operand, [None, *shape[-2:]], (operand,))
+    known = [d for d in batch if isinstance(d, int)]
+    whole = math.prod(known) if len(known) == len(batch) else None
+    return operand if len(batch) == 1 else reshaped(node, operand, [whole, *shape[-2:]], (operand,))
 
 
 @converter("MatMulInteger")

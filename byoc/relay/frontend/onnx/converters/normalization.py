@@ -1,5 +1,5 @@
 """Normalisations. Source: ONNX BatchNormalization-1 to 15, InstanceNormalization-1/6, LayerNormalization-17,
-GroupNormalization-18/21, LRN-1.
+GroupNormalization-18/21, LRN-1. ONNX Runtime writes LayerNormalization into models of every opset.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _instance_norm(node: OnnxNode) -> RelayExpr:
     return relay.nn.instance_norm(node[0], node[1], node[2], axis=1, epsilon=node.attrs.float("epsilon", 1e-5))
 
 
-@converter("LayerNormalization", since=17)
+@converter("LayerNormalization")
 def _layer_norm(node: OnnxNode) -> list[RelayExpr]:
     axis = node.axis(node.attrs.int("axis", -1), node.rank(node[0]))
     statistics = any(node.has_output(i) for i in (1, 2))

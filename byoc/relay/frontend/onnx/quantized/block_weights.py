@@ -1,4 +1,6 @@
-"""Products with weights of 2, 4 or 8 bits, packed in blocks along K. Source: ONNX Runtime's MatMulNBits-1.
+"""Weights of 2, 4 or 8 bits, in blocks that share a scale: products and tables of rows.
+
+Source: ONNX Runtime's MatMulNBits-1, whose blocks lie along K, and GatherBlockQuantized-1.
 
 The weights are dequantised in float32, (code - zero point) * scale, and multiplied in the type of A. What
 ``accuracy_level`` lets ONNX Runtime round more coarsely (A as int8 in blocks) is not rounded here.
@@ -10,6 +12,7 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.converters.linear import matrix_product
+from byoc.relay.frontend.onnx.dims import reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import MICROSOFT, converter
 
@@ -76,3 +79,54 @@ def _along_depth(node: OnnxNode, value: RelayExpr, block: int, depth: int) -> Re
         return relay.take(value, places, axis=1)
     spread = relay.repeat(value, block, 1)
     return relay.strided_slice(spread, begin=[0], end=[depth], strides=[1], axes=[1])
+
+
+@converter("GatherBlockQuantized", domain=MICROSOFT)
+def _gathered_blocks(node: OnnxNode) -> RelayExpr:
+    """Gather of numbers in blocks along ``quantize_axis``, (code - zero point) * scale; 0 for an index that has none.
+
+    Inputs: codes as int4, uint4 or bytes that hold 8 / ``bits`` of them along the last axis, indices, a scale for each
+    block, zero points as the codes.
+    """
+    data, indices, scales, zeros = node[0], node[1], node[2], node.optional(3)
+    rank, bits = node.rank(data), node.attrs.int("bits", 4)
+    axis, along = (node.axis(node.attrs.int(n, d), rank) for n, d in (("gather_axis", 0), ("quantize_axis", 1)))
+    block = node.attrs.int("block_size", 128)
+    packed, middle = node.dtype(data) == "uint8", 0.0
+    if (not packed and node.dtype(data) not in ("int4", "uint4")) or bits not in BITS or (packed and axis):
+        raise node.error(f"codes are int4, uint4 or packed in uint8 and taken along axis 0, got {node.type_of(data)}")
+    if block < 16 or block & (block - 1):
+        raise node.error(f"block_size is a power of 2 from 16 on, got {block}")
+    if packed:
+        middle = float(2 ** (bits - 1))
+        data = _codes(node, data, bits)
+        if zeros is not None:
+            zeros = relay.strided_slice(
+                _codes(node, zeros, bits), begin=[0], end=[node.shape(scales)[-1]], strides=[1], axes=[rank - 1]
+            )
+    count = constant(node.static_dims_of(data, [axis], "GatherBlockQuantized")[0], node.dtype(indices))
+    zero = constant(0, node.dtype(indices))
+    wanted = relay.where(relay.less(indices, zero), relay.add(indices, count), indices)
+    inside = relay.logical_and(relay.greater_equal(wanted, zero), relay.less(wanted, count))
+    wanted = relay.where(inside, wanted, relay.zeros_like(wanted))
+    places = relay.floor_divide(wanted, constant(block, node.dtype(indices))) if along == axis else wanted
+    made = relay.cast(relay.take(data, wanted, axis=axis), "float32")
+    shift = along if along < axis else along + node.rank(indices) - 1
+
+    def spread(value: RelayExpr) -> RelayExpr:
+        """A number for each block as one for each element."""
+        taken = relay.cast(relay.take(value, places, axis=axis), "float32")
+        if along == axis:
+            return taken
+        size = node.static_dims_of(made, [shift], "GatherBlockQuantized")[0]
+        return relay.strided_slice(relay.repeat(taken, block, shift), begin=[0], end=[size], strides=[1], axes=[shift])
+
+    offset = constant(middle, "float32") if zeros is None else spread(zeros)
+    found = relay.multiply(relay.subtract(made, offset), spread(scales))
+    kept = relay.expand_dims(inside, node.rank(inside), rank - 1 - axis) if axis < rank - 1 else inside
+    return relay.cast(relay.where(kept, found, constant(0, "float32")), node.dtype(scales))
+
+
+def _codes(node: OnnxNode, data: RelayExpr, bits: int) -> RelayExpr:
+    """The codes in the bytes of the last axis, u8[..., n] -> u8[..., n * 8 / bits]."""
+    return data if bits == 8 else reshaped(node, _unpacked(data, bits), [*node.shape(data)[:-1], None])

@@ -57,6 +57,9 @@ def pad_of_run(node: OnnxNode, pads: RelayExpr, axes: RelayExpr, fill: float | R
     mode = node.attrs.string("mode", "constant")
     if mode not in _MODES:
         raise node.error(f"mode is constant, edge, reflect or wrap, got {mode!r}")
+    (given,), (count,) = node.shape(pads), node.shape(axes)
+    if isinstance(given, int) and isinstance(count, int) and given != 2 * count:
+        raise node.error(f"pads needs {2 * count} numbers for {count} axes, got {given}")
     return padded_by(node, node[0], pads, axes, mode, fill)
 
 

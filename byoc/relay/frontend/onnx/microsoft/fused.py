@@ -1,6 +1,6 @@
 """What ONNX Runtime's optimiser puts in the place of several nodes. Source: the operators of its domain com.microsoft.
 
-FusedMatMul-1, BiasGelu-1, FastGelu-1, QuickGelu-1, SkipLayerNormalization-1; with them the models that it has optimised
+FusedMatMul-1, BiasGelu-1, FastGelu-1, QuickGelu-1; with them the models that it has optimised
 and saved can be read (transformers above all).
 """
 
@@ -10,7 +10,6 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.frontend.onnx.converters.activations import gelu
 from byoc.relay.frontend.onnx.converters.linear import matrix_product
-from byoc.relay.frontend.onnx.converters.normalization import layer_norm
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import MICROSOFT, converter
 
@@ -52,15 +51,3 @@ def _fast_gelu(node: OnnxNode) -> RelayExpr:
 def _quick_gelu(node: OnnxNode) -> RelayExpr:
     x = node[0]
     return relay.multiply(x, relay.sigmoid(relay.multiply(x, node.like(node.attrs.float("alpha", 1.702), x))))
-
-
-@converter("SkipLayerNormalization", domain=MICROSOFT)
-def _skip_layer_norm(node: OnnxNode) -> list[RelayExpr]:
-    """Of ``input + skip + bias``: normalised rows, their mean and inverse deviation, and the sum itself."""
-    total = relay.add(node[0], node[1])
-    if node.optional(4) is not None:
-        total = relay.add(total, node[4])
-    statistics = any(node.has_output(k) for k in (1, 2))
-    axis = node.rank(total) - 1
-    rows = layer_norm(node, total, node[2], node.optional(3), axis, node.attrs.float("epsilon", 1e-12), statistics)
-    return [*rows, *[total] * (3 - len(rows)), total][: len(node.outputs)]
