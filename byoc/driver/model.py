@@ -15,6 +15,7 @@ from byoc.relay.frontend.onnx import import_onnx
 
 PROGRAM_ENDING = ".pt2"
 PROGRAM_HOME = "torch.export"  # of the class ExportedProgram
+ESTIMATOR_HOME = "sklearn."  # of the class BaseEstimator
 
 
 def is_torch_program(model: object) -> bool:
@@ -25,6 +26,24 @@ def is_torch_program(model: object) -> bool:
     return kind.__name__ == "ExportedProgram" and kind.__module__.startswith(PROGRAM_HOME)
 
 
+def is_estimator(model: object) -> bool:
+    """Whether *model* is an estimator of scikit-learn, a pipeline included; scikit-learn is not imported."""
+    kinds = type(model).__mro__
+    return any(k.__name__ == "BaseEstimator" and k.__module__.startswith(ESTIMATOR_HOME) for k in kinds)
+
+
+def as_onnx(model: object) -> object:
+    """*model* as an ONNX model where it is PyTorch's or scikit-learn's, else as it is.
+
+    Raises ImportModelError for one that cannot be converted, UnavailableError without what converts it.
+    """
+    if is_torch_program(model):
+        return importlib.import_module("byoc.driver.models.torch_program").onnx_of(model)
+    if is_estimator(model):
+        return importlib.import_module("byoc.driver.models.sklearn_model").onnx_of_estimator(model)
+    return model
+
+
 def module_of(model: object, shapes: Mapping[str, Sequence[int | str]] | None = None) -> IRModule:
     """*model* itself where it is a module, else what is imported of it with *shapes*.
 
@@ -32,8 +51,7 @@ def module_of(model: object, shapes: Mapping[str, Sequence[int | str]] | None = 
         UserError: a module with a variable that nothing binds, or that is bound twice.
         ImportModelError: a model that cannot be read.
     """
-    if is_torch_program(model):
-        model = importlib.import_module("byoc.driver.models.torch_program").onnx_of(model)
+    model = as_onnx(model)
     if not isinstance(model, IRModule):
         mod = import_onnx(model, shapes=shapes)  # type: ignore[arg-type]
         return check_made(mod, "the importer", PassContext.current().config)
