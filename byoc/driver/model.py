@@ -6,6 +6,9 @@ import importlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar, cast
+
+from onnx import ModelProto
 
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
@@ -16,6 +19,7 @@ from byoc.relay.frontend.onnx import import_onnx
 PROGRAM_ENDING = ".pt2"
 PROGRAM_HOME = "torch.export"  # of the class ExportedProgram
 ESTIMATOR_HOME = "sklearn."  # of the class BaseEstimator
+M = TypeVar("M")
 
 
 def is_torch_program(model: object) -> bool:
@@ -32,15 +36,16 @@ def is_estimator(model: object) -> bool:
     return any(k.__name__ == "BaseEstimator" and k.__module__.startswith(ESTIMATOR_HOME) for k in kinds)
 
 
-def as_onnx(model: object) -> object:
+def as_onnx(model: M) -> M | ModelProto:
     """*model* as an ONNX model where it is PyTorch's or scikit-learn's, else as it is.
 
     Raises ImportModelError for one that cannot be converted, UnavailableError without what converts it.
     """
     if is_torch_program(model):
-        return importlib.import_module("byoc.driver.models.torch_program").onnx_of(model)
+        return cast(ModelProto, importlib.import_module("byoc.driver.models.torch_program").onnx_of(model))
     if is_estimator(model):
-        return importlib.import_module("byoc.driver.models.sklearn_model").onnx_of_estimator(model)
+        converter = importlib.import_module("byoc.driver.models.sklearn_model")
+        return cast(ModelProto, converter.onnx_of_estimator(model))
     return model
 
 

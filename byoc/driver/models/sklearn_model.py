@@ -42,13 +42,25 @@ def onnx_of_estimator(model: object) -> ModelProto:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made: ModelProto = converter.to_onnx(model, initial_types=inputs, options=_options(model), model_optim=True)
+            made = _converted(converter, model, inputs)
     except UserError:
         raise
     except Exception as error:  # the converters raise whatever they find
         raise ImportModelError(f"{name}: skl2onnx does not convert it: {in_one_line(error)}") from error
     for value in made.graph.input:
         value.type.tensor_type.shape.dim[0].dim_param = ROWS
+    return made
+
+
+def _converted(converter: ModuleType, model: object, inputs: Sequence[tuple[str, object]]) -> ModelProto:
+    words, last = _word_options(model), _last(model)
+    if not hasattr(last, "classes_"):
+        made: ModelProto = converter.to_onnx(model, initial_types=inputs, options=words)
+        return made
+    try:  # a tensor of probabilities, no list of dictionaries
+        made = converter.to_onnx(model, initial_types=inputs, options={**words, id(last): {"zipmap": False}})
+    except NameError:  # a class that has no such option; without one of its own skl2onnx would ask for it
+        made = converter.to_onnx(model, initial_types=inputs, options={**words, id(last): {"nocl": False}})
     return made
 
 
@@ -87,18 +99,20 @@ def _parts(model: Any) -> Iterator[Any]:
             yield from _parts(step)
 
 
-def _options(model: Any) -> dict[object, dict[str, object]]:
-    """What skl2onnx is asked for: tensors of probabilities, and scikit-learn's own words of texts."""
-    options: dict[object, dict[str, object]] = {}
+def _word_options(model: Any) -> dict[int, dict[str, object]]:
+    """skl2onnx's options that have texts cut into scikit-learn's own words; without them letters are ASCII's."""
+    found: dict[int, dict[str, object]] = {}
     for part in [model, *_parts(model)]:
         if getattr(part, "token_pattern", None) == _DEFAULT_WORDS and getattr(part, "analyzer", "") == "word":
-            options[id(part)] = {"tokenexp": _RE2_WORDS}
-    last = model
-    while getattr(last, "steps", None):
-        last = last.steps[-1][1]
-    if getattr(last, "_estimator_type", "") == "classifier" or hasattr(last, "classes_"):
-        options[id(last)] = {"zipmap": False}
-    return options
+            found[id(part)] = {"tokenexp": _RE2_WORDS}
+    return found
+
+
+def _last(model: Any) -> Any:
+    """What gives the outputs: the last step of pipelines, at whatever depth."""
+    while getattr(model, "steps", None) or hasattr(model, "best_estimator_"):
+        model = model.steps[-1][1] if getattr(model, "steps", None) else model.best_estimator_
+    return model
 
 
 Input = tuple[str, str, Sequence[int]]  # name, skl2onnx's class of the type, sizes behind the rows
@@ -118,11 +132,14 @@ def _inputs(model: Any, name: str) -> list[Input]:
     kinds = [_kind(found) for found in _kinds(first, int(count))]
     columns = [] if not hasattr(first, "transformers_") else getattr(first, "feature_names_in_", [])
     if len(columns):
-        return [(str(column), kind, (1,)) for column, kind in zip(columns, kinds, strict=True)]
+        taken = {
+            p for _, part, which in first.transformers_ if part != "drop" for p in _places(first, which, len(columns))
+        }
+        return [(str(columns[k]), kind, (1,)) for k, kind in enumerate(kinds) if k in taken]
     if len(set(kinds)) > 1 and TEXT in kinds:
         raise ImportModelError(
-            f"{name}: it was fitted on one array with numbers and strings, which no tensor holds; fit it on a DataFrame, "
-            "and pick its columns by name"
+            f"{name}: it was fitted on one array with numbers and strings, which no tensor holds; fit it on a "
+            "DataFrame, and pick its columns by name"
         )
     return [(MATRIX, kinds[0] if len(set(kinds)) == 1 else FLOAT, (int(count),))]
 
@@ -144,7 +161,7 @@ def _is_vectorizer(part: Any) -> bool:
 
 
 def _kinds(part: Any, count: int) -> list[set[str]]:
-    """For each of *count* columns the kinds of elements that *part* was fitted on: those of its own table, or of parts."""
+    """For each of *count* columns the kinds of elements that *part* was fitted on, or what stands in it was."""
     found: list[set[str]] = [set() for _ in range(count)]
     for _, inner, columns in getattr(part, "transformers_", ()):
         if not is_estimator(inner):
@@ -175,10 +192,10 @@ def _places(part: Any, columns: Any, count: int) -> list[int]:
     if callable(columns):
         return []
     if isinstance(columns, slice):
-        ends = [names.index(end) if isinstance(end, str) else end for end in (columns.start, columns.stop)]
-        if isinstance(columns.stop, str):  # pandas' slices by name include their end
-            ends[1] += 1
-        return list(range(count))[slice(*ends, columns.step)]
+        start = names.index(columns.start) if isinstance(columns.start, str) else columns.start
+        # pandas' slices by name include their end
+        stop = names.index(columns.stop) + 1 if isinstance(columns.stop, str) else columns.stop
+        return list(range(count))[start : stop : columns.step]
     listed: Iterable[Any] = [columns] if isinstance(columns, (str, int)) else list(columns)
     found = list(listed)
     if found and all(str(one) in ("True", "False") for one in found):

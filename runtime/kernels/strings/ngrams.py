@@ -47,7 +47,7 @@ def tf_idf(
     """data: T[C] or T[N, C] -> f32[M] or f32[N, M]: how often each n-gram of *pool* occurs in a row.
 
     *starts* says where in *pool* the n-grams of each length begin, *places* which column each of them has. Up to
-    *attrs.skips* items may lie between those of an n-gram. Counts are weighted (TFIDF), or weights stand for them (IDF).
+    ``skips`` items may lie between those of an n-gram. Counts are weighted (TFIDF), or weights stand for them (IDF).
     """
     if data.ndim not in (1, 2):
         raise KernelError(f"strings.tf_idf takes one row or several, got {list(data.shape)}")

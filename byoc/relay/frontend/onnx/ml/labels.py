@@ -52,8 +52,8 @@ def _mapped(node: OnnxNode, keys: np.ndarray, values: np.ndarray, default: objec
     if not of_texts and values.dtype != object:
         return _numbers_for_numbers(data, keys, values, default)
     place = strings.index_of(data, constant(keys)) if of_texts else _place(data, keys)
-    table = object_vector([*values.tolist(), default]) if values.dtype == object else np.append(values, default)
-    return relay.take(constant(table.astype(values.dtype)), place, axis=0)
+    table = object_vector([*values.tolist(), default]).astype(values.dtype)
+    return relay.take(constant(table), place, axis=0)
 
 
 def _place(data: RelayExpr, keys: np.ndarray) -> RelayExpr:

@@ -71,19 +71,20 @@ def _tf_idf_vectorizer(node: OnnxNode) -> RelayExpr:
     data, mode = node[0], node.attrs.string("mode")
     starts, places = (np.array(node.attrs.ints(name), "int64") for name in ("ngram_counts", "ngram_indexes"))
     of_strings = node.dtype(data) == "string"
-    given = node.attrs.strings("pool_strings", []) if of_strings else node.attrs.ints("pool_int64s", [])
+    texts, numbers = node.attrs.strings("pool_strings", []), node.attrs.ints("pool_int64s", [])
+    size = len(texts) if of_strings else len(numbers)
     weights = np.array(node.attrs.floats("weights", []), "float32")
     lengths = node.attrs.int("min_gram_length"), node.attrs.int("max_gram_length")
     if mode not in MODES or not 1 <= lengths[0] <= lengths[1] or node.attrs.int("max_skip_count") < 0:
         raise node.error(f"mode is {', '.join(MODES)}, lengths are from 1 on, got {mode!r} and {lengths}")
-    ends = [*starts[1:].tolist(), len(given)]
-    sizes = [end - start for start, end in zip(starts.tolist(), ends, strict=True)]
-    count = sum(size // length for length, size in enumerate(sizes, 1))
-    if any(size < 0 or size % length for length, size in enumerate(sizes, 1)) or starts[:1].any():
-        raise node.error(f"ngram_counts {starts.tolist()} do not divide a pool of {len(given)}; the model is damaged")
+    ends = [*starts[1:].tolist(), size]
+    spans = [end - start for start, end in zip(starts.tolist(), ends, strict=True)]
+    count = sum(span // length for length, span in enumerate(spans, 1))
+    if any(span < 0 or span % length for length, span in enumerate(spans, 1)) or starts[:1].any():
+        raise node.error(f"ngram_counts {starts.tolist()} do not divide a pool of {size}; the model is damaged")
     if len(places) != count or not count or len(weights) not in (0, count) or (places < 0).any():
         raise node.error(f"{count} n-grams need as many ngram_indexes and weights or none; the model is damaged")
-    pool = text_vector(given) if of_strings else constant(np.array(given, node.dtype(data)))
+    pool = text_vector(texts) if of_strings else constant(np.array(numbers, node.dtype(data)))
     attrs = TfIdfAttrs(int(places.max()) + 1, *lengths, node.attrs.int("max_skip_count"), mode)
     return strings.tf_idf(data, (pool, constant(starts)), constant(places), constant(weights), attrs)
 
