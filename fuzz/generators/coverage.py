@@ -97,6 +97,12 @@ NOT_DRAWN: dict[tuple[str, str], str] = {
             "STFT",
             "TensorScatter",
             "Unique",
+            "ImageDecoder",
+            "RegexFullMatch",
+            "StringConcat",
+            "StringNormalizer",
+            "StringSplit",
+            "TfIdfVectorizer",
         )
     },
     **{
@@ -104,6 +110,7 @@ NOT_DRAWN: dict[tuple[str, str], str] = {
         for name in (
             "ArrayFeatureExtractor",
             "Binarizer",
+            "CategoryMapper",
             "FeatureVectorizer",
             "Imputer",
             "LabelEncoder",
@@ -117,8 +124,10 @@ NOT_DRAWN: dict[tuple[str, str], str] = {
             "TreeEnsemble",
             "TreeEnsembleClassifier",
             "TreeEnsembleRegressor",
+            "ZipMap",
         )
     },
+    ("com.microsoft", "Tokenizer"): BY_THEMSELVES,
     **{
         ("ai.onnx.preview.training", name): BY_THEMSELVES
         for name in (

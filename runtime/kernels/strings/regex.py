@@ -1,8 +1,9 @@
 """RE2's regular expressions by automata: time grows with the text alone, whatever the pattern.
 
-A state is a list of places in the program, the preferred ones first; states and the steps between them are made when a
-text needs them, and kept. Source: Russ Cox, *Regular Expression Matching: the Virtual Machine Approach* and *in the
-Wild*; RE2's leftmost-first matches are those of Perl.
+A state is a set of places in the program; states and the steps between them are made when a text needs them, and kept.
+Which of several matches is preferred does not matter: the whole of a text matches or does not, and a match that is
+looked for is the longest of the leftmost. Source: Russ Cox, *Regular Expression Matching: the Virtual Machine Approach*
+and *in the Wild*.
 """
 
 from __future__ import annotations
@@ -61,23 +62,19 @@ class _Program:
 
     def _repeat(self, node: Repeated, following: int) -> int:
         copies = node.least
-        if node.most is None:  # the last copy leads back to itself; RE2 has a star as a plus that may be left out
+        if node.most is None:  # the last copy leads back to itself
             loop = self._put(None)
             begin = self._enter(node.part, loop)
-            self.code[loop] = self._fork(begin, following, node.greedy)
-            following = begin if copies else self._put(self._fork(begin, following, node.greedy))
+            self.code[loop] = _Fork((begin, following))
+            following = begin if copies else self._put(_Fork((begin, following)))
             copies = max(copies - 1, 0)
         else:
             end = following
             for _ in range(node.most - copies):
-                following = self._put(self._fork(self._enter(node.part, following), end, node.greedy))
+                following = self._put(_Fork((self._enter(node.part, following), end)))
         for _ in range(copies):
             following = self._enter(node.part, following)
         return following
-
-    @staticmethod
-    def _fork(more: int, done: int, greedy: bool) -> _Fork:
-        return _Fork((more, done) if greedy else (done, more))
 
 
 @dataclass(eq=False)
@@ -95,7 +92,7 @@ class Regex:
     Raises PatternError for one that RE2 does not take.
 
     >>> Regex(r"[\\w.]+@\\w+").matches("a.b@c"), Regex("a|ab").find("xab", 0)
-    (True, (1, 2))
+    (True, (1, 3))
     """
 
     def __init__(self, pattern: str):
@@ -112,7 +109,7 @@ class Regex:
         return _MATCH in self._closed(state, text, len(text)).places
 
     def find(self, text: str, start: int) -> tuple[int, int] | None:
-        """Where the first match at or behind *start* begins and ends: of equal begins the one that Perl prefers."""
+        """Where the first match at or behind *start* begins and ends: of equal begins the longest."""
         for begin in range(start, len(text) + 1):
             end = self._end(text, begin)
             if end is not None:
@@ -125,7 +122,6 @@ class Regex:
             closed = self._closed(state, text, place)
             if _MATCH in closed.places:
                 found = place
-                closed = self._state(closed.places[: closed.places.index(_MATCH)])
             if not closed.places or place == len(text):
                 break
             state = self._step(closed, text[place])
@@ -145,7 +141,7 @@ class Regex:
             code = self._program.code
             steps = [code[place] for place in state.places]
             following = [s.following for s in steps if isinstance(s, _Step) and letter in s.test]  # type: ignore[operator]
-            found = state.after[letter] = self._state(tuple(dict.fromkeys(following)))
+            found = state.after[letter] = self._state(tuple(sorted(set(following))))
         return found
 
     def _closed(self, state: _State, text: str, place: int) -> _State:
@@ -172,7 +168,7 @@ class Regex:
                 waiting += [step.following] if step.test in holds else []
             else:
                 kept.append(place)
-        return tuple(kept)
+        return tuple(sorted(kept))
 
 
 def _holding(text: str, place: int) -> frozenset[Place]:

@@ -24,6 +24,7 @@ from byoc.runtime.kernels.strings.character_sets import (
 )
 
 MOST_REPEATS = 1000
+MOST_GROUPS = 100  # inside of one another; RE2 takes 1000
 
 
 class PatternError(ValueError):
@@ -50,19 +51,18 @@ class Sequenced:
 
 @dataclass(frozen=True)
 class Either:
-    """One of *parts*, the first that leads to a match."""
+    """One of *parts*."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """*part*, *least* to *most* times (None: any number); as often as possible where *greedy*."""
+    """*part*, *least* to *most* times (None: any number)."""
 
     part: Node
     least: int
     most: int | None
-    greedy: bool
 
 
 Node = CharacterSet | Place | Sequenced | Either | Repeated
@@ -73,7 +73,7 @@ class _Flags:
     fold: bool = False  # i
     lines: bool = False  # m
     any_newline: bool = False  # s
-    ungreedy: bool = False  # U
+    ungreedy: bool = False  # U, which changes nothing here
 
 
 _FLAG_NAMES = {"i": "fold", "m": "lines", "s": "any_newline", "U": "ungreedy"}
@@ -111,7 +111,7 @@ class _Parser:
 
     def alternatives(self, flags: _Flags, depth: int) -> tuple[Node, _Flags]:
         """Up to a ``)`` or the end; and the flags that hold then."""
-        if depth > MOST_REPEATS:
+        if depth > MOST_GROUPS:
             raise self.error("groups nested too deep")
         branches: list[list[Node]] = [[]]
         repeatable = False  # whether the last part may be repeated
@@ -124,8 +124,8 @@ class _Parser:
             if bounds is not None:
                 if not repeatable:
                     raise self.error("a repetition of nothing, or of a repetition, before the place")
-                greedy = self.takes("?") == flags.ungreedy
-                branches[-1][-1] = Repeated(branches[-1][-1], *bounds, greedy)
+                self.takes("?")  # as few as possible, which tells apart no matches that anybody asks for
+                branches[-1][-1] = Repeated(branches[-1][-1], *bounds)
                 repeatable = False
                 continue
             parts, flags, repeatable = self._atom(flags, depth)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import register_op
+from byoc.ir.op import Sample, register_op
 from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
@@ -32,6 +35,7 @@ def _rel(types: Sequence[Type], attrs: DecodeAttrs) -> Type:
     return TensorType((Any(), Any(), 1 if attrs.pixel_format == "Grayscale" else 3), "uint8")
 
 
+_IMAGE = np.frombuffer(b"P6 2 1 255\n" + bytes([9, 99, 199, 0, 128, 255]), np.uint8)  # two pixels
 register_op(
     "image.decode",
     inputs=("data",),
@@ -39,6 +43,7 @@ register_op(
     rel=_rel,
     traits=Traits(OpKind.OTHER, precision=Conversion.NEVER),
     doc="The image in the bytes of a file, decoded by Pillow.",
+    samples=tuple(Sample([_IMAGE], {"pixel_format": name}) for name in FORMATS) if find_spec("PIL") else (),
 )
 
 

@@ -1,4 +1,5 @@
-"""Labels for labels, numbers and strings alike. Source: LabelEncoder-1/2/4 and CategoryMapper-1 of ai.onnx.ml."""
+"""Labels for labels, numbers and strings alike. Source: LabelEncoder-1/2/4, CategoryMapper-1 and ZipMap-1 of
+ai.onnx.ml."""
 
 from __future__ import annotations
 
@@ -26,6 +27,19 @@ def _label_encoder_of_classes(node: OnnxNode) -> RelayExpr:
 def _category_mapper(node: OnnxNode) -> RelayExpr:
     """Strings by integers, or integers by strings."""
     return _between(node, object_vector(node.attrs.strings("cats_strings")), np.array(node.attrs.ints("cats_int64s")))
+
+
+@converter("ZipMap", domain=MACHINE_LEARNING)
+def _zip_map(node: OnnxNode) -> RelayExpr:
+    """The scores themselves, ``f32[N, classes]``, a column for each of the classes in their order.
+
+    ONNX makes a dictionary of each row; a tensor says the same, and accelerators and C know no dictionaries.
+    """
+    classes = node.attrs.strings("classlabels_strings", []) or node.attrs.ints("classlabels_int64s", [])
+    columns = node.shape(node[0])[-1] if node.rank(node[0]) else 1
+    if not classes or (isinstance(columns, int) and columns != len(classes)):
+        raise node.error(f"has {len(classes)} classes for {node.type_of(node[0])}; the model is damaged")
+    return node[0]
 
 
 def _between(node: OnnxNode, texts: np.ndarray, numbers: np.ndarray) -> RelayExpr:
