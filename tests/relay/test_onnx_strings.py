@@ -1,16 +1,19 @@
 """Strings, from the ONNX model to the artefact in a new process, against ONNX Runtime."""
 
+import json
 import subprocess
 import sys
 
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, save_model
 from onnx_single_node import assert_like_onnx_runtime, ours, single_node
 
 import byoc
-from byoc.errors import ImportModelError, InputError
+from byoc.cli.main import main
+from byoc.errors import ArtifactError, ImportModelError, InputError
+from byoc.runtime.core.strings import read_text_bytes, text_bytes
 
 ML = "ai.onnx.ml"
 NAN, INF = float("nan"), float("inf")
@@ -276,10 +279,38 @@ def test_strings_are_given_as_any_array_of_texts(given):
         (np.array([["a", None]], object), "input 'x0': None stands among strings"),
         (np.array([["a", 1.5]], object), "input 'x0': 1.5, a float, stands among strings"),
         (np.array([[b"\xff", b""]]), "no text in UTF-8"),
-        (np.zeros((1, 2), "float32"), "expected dtype string, got float32"),
+        (np.zeros((1, 2), "float32"), r"expected dtype string, got float32; convert it with .astype\(str\)"),
     ],
 )
 def test_what_is_no_string_is_named(given, reason):
     library = byoc.compile(single_node("Transpose", 21, [texts(["a", "b"])]))
     with pytest.raises(InputError, match=reason):
         library.run({"x0": given})
+
+
+def test_the_command_line_reads_strings_from_json_and_from_numpy(tmp_path, capsys):
+    save_model(single_node("StringConcat", 20, [texts("a", "b")], [texts("!")]), tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", np.array(["é", "b"]))
+    (tmp_path / "x.json").write_text(json.dumps(["é", "b"]))
+    for name in ("x.npy", "x.json"):
+        given = ["-i", f"x0={tmp_path / name}", "-o", str(tmp_path / "out.npz")]
+        assert main(["run", str(tmp_path / "m.onnx"), *given]) == 0
+        assert np.load(tmp_path / "out.npz")["y0"].tolist() == ["é!", "b!"]
+    (tmp_path / "x.json").write_text('[["a"], ["b", "c"]]')
+    assert main(["run", str(tmp_path / "m.onnx"), "-i", f"x0={tmp_path / 'x.json'}"]) == 2
+    assert "it holds no list of strings, of numbers or of true and false" in capsys.readouterr().err
+
+
+def test_saved_strings_are_read_back_or_refused():
+    for array in (TABLE, texts(), np.array("a\0", object), np.empty((0, 3), object)):
+        found = read_text_bytes(text_bytes(array), "strings")
+        assert found.shape == array.shape and found.tolist() == array.tolist() and not found.flags.writeable
+    for damaged in (
+        b"",
+        b"{}",
+        b'{"shape":[2],"values":["a"]}',
+        b'{"shape":[1],"values":[1]}',
+        b'{"shape":1,"values":[]}',
+    ):
+        with pytest.raises(ArtifactError, match="strings"):
+            read_text_bytes(damaged, "strings")

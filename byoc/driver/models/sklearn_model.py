@@ -20,6 +20,7 @@ from byoc.driver.model import is_estimator
 from byoc.errors import ImportModelError, UnavailableError, UserError, in_one_line
 from byoc.runtime.core.distribution import install_command
 
+MACHINE_LEARNING, MACHINE_LEARNING_OPSET = "ai.onnx.ml", 3  # the newest that all of skl2onnx's converters take
 MATRIX, ROWS = "X", "rows"  # the name of the one input, and of the free size of all
 FLOAT, INTEGER, TEXT = "FloatTensorType", "Int64TensorType", "StringTensorType"
 _KINDS = {"O": TEXT, "U": TEXT, "S": TEXT, "T": TEXT, "i": INTEGER, "u": INTEGER}
@@ -53,14 +54,20 @@ def onnx_of_estimator(model: object) -> ModelProto:
 
 
 def _converted(converter: ModuleType, model: object, inputs: Sequence[tuple[str, object]]) -> ModelProto:
-    words, last = _word_options(model), _last(model)
-    if not hasattr(last, "classes_"):
-        made: ModelProto = converter.to_onnx(model, initial_types=inputs, options=words)
-        return made
-    try:  # a tensor of probabilities, no list of dictionaries
-        made = converter.to_onnx(model, initial_types=inputs, options={**words, id(last): {"zipmap": False}})
-    except NameError:  # a class that has no such option; without one of its own skl2onnx would ask for it
-        made = converter.to_onnx(model, initial_types=inputs, options={**words, id(last): {"nocl": False}})
+    words, last = _word_options(model), id(_last(model))
+    opsets = {"": converter.get_latest_tested_opset_version(), MACHINE_LEARNING: MACHINE_LEARNING_OPSET}
+    # a tensor of probabilities, no list of dictionaries; without an option of its own skl2onnx would ask for these of a
+    # classifier that has no such option, which is a NameError
+    own: Sequence[dict[str, object]] = ({"zipmap": False}, {"nocl": False}) if hasattr(_last(model), "classes_") else ()
+    for options in own:
+        try:
+            made: ModelProto = converter.to_onnx(
+                model, initial_types=inputs, options={**words, last: options}, target_opset=opsets
+            )
+            return made
+        except NameError:
+            continue
+    made = converter.to_onnx(model, initial_types=inputs, options=words, target_opset=opsets)
     return made
 
 
