@@ -279,7 +279,7 @@ def test_strings_are_given_as_any_array_of_texts(given):
         (np.array([["a", None]], object), "input 'x0': None stands among strings"),
         (np.array([["a", 1.5]], object), "input 'x0': 1.5, a float, stands among strings"),
         (np.array([[b"\xff", b""]]), "no text in UTF-8"),
-        (np.zeros((1, 2), "float32"), r"expected dtype string, got float32; convert it with .astype\(str\)"),
+        (np.zeros((1, 2), "float32"), r"expected dtype string, got float32; convert it with .astype\('str'\)"),
     ],
 )
 def test_what_is_no_string_is_named(given, reason):
