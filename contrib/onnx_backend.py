@@ -84,7 +84,7 @@ def _alone(call: Call) -> Function:
         if isinstance(arg, Tuple):
             return Tuple([given(field) for field in arg.fields])
         if isinstance(arg, Constant) and arg.data.numpy().size <= SMALL:
-            return Constant(NDArray(np.zeros_like(arg.data.numpy())))
+            return arg if arg.data.dtype == "string" else Constant(NDArray(np.zeros_like(arg.data.numpy())))
         ty = arg.checked_type
         if isinstance(ty, TensorType):
             params.append(Var(f"x{len(params)}", ty))

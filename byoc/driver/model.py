@@ -6,6 +6,9 @@ import importlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar, cast
+
+from onnx import ModelProto
 
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
@@ -15,6 +18,8 @@ from byoc.relay.frontend.onnx import import_onnx
 
 PROGRAM_ENDING = ".pt2"
 PROGRAM_HOME = "torch.export"  # of the class ExportedProgram
+ESTIMATOR_HOME = "sklearn."  # of the class BaseEstimator
+M = TypeVar("M")
 
 
 def is_torch_program(model: object) -> bool:
@@ -25,6 +30,25 @@ def is_torch_program(model: object) -> bool:
     return kind.__name__ == "ExportedProgram" and kind.__module__.startswith(PROGRAM_HOME)
 
 
+def is_estimator(model: object) -> bool:
+    """Whether *model* is an estimator of scikit-learn, a pipeline included; scikit-learn is not imported."""
+    kinds = type(model).__mro__
+    return any(k.__name__ == "BaseEstimator" and k.__module__.startswith(ESTIMATOR_HOME) for k in kinds)
+
+
+def as_onnx(model: M) -> M | ModelProto:
+    """*model* as an ONNX model where it is PyTorch's or scikit-learn's, else as it is.
+
+    Raises ImportModelError for one that cannot be converted, UnavailableError without what converts it.
+    """
+    if is_torch_program(model):
+        return cast(ModelProto, importlib.import_module("byoc.driver.models.torch_program").onnx_of(model))
+    if is_estimator(model):
+        converter = importlib.import_module("byoc.driver.models.sklearn_model")
+        return cast(ModelProto, converter.onnx_of_estimator(model))
+    return model
+
+
 def module_of(model: object, shapes: Mapping[str, Sequence[int | str]] | None = None) -> IRModule:
     """*model* itself where it is a module, else what is imported of it with *shapes*.
 
@@ -32,8 +56,7 @@ def module_of(model: object, shapes: Mapping[str, Sequence[int | str]] | None = 
         UserError: a module with a variable that nothing binds, or that is bound twice.
         ImportModelError: a model that cannot be read.
     """
-    if is_torch_program(model):
-        model = importlib.import_module("byoc.driver.models.torch_program").onnx_of(model)
+    model = as_onnx(model)
     if not isinstance(model, IRModule):
         mod = import_onnx(model, shapes=shapes)  # type: ignore[arg-type]
         return check_made(mod, "the importer", PassContext.current().config)

@@ -128,6 +128,12 @@ NOT_DRAWN: dict[tuple[str, str], str] = {
             "STFT",
             "TensorScatter",
             "Unique",
+            "ImageDecoder",
+            "RegexFullMatch",
+            "StringConcat",
+            "StringNormalizer",
+            "StringSplit",
+            "TfIdfVectorizer",
         )
     },
     **{
@@ -135,6 +141,7 @@ NOT_DRAWN: dict[tuple[str, str], str] = {
         for name in (
             "ArrayFeatureExtractor",
             "Binarizer",
+            "CategoryMapper",
             "FeatureVectorizer",
             "Imputer",
             "LabelEncoder",
@@ -148,8 +155,10 @@ NOT_DRAWN: dict[tuple[str, str], str] = {
             "TreeEnsemble",
             "TreeEnsembleClassifier",
             "TreeEnsembleRegressor",
+            "ZipMap",
         )
     },
+    ("com.microsoft", "Tokenizer"): BY_THEMSELVES,
     **{
         ("ai.onnx.preview.training", name): BY_THEMSELVES
         for name in (

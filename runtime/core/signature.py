@@ -66,7 +66,7 @@ class TensorSpec:
         if dtype_name(array.dtype) != self.dtype:
             raise InputError(
                 f"input {self.name!r}: expected dtype {self.dtype}, got {dtype_name(array.dtype)}; "
-                f"convert it with .astype({self.dtype!r})"
+                f"convert it with .astype({'str' if self.dtype == 'string' else self.dtype!r})"
             )
         found = tuple(array.shape)
         fits = len(found) == len(self.shape)

@@ -1,7 +1,8 @@
 """Constants as safetensors: written by that library, read as views of the mapped file, without a copy.
 
 Element types that the format does not have, of 4 and 2 bits and ``float8_e8m0fnu``, stand in it as bytes, one for each
-element, and the entry ``dtypes`` of the metadata says what they are: a JSON object, tensor to dtype.
+element, and the entry ``dtypes`` of the metadata says what they are: a JSON object, tensor to dtype. So do strings, as
+the bytes of a JSON text.
 Source of the format: https://github.com/huggingface/safetensors (an 8-byte length, a JSON header, the data).
 """
 
@@ -19,6 +20,7 @@ from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.core.signature import MOST_DIMENSIONS, item_bytes
 from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.core.strict_json import list_of, mapping_of, number_of, object_of, read_json, text_of
+from byoc.runtime.core.strings import read_text_bytes, text_bytes
 
 DTYPES = {
     "BOOL": "bool",
@@ -38,22 +40,30 @@ DTYPES = {
     "F8_E5M2": "float8_e5m2",
 }
 AS_BYTES = tuple(name for name in SMALL if name not in DTYPES.values())
+STRING = "string"
 TYPES = "dtypes"  # the entry of the metadata; one, since the library writes several in any order
 
 
 def write_weights(arrays: Mapping[str, NDArray]) -> bytes:
-    """The safetensors bytes of *arrays*. Raises UserError for a tensor of strings, which the format does not hold."""
+    """The safetensors bytes of *arrays*. Raises UserError for a dtype that cannot be saved."""
     for name, array in arrays.items():
-        if array.dtype not in (*DTYPES.values(), *AS_BYTES):
+        if array.dtype not in (*DTYPES.values(), *AS_BYTES, STRING):
             raise UserError(f"constant {name!r} is of dtype {array.dtype}, which cannot be saved")
-    types = {name: array.dtype for name, array in arrays.items() if array.dtype in AS_BYTES}
-    plain = {k: np.asarray(a.numpy(), order="C") for k, a in arrays.items()}
-    plain.update({k: plain[k].view(np.uint8) for k in types})
+    types = {name: array.dtype for name, array in arrays.items() if array.dtype in (*AS_BYTES, STRING)}
+    plain = {k: _plain(a) for k, a in arrays.items()}
     return safetensors.numpy.save(plain, metadata={TYPES: json.dumps(types, sort_keys=True)} if types else None)
 
 
+def _plain(array: NDArray) -> np.ndarray:
+    """*array* as the format holds it."""
+    if array.dtype == STRING:
+        return np.frombuffer(text_bytes(array.numpy()), np.uint8)
+    data = np.asarray(array.numpy(), order="C")
+    return data.view(np.uint8) if array.dtype in AS_BYTES else data
+
+
 def read_weights(data: memoryview, where: str) -> dict[str, NDArray]:
-    """The tensors in *data* as read-only views of it. Raises ArtifactError when a header or a range is wrong."""
+    """The tensors in *data* as read-only views of it, strings as copies. Raises ArtifactError for damaged bytes."""
     try:
         length = int.from_bytes(data[:8], "little")
         if not 2 <= length <= len(data) - 8:
@@ -77,12 +87,13 @@ def _place(data: object, name: str, said: object) -> tuple[str, int, int, tuple[
     entry = object_of(data, f"tensor {name!r}", ("dtype", "shape", "data_offsets"))
     dtype = DTYPES.get(text_of(entry["dtype"], f"the dtype of tensor {name!r}"))
     if said is not None and dtype == "uint8":
-        dtype = said if isinstance(said, str) and said in AS_BYTES else None
+        dtype = said if isinstance(said, str) and said in (*AS_BYTES, STRING) else None
     if dtype is None:
         raise ArtifactError(f"tensor {name!r} is of an unknown dtype")
     start, stop = (number_of(n, f"the place of tensor {name!r}") for n in list_of(entry["data_offsets"], name, 2))
     shape = tuple(number_of(d, f"the shape of tensor {name!r}") for d in list_of(entry["shape"], name))
-    if len(shape) > MOST_DIMENSIONS or stop - start != math.prod(shape) * item_bytes(dtype, name):
+    size = 1 if dtype == STRING else item_bytes(dtype, name)
+    if len(shape) > MOST_DIMENSIONS or stop - start != math.prod(shape) * size:
         raise ArtifactError(f"tensor {name!r} has {stop - start} bytes, which are no {dtype}{list(shape)}")
     return dtype, start, stop, shape
 
@@ -99,4 +110,6 @@ def _check_cover(places: list[tuple[int, int]], size: int) -> None:
 
 
 def _tensor(body: memoryview, dtype: str, start: int, stop: int, shape: tuple[int, ...]) -> np.ndarray:
+    if dtype == STRING:
+        return read_text_bytes(body[start:stop], "a tensor of strings")
     return np.frombuffer(body[start:stop], numpy_dtype(dtype)).reshape(shape)

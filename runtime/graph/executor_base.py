@@ -12,6 +12,7 @@ from byoc.runtime.core.errors import InputError, UserError
 from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.core.processor import usable_processors
 from byoc.runtime.core.signature import TensorSpec
+from byoc.runtime.core.strings import as_strings
 from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.graph.memory_plan import physical_memory
@@ -160,4 +161,6 @@ def as_input(value: object, spec: TensorSpec) -> np.ndarray:
     if array.dtype.hasobject and not plain and not hasattr(value, "dtype"):
         raise InputError(f"input {spec.name!r}: a {type(value).__name__} is no array")
     wanted = numpy_dtype(spec.dtype)
+    if spec.dtype == "string":
+        return as_strings(spec.name, array)
     return array.astype(wanted) if plain and np.can_cast(array.dtype, wanted, "same_kind") else array

@@ -14,6 +14,7 @@ from byoc.runtime.core.container import object_vector
 from byoc.runtime.core.errors import InputError
 from byoc.runtime.core.ndarray import from_any
 from byoc.runtime.core.signature import TensorSpec
+from byoc.runtime.core.strings import as_strings
 from byoc.runtime.graph.graph import Graph
 
 SEQUENCE, OPTIONAL = "sequence", "optional"
@@ -51,9 +52,9 @@ def _element(name: str, value: object) -> object:
         raise InputError(
             f"input {name!r}: an element that is a {type(value).__name__} and no array ({error})"
         ) from error
-    if array.dtype.hasobject or isinstance(value, (str, bytes)):
+    if isinstance(value, (str, bytes)) or (array.dtype.hasobject and not hasattr(value, "dtype")):
         raise InputError(f"input {name!r}: a {type(value).__name__} among its elements is no array")
-    return array
+    return as_strings(name, array)
 
 
 def given_back(forms: Sequence[str], values: Sequence[np.ndarray]) -> list[Any]:

@@ -15,6 +15,7 @@ from byoc.runtime.core.derived_size import Sizes
 from byoc.runtime.core.errors import InputError
 from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.core.signature import TensorSpec
+from byoc.runtime.core.strings import as_strings
 from byoc.runtime.vm.program import ParamType, VMFunction
 
 
@@ -80,7 +81,7 @@ def unchecked_argument(name: str, given: object, ty: ParamType) -> Value:
 def _tensor(name: str, given: object, ty: TensorSpec) -> NDArray:
     """*given* as a tensor; numbers and sequences, which have no dtype, take that of *ty* where it holds their kind."""
     if isinstance(given, NDArray):
-        return given
+        return given if ty.dtype != "string" else NDArray(as_strings(name, given.numpy()))
     if isinstance(given, (ADT, VMClosure, VMReference)):
         raise InputError(f"input {name!r}: expected a tensor, got a {type(given).__name__}")
     try:
@@ -88,6 +89,8 @@ def _tensor(name: str, given: object, ty: TensorSpec) -> NDArray:
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise InputError(f"input {name!r}: a {type(given).__name__} is no array ({error})") from error
     wanted = numpy_dtype(ty.dtype)
+    if ty.dtype == "string":
+        return NDArray(as_strings(name, array))
     if isinstance(given, (bool, int, float, list, tuple)) and np.can_cast(array.dtype, wanted, "same_kind"):
         array = array.astype(wanted)
     return NDArray(array)

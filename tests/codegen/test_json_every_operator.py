@@ -15,6 +15,7 @@ from byoc.ir.types import tensor_types
 from byoc.relay.analysis import free_vars
 from byoc.relay.expr import Function
 from byoc.relay.op.core.definition import define, is_definable, placeholders
+from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.json.module import JsonModule
 from byoc.runtime.kernels import get_kernel
 
@@ -41,7 +42,7 @@ def test_B15_a_module_computes_what_the_operator_means(name):
             continue
         function = Function(free_vars(call), call)
         module = JsonModule.load(dict(compile_functions({"f": function}).save()))
-        outputs = [np.empty(t.shape, t.dtype) for t in tensor_types(call.checked_type)]
+        outputs = [np.empty(t.shape, numpy_dtype(t.dtype)) for t in tensor_types(call.checked_type)]
         arrays = [np.array(a) for i in sample.arrays() for a in (i if isinstance(i, list) else [i])]
         with np.errstate(all="ignore"):
             module["f"](*arrays, *outputs)

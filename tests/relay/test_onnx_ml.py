@@ -293,15 +293,6 @@ def test_labels_of_tensors_are_onnx_runtimes(keys: str, values: str) -> None:
     assert_like_onnx_runtime(model, {"x0": data})
 
 
-def test_strings_as_classes_are_refused_by_name() -> None:
-    data = rows()
-    model = single_node(
-        "LinearClassifier", 1, [data], domain=ML, outputs=2, classlabels_strings=["a", "b"], coefficients=[1.0] * 6
-    )
-    with pytest.raises(ImportModelError, match=r"LinearClassifier\): classes that are called by strings"):
-        ours(model, {"x0": data})
-
-
 OPTIMISERS = [
     ("Adagrad", 3, {"norm_coefficient": 0.1, "epsilon": 1e-3, "decay_factor": 0.2}),
     ("Adam", 4, {"norm_coefficient": 0.1, "alpha": 0.8, "beta": 0.9, "epsilon": 1e-3, "norm_coefficient_post": 0.05}),

@@ -69,13 +69,18 @@ def is_open(case: Case) -> bool:
 
 def interpreted(model: onnx.ModelProto, arrays: list[np.ndarray]) -> list[np.ndarray]:
     got = evaluate(import_onnx(model), arrays)
-    return [np.asarray(g) for g in (got if isinstance(got, (list, tuple)) else [got])]
+    return arrays_of(model, got)
+
+
+def arrays_of(model: onnx.ModelProto, got: object) -> list[np.ndarray]:
+    """The outputs as arrays; one that is a sequence is a list itself."""
+    return [np.asarray(g) for g in (got if len(model.graph.output) > 1 and isinstance(got, (list, tuple)) else [got])]
 
 
 def compiled_for(*targets: str):
     def run(model: onnx.ModelProto, arrays: list[np.ndarray]) -> list[np.ndarray]:
         got = byoc.compile(model, targets=list(targets))(*arrays)
-        return [np.asarray(g) for g in (got if isinstance(got, (list, tuple)) else [got])]
+        return arrays_of(model, got)
 
     return run
 

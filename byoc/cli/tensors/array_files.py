@@ -18,6 +18,7 @@ from typing import BinaryIO
 import numpy as np
 
 from byoc.errors import InputError
+from byoc.runtime.core.strict_json import read_json
 from byoc.runtime.files.regular_file import open_file
 from byoc.runtime.graph.memory_plan import physical_memory
 
@@ -42,7 +43,9 @@ _DAMAGED = (
 
 
 def read_array(name: str, file: Path) -> np.ndarray:
-    """The array in a ``.npy`` file, for the input *name*. Raises InputError."""
+    """The array in a ``.npy`` file, or in a ``.json`` file of nested lists, for the input *name*. Raises InputError."""
+    if file.suffix == ".json":
+        return _from_json(f"input {name!r}: {file}", file)
     with _readable(f"input {name!r}: {file} cannot be read as a .npy file"), open_file(file) as source:
         if source.read(2) == _ZIP:
             raise InputError(f"input {name!r}: {file} holds several arrays; give one, as numpy.save writes it")
@@ -88,6 +91,19 @@ def _array(source: BinaryIO, size: int) -> np.ndarray:
     flat = np.frombuffer(data, dtype) if data else np.empty(0, dtype)
     array = flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
     return array.copy()
+
+
+def _from_json(where: str, file: Path) -> np.ndarray:
+    """Nested lists of numbers, of true and false, or of strings, as an array."""
+    with _readable(f"{where} cannot be read"), open_file(file) as source:
+        value = read_json(source.read(), where)
+        array = np.array(value, object)
+        kinds = {type(element) for element in array.reshape(-1).tolist()}
+        if kinds == {str}:
+            return array
+        if not kinds or not (kinds <= {int, float} or kinds == {bool}):
+            raise ValueError("it holds no list of strings, of numbers or of true and false, as deep as long everywhere")
+        return array.astype(bool if kinds == {bool} else np.int64 if kinds == {int} else np.float64)
 
 
 @contextmanager

@@ -40,8 +40,17 @@ def read_inputs(library: Library, texts: Sequence[str]) -> dict[str, np.ndarray]
         if name in arrays:
             raise InputError(f"--input {text!r}: the input {name!r} is given twice")
         dtype = next(s.dtype for s in library.inputs if s.name == name)
-        arrays[name] = _named(read_array(name, Path(file)), dtype)
+        found = read_array(name, Path(file))
+        arrays[name] = _as_said(found, dtype) if Path(file).suffix == ".json" else _named(found, dtype)
     return arrays
+
+
+def _as_said(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The numbers of a JSON text, which have no dtype, as *dtype* where it holds their kind."""
+    if dtype_name(array.dtype) in ("string", "bool") or dtype == "string":
+        return array
+    wanted = numpy_dtype(dtype)
+    return array.astype(wanted) if np.can_cast(array.dtype, wanted, "same_kind") else array
 
 
 def _named(array: np.ndarray, dtype: str) -> np.ndarray:
@@ -104,7 +113,7 @@ def add_input_arguments(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=FILE.npy",
-        help="an input; those that are not given are seeded numbers",
+        help="an input, as numpy.save writes it, or as nested lists in FILE.json; those not given are seeded",
     )
     command.add_argument(
         "--size", action="append", default=[], metavar="NAME=N", help="the size of a free dimension (default: 1)"

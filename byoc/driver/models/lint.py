@@ -15,9 +15,8 @@ from byoc.driver.compiler.compile import CompileOptions, host_main
 from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, silent
 from byoc.driver.host import lower_host
 from byoc.driver.integers import region_integers, simplified
-from byoc.driver.model import is_torch_program, module_of
+from byoc.driver.model import as_onnx, module_of
 from byoc.driver.models.advice import SHOWN, Advice, advice
-from byoc.driver.models.torch_program import onnx_of
 from byoc.driver.models.unsupported import Import, Unsupported, imported
 from byoc.driver.options import PlanRequest
 from byoc.driver.pipeline import check_pass_names
@@ -139,7 +138,7 @@ def lint(asked: PlanRequest) -> LintReport:
 def _import(asked: PlanRequest) -> Import:
     if isinstance(asked.model, IRModule):
         return Import((), module_of(asked.model))
-    return imported(load_model(onnx_of(asked.model) if is_torch_program(asked.model) else asked.model), asked.shapes)
+    return imported(load_model(as_onnx(asked.model)), asked.shapes)
 
 
 def _tied(plan: Plan) -> list[Kept]:

@@ -16,10 +16,9 @@ from typing import BinaryIO
 import onnx
 from onnx import ModelProto
 
-from byoc.driver.model import is_torch_program, module_of
+from byoc.driver.model import as_onnx, module_of
 from byoc.driver.models.against_onnxruntime import Agreement, compared
 from byoc.driver.models.options import OptRequest
-from byoc.driver.models.torch_program import onnx_of
 from byoc.driver.pipeline import check_pass_names, optimize
 from byoc.errors import CompileError, InternalError, UserError, in_one_line
 from byoc.options.entry import takes
@@ -77,7 +76,7 @@ def opt(asked: OptRequest) -> OptimizedModel:
     check_pass_names(asked.pipeline)
     tell = asked.progress or _silent
     tell("reading the model")
-    source = load_model(onnx_of(asked.model) if is_torch_program(asked.model) else asked.model)
+    source = load_model(as_onnx(asked.model))
     output = None if asked.output is None else Path(asked.output)
     if output is not None and output.exists() and source.folder is not None and output.samefile(source.name):
         raise UserError(f"--output {output}: this is the model itself; write to another file")

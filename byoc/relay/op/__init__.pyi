@@ -14,6 +14,7 @@ from byoc.relay.op import nn as nn
 from byoc.relay.op import op as op
 from byoc.relay.op import random as random
 from byoc.relay.op import sequence as sequence
+from byoc.relay.op import strings as strings
 from byoc.relay.op import vision as vision
 from byoc.relay.op import vm as vm
 from byoc.relay.op.device_placement import device_copy as device_copy

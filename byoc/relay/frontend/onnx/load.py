@@ -20,6 +20,7 @@ from byoc.errors import ImportModelError
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.external_data import read_external
 from byoc.relay.frontend.onnx.size_limits import check_dims
+from byoc.runtime.core.container import object_vector
 from byoc.runtime.files.regular_file import read_file
 
 MAX_OPSET = 28  # the newest version of the default operator set that the converters were checked against
@@ -45,7 +46,11 @@ class LoadedModel:
             return read_external(tensor, self.folder, self.name)
         dtype_of(tensor.data_type, where)
         try:
+            if tensor.data_type == TensorProto.STRING:  # of which numpy_helper drops the last NULs
+                return object_vector([s.decode() for s in tensor.string_data]).reshape(tuple(tensor.dims))
             array = numpy_helper.to_array(tensor)
+        except UnicodeDecodeError as error:
+            raise ImportModelError(f"{where}: a string of it is no text in UTF-8 ({error.reason})") from error
         except (ValueError, TypeError) as error:
             raise ImportModelError(f"{where}: its data do not fit its shape {list(tensor.dims)}: {error}") from error
         return array

@@ -1,5 +1,6 @@
 """The names of this package, for editors and type checkers, and for its lazy loading."""
 
+from byoc.relay.op.image.decode import decode as decode
 from byoc.relay.op.image.dilation import dilation2d as dilation2d
 from byoc.relay.op.image.resample import resample as resample
 from byoc.relay.op.image.resize import resize1d as resize1d

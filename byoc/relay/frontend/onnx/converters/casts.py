@@ -1,6 +1,7 @@
 """Between element types. Source: ONNX Cast-1 to 28, CastLike-15 to 25, BitCast-26.
 
-What does not fit a float of 8 bits becomes its largest number, or NaN or infinity without ``saturate``.
+What does not fit a float of 8 bits becomes its largest number, or NaN or infinity without ``saturate``. Strings are
+written and read as ONNX Runtime does.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.op import strings
 
 # the largest number of each; float4_e2m1fn has no NaN and no infinity, and always saturates
 _LARGEST = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0}
@@ -23,7 +25,8 @@ _ROUNDING = {"up": (1, 0x400001), "down": (0x800000, 0x800000), "nearest": (0x40
 @converter("Cast")
 def _cast_by_name(node: OnnxNode) -> RelayExpr:
     """Before opset 6 the type was given by its name."""
-    return relay.cast(node[0], node.attrs.string("to").lower().replace("float", "float32").replace("double", "float64"))
+    name = node.attrs.string("to").lower().replace("double", "float64")
+    return _cast_to(node, "float32" if name == "float" else name)
 
 
 @converter("Cast", since=6)
@@ -43,10 +46,12 @@ def _cast_like(node: OnnxNode) -> RelayExpr:
 
 def _cast_to(node: OnnxNode, target: str) -> RelayExpr:
     data = node[0]
-    if "string" in (target, node.dtype(data)):
-        raise node.error(f"a cast from {node.dtype(data)} to {target} is not supported; tensors of numbers only")
     if node.dtype(data) == target:
         return data
+    if target == "string":
+        return strings.from_number(data)
+    if node.dtype(data) == "string":
+        return strings.to_number(data, target)
     saturate = node.attrs.int("saturate", 1) != 0
     if target == _POWER:
         return _power_of_two(node, data, saturate, node.attrs.string("round_mode", "up"))

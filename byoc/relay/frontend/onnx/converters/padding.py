@@ -69,6 +69,8 @@ def _mode(node: OnnxNode) -> str:
 
 def _fill(node: OnnxNode) -> float | RelayExpr:
     fill = node.optional(2)
+    if node.dtype(node[0]) == "string":
+        return constant(np.array("", object)) if fill is None else relay.reshape(fill, ())
     if fill is None:
         return 0.0
     if isinstance(fill, Constant):

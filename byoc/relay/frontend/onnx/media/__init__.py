@@ -1,5 +1,5 @@
-"""Images and signals: regions and boxes, sums of patches, Fourier transforms."""
+"""Images and signals: files, regions and boxes, sums of patches, Fourier transforms."""
 
-from byoc.relay.frontend.onnx.media import fourier, patches, regions
+from byoc.relay.frontend.onnx.media import decoding, fourier, patches, regions
 
-__all__ = ["fourier", "patches", "regions"]
+__all__ = ["decoding", "fourier", "patches", "regions"]

@@ -13,6 +13,8 @@ from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.ml.scores import in_float32
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import MACHINE_LEARNING, converter
+from byoc.relay.op import strings
+from byoc.runtime.core.container import object_vector
 
 
 @converter("Scaler", domain=MACHINE_LEARNING)
@@ -75,19 +77,29 @@ def _binarizer(node: OnnxNode) -> RelayExpr:
 @converter("OneHotEncoder", domain=MACHINE_LEARNING)
 def _one_hot_encoder(node: OnnxNode) -> RelayExpr:
     """``T[...] -> f32[..., categories]``; a value that is no category is all zeros, or an error of the run."""
-    if node.attrs.strings("cats_strings", []):
-        raise node.error("categories that are strings are not supported; encode them as integers")
-    categories = np.array(node.attrs.ints("cats_int64s"), "int64")
-    values = relay.cast(node[0], "int64")
-    found = relay.equal(relay.expand_dims(values, -1), constant(categories))
-    if not node.attrs.flag("zeros", True):
+    texts = node.attrs.strings("cats_strings", [])
+    if (node.dtype(node[0]) == "string") != bool(texts):
+        raise node.error(f"the data is {node.dtype(node[0])}, and so are no categories; the model is damaged")
+    if texts:
+        count = len(texts)
+        place = strings.index_of(node[0], constant(object_vector(texts)))
+        found = _is_category(place, np.arange(count))
+    else:
+        categories = np.array(node.attrs.ints("cats_int64s"), "int64")
         count = len(categories)
-        place = relay.argmax(relay.cast(found, "int32"), axis=[-1])
-        place = relay.where(relay.any(found, axis=[-1]), relay.cast(place, "int64"), constant(count, "int64"))
+        found = _is_category(relay.cast(node[0], "int64"), categories)
+    if not node.attrs.flag("zeros", True):
+        if not texts:
+            place = relay.cast(relay.argmax(relay.cast(found, "int32"), axis=[-1]), "int64")
+            place = relay.where(relay.any(found, axis=[-1]), place, constant(count, "int64"))
         where = f"node {node.name} ({node.op_type}): a value is none of the {count} categories"
-        place = relay.check_indices(place, [count], [node.rank(values)], where)
-        found = relay.equal(relay.expand_dims(place, -1), constant(np.arange(count)))
+        place = relay.check_indices(place, [count], [node.rank(node[0])], where)
+        found = _is_category(place, np.arange(count))
     return relay.cast(found, "float32")
+
+
+def _is_category(values: RelayExpr, categories: np.ndarray) -> RelayExpr:
+    return relay.equal(relay.expand_dims(values, -1), constant(categories))
 
 
 @converter("FeatureVectorizer", domain=MACHINE_LEARNING)

@@ -57,7 +57,7 @@ def _classifier(node: OnnxNode) -> list[RelayExpr]:
         if name != "LOGISTIC":
             other = relay.add(other, node.like(1, scores))
         both = relay.concatenate([other, scores], axis=1)
-        label = either_label(node, scores, 0.0, labels.tolist())
+        label = either_label(node, scores, 0.0, labels)
         return [label, in_float32(node, transformed(node, both, name if name in ("LOGISTIC", "PROBIT") else "NONE"))]
     if count != len(labels) or count < 2:
         raise node.error(f"has scores of {count} classes and names for {len(labels)}; the model is damaged")

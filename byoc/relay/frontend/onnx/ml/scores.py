@@ -6,7 +6,7 @@ leaves it open, ONNX Runtime.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.runtime.core.container import object_vector
 
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")  # numbered so in TreeEnsemble-5
 SMALL = 1e-7  # what SOFTMAX_ZERO takes for zero
@@ -60,12 +61,13 @@ _FUNCTIONS: dict[str, Callable[[OnnxNode, RelayExpr], RelayExpr]] = {
 
 
 def class_labels(node: OnnxNode, name: str) -> np.ndarray:
-    """The integers by which classes are called, of the attribute *name*.
+    """What classes are called: by strings, an array of objects, or by the integers of the attribute *name*.
 
-    Raises ImportModelError where classes are called by strings, which are not supported.
+    Raises ImportModelError where classes are not called at all.
     """
-    if node.attrs.strings("classlabels_strings", []):
-        raise node.error("classes that are called by strings are not supported; call them by integers")
+    texts = node.attrs.strings("classlabels_strings", [])
+    if texts:
+        return object_vector(texts)
     found = node.attrs.ints(name, [])
     if not found:
         raise node.error(f"the attribute {name!r} must name the classes")
@@ -73,14 +75,16 @@ def class_labels(node: OnnxNode, name: str) -> np.ndarray:
 
 
 def best_label(scores: RelayExpr, labels: np.ndarray) -> RelayExpr:
-    """int64[N]: what the class with the greatest score is called, the first of equal ones."""
+    """int64[N] or string[N]: what the class with the greatest score is called, the first of equal ones."""
     return relay.take(constant(labels), relay.cast(relay.argmax(scores, axis=[1]), "int64"), axis=0)
 
 
-def either_label(node: OnnxNode, score: RelayExpr, above: float, labels: Sequence[int]) -> RelayExpr:
-    """int64[N]: the second label where *score*, ``T[N, 1]``, is above a number, else the first."""
+def either_label(node: OnnxNode, score: RelayExpr, above: float, labels: np.ndarray) -> RelayExpr:
+    """int64[N] or string[N]: the second label where *score*, ``T[N, 1]``, is above a number, else the first."""
     holds = relay.squeeze(relay.greater(score, node.like(above, score)), axis=[1])
-    return relay.where(holds, constant(labels[1], "int64"), constant(labels[0], "int64"))
+    if labels.dtype == object:
+        return relay.take(constant(labels), relay.cast(holds, "int64"), axis=0)
+    return relay.where(holds, constant(labels[1]), constant(labels[0]))
 
 
 def in_floats(node: OnnxNode, data: RelayExpr) -> RelayExpr:

@@ -143,13 +143,13 @@ def _classifier(node: OnnxNode) -> list[RelayExpr]:
     if len(labels) == 2 and voted == {0} and len(_numbers(node, "base_values")) < 2:
         score = _with_base(node, trees.scores(node, 1, "sum"), 1)
         return [
-            either_label(node, score, above, labels.tolist()),
+            either_label(node, score, above, labels),
             in_float32(node, _two_of(node, score, name, positive)),
         ]
     scores = _with_base(node, trees.scores(node, len(labels), "sum"), len(labels))
     if len(labels) == 2 and voted == {1}:
         second = relay.strided_slice(scores, begin=[1], end=[2], strides=[1], axes=[1])
-        label = either_label(node, second, above, labels.tolist())
+        label = either_label(node, second, above, labels)
     else:
         label = best_label(scores, labels)
     return [label, in_float32(node, transformed(node, scores, name))]

@@ -1,0 +1,10 @@
+from byoc.relay.op.strings.elements import change_case as change_case
+from byoc.relay.op.strings.elements import concat as concat
+from byoc.relay.op.strings.elements import from_number as from_number
+from byoc.relay.op.strings.elements import full_match as full_match
+from byoc.relay.op.strings.elements import index_of as index_of
+from byoc.relay.op.strings.elements import to_number as to_number
+from byoc.relay.op.strings.tokens import split as split
+from byoc.relay.op.strings.tokens import tf_idf as tf_idf
+from byoc.relay.op.strings.tokens import tokenize as tokenize
+from byoc.relay.op.strings.tokens import without as without
