@@ -22,7 +22,7 @@ from byoc.partition.costs.work import size, work_of
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import operator_of
 from byoc.relay.traverse import post_order
-from byoc.runtime.core.derived_size import is_told
+from byoc.runtime.core.bound_sizes import is_told
 from byoc.runtime.core.function_work import FunctionWork, OperatorWork
 
 PICO = 1e12

@@ -16,7 +16,7 @@ from byoc.ir.types import Any, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
 from byoc.relay.structure.structural import structural_equal, structural_hash
-from byoc.runtime.core.derived_size import is_told
+from byoc.runtime.core.bound_sizes import is_told
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.modules.module import Module
 

@@ -26,7 +26,7 @@ from byoc.partition.places.libraries import runnable
 from byoc.partition.places.pick import pick_kernel
 from byoc.partition.places.source import CSource, OpenCLSource
 from byoc.relay.expr import Call, Function
-from byoc.runtime.core.derived_size import is_told
+from byoc.runtime.core.bound_sizes import is_told
 from byoc.runtime.json.table import table_of_kernels
 
 _TYPES = {CSource: C_TYPES, OpenCLSource: OPENCL_TYPES}

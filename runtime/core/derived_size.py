@@ -14,16 +14,15 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TypeGuard
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from byoc.runtime.core.errors import ArtifactError, InputError
+from byoc.runtime.core.errors import ArtifactError
 
 Term = tuple[str, ...]  # atoms, sorted; one that stands twice is squared
 MOST_LETTERS = 4096  # of an expression
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
 _TOKEN = re.compile(r'\s*(?:(?P<number>\d+)|(?P<name>[A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\]|\\.)*")|(?P<mark>[-+*(),]))')
-_FUNCTIONS: dict[str, Callable[..., int]] = {
+FUNCTIONS: dict[str, Callable[..., int]] = {
     "div": lambda a, b: a // b,
     "trunc": lambda a, b: a // b if a >= 0 else -(-a // b),
     "min": min,
@@ -94,12 +93,12 @@ def polynomial(size: int | str) -> Polynomial:
         return Polynomial({(): int(size)})
     if is_derived(size):
         return _Reader(size[1:-1]).read()
-    return Polynomial({(_plain(size),): 1})
+    return Polynomial({(plain_atom(size),): 1})
 
 
-def _plain(name: str) -> str:
+def plain_atom(name: str) -> str:
     """The atom of a plain name."""
-    return name if _IDENTIFIER.match(name) and name not in _FUNCTIONS else json.dumps(name)
+    return name if _IDENTIFIER.match(name) and name not in FUNCTIONS else json.dumps(name)
 
 
 def quotient(a: Polynomial, b: int) -> Polynomial:
@@ -232,7 +231,7 @@ class _Reader:
         token = self._take()
         if token.isdigit():
             return polynomial(int(token))
-        if token in _FUNCTIONS and self._peek() == "(":
+        if token in FUNCTIONS and self._peek() == "(":
             self._take()
             a, *others = self.operands(token)
             self._expect(")")
@@ -265,7 +264,7 @@ class _Reader:
 def parts_of(atom: str) -> tuple[str, list[Polynomial]] | None:
     """The function and the operands of an atom; None for a name."""
     name, bracket, rest = atom.partition("(")
-    if not bracket or name not in _FUNCTIONS or not rest.endswith(")"):
+    if not bracket or name not in FUNCTIONS or not rest.endswith(")"):
         return None
     return name, _Reader(rest[:-1]).operands(name)
 
@@ -286,137 +285,6 @@ def _names(size: Polynomial) -> Iterator[str]:
                 yield from _names(operand)
 
 
-def is_told(name: str, known: Collection[str]) -> bool:
-    """Whether the size *name* is among *known* ones, or follows from them.
-
-    ``(4*N)`` from N, and N from ``(4*N)``; ``(div(N,2)*M)`` from ``(div(N,2)+1)`` and M, although nothing tells N.
-    """
-    is_there = name in known or names_in(name) <= (plain := _told_by(frozenset(known)))
-    return is_there or _follows(polynomial(name), plain, {_held_atom(n) for n in known})
-
-
-@functools.cache
-def _told_by(known: frozenset[str]) -> frozenset[str]:
-    """The plain names that *known* ones tell."""
-    found = {name for name in known if not is_derived(name)}
-    waiting = [name for name in known if is_derived(name)]
-    while True:
-        solved = [(name, unknown) for name in waiting if (unknown := _only_unknown(name, found)) is not None]
-        if not solved:
-            return frozenset(found)
-        found |= {unknown for _, unknown in solved}
-        waiting = [name for name in waiting if name not in {n for n, _ in solved}]
-
-
-def _only_unknown(name: str, known: Collection[str]) -> str | None:
-    """The plain name that the size *name* tells, where all else in it is *known*: it stands in one term, alone."""
-    unknown = [n for n in names_in(name) if n not in known]
-    if len(unknown) != 1:
-        return None
-    atom = _plain(unknown[0])
-    holding = [term for term in polynomial(name).terms if any(unknown[0] in _names_of(a) for a in term)]
-    return unknown[0] if holding == [(atom,)] else None
-
-
-@functools.cache
-def _held_atom(name: str) -> str | None:
-    """The function's value that a derived size *name* is some number of, and another number more; None for others."""
-    terms = [term for term in polynomial(name).terms if term] if is_derived(name) else []
-    return terms[0][0] if len(terms) == 1 and len(terms[0]) == 1 and parts_of(terms[0][0]) is not None else None
-
-
-def _follows(size: Polynomial, plain: frozenset[str], held: Collection[str | None]) -> bool:
-    """Whether *size* is known where the names *plain* and the values *held* of functions are."""
-
-    def is_known(atom: str) -> bool:
-        parts = None if atom in held or _names_of(atom) <= plain else parts_of(atom) or ("", [])
-        return parts is None or (bool(parts[1]) and all(_follows(operand, plain, held) for operand in parts[1]))
-
-    return all(is_known(atom) for term in size.terms for atom in term)
-
-
-def _names_of(atom: str) -> frozenset[str]:
+def names_in_atom(atom: str) -> frozenset[str]:
+    """The names of which an atom is made."""
     return frozenset(_names(Polynomial({(atom,): 1})))
-
-
-class Sizes(dict[str, int]):
-    """The sizes of named dimensions; those that follow from them are computed when they are asked for.
-
-    Equal where what was bound is.
-    """
-
-    def __init__(self, bound: Mapping[str, int] | Iterable[tuple[str, int]] = ()):
-        super().__init__(bound)
-        self._computed: dict[str, int] = {}
-
-    def __missing__(self, name: str) -> int:
-        if not isinstance(name, str) or not is_derived(name):
-            raise KeyError(name)
-        found = self._computed.get(name)
-        if found is None:
-            found = self._value(polynomial(name))
-            if found < 0:
-                raise InputError(f"the size {name} is {found} for {self._told(name)}: the inputs are too small")
-            self._computed[name] = found
-        return found
-
-    def _told(self, name: str) -> str:
-        return ", ".join(f"{n}={self[n]}" for n in sorted(names_in(name)) if n in self)
-
-    def bind(self, name: str, size: int) -> int:
-        """The size of *name*, which is *size* unless it is known, or follows from what is."""
-        if name in self or not is_derived(name):
-            return self.setdefault(name, size)
-        if self.tells(name):
-            return self[name]
-        unknown = _only_unknown(name, self)
-        if unknown is not None:
-            self._solve(name, unknown, size)
-        return self.setdefault(name, size)
-
-    def _solve(self, name: str, unknown: str, size: int) -> None:
-        """Bind *unknown*, so that *name* is *size*. Raises InputError where no number does it."""
-        terms = polynomial(name).terms
-        count = terms[_plain(unknown),]
-        rest = self._value(Polynomial({t: c for t, c in terms.items() if t != (_plain(unknown),)}))
-        if (size - rest) % count or (size - rest) // count < 0:
-            raise InputError(f"a dimension that is {name} cannot have the size {size}")
-        self[unknown] = (size - rest) // count
-
-    def tells(self, name: object) -> TypeGuard[str]:
-        """Whether a dimension of this name has a size here."""
-        return isinstance(name, str) and is_told(name, self)
-
-    def _value(self, size: Polynomial) -> int:
-        total = 0
-        for term, count in size.terms.items():
-            for atom in term:
-                count *= self._atom(atom)
-            total += count
-        return total
-
-    def _atom(self, atom: str) -> int:
-        parts = parts_of(atom)
-        if parts is None:
-            return self[json.loads(atom) if atom.startswith('"') else atom]
-        held = None if _names_of(atom) <= self.keys() else self._held(atom)
-        if held is not None:
-            return held
-        function, operands = parts
-        values = [self._value(operand) for operand in operands]
-        if function == "window" and values[0] < 1:
-            what = f"({operands[0]})"
-            told = f"{what} is {values[0]} for {self._told(what)}"
-            raise InputError(f"a window leaves nothing of an axis, {told}: give larger inputs")
-        return int(_FUNCTIONS[function](*values))
-
-    def _held(self, atom: str) -> int | None:
-        """The value of a function that a size which was bound says, although not all names in it are known."""
-        for name, size in self.items():
-            if _held_atom(name) == atom:
-                terms = polynomial(name).terms
-                value, rest = divmod(size - terms.get((), 0), terms[atom,])
-                if rest:
-                    raise InputError(f"a dimension that is {name} cannot have the size {size}")
-                return value
-        return None

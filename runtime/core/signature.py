@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from byoc.runtime.core.derived_size import Sizes
+from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.errors import ArtifactError, InputError, UserError
 from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
 from byoc.runtime.core.small_types import BITS

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from byoc.runtime.core.derived_size import Sizes
+from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.errors import UserError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype

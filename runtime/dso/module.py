@@ -16,7 +16,7 @@ from types import MappingProxyType
 import cffi
 import numpy as np
 
-from byoc.runtime.core.derived_size import Sizes, is_told
+from byoc.runtime.core.bound_sizes import Sizes, is_told
 from byoc.runtime.core.errors import ArtifactError, InputError, InternalError, UnavailableError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype

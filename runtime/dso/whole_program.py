@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from byoc.runtime.core.derived_size import is_derived, is_told
+from byoc.runtime.core.bound_sizes import is_told
+from byoc.runtime.core.derived_size import is_derived
 from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.core.signature import TensorSpec, symbol_of
 from byoc.runtime.core.strict_json import at, list_of, number_of, numbered, object_of, switch_of, text_of, texts_of

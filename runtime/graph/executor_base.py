@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from byoc.runtime.core.derived_size import Sizes
+from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.errors import InputError, UserError
 from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.core.processor import usable_processors

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from byoc.runtime.core.derived_size import is_told
+from byoc.runtime.core.bound_sizes import is_told
 from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.core.signature import Dim, Signature, shape_of, symbol_of
 from byoc.runtime.core.strict_json import at, list_of, number_of, numbered, object_of, text_of, texts_of

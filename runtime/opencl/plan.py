@@ -17,7 +17,7 @@ import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
-from byoc.runtime.core.derived_size import Sizes, is_told
+from byoc.runtime.core.bound_sizes import Sizes, is_told
 from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.core.signature import Signature, item_bytes, symbol_of
 from byoc.runtime.core.strict_json import (

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from byoc.runtime.core.derived_size import Sizes
+from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.errors import DeviceError, InputError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.index_errors import index_outside

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byoc.runtime.core.derived_size import Sizes
+from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.errors import ArtifactError, IndexOutsideError, InputError, UserError
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.modules.module import Module, PackedFunction

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.container import ADT
-from byoc.runtime.core.derived_size import Sizes
 from byoc.runtime.core.errors import InputError
 from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.core.signature import TensorSpec

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from byoc.runtime.core.benchmark import BenchmarkResult
+from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.container import ADT
-from byoc.runtime.core.derived_size import Sizes
 from byoc.runtime.core.device import Device
 from byoc.runtime.core.errors import InputError, UserError
 from byoc.runtime.core.ndarray import NDArray

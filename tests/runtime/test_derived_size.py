@@ -6,12 +6,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from byoc.runtime.core.bound_sizes import Sizes, is_told
 from byoc.runtime.core.derived_size import (
-    Sizes,
     extreme,
     is_derived,
     is_never_negative,
-    is_told,
     name_of,
     names_in,
     polynomial,

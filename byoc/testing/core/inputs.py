@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from byoc.errors import UserError
-from byoc.runtime.core.derived_size import Sizes, is_derived
+from byoc.runtime.core.bound_sizes import Sizes
+from byoc.runtime.core.derived_size import is_derived
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.core.small_types import SMALL_INTEGERS

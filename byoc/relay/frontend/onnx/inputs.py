@@ -14,7 +14,8 @@ from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.names import SizeNames
 from byoc.relay.frontend.onnx.size_limits import check_dims
 from byoc.relay.op.sequence import OPTIONAL, SEQUENCE, UNKNOWN
-from byoc.runtime.core.derived_size import Sizes, name_of, names_in, polynomial
+from byoc.runtime.core.bound_sizes import Sizes
+from byoc.runtime.core.derived_size import name_of, names_in, polynomial
 from byoc.runtime.core.errors import ArtifactError
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
