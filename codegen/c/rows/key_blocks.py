@@ -73,6 +73,9 @@ def key_blocks_of(found: RowStages) -> KeyBlocks | None:
     keyed = _keyed(found, top, powers)
     if keyed is None or not _is_apart(found, keyed, (top, powers, inverse)):
         return None
+    beside = [d for s in found.stages if s not in keyed for d in _row_shape(found, s)]
+    if not all(isinstance(d, int) for d in beside):
+        return None
     if isinstance(length, int):
         count = _block_length(length, [n.tensor for s in keyed for n in loads_in(s.body)])
     elif _may_be_padded(found, keyed):
@@ -88,8 +91,7 @@ def _may_be_padded(found: RowStages, keyed: Sequence[Tensor]) -> bool:
     if not isinstance(top.body, Reduce) or not isinstance(top.body.body, Load) or top.body.body.tensor not in keyed:
         return False  # what is absent is left out of the scores themselves
     reading = [*keyed, found.stages[-1]]
-    sizes = [d for s in found.stages if s not in keyed for d in _row_shape(found, s)]
-    sizes += [a.extent for s in keyed for r in reduces_in(s.body) for a in r.axes]
+    sizes = [a.extent for s in keyed for r in reduces_in(s.body) for a in r.axes]
     loads = [n for s in reading for n in loads_in(s.body)]
     return all(isinstance(d, int) for d in sizes) and not any(n.is_word or n.tensor.tag == PANEL for n in loads)
 
@@ -149,8 +151,10 @@ def _keyed(found: RowStages, top: Tensor, powers: Tensor) -> tuple[Tensor, ...] 
                 keyed.add(stage)
                 open_ends.append((stage.body, stage.axes[-1]))  # type: ignore[arg-type]
     length, terms = powers.shape[-1], weighed.axes[0].extent
-    known = isinstance(length, int) and isinstance(terms, int)
-    whole_words = length % terms == 0 if known else same_size(length, terms)  # type: ignore[operator]
+    if isinstance(length, int) and isinstance(terms, int):
+        whole_words = length % terms == 0
+    else:
+        whole_words = same_size(length, terms)
     return tuple(s for s in found.stages if s in keyed) if powers in keyed and whole_words else None
 
 
@@ -210,7 +214,8 @@ class _OverKeys:
         self.least = float(np.finfo(dtype).min)
         self.padded: PaddedLoads | None = None
         shape = _row_shape(block.found, self.last)
-        self.total = block.array("total", shape, weighed.dtype)
+        assert all(isinstance(d, int) for d in shape)  # as key_blocks_of requires
+        self.total = block.array("total", [int(d) for d in shape], weighed.dtype)
 
     def statements(self) -> list[Stmt]:
         """The stages of whole rows, the blocks of keys, and what is done with the sums."""
@@ -227,10 +232,11 @@ class _OverKeys:
         if whole != 0:
             number = Index("keys", whole)
             code.append(For(number, whole, self._step(number, count)))
-        if isinstance(length, int):
-            code += self._step(const(whole, INDEX), rest) if (rest := length % count) else []
-        else:
-            code.append(If(whole * count < length, self._step(whole, count, PaddedLoads(whole * count, length))))
+        if isinstance(length, PrimExpr):
+            start = length // count * count
+            code.append(If(start < length, self._step(length // count, count, PaddedLoads(start, length))))
+        elif length % count:
+            code += self._step(const(length // count, INDEX), length % count)
         return [*code, *self._finish()]
 
     def _step(self, number: PrimExpr, count: int, padded: PaddedLoads | None = None) -> list[Stmt]:
@@ -253,7 +259,7 @@ class _OverKeys:
     def _cut(self, axis: Index, number: PrimExpr, count: int) -> dict[Index, Cut]:
         """The part of *axis*, over the keys or over words of them, in block *number* of *count* keys."""
         length = self.blocks.length
-        terms = length // int(axis.extent) if isinstance(length, int) else 1  # type: ignore[arg-type]
+        terms = length // int(axis.extent) if isinstance(length, int) else 1
         return {axis: Cut(number * (self.blocks.count // terms), Index(axis.name, count // terms))}
 
     def _kept(self, stage: Tensor, cuts: Mapping[Index, Cut]) -> list[Stmt]:

@@ -60,7 +60,7 @@ class PaddedLoads:
         found = [n for i in load.indices for n in unique_nodes(i) if isinstance(n, Index)]
         axes = [a for a in dict.fromkeys(found) if a in inside]
         own = {a: Index(a.name, a.extent) for a in axes}
-        shape = [int(a.extent) for a in axes]  # type: ignore[arg-type]
+        shape = [int(a.extent) for a in axes]
         target = placeholder(shape, load.dtype, f"{load.tensor.name}_end")
         moved = map_expr(load, lambda e: own.get(e) if isinstance(e, Index) else None)
 

@@ -89,7 +89,7 @@ def _is_batch_product(call: Call) -> bool:
     """Whether *call* multiplies batches of matrices: as ``nn.batch_matmul``, or of any rank as an Einstein sum."""
     if isinstance(call.attrs, EinsumAttrs):
         return is_matrix_product(call.attrs, [tensor_type(f).ndim for f in tuple_fields(call)])
-    return traits_of(call).product is ProductForm.MATRICES and calls(call, "nn.batch_matmul")
+    return calls(call, "nn.batch_matmul")
 
 
 Rule = Callable[[_Group, _Group, Var], bool]
@@ -265,7 +265,9 @@ class _Joiner:
         function = call.op
         assert isinstance(function, Function)
         wanted = {n.args[0] for n in _Group.of(function).calls if isinstance(n.attrs, EinsumAttrs)}
-        params, values, bound = [], [], {}
+        params: list[Var] = []
+        values: list[RelayExpr] = []
+        bound: dict[RelayExpr, RelayExpr] = {}
         for param, value, given in zip(function.params, call.args, before.args, strict=True):
             types = param.checked_type
             if (

@@ -191,7 +191,9 @@ def _resize_dynamic(node: OnnxNode, sampling: Sampling) -> RelayExpr:
         roi, factors, wanted = (None if v is None or node.shape(v) == (0,) else v for v in given)
         if (factors is None) == (wanted is None):
             raise node.error("needs either scales or sizes")
-        _check_count(node, factors if wanted is None else wanted, chosen)  # type: ignore[arg-type]
+        for numbers in (factors, wanted):
+            if numbers is not None:
+                _check_count(node, numbers, chosen)
         return resized_by_inputs(node, chosen, sampling, (roi, factors, wanted))
     scales = _numbers(node, 2, "scales")
     sizes = node.optional(3) if scales is None else None
