@@ -34,7 +34,7 @@ LAYERS = {
     },
     "__main__": {"cli"},
     "torch_backend": {"driver", *BASE},
-    "onnx_backend": {"ir", "relay", "codegen", "driver", "options", "cli", *BASE},
+    "onnx_backend": {"ir", "relay", "contract", "codegen", "driver", "options", "cli", *BASE},
     "contrib": {"ir", "relay", "contract", "codegen", "__init__", *BASE},
     "annex": {"ir", "te", "relay", "contract", "partition", "driver", *BASE},
     "compat": {"ir", "te", "relay", "contract", "codegen", "partition", "driver", "annex", "__init__", *BASE},
