@@ -114,8 +114,8 @@ class _Stored:
             wide = _wide(expr.dtype)
             return Const(int(value) if wide == "int32" else float(value), wide)
         computes = isinstance(expr, Binary | Reduce) or (isinstance(expr, Intrinsic) and expr.name not in OF_BITS)
-        if computes and _name(expr) in _EXACT:
-            return self._computed(expr)
+        if computes and (_name(expr) in _EXACT or (isinstance(expr, Reduce) and expr.kind == "sum")):
+            return self._computed(expr)  # a sum is rounded with what is made of it: a mean of many is no infinity
         return _number_of(expr.dtype, self.stored(expr))
 
     def _computed(self, expr: PrimExpr) -> PrimExpr:

@@ -213,5 +213,7 @@ def test_a_size_that_is_no_positive_int_is_refused():
 def test_every_dynamic_operator_says_how_it_becomes_static():
     for name in (name for name in OPS if name.startswith("dyn.")):
         form = OPS[name].traits.static_form
-        assert form is not None, name
+        if form is None:
+            assert OPS[name].traits.finds_sizes, name  # it looks at a list of the run; as a constant none is imported
+            continue
         assert set(form.attributes.values()) <= set(OPS[form.name].attrs_type.__dataclass_fields__)

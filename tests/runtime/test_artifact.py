@@ -131,6 +131,7 @@ def test_weights_outside_the_file_are_refused():
         read_weights(memoryview(data), "here")
 
 
-def test_strings_cannot_be_saved_as_weights():
-    with pytest.raises(UserError, match="constant 'words' is of dtype string"):
-        write_weights({"words": NDArray(np.array(["a"], object))})
+def test_strings_are_saved_as_text_and_come_back():
+    data = bytes(write_weights({"words": NDArray(np.array(["a", "b\n"], object))}))
+    assert b'"a"' in data
+    assert read_weights(memoryview(data), "here")["words"].numpy().tolist() == ["a", "b\n"]

@@ -42,7 +42,7 @@ class ConcatAttrs(Attrs):
 
 
 @dataclass(frozen=True)
-class SplitAttrs(Attrs):
+class SequenceSplitAttrs(Attrs):
     """Attributes of ``sequence.split``: along *axis*, which parts of size 1 keep with *keepdims*."""
 
     axis: int = 0
@@ -149,7 +149,7 @@ def _concat_rel(types: Sequence[Type], attrs: ConcatAttrs) -> Type:
     return TensorType(shape, element.dtype)
 
 
-def _split_rel(types: Sequence[Type], attrs: SplitAttrs) -> Type:
+def _split_rel(types: Sequence[Type], attrs: SequenceSplitAttrs) -> Type:
     data = tensor_arg(types, 0)
     axis = normalize_axis(attrs.axis, data.ndim)
     shape = list(data.shape)
@@ -226,7 +226,7 @@ register_op(
 register_op(
     "sequence.split",
     inputs=("data", "split"),
-    attrs=SplitAttrs,
+    attrs=SequenceSplitAttrs,
     rel=_split_rel,
     variadic=True,
     doc="The parts of a tensor along an axis: of one size, of sizes that are given, or of size 1.",
@@ -292,4 +292,4 @@ def split(data: Operand, sizes: Operand | None = None, axis: int = 0, keepdims: 
     Without *keepdims* parts of size 1 lose the axis.
     """
     args = [as_expr(data)] if sizes is None else [as_expr(data), as_expr(sizes)]
-    return make_call("sequence.split", args, SplitAttrs(axis, keepdims))
+    return make_call("sequence.split", args, SequenceSplitAttrs(axis, keepdims))

@@ -82,7 +82,7 @@ def _found(root: _Branch, items: Sequence[object], distance: int, attrs: TfIdfAt
 def _tree(pool: np.ndarray, starts: np.ndarray) -> _Branch:
     """The n-grams of *pool* as a tree of their items, numbered in their order."""
     root, number = _Branch(), 0
-    items, ends = pool.tolist(), [*starts.tolist()[1:], len(pool)]
+    items, ends = pool.tolist(), [*starts.tolist()[1:], len(pool)][: len(starts)]
     for length, (first, end) in enumerate(zip(starts.tolist(), ends, strict=True), 1):
         for place in range(first, end - length + 1, length):
             branch = root
