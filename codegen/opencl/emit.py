@@ -19,6 +19,7 @@ from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Writer
 from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
+from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.schedule import KernelPlan, index_type, product, schedule_stage
 from byoc.codegen.opencl.statements import LOCAL_SIZE, KernelWriter
 from byoc.errors import UnsupportedError
@@ -50,7 +51,8 @@ class _Stage:
 
 
 class _Emitter:
-    def __init__(self) -> None:
+    def __init__(self, profile: DeviceProfile) -> None:
+        self.profile = profile
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
 
@@ -89,12 +91,14 @@ class _Emitter:
         return _Stage(tuple(kernels), writer.text(), sources, stage, sizes, bool(checks), tuple(group.origin))
 
 
-def emit_programs(programs: Sequence[Program]) -> tuple[str, tuple[FunctionPlan, ...]]:
-    """OpenCL C with the kernels of all *programs*, and how each is launched.
+def emit_programs(
+    programs: Sequence[Program], profile: DeviceProfile = ANY_GPU
+) -> tuple[str, tuple[FunctionPlan, ...]]:
+    """OpenCL C with the kernels of all *programs* for devices of *profile*, and how each is launched.
 
     Raises UnsupportedError for a function that OpenCL C cannot express.
     """
-    emitter = _Emitter()
+    emitter = _Emitter(profile)
     programs = [as_stored(program) for program in programs]
     for program in programs:
         if any(recurrence(group.stages) for group in program.groups):
