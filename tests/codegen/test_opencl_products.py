@@ -49,7 +49,7 @@ def close(got: np.ndarray, want: np.ndarray) -> None:
 @pytest.mark.parametrize("one", [t for t, _ in tile.TILES], ids=str)
 @pytest.mark.parametrize("sizes", [(128, 128, 64), (67, 129, 35)], ids=str)
 def test_every_tile_computes_sizes_that_it_divides_and_others(monkeypatch, one, sizes):
-    monkeypatch.setattr(tile, "TILES", ((one, 1.0),))
+    monkeypatch.setattr(tile, "TILES", ((one, tile.Pace(1.0, 1.0)),))
     rows, columns, terms = sizes
     x, w = randoms((rows, terms), (columns, terms))
     got, kernels = run(dense(*sizes), x, w, shape=(rows, columns))
