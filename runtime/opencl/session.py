@@ -4,27 +4,30 @@ Which kernels these are, where several compute a step, is chosen for the sizes w
 
 All work of a call goes into the function's own in-order queue: inputs are written, kernels follow each other, outputs
 are read. Nothing waits there: a call that is started ends with an event, and a call which reads what it makes begins
-behind that event, in whatever queue; only who needs the outputs on the host waits for it. Buffers and kernels of the
-most recent sizes are kept, so that a call with known sizes allocates nothing. Calls are put into the queue one by one,
+behind that event, in whatever queue; only who needs the outputs on the host waits for it. Buffers, which lie in a few
+pieces of memory (``device_memory.py``), and kernels of the most recent sizes are kept, so that a call with known sizes
+allocates nothing. Calls are put into the queue one by one,
 under a lock, since a kernel's arguments are state of the kernel.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from byoc.runtime.core.bound_sizes import Sizes
-from byoc.runtime.core.errors import DeviceError, InputError
+from byoc.runtime.core.errors import DeviceError, DeviceMemoryError, InputError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.index_errors import index_outside
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.time_limit import seconds_left, timed_out
 from byoc.runtime.executors.shape_cache import ShapeCache
+from byoc.runtime.opencl.counts import DeviceCounts
+from byoc.runtime.opencl.device_memory import FunctionMemory
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.found_indices import FoundIndices
 from byoc.runtime.opencl.plan import FunctionPlan
@@ -47,7 +50,7 @@ MOST_RECORDS = 64  # sets of sizes whose kernels are told
 class _Binding:
     """What a call with certain sizes uses: buffers by number, and launches that are ready to go."""
 
-    buffers: Sequence[pyopencl.Buffer]
+    buffers: Mapping[int, pyopencl.Buffer]
     launches: Sequence[tuple[pyopencl.Kernel, tuple[int], tuple[int], tuple[str, ...]]]
 
 
@@ -62,12 +65,15 @@ class Session:
         opened: OpenDevice,
         constants: Sequence[NDArray],
         tell: Tell | None = None,
+        counts: DeviceCounts | None = None,
     ):
         cl = import_pyopencl()
         self._tell = tell  # what hears of the times of kernels and copies
         driver_use().keep(self)
         self._cl, self._plan, self._program, self._opened = cl, plan, program, opened
         self._lock = new_lock()
+        self._counts = DeviceCounts() if counts is None else counts
+        self._memory = FunctionMemory(cl, opened, self._counts)
         self.bindings = ShapeCache(self._bind, KEPT_SIZES)
         self.chosen: dict[tuple[tuple[str, int], ...], ChosenVariants] = {}  # by sizes, the most recent
         try:
@@ -76,7 +82,7 @@ class Session:
             self._late: StartedCall | None = None  # a call that was given up, and may still go on
             self._constants = [self._upload(c.numpy()) for c in constants]
             self._found = FoundIndices(cl, opened.context, self._queue) if plan.checks else None
-        except cl.Error as error:
+        except (DeviceMemoryError, cl.Error) as error:
             raise self.failed("cannot take the constants", error) from error
 
     def __call__(self, *arrays: object) -> None:
@@ -107,7 +113,7 @@ class Session:
         with self._lock:
             try:
                 return self._enqueue(values[:n], values[n:], sizes, events)
-            except self._cl.Error as error:
+            except (DeviceMemoryError, self._cl.Error) as error:
                 raise self.failed("failed", error) from error
 
     def wait_for(self, events: Sequence[pyopencl.Event]) -> None:
@@ -143,8 +149,10 @@ class Session:
 
     def failed(self, what: str, error: Exception) -> DeviceError:
         """The error for what the device refused."""
-        name = self._opened.info.name
-        return DeviceError(f"{self._plan.signature.symbol} {what} on the OpenCL device {name!r}: {error}")
+        text = f"{self._plan.signature.symbol} {what} on the OpenCL device {self._opened.info.name!r}: {error}"
+        if isinstance(error, DeviceMemoryError | MemoryError):
+            return DeviceMemoryError(f"{text}; use smaller inputs, or a device with more memory")
+        return DeviceError(text)
 
     def _enqueue(
         self,
@@ -160,8 +168,10 @@ class Session:
         held = [np.asarray(a, order="C") for a in inputs]
         events = []
         timed = TimedEvents(self._plan.signature.symbol)
-        for buffer, array in zip(binding.buffers, held, strict=False):
+        for k, array in enumerate(held):
             if array.nbytes:
+                self._counts.bytes_in += array.nbytes
+                buffer = binding.buffers[k]
                 events.append(cl.enqueue_copy(queue, buffer, array, is_blocking=False, wait_for=after))
                 timed.add("copy in", events[-1])
         if self._found is not None:
@@ -174,12 +184,15 @@ class Session:
         results = [a if a.flags.c_contiguous and a.flags.writeable else np.empty(a.shape, a.dtype) for a in outputs]
         for k, result in enumerate(results):
             if result.nbytes:
+                self._counts.bytes_out += result.nbytes
                 events.append(cl.enqueue_copy(queue, result, binding.buffers[first + k], is_blocking=False))
                 timed.add("copy out", events[-1])
         words = None
         if self._found is not None:
             words, event = self._found.read()
             events.append(event)
+        self._counts.launches += len(binding.launches)
+        self._counts.flushes += 1
         done = cl.enqueue_marker(queue)
         queue.flush()
         pairs = list(zip(outputs, results, strict=True))
@@ -202,10 +215,8 @@ class Session:
     def _bind(self, key: tuple[tuple[str, int], ...]) -> _Binding:
         sizes = Sizes(key)
         plan, first = self._plan, self._plan.first_constant
-        buffers = [
-            self._constants[k - first] if first <= k < plan.first_output else self._allocate(size)
-            for k, size in enumerate(plan.buffer_bytes(sizes))
-        ]
+        own = self._memory.buffers(plan, plan.buffer_bytes(sizes))
+        buffers = {**own, **{first + k: buffer for k, buffer in enumerate(self._constants)}}
         variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
         for launch, variant in zip(plan.launches, variants, strict=True):
@@ -213,6 +224,7 @@ class Session:
             if not global_size:
                 continue
             kernel = self._cl.Kernel(self._program, variant.kernel)
+            self._counts.kernels += 1
             found = [self._found.buffer] if launch.checks and self._found is not None else []
             kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes), *found)
             launches.append((kernel, (global_size,), (local_size,), launch.nodes))
@@ -225,23 +237,12 @@ class Session:
             del self.chosen[next(iter(self.chosen))]
         self.chosen[key] = ChosenVariants(self._plan.signature.symbol, key, variants, times)
 
-    def _allocate(self, count: int) -> pyopencl.Buffer:
-        """Memory of *count* bytes; of one where there is nothing to hold, since no buffer is empty."""
-        limit = self._opened.info.global_memory
-        if count > limit:
-            raise DeviceError(
-                f"{self._plan.signature.symbol} needs a buffer of {count} bytes, and the OpenCL device "
-                f"{self._opened.info.name!r} has {limit}: use smaller inputs or another device"
-            )
-        result: pyopencl.Buffer = self._cl.Buffer(self._opened.context, self._cl.mem_flags.READ_WRITE, max(count, 1))
-        return result
-
     def _upload(self, array: np.ndarray) -> pyopencl.Buffer:
-        buffer = self._cl.Buffer(self._opened.context, self._cl.mem_flags.READ_ONLY, max(array.nbytes, 1))
+        buffer = self._memory.allocate(array.nbytes, self._cl.mem_flags.READ_ONLY)
         if array.nbytes:
+            self._counts.bytes_in += array.nbytes
             self.wait_for([self._cl.enqueue_copy(self._queue, buffer, np.asarray(array, order="C"), is_blocking=False)])
-        result: pyopencl.Buffer = buffer
-        return result
+        return buffer
 
 
 class StartedCall:
