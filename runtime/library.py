@@ -10,7 +10,7 @@ import importlib
 import json
 import os
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from byoc.runtime.core.distribution import version
 from byoc.runtime.core.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.core.time_limit import time_limit
+from byoc.runtime.executors.bound_library import BoundLibrary
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.executors.mapped_executor import MappedExecutor
 from byoc.runtime.executors.prepared_inputs import prepared_inputs
@@ -206,6 +207,22 @@ class Library:
         self.module.initialize_all()
         self._idle.append(self.executor())
         self.report[INITIALIZATION] = self.initialization
+
+    def bind(self, on_device: Iterable[str] = ()) -> BoundLibrary:
+        """Runs whose inputs and outputs may stay on a device from call to call.
+
+        ``bound = library.bind(["present"])`` gives the output ``present`` as a tensor of the device, which may be an
+        input of the next run, here or in another library: ``bound.run({"x": x, "past": present})``. It is a copy on
+        the host by ``present.numpy()``.
+
+        Args:
+            on_device: the outputs that stay there; the others are arrays.
+
+        Raises:
+            InputError: a name that no output has.
+        """
+        self._check_seal()
+        return BoundLibrary(self._graph, self.module, self.outputs, on_device)
 
     def prepare(self, *shapes: Mapping[str, object]) -> None:
         """Do all that the first run with inputs of certain shapes would do: build, allocate, initialise, choose.

@@ -8,7 +8,7 @@ memory of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -49,7 +49,9 @@ class Placement:
         return sum(self.pieces)
 
 
-def place_buffers(plan: FunctionPlan, sizes: Sequence[int], alignment: int, largest: int = 0) -> Placement:
+def place_buffers(
+    plan: FunctionPlan, sizes: Sequence[int], alignment: int, largest: int = 0, without: Collection[int] = ()
+) -> Placement:
     """Place the buffers of *plan* with these *sizes*, but its constants, in pieces of at most *largest* bytes.
 
     Args:
@@ -57,11 +59,12 @@ def place_buffers(plan: FunctionPlan, sizes: Sequence[int], alignment: int, larg
         sizes: the bytes of each buffer.
         alignment: of the beginning of a buffer, a multiple of the arena's alignment.
         largest: what the device gives in one piece; 0 for any number.
+        without: the numbers of buffers that lie elsewhere.
 
     Raises:
         DeviceMemoryError: a buffer is larger than a piece.
     """
-    lives = lifetimes(plan)
+    lives = {k: life for k, life in lifetimes(plan).items() if k not in without}
     rounded = {k: -(-max(sizes[k], 1) // alignment) * alignment for k in lives}
     piece = largest // alignment * alignment
     if largest and max(rounded.values(), default=0) > piece:
@@ -107,11 +110,16 @@ class FunctionMemory:
         self.largest = min(device.max_mem_alloc_size, opened.info.global_memory)
         self._pieces: list[pyopencl.Buffer] = []
 
-    def buffers(self, plan: FunctionPlan, sizes: Sequence[int]) -> Mapping[int, pyopencl.Buffer]:
-        """The buffers of *plan* by number, all but its constants. Raises DeviceMemoryError, pyopencl's error."""
+    def buffers(
+        self, plan: FunctionPlan, sizes: Sequence[int], given: Mapping[int, pyopencl.Buffer]
+    ) -> Mapping[int, pyopencl.Buffer]:
+        """The buffers of *plan* by number, all but its constants and those that are *given*.
+
+        Raises DeviceMemoryError, pyopencl's error.
+        """
         if self._opened.info.platform == CHECKING_PLATFORM:
-            return {k: self.allocate(sizes[k]) for k in lifetimes(plan)}
-        placement = place_buffers(plan, sizes, self.alignment, self.largest)
+            return {k: self.allocate(sizes[k]) for k in lifetimes(plan) if k not in given}
+        placement = place_buffers(plan, sizes, self.alignment, self.largest, given)
         for k, size in enumerate(placement.pieces):
             if k == len(self._pieces):
                 self._pieces.append(self.allocate(size))

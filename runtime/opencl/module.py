@@ -28,6 +28,7 @@ from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan, plans_from_json
 from byoc.runtime.opencl.process import driver_use
 from byoc.runtime.opencl.session import Session
 from byoc.runtime.region.call import Pending
+from byoc.runtime.region.device_tensor import DeviceTensor
 from byoc.runtime.region.variants import ChosenVariants
 
 SOURCE_MEMBER = "kernels.cl"
@@ -201,7 +202,21 @@ class DeviceFunction:
     def __call__(self, *arrays: object) -> None:
         self._session()(*arrays)
 
-    def start(self, arrays: Sequence[np.ndarray], after: Sequence[Pending]) -> Pending:
+    def start(self, arrays: Sequence[np.ndarray | DeviceTensor], after: Sequence[Pending]) -> Pending:
         """Put the call into the device's queue, behind *after*. Raises DeviceError, InputError."""
         result: Pending = self._session().start(arrays, after)
         return result
+
+    def empty_on_device(self, shape: Sequence[int], dtype: np.dtype) -> DeviceTensor:
+        """Memory for a tensor that a call is to fill. Raises DeviceError."""
+        return self._session().empty_on_device(shape, dtype)
+
+    def to_device(self, array: np.ndarray) -> DeviceTensor:
+        """A copy of *array* on the device. Raises DeviceError, RunTimeoutError."""
+        made = self._session().empty_on_device(array.shape, array.dtype)
+        made.fill(array)
+        return made
+
+    def holds(self, tensor: DeviceTensor) -> bool:
+        """Whether *tensor* lies where the function can read it."""
+        return self._session().holds(tensor)

@@ -12,6 +12,7 @@ under a lock, since a kernel's arguments are state of the kernel.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.time_limit import seconds_left, timed_out
 from byoc.runtime.executors.shape_cache import ShapeCache
 from byoc.runtime.opencl.counts import DeviceCounts
+from byoc.runtime.opencl.device_array import DeviceArray, blocks_of
 from byoc.runtime.opencl.device_memory import FunctionMemory
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.found_indices import FoundIndices
@@ -35,12 +37,14 @@ from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.timed_events import Tell, TimedEvents
 from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.call import Pending
+from byoc.runtime.region.device_tensor import DeviceTensor
 from byoc.runtime.region.left_behind import leave_behind
 from byoc.runtime.region.variants import ChosenVariants
 
 if TYPE_CHECKING:
     import pyopencl
 
+Named = tuple[tuple[str, int], ...]  # sizes
 KEPT_SIZES = 4
 HANGING_SECONDS = 30.0  # that a call which was given up may still take before the next one
 MOST_RECORDS = 64  # sets of sizes whose kernels are told
@@ -90,11 +94,11 @@ class Session:
         self.start([from_any(a) for a in arrays]).wait()
 
     @in_driver
-    def start(self, arrays: Sequence[np.ndarray], after: Sequence[Pending] = ()) -> StartedCall:
+    def start(self, arrays: Sequence[np.ndarray | DeviceTensor], after: Sequence[Pending] = ()) -> StartedCall:
         """Put a call on inputs, then outputs, into the queue, to begin when *after* are done.
 
-        The arrays are the device's until it has been waited for. Raises InputError for arrays that do not fit,
-        DeviceError.
+        The arrays are the device's until it has been waited for; tensors that lie on it already are read and filled
+        there, behind what made them. Raises InputError for arrays that do not fit, DeviceError.
         """
         signature = self._plan.signature
         values, n, m = list(arrays), len(signature.inputs), len(signature.outputs)
@@ -156,23 +160,31 @@ class Session:
 
     def _enqueue(
         self,
-        inputs: Sequence[np.ndarray],
-        outputs: Sequence[np.ndarray],
+        inputs: Sequence[np.ndarray | DeviceTensor],
+        outputs: Sequence[np.ndarray | DeviceTensor],
         sizes: Sizes,
         after: list[pyopencl.Event],
     ) -> StartedCall:
-        binding = self.bindings[tuple(sizes.items())]
+        first = self._plan.first_output
+        read = {k: a for k, a in enumerate(inputs) if isinstance(a, DeviceArray)}
+        filled = {first + k: a for k, a in enumerate(outputs) if isinstance(a, DeviceArray)}
+        after = [*after, *(a.block.written for a in read.values() if a.block.written is not None)]
+        after += [event for a in filled.values() for event in a.block.events]
+        given = tuple((k, a.block.buffer) for k, a in {**read, **filled}.items())
+        binding = self.bindings[tuple(sizes.items()), given]
         cl, queue = self._cl, self._queue
-        if after and not all(a.flags.c_contiguous for a in inputs):
+        arrays = {k: a for k, a in enumerate(inputs) if isinstance(a, np.ndarray)}
+        if after and not all(a.flags.c_contiguous for a in arrays.values()):
             self.wait_for(after)  # the host copies them, which has to see what they will be
-        held = [np.asarray(a, order="C") for a in inputs]
         events = []
         timed = TimedEvents(self._plan.signature.symbol)
-        for k, array in enumerate(held):
+        if after and not any(a.nbytes for a in arrays.values()):
+            cl.enqueue_barrier(queue, wait_for=after)
+        for k, array in arrays.items():
             if array.nbytes:
                 self._counts.bytes_in += array.nbytes
-                buffer = binding.buffers[k]
-                events.append(cl.enqueue_copy(queue, buffer, array, is_blocking=False, wait_for=after))
+                held = np.asarray(array, order="C")
+                events.append(cl.enqueue_copy(queue, binding.buffers[k], held, is_blocking=False, wait_for=after))
                 timed.add("copy in", events[-1])
         if self._found is not None:
             self._found.begin()
@@ -180,12 +192,15 @@ class Session:
             event = cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
             if self._tell is not None:
                 timed.add(kernel.function_name, event, nodes, (*global_size, *local_size))
-        first = self._plan.first_output
-        results = [a if a.flags.c_contiguous and a.flags.writeable else np.empty(a.shape, a.dtype) for a in outputs]
-        for k, result in enumerate(results):
+        pairs = [
+            (a, a if a.flags.c_contiguous and a.flags.writeable else np.empty(a.shape, a.dtype), first + k)
+            for k, a in enumerate(outputs)
+            if isinstance(a, np.ndarray)
+        ]
+        for _, result, number in pairs:
             if result.nbytes:
                 self._counts.bytes_out += result.nbytes
-                events.append(cl.enqueue_copy(queue, result, binding.buffers[first + k], is_blocking=False))
+                events.append(cl.enqueue_copy(queue, result, binding.buffers[number], is_blocking=False))
                 timed.add("copy out", events[-1])
         words = None
         if self._found is not None:
@@ -195,8 +210,26 @@ class Session:
         self._counts.flushes += 1
         done = cl.enqueue_marker(queue)
         queue.flush()
-        pairs = list(zip(outputs, results, strict=True))
-        return StartedCall(self, done, events, self._opened.context, pairs, (words, timed))
+        for a in read.values():
+            a.block.is_read(done)
+        for a in filled.values():
+            a.block.was_written(done)
+        results = [(array, result) for array, result, _ in pairs]
+        return StartedCall(self, done, events, self._opened.context, results, (words, timed))
+
+    @in_driver
+    def empty_on_device(self, shape: Sequence[int], dtype: np.dtype) -> DeviceArray:
+        """Memory for a tensor that a call is to fill. Raises DeviceError."""
+        blocks = blocks_of(self._cl, self._opened)
+        try:
+            block = blocks.take(math.prod(shape) * dtype.itemsize, self._counts)
+        except (DeviceMemoryError, self._cl.Error) as error:
+            raise self.failed("cannot have memory", error) from error
+        return DeviceArray(shape, dtype, block, self._counts)
+
+    def holds(self, tensor: DeviceTensor) -> bool:
+        """Whether *tensor* lies on this device, in the context of this process."""
+        return isinstance(tensor, DeviceArray) and tensor.opened.context == self._opened.context
 
     def tell_times(self, timed: TimedEvents) -> None:
         """Hand the times of a call that is done to whoever profiles."""
@@ -212,11 +245,12 @@ class Session:
             names = self._plan.signature.checks
             raise index_outside(names[check - 1] if check <= len(names) else "", place % (1 << 64), extent)
 
-    def _bind(self, key: tuple[tuple[str, int], ...]) -> _Binding:
-        sizes = Sizes(key)
+    def _bind(self, key: tuple[Named, tuple[tuple[int, pyopencl.Buffer], ...]]) -> _Binding:
+        named, given = key[0], dict(key[1])
+        sizes = Sizes(named)
         plan, first = self._plan, self._plan.first_constant
-        own = self._memory.buffers(plan, plan.buffer_bytes(sizes))
-        buffers = {**own, **{first + k: buffer for k, buffer in enumerate(self._constants)}}
+        own = self._memory.buffers(plan, plan.buffer_bytes(sizes), given)
+        buffers = {**own, **given, **{first + k: buffer for k, buffer in enumerate(self._constants)}}
         variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
         for launch, variant in zip(plan.launches, variants, strict=True):
@@ -228,7 +262,7 @@ class Session:
             found = [self._found.buffer] if launch.checks and self._found is not None else []
             kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes), *found)
             launches.append((kernel, (global_size,), (local_size,), launch.nodes))
-        self._record(key, tuple(v.schedule for v in variants))
+        self._record(named, tuple(v.schedule for v in variants))
         return _Binding(buffers, launches)
 
     def _record(self, key: tuple[tuple[str, int], ...], variants: tuple[str, ...]) -> None:
