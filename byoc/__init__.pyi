@@ -32,6 +32,6 @@ from byoc.driver.quantization import Calibration as Calibration
 from byoc.ir.module import IRModule as IRModule
 from byoc.partition.show.networks import to_networkx as to_networkx
 from byoc.relay.frontend.onnx import import_onnx as import_onnx
-from byoc.runtime.library import load as load
+from byoc.runtime.loading import load as load
 
 __version__: str

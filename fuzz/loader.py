@@ -74,7 +74,7 @@ class LoaderProcess:
 
 def serve(pipe: Connection) -> None:
     """Load and run what the pipe names until it is closed."""
-    from byoc.runtime.library import load
+    from byoc.runtime.loading import load
     from fuzz.running import run_library
 
     with_packages = False  # a vendor's package may import the compiler; nothing of ours does

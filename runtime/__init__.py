@@ -30,7 +30,8 @@ from byoc.runtime.devices.levels import HardwareLevel
 from byoc.runtime.devices.registry import device_api, register_device_api
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.graph.graph import Graph
-from byoc.runtime.library import Library, load
+from byoc.runtime.library import Library
+from byoc.runtime.loading import load
 from byoc.runtime.module_tree import load_module_tree
 from byoc.runtime.modules import metadata as metadata
 from byoc.runtime.modules import module as module

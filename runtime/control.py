@@ -9,6 +9,7 @@ limit of the run around it: the machine looks at both between two instructions.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -20,7 +21,8 @@ from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.core.strict_json import at, list_of, numbered, object_of, read_json, text_of, texts_of
 from byoc.runtime.graph.values import OPTIONAL, SEQUENCE
-from byoc.runtime.library import Library, library_of
+from byoc.runtime.library import Library
+from byoc.runtime.loading import library_of
 from byoc.runtime.modules.module import Members, Module, PackedFunction, members_below
 from byoc.runtime.vm.code import read_code, write_code
 from byoc.runtime.vm.executable import CODE_MEMBER, Executable
@@ -73,6 +75,18 @@ class ControlModule(Module):
     def unavailable(self) -> str | None:
         found = (f"{name}: {problem}" for name, part in self.parts.items() for problem in part.problems().values())
         return next(found, None)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        found: Counter[str] = Counter()
+        for part in self.parts.values():
+            found.update(part.device_counts)
+        return dict(found)
+
+    def keep_sizes(self, count: int) -> None:
+        for part in self.parts.values():
+            for module in part.module.walk():
+                module.keep_sizes(count)
 
     def save(self) -> dict[str, bytes]:
         program = self.program

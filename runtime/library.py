@@ -9,44 +9,34 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from byoc.runtime.artefact.artifact import read_artifact, write_artifact
-from byoc.runtime.artefact.manifest import Manifest, ModuleEntry, read_manifest
-from byoc.runtime.artefact.signing import Key, trusted_keys
-from byoc.runtime.consistency import check_graph, check_parts
+from byoc.runtime.artefact.artifact import write_artifact
 from byoc.runtime.core.distribution import version
-from byoc.runtime.core.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError, UserError
+from byoc.runtime.core.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError
 from byoc.runtime.core.signature import TensorSpec
-from byoc.runtime.core.strict_json import mapping_of, read_json
 from byoc.runtime.core.time_limit import time_limit
+from byoc.runtime.executors.bound_library import BoundLibrary
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.executors.mapped_executor import MappedExecutor
+from byoc.runtime.executors.prepared_inputs import prepared_inputs
 from byoc.runtime.files.file_memory import FileWatch
-from byoc.runtime.files.weights import read_weights, write_weights
+from byoc.runtime.files.weights import write_weights
 from byoc.runtime.graph.executor_base import Executor, check_threads
 from byoc.runtime.graph.graph import Graph
-from byoc.runtime.graph.graph_check import checked_graph
 from byoc.runtime.graph.values import forms_of, given_back, vectors
 from byoc.runtime.modules.lost import (
-    check_lost,
-    class_for,
     covered_symbols,
-    load_or_lose,
     problem_of,
-    told_loader,
-    told_packages,
 )
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import (
-    Members,
     Module,
-    members_below,
     packages_of,
     saved_members,
 )
@@ -95,6 +85,7 @@ class Library:
         )
         self._forms = forms_of(self._graph, module.owner)
         self._idle: deque[Executor] = deque()
+        self._prepared = 0  # sets of shapes
         self.edited: str | None = None  # why this library, read from a file, is not run
 
     def executor(self, threads: int | None = None) -> Executor:
@@ -217,6 +208,54 @@ class Library:
         self._idle.append(self.executor())
         self.report[INITIALIZATION] = self.initialization
 
+    def bind(self, on_device: Iterable[str] = ()) -> BoundLibrary:
+        """Runs whose inputs and outputs may stay on a device from call to call.
+
+        ``bound = library.bind(["present"])`` gives the output ``present`` as a tensor of the device, which may be an
+        input of the next run, here or in another library: ``bound.run({"x": x, "past": present})``. It is a copy on
+        the host by ``present.numpy()``.
+
+        Args:
+            on_device: the outputs that stay there; the others are arrays.
+
+        Raises:
+            InputError: a name that no output has.
+        """
+        self._check_seal()
+        return BoundLibrary(self._graph, self.module, self.outputs, on_device)
+
+    def prepare(self, *shapes: Mapping[str, object]) -> None:
+        """Do all that the first run with inputs of certain shapes would do: build, allocate, initialise, choose.
+
+        It is such a run, on ones (integers are 0). A run with these sizes then builds nothing and allocates nothing on
+        a device, which ``device_counts`` shows; memory of the device is kept for all sets of shapes prepared so far.
+
+        Args:
+            shapes: one set of shapes each, by the names of inputs: ``{"x": (1, 3, 224, 224)}``. An array stands for
+                itself, for a model that refuses ones. Inputs whose sizes are known may be left out.
+
+        Raises:
+            InputError: a name that no input has, a shape that does not fit, a size that nothing tells.
+            DeviceError: what a device refuses, where the host does not stand in.
+        """
+        asked = [prepared_inputs(self.inputs, given) for given in shapes or ({},)]
+        self._prepared += len(asked)
+        for module in self.module.walk():
+            module.keep_sizes(self._prepared)
+        for inputs in asked:
+            self.run(inputs)
+
+    @property
+    def device_counts(self) -> Mapping[str, int]:
+        """What devices were asked for so far, by name: programs, kernels, allocations, bytes copied in and out.
+
+        Modules that have no device, or do not count, add nothing.
+        """
+        found: Counter[str] = Counter()
+        for module in self.module.walk():
+            found.update(module.counts)
+        return dict(found)
+
     @property
     def initialization(self) -> list[dict[str, object]]:
         """The modules that have been initialised so far, with their symbols and the seconds that it took."""
@@ -305,94 +344,3 @@ class Library:
                 members[f"{entry['path']}/{name}"] = data
         told = {"inputs": [s.to_json() for s in self.inputs], "outputs": [s.to_json() for s in self.outputs]}
         return {"modules": modules, **told}, members
-
-
-def load(
-    path: str | os.PathLike[str],
-    threads: int | None = None,
-    *,
-    mapped: bool = False,
-    trusted: Iterable[Key] | None = None,
-    eager: bool = False,
-) -> Library:
-    """Load an artefact that ``Library.save`` wrote, to run on so many *threads*; needs no compiler.
-
-    The file is read into memory, and may be overwritten or removed afterwards. With *mapped* it is mapped instead, so
-    that processes which load it share its weights in memory: the caller promises that it is replaced by renaming or
-    removed, never written into. Runs look for that (its size and time of change) and raise ArtifactError.
-
-    With *trusted*, public keys (PEM files, or their content), only what one of them signed is loaded; without, what a
-    key in the folder ``$BYOC_TRUSTED_KEYS`` signed, where that is set. The signature is looked at before all else.
-
-    With *eager* every module is initialised now, not when it is first used, which the report says (``initialization``).
-
-    Raises ArtifactError for a damaged file, a newer schema, or a missing member, and UnavailableError for a missing
-    device or another processor, before anything runs.
-    """
-    library = _read(Path(path), mapped, trusted_keys(trusted), bears_lost=False)
-    for place, problem in library.problems().items():
-        raise UnavailableError(f"{path}: {place} cannot run here: {problem}")
-    if library.edited:
-        raise ArtifactError(f"{path}: {library.edited}")
-    library.threads = threads
-    if eager:
-        library.initialize()
-    return library
-
-
-def read_library(path: str | os.PathLike[str], mapped: bool = False, trusted: Sequence[bytes] | None = None) -> Library:
-    """As :func:`load`, but without asking whether this machine can run it: to look into it.
-
-    It needs no vendor's package: ``Library.problems`` tells of modules that cannot be loaded.
-    """
-    return _read(Path(path), mapped, trusted, bears_lost=True)
-
-
-def _read(path: Path, mapped: bool, trusted: Sequence[bytes] | None, bears_lost: bool) -> Library:
-    artifact = read_artifact(path, mapped, trusted)
-    try:
-        library = library_of(read_manifest(artifact.manifest), artifact.members, str(path), bears_lost, artifact.watch)
-        library.edited = artifact.edited
-        return library
-    except ArtifactError as error:
-        raise error if str(path) in str(error) else type(error)(f"{path}: {error}") from error
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise ArtifactError(f"{path}: its members do not fit together ({error!r}); save the model again") from error
-
-
-def library_of(
-    told: Manifest, members: Members, where: str, bears_lost: bool = False, watch: FileWatch | None = None
-) -> Library:
-    """The library whose :meth:`Library.content` is *told* and *members*.
-
-    Raises ArtifactError, which names *where*, for a member that is missing or does not fit the others.
-    """
-    for needed in (GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER, "metadata/constants.json"):
-        if needed not in members:
-            raise ArtifactError(f"{where}: member {needed} is missing; the file was not written by Library.save")
-    constants = read_weights(memoryview(members[WEIGHTS_MEMBER]), where)
-    root = MetadataModule.with_constants(members_below(members, "metadata"), constants)
-    loaded = []
-    for entry in told.modules:
-        module = _module(entry, members_below(members, entry.path))
-        root.import_module(module)
-        loaded.append((module, entry.symbols))
-    check_lost(root, bears_lost)
-    check_parts(root, loaded)
-    graph = checked_graph(read_json(members[GRAPH_MEMBER], GRAPH_MEMBER), GRAPH_MEMBER)
-    report = mapping_of(read_json(members[REPORT_MEMBER], REPORT_MEMBER, constants=True), REPORT_MEMBER)
-    library = Library(graph, root, [spec.name for spec in told.outputs], report, watch=watch)
-    check_graph(graph, library._graph, root, told.inputs, told.outputs, GRAPH_MEMBER)
-    return library
-
-
-def _module(entry: ModuleEntry, members: Members) -> Module:
-    def load() -> Module:
-        with told_packages(entry.packages):
-            kind = class_for(entry.type_key)
-            with told_loader(entry.type_key):
-                return kind.load(members)
-
-    return load_or_lose(entry.type_key, entry.symbols, members, load)

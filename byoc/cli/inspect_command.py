@@ -21,7 +21,8 @@ from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import post_order
 from byoc.runtime.artefact.artifact import read_artifact
 from byoc.runtime.files.regular_file import open_file
-from byoc.runtime.library import Library, read_library
+from byoc.runtime.library import Library
+from byoc.runtime.loading import read_library
 
 HELP = "show what is in an artefact or in an ONNX model"
 
@@ -60,6 +61,7 @@ def inspect_artifact(path: Path, source: bool) -> tuple[Mapping[str, object], st
         *(f"input   {s.name}: {s.dtype}{s}" for s in library.inputs),
         *(f"output  {s.name}: {s.dtype}{s}" for s in library.outputs),
         f"constants: {len(library.module.constant_arrays)} of {library.module.constant_bytes:,} bytes",
+        *_memory_lines(library.report),
         "modules:",
         *(f"  {line}" for line in library.module.tree().splitlines()),
         *(f"cannot run here: {place}: {problem}" for place, problem in problems.items()),
@@ -68,6 +70,17 @@ def inspect_artifact(path: Path, source: bool) -> tuple[Mapping[str, object], st
         *(f"\n// {key}\n{text}" for key, text in sources.items()),
     ]
     return data, "\n".join(lines), 0
+
+
+def _memory_lines(report: Mapping[str, object]) -> list[str]:
+    """The memory of a device for each region that says what it takes, and how much of it is needed at one time."""
+    regions = report.get("regions")
+    told = [r for r in regions if isinstance(r, dict)] if isinstance(regions, list) else []
+    return [
+        f"device memory of {r['region']}: {r['device_memory']:,} bytes ({r['device_memory_bound']:,} at one time)"
+        for r in told
+        if isinstance(r.get("device_memory"), int) and isinstance(r.get("device_memory_bound"), int)
+    ]
 
 
 def _sources(library: Library) -> dict[str, str]:

@@ -28,7 +28,8 @@ from byoc.driver.compiler.entry import compile as compile_model
 from byoc.errors import UserError
 from byoc.options.entry import takes
 from byoc.runtime.core.ndarray import dtype_name
-from byoc.runtime.library import Library, load
+from byoc.runtime.library import Library
+from byoc.runtime.loading import load
 from byoc.testing.core.difference import errors
 from byoc.testing.core.inputs import seeded_inputs
 

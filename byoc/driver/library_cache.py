@@ -16,7 +16,8 @@ from pathlib import Path
 from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.errors import UserError
 from byoc.runtime.core.errors import ArtifactError
-from byoc.runtime.library import Library, read_library
+from byoc.runtime.library import Library
+from byoc.runtime.loading import read_library
 
 FOLDER = "libraries"
 LIMIT_VARIABLE = "BYOC_LIBRARY_CACHE_MB"  # 0: no library is kept, and none is read

@@ -166,21 +166,14 @@ def _function_plan(program: Program, stages: Sequence[_Stage]) -> FunctionPlan:
     inputs, constants = program.inputs, tuple(t for t, _ in program.constants)
     numbers = {t: k for k, t in enumerate((*inputs, *constants, *program.outputs))}
     buffers = [_buffer(t, simplify) for t in numbers]
-    last_use = {t: k for k, stage in enumerate(stages) for t in (*stage.sources, stage.stage)}
-    free: dict[str, list[int]] = {}
     launches: list[Launch] = []
-    for k, stage in enumerate(stages):
+    for stage in stages:
         if stage.stage not in numbers:
-            buffer = _buffer(stage.stage, simplify)
-            reusable = free.get(repr(buffer.bytes))
-            numbers[stage.stage] = reusable.pop() if reusable else len(buffers)
-            buffers += [] if numbers[stage.stage] < len(buffers) else [buffer]
-        used = (*stage.sources, stage.stage)
+            numbers[stage.stage] = len(buffers)
+            buffers.append(_buffer(stage.stage, simplify))
+        used = tuple(numbers[t] for t in (*stage.sources, stage.stage))
         variants = tuple(_variant(name, plan, simplify) for name, plan in stage.kernels)
-        launches.append(Launch(tuple(numbers[t] for t in used), stage.sizes, variants, stage.checks, stage.nodes))
-        for t in dict.fromkeys(used):
-            if last_use[t] == k and t in program.temporaries:
-                free.setdefault(repr(_buffer(t, simplify).bytes), []).append(numbers[t])
+        launches.append(Launch(used, stage.sizes, variants, stage.checks, stage.nodes))
     return FunctionPlan(program.signature, tuple(buffers), tuple(launches))
 
 

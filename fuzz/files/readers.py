@@ -15,7 +15,7 @@ from byoc.runtime.core.container import ADT
 from byoc.runtime.core.device import cpu
 from byoc.runtime.core.errors import ByocError, InternalError
 from byoc.runtime.core.ndarray import NDArray
-from byoc.runtime.library import load, read_library
+from byoc.runtime.loading import load, read_library
 from byoc.runtime.module_tree import load_module_tree
 from byoc.runtime.vm import VirtualMachine
 from fuzz.files.edit import ArtifactEdits, edited_bytes, edited_json

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -36,6 +37,18 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOST_DIMENSIONS = 64  # as numpy
 
 
+class Shaped(Protocol):
+    """What can be held to a spec: an array, or a tensor that lies on a device."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of its elements."""
+
+
 @dataclass(frozen=True)
 class TensorSpec:
     """A tensor's name, shape and dtype."""
@@ -58,7 +71,7 @@ class TensorSpec:
         """The shape with each name replaced by its size. Raises KeyError for an unbound name or an unknown size."""
         return tuple(d if isinstance(d, int) else sizes[d] for d in self.shape)  # type: ignore[index]  # None is a KeyError too
 
-    def bind(self, array: np.ndarray, sizes: Sizes) -> None:
+    def bind(self, array: Shaped, sizes: Sizes) -> None:
         """Check *array* against this spec and add the sizes of its named dimensions to *sizes*.
 
         Raises InputError naming the input, what was expected and what was found.
@@ -179,7 +192,7 @@ class Signature:
         """The numbers of the checks *names*; of one that is not declared, the number behind all."""
         return [self.checks.index(name) if name in self.checks else len(self.checks) for name in names]
 
-    def bind_sizes(self, inputs: Sequence[np.ndarray]) -> Sizes:
+    def bind_sizes(self, inputs: Sequence[Shaped]) -> Sizes:
         """The sizes of the named dimensions, from the inputs. Raises InputError when an input does not fit."""
         if len(inputs) != len(self.inputs):
             raise InputError(f"{self.symbol}: expected {len(self.inputs)} inputs, got {len(inputs)}")

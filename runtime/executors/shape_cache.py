@@ -36,5 +36,10 @@ class ShapeCache(Generic[Key, Made]):
             self._made.move_to_end(key)
             return self._made[key]
 
+    def keep(self, count: int) -> None:
+        """Hold at least *count* from now on."""
+        with self._lock:
+            self._kept = max(self._kept, count)
+
     def __len__(self) -> int:
         return len(self._made)

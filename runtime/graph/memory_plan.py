@@ -4,10 +4,13 @@ Ensures: two buffers that live at the same time never overlap, and every offset 
 Method: buffers in some order, each at the lowest place or in the smallest gap that is free during its life (greedy by
 size and by breadth; Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). Several
 orders are tried; while a plan needs more than what lives at once, the buffer that reaches highest is placed earlier.
+
+A device that gives memory only in pieces of a certain size has its arena in several: no buffer then lies in two.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -48,20 +51,26 @@ def physical_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def plan_memory(buffers: Sequence[Lifetime]) -> MemoryPlan:
-    """Place *buffers* in one arena."""
+def plan_memory(buffers: Sequence[Lifetime], piece: int = 0) -> MemoryPlan:
+    """Place *buffers* in one arena, or in one that is made of pieces of *piece* bytes, where that is not 0.
+
+    Raises ValueError for a buffer that is larger than a piece, and for a piece that is no multiple of the alignment.
+    """
+    if piece and (piece % ALIGNMENT or any(aligned(b.size) > piece for b in buffers)):
+        raise ValueError(f"expected buffers that fit into pieces of {piece} bytes, a multiple of {ALIGNMENT}")
+    gaps = tuple(functools.partial(gap, piece=piece) for gap in (_lowest_gap, _smallest_gap))
     bound = largest_live_bytes(buffers)
     neighbours = _neighbours(buffers)
     best, best_order = MemoryPlan((), 0), list(range(len(buffers)))
     found = False
     for order in _orders(buffers):
-        for gap in (_lowest_gap, _smallest_gap):
+        for gap in gaps:
             plan = _place(buffers, order, neighbours, gap)
             if not found or plan.total < best.total:
                 best, best_order, found = plan, order, True
             if best.total == bound:
                 return best
-    return _improved(buffers, best, best_order, neighbours, bound)
+    return _improved(buffers, best, best_order, (neighbours, gaps), bound)
 
 
 def _orders(buffers: Sequence[Lifetime]) -> Iterator[list[int]]:
@@ -108,17 +117,17 @@ def _place(
     return MemoryPlan(tuple(offsets), total)
 
 
-def _lowest_gap(busy: Sequence[tuple[int, int]], size: int) -> int:
+def _lowest_gap(busy: Sequence[tuple[int, int]], size: int, piece: int) -> int:
     """The lowest offset where *size* bytes are free."""
     offset = 0
     for start, end in busy:
         if offset + size <= start:
             break
-        offset = max(offset, end)
+        offset = max(offset, _in_one_piece(end, size, piece))
     return offset
 
 
-def _smallest_gap(busy: Sequence[tuple[int, int]], size: int) -> int:
+def _smallest_gap(busy: Sequence[tuple[int, int]], size: int, piece: int) -> int:
     """The offset of the smallest gap that holds *size* bytes, else the end."""
     best: tuple[int, int] | None = None
     offset = 0
@@ -126,15 +135,25 @@ def _smallest_gap(busy: Sequence[tuple[int, int]], size: int) -> int:
         room = start - offset
         if room >= size and (best is None or room < best[0]):
             best = (room, offset)
-        offset = max(offset, end)
+        offset = max(offset, _in_one_piece(end, size, piece))
     return offset if best is None else best[1]
 
 
+def _in_one_piece(offset: int, size: int, piece: int) -> int:
+    """*offset*, or the beginning of the next piece where *size* bytes from there would lie in two."""
+    return -(-offset // piece) * piece if piece and size and offset // piece != (offset + size - 1) // piece else offset
+
+
 def _improved(
-    buffers: Sequence[Lifetime], best: MemoryPlan, order: list[int], neighbours: Sequence[Sequence[int]], bound: int
+    buffers: Sequence[Lifetime],
+    best: MemoryPlan,
+    order: list[int],
+    placing: tuple[Sequence[Sequence[int]], Sequence[Gap]],
+    bound: int,
 ) -> MemoryPlan:
     """*best*, or a smaller plan that is found by placing the buffer that reaches highest earlier, again and again."""
     plan = best
+    neighbours, gaps = placing
     seen = {tuple(order)}
     for _ in range(IMPROVEMENTS):
         if best.total == bound:
@@ -145,7 +164,7 @@ def _improved(
         if tuple(order) in seen:
             break
         seen.add(tuple(order))
-        plan = min((_place(buffers, order, neighbours, gap) for gap in (_lowest_gap, _smallest_gap)), key=_total)
+        plan = min((_place(buffers, order, neighbours, gap) for gap in gaps), key=_total)
         best = min(best, plan, key=_total)
     return best
 

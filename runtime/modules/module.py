@@ -24,9 +24,9 @@ from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.packed_function import PackedFunction as PackedFunction
 from byoc.runtime.devices.levels import HardwareLevel
 from byoc.runtime.files.weights import write_weights
+from byoc.runtime.modules.on_device import OnDevice
 
 if TYPE_CHECKING:
-    from byoc.runtime.core.device_event import DeviceEvent
     from byoc.runtime.core.signature import TensorSpec
     from byoc.runtime.graph.executor_base import Executor
     from byoc.runtime.graph.graph import Graph
@@ -44,7 +44,7 @@ class Root(Protocol):
         """Give *symbol* its constants unless it has them."""
 
 
-class Module:
+class Module(OnDevice):
     """The root of runtime modules. Source: ``tvm.runtime.Module``.
 
     A subclass sets ``type_key`` and gives ``symbols``, ``get_function``, ``get_source``, ``save`` and ``load``. A saved
@@ -123,10 +123,6 @@ class Module:
     def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
         """Give *symbol* its constants; called once before its first use, by the metadata module."""
 
-    def memory(self, symbol: str) -> Mapping[str, int]:
-        """The bytes that *symbol* takes beside its inputs, outputs and constants, by what for: for the report."""
-        return {}
-
     def unavailable(self) -> str | None:
         """One sentence when this module cannot run on this machine (no device, another processor), else None."""
         return None
@@ -138,13 +134,6 @@ class Module:
     def whole_executor(self, graph: Graph, root: Root, threads: int | None) -> Executor | None:
         """An executor that runs all of *graph* by one call, or None where this module has no function for that."""
         return None
-
-    def profile(self, on: bool) -> Sequence[DeviceEvent]:
-        """Begin to keep events of what this module does (*on*), or end: what was kept since the last call, in order.
-
-        A module that keeps none gives none: then a profile has the times of its functions' calls.
-        """
-        return ()
 
     def save(self) -> dict[str, bytes]:
         """The module's own content (imports aside) as members by relative file name: bytes, or text."""

@@ -18,13 +18,17 @@ from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.core.strict_json import read_json
 from byoc.runtime.dso.contract import check_contract, contract_text, digest_of
+from byoc.runtime.graph.memory_plan import ALIGNMENT
 from byoc.runtime.modules.module import Members, Module, PackedFunction
 from byoc.runtime.opencl.build import build_program, why_unavailable
+from byoc.runtime.opencl.counts import DeviceCounts, summed
+from byoc.runtime.opencl.device_memory import place_buffers
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan, plans_from_json
 from byoc.runtime.opencl.process import driver_use
 from byoc.runtime.opencl.session import Session
 from byoc.runtime.region.call import Pending
+from byoc.runtime.region.device_tensor import DeviceTensor
 from byoc.runtime.region.variants import ChosenVariants
 
 SOURCE_MEMBER = "kernels.cl"
@@ -51,6 +55,8 @@ class OpenCLModule(Module):
         self.symbols = tuple(self._plans)
         self._given: dict[str, tuple[NDArray, ...]] = {}
         self._sessions: dict[str, Session] = {}
+        self._kept = 0  # sets of sizes for which more is to be kept than usual
+        self._counts = {symbol: DeviceCounts() for symbol in self.symbols}
         self._events: list[DeviceEvent] | None = None  # of the device, while somebody profiles
         self._lock = new_lock()
 
@@ -79,6 +85,29 @@ class OpenCLModule(Module):
         with self._lock:
             sessions = list(self._sessions.values())
         return tuple(chosen for session in sessions for chosen in list(session.chosen.values()))
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What was asked of the device so far (:class:`DeviceCounts`), by name, over all symbols and threads."""
+        return summed(self._counts.values())
+
+    def keep_sizes(self, count: int) -> None:
+        with self._lock:
+            self._kept = max(self._kept, count)
+            sessions = list(self._sessions.values())
+        for session in sessions:
+            session.bindings.keep(self._kept)
+
+    def memory(self, symbol: str) -> Mapping[str, int]:
+        """The device's memory for inputs, outputs and temporaries, and what no plan can do without, in bytes.
+
+        Nothing is told for sizes that are free, and a device that aligns buffers to more takes a little more.
+        """
+        plan = self._plans[symbol]
+        if any(isinstance(d, str) for spec in plan.signature.inputs for d in spec.shape):
+            return {}
+        placement = place_buffers(plan, plan.buffer_bytes({}), ALIGNMENT)
+        return {"device_memory": placement.total, "device_memory_bound": placement.bound}
 
     def profile(self, on: bool) -> Sequence[DeviceEvent]:
         with self._lock:
@@ -119,7 +148,10 @@ class OpenCLModule(Module):
                 opened = open_device()
                 program = build_program(self._source, opened)
                 tell = None if self._events is None else self._events.extend
-                self._sessions[symbol] = Session(self._plans[symbol], program, opened, constants, tell)
+                counts = self._counts[symbol]
+                counts.programs += 1
+                self._sessions[symbol] = Session(self._plans[symbol], program, opened, constants, tell, counts)
+                self._sessions[symbol].bindings.keep(self._kept)
             return self._sessions[symbol]
 
     def _constants_of(self, symbol: str) -> Sequence[NDArray]:
@@ -170,7 +202,21 @@ class DeviceFunction:
     def __call__(self, *arrays: object) -> None:
         self._session()(*arrays)
 
-    def start(self, arrays: Sequence[np.ndarray], after: Sequence[Pending]) -> Pending:
+    def start(self, arrays: Sequence[np.ndarray | DeviceTensor], after: Sequence[Pending]) -> Pending:
         """Put the call into the device's queue, behind *after*. Raises DeviceError, InputError."""
         result: Pending = self._session().start(arrays, after)
         return result
+
+    def empty_on_device(self, shape: Sequence[int], dtype: np.dtype) -> DeviceTensor:
+        """Memory for a tensor that a call is to fill. Raises DeviceError."""
+        return self._session().empty_on_device(shape, dtype)
+
+    def to_device(self, array: np.ndarray) -> DeviceTensor:
+        """A copy of *array* on the device. Raises DeviceError, RunTimeoutError."""
+        made = self._session().empty_on_device(array.shape, array.dtype)
+        made.fill(array)
+        return made
+
+    def holds(self, tensor: DeviceTensor) -> bool:
+        """Whether *tensor* lies where the function can read it."""
+        return self._session().holds(tensor)

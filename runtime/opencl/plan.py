@@ -1,13 +1,14 @@
 """How the kernels of a function are launched: data beside the source, saved as ``plan.json``.
 
-A function's buffers are numbered: its inputs, its constants, its outputs, then temporaries, which may serve several
-stages one after the other. Kernels run in order, each with its buffers and then its sizes (``long``) as arguments. A
-:data:`Number` is an int, the name of a size, or ``[operation, left, right]``. A launch has variants, kernels that
-compute the same, of which a call takes the first whose bounds hold for its sizes. A variant has *extent* work-items
-(rounded up to whole groups; the kernel itself ignores those beyond), or with *groups* that many groups. The local
-size is a power of two, and a device with a lower limit takes a smaller power of two. A launch that *checks* indices has
-one more argument, memory of :data:`FOUND_WORDS` numbers that is 0 before the run: the check that found an index outside
-its dimension (its number and 1), the place, and the size of the dimension.
+A function's buffers are numbered: its inputs, its constants, its outputs, then temporaries. Where they lie is decided
+for the sizes of a call and the device's alignment (``device_memory.py``), by the first and last launch that uses each.
+Kernels run in order, each with its buffers and then its sizes (``long``) as arguments. A :data:`Number` is an int, the
+name of a size, or ``[operation, left, right]``. A launch has variants, kernels that compute the same, of which a call
+takes the first whose bounds hold for its sizes. A variant has *extent* work-items (rounded up to whole groups; the
+kernel itself ignores those beyond), or with *groups* that many groups. The local size is a power of two, and a device
+with a lower limit takes a smaller power of two. A launch that *checks* indices has one more argument, memory of
+:data:`FOUND_WORDS` numbers that is 0 before the run: the check that found an index outside its dimension (its number
+and 1), the place, and the size of the dimension.
 """
 
 from __future__ import annotations

@@ -4,27 +4,32 @@ Which kernels these are, where several compute a step, is chosen for the sizes w
 
 All work of a call goes into the function's own in-order queue: inputs are written, kernels follow each other, outputs
 are read. Nothing waits there: a call that is started ends with an event, and a call which reads what it makes begins
-behind that event, in whatever queue; only who needs the outputs on the host waits for it. Buffers and kernels of the
-most recent sizes are kept, so that a call with known sizes allocates nothing. Calls are put into the queue one by one,
+behind that event, in whatever queue; only who needs the outputs on the host waits for it. Buffers, which lie in a few
+pieces of memory (``device_memory.py``), and kernels of the most recent sizes are kept, so that a call with known sizes
+allocates nothing. Calls are put into the queue one by one,
 under a lock, since a kernel's arguments are state of the kernel.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from byoc.runtime.core.bound_sizes import Sizes
-from byoc.runtime.core.errors import DeviceError, InputError
+from byoc.runtime.core.errors import DeviceError, DeviceMemoryError, InputError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.index_errors import index_outside
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.time_limit import seconds_left, timed_out
 from byoc.runtime.executors.shape_cache import ShapeCache
+from byoc.runtime.opencl.counts import DeviceCounts
+from byoc.runtime.opencl.device_array import DeviceArray, blocks_of
+from byoc.runtime.opencl.device_memory import FunctionMemory
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.found_indices import FoundIndices
 from byoc.runtime.opencl.plan import FunctionPlan
@@ -32,12 +37,14 @@ from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.timed_events import Tell, TimedEvents
 from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.call import Pending
+from byoc.runtime.region.device_tensor import DeviceTensor
 from byoc.runtime.region.left_behind import leave_behind
 from byoc.runtime.region.variants import ChosenVariants
 
 if TYPE_CHECKING:
     import pyopencl
 
+Named = tuple[tuple[str, int], ...]  # sizes
 KEPT_SIZES = 4
 HANGING_SECONDS = 30.0  # that a call which was given up may still take before the next one
 MOST_RECORDS = 64  # sets of sizes whose kernels are told
@@ -47,7 +54,7 @@ MOST_RECORDS = 64  # sets of sizes whose kernels are told
 class _Binding:
     """What a call with certain sizes uses: buffers by number, and launches that are ready to go."""
 
-    buffers: Sequence[pyopencl.Buffer]
+    buffers: Mapping[int, pyopencl.Buffer]
     launches: Sequence[tuple[pyopencl.Kernel, tuple[int], tuple[int], tuple[str, ...]]]
 
 
@@ -62,12 +69,15 @@ class Session:
         opened: OpenDevice,
         constants: Sequence[NDArray],
         tell: Tell | None = None,
+        counts: DeviceCounts | None = None,
     ):
         cl = import_pyopencl()
         self._tell = tell  # what hears of the times of kernels and copies
         driver_use().keep(self)
         self._cl, self._plan, self._program, self._opened = cl, plan, program, opened
         self._lock = new_lock()
+        self._counts = DeviceCounts() if counts is None else counts
+        self._memory = FunctionMemory(cl, opened, self._counts)
         self.bindings = ShapeCache(self._bind, KEPT_SIZES)
         self.chosen: dict[tuple[tuple[str, int], ...], ChosenVariants] = {}  # by sizes, the most recent
         try:
@@ -76,7 +86,7 @@ class Session:
             self._late: StartedCall | None = None  # a call that was given up, and may still go on
             self._constants = [self._upload(c.numpy()) for c in constants]
             self._found = FoundIndices(cl, opened.context, self._queue) if plan.checks else None
-        except cl.Error as error:
+        except (DeviceMemoryError, cl.Error) as error:
             raise self.failed("cannot take the constants", error) from error
 
     def __call__(self, *arrays: object) -> None:
@@ -84,11 +94,11 @@ class Session:
         self.start([from_any(a) for a in arrays]).wait()
 
     @in_driver
-    def start(self, arrays: Sequence[np.ndarray], after: Sequence[Pending] = ()) -> StartedCall:
+    def start(self, arrays: Sequence[np.ndarray | DeviceTensor], after: Sequence[Pending] = ()) -> StartedCall:
         """Put a call on inputs, then outputs, into the queue, to begin when *after* are done.
 
-        The arrays are the device's until it has been waited for. Raises InputError for arrays that do not fit,
-        DeviceError.
+        The arrays are the device's until it has been waited for; tensors that lie on it already are read and filled
+        there, behind what made them. Raises InputError for arrays that do not fit, DeviceError.
         """
         signature = self._plan.signature
         values, n, m = list(arrays), len(signature.inputs), len(signature.outputs)
@@ -107,7 +117,7 @@ class Session:
         with self._lock:
             try:
                 return self._enqueue(values[:n], values[n:], sizes, events)
-            except self._cl.Error as error:
+            except (DeviceMemoryError, self._cl.Error) as error:
                 raise self.failed("failed", error) from error
 
     def wait_for(self, events: Sequence[pyopencl.Event]) -> None:
@@ -143,26 +153,38 @@ class Session:
 
     def failed(self, what: str, error: Exception) -> DeviceError:
         """The error for what the device refused."""
-        name = self._opened.info.name
-        return DeviceError(f"{self._plan.signature.symbol} {what} on the OpenCL device {name!r}: {error}")
+        text = f"{self._plan.signature.symbol} {what} on the OpenCL device {self._opened.info.name!r}: {error}"
+        if isinstance(error, DeviceMemoryError | MemoryError):
+            return DeviceMemoryError(f"{text}; use smaller inputs, or a device with more memory")
+        return DeviceError(text)
 
     def _enqueue(
         self,
-        inputs: Sequence[np.ndarray],
-        outputs: Sequence[np.ndarray],
+        inputs: Sequence[np.ndarray | DeviceTensor],
+        outputs: Sequence[np.ndarray | DeviceTensor],
         sizes: Sizes,
         after: list[pyopencl.Event],
     ) -> StartedCall:
-        binding = self.bindings[tuple(sizes.items())]
+        first = self._plan.first_output
+        read = {k: a for k, a in enumerate(inputs) if isinstance(a, DeviceArray)}
+        filled = {first + k: a for k, a in enumerate(outputs) if isinstance(a, DeviceArray)}
+        after = [*after, *(a.block.written for a in read.values() if a.block.written is not None)]
+        after += [event for a in filled.values() for event in a.block.events]
+        given = tuple((k, a.block.buffer) for k, a in {**read, **filled}.items())
+        binding = self.bindings[tuple(sizes.items()), given]
         cl, queue = self._cl, self._queue
-        if after and not all(a.flags.c_contiguous for a in inputs):
+        arrays = {k: a for k, a in enumerate(inputs) if isinstance(a, np.ndarray)}
+        if after and not all(a.flags.c_contiguous for a in arrays.values()):
             self.wait_for(after)  # the host copies them, which has to see what they will be
-        held = [np.asarray(a, order="C") for a in inputs]
         events = []
         timed = TimedEvents(self._plan.signature.symbol)
-        for buffer, array in zip(binding.buffers, held, strict=False):
+        if after and not any(a.nbytes for a in arrays.values()):
+            cl.enqueue_barrier(queue, wait_for=after)
+        for k, array in arrays.items():
             if array.nbytes:
-                events.append(cl.enqueue_copy(queue, buffer, array, is_blocking=False, wait_for=after))
+                self._counts.bytes_in += array.nbytes
+                held = np.asarray(array, order="C")
+                events.append(cl.enqueue_copy(queue, binding.buffers[k], held, is_blocking=False, wait_for=after))
                 timed.add("copy in", events[-1])
         if self._found is not None:
             self._found.begin()
@@ -170,20 +192,44 @@ class Session:
             event = cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
             if self._tell is not None:
                 timed.add(kernel.function_name, event, nodes, (*global_size, *local_size))
-        first = self._plan.first_output
-        results = [a if a.flags.c_contiguous and a.flags.writeable else np.empty(a.shape, a.dtype) for a in outputs]
-        for k, result in enumerate(results):
+        pairs = [
+            (a, a if a.flags.c_contiguous and a.flags.writeable else np.empty(a.shape, a.dtype), first + k)
+            for k, a in enumerate(outputs)
+            if isinstance(a, np.ndarray)
+        ]
+        for _, result, number in pairs:
             if result.nbytes:
-                events.append(cl.enqueue_copy(queue, result, binding.buffers[first + k], is_blocking=False))
+                self._counts.bytes_out += result.nbytes
+                events.append(cl.enqueue_copy(queue, result, binding.buffers[number], is_blocking=False))
                 timed.add("copy out", events[-1])
         words = None
         if self._found is not None:
             words, event = self._found.read()
             events.append(event)
+        self._counts.launches += len(binding.launches)
+        self._counts.flushes += 1
         done = cl.enqueue_marker(queue)
         queue.flush()
-        pairs = list(zip(outputs, results, strict=True))
-        return StartedCall(self, done, events, self._opened.context, pairs, (words, timed))
+        for a in read.values():
+            a.block.is_read(done)
+        for a in filled.values():
+            a.block.was_written(done)
+        results = [(array, result) for array, result, _ in pairs]
+        return StartedCall(self, done, events, self._opened.context, results, (words, timed))
+
+    @in_driver
+    def empty_on_device(self, shape: Sequence[int], dtype: np.dtype) -> DeviceArray:
+        """Memory for a tensor that a call is to fill. Raises DeviceError."""
+        blocks = blocks_of(self._cl, self._opened)
+        try:
+            block = blocks.take(math.prod(shape) * dtype.itemsize, self._counts)
+        except (DeviceMemoryError, self._cl.Error) as error:
+            raise self.failed("cannot have memory", error) from error
+        return DeviceArray(shape, dtype, block, self._counts)
+
+    def holds(self, tensor: DeviceTensor) -> bool:
+        """Whether *tensor* lies on this device, in the context of this process."""
+        return isinstance(tensor, DeviceArray) and tensor.opened.context == self._opened.context
 
     def tell_times(self, timed: TimedEvents) -> None:
         """Hand the times of a call that is done to whoever profiles."""
@@ -199,13 +245,12 @@ class Session:
             names = self._plan.signature.checks
             raise index_outside(names[check - 1] if check <= len(names) else "", place % (1 << 64), extent)
 
-    def _bind(self, key: tuple[tuple[str, int], ...]) -> _Binding:
-        sizes = Sizes(key)
+    def _bind(self, key: tuple[Named, tuple[tuple[int, pyopencl.Buffer], ...]]) -> _Binding:
+        named, given = key[0], dict(key[1])
+        sizes = Sizes(named)
         plan, first = self._plan, self._plan.first_constant
-        buffers = [
-            self._constants[k - first] if first <= k < plan.first_output else self._allocate(size)
-            for k, size in enumerate(plan.buffer_bytes(sizes))
-        ]
+        own = self._memory.buffers(plan, plan.buffer_bytes(sizes), given)
+        buffers = {**own, **given, **{first + k: buffer for k, buffer in enumerate(self._constants)}}
         variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
         for launch, variant in zip(plan.launches, variants, strict=True):
@@ -213,10 +258,11 @@ class Session:
             if not global_size:
                 continue
             kernel = self._cl.Kernel(self._program, variant.kernel)
+            self._counts.kernels += 1
             found = [self._found.buffer] if launch.checks and self._found is not None else []
             kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes), *found)
             launches.append((kernel, (global_size,), (local_size,), launch.nodes))
-        self._record(key, tuple(v.schedule for v in variants))
+        self._record(named, tuple(v.schedule for v in variants))
         return _Binding(buffers, launches)
 
     def _record(self, key: tuple[tuple[str, int], ...], variants: tuple[str, ...]) -> None:
@@ -225,23 +271,12 @@ class Session:
             del self.chosen[next(iter(self.chosen))]
         self.chosen[key] = ChosenVariants(self._plan.signature.symbol, key, variants, times)
 
-    def _allocate(self, count: int) -> pyopencl.Buffer:
-        """Memory of *count* bytes; of one where there is nothing to hold, since no buffer is empty."""
-        limit = self._opened.info.global_memory
-        if count > limit:
-            raise DeviceError(
-                f"{self._plan.signature.symbol} needs a buffer of {count} bytes, and the OpenCL device "
-                f"{self._opened.info.name!r} has {limit}: use smaller inputs or another device"
-            )
-        result: pyopencl.Buffer = self._cl.Buffer(self._opened.context, self._cl.mem_flags.READ_WRITE, max(count, 1))
-        return result
-
     def _upload(self, array: np.ndarray) -> pyopencl.Buffer:
-        buffer = self._cl.Buffer(self._opened.context, self._cl.mem_flags.READ_ONLY, max(array.nbytes, 1))
+        buffer = self._memory.allocate(array.nbytes, self._cl.mem_flags.READ_ONLY)
         if array.nbytes:
+            self._counts.bytes_in += array.nbytes
             self.wait_for([self._cl.enqueue_copy(self._queue, buffer, np.asarray(array, order="C"), is_blocking=False)])
-        result: pyopencl.Buffer = buffer
-        return result
+        return buffer
 
 
 class StartedCall:

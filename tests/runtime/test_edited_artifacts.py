@@ -19,7 +19,7 @@ import byoc
 from byoc.runtime.artefact.artifact import MANIFEST, read_artifact, write_artifact
 from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.dso.library_file import LibraryFile
-from byoc.runtime.library import read_library
+from byoc.runtime.loading import read_library
 
 pytestmark = pytest.mark.needs_cc
 X = np.arange(6, dtype="float32").reshape(2, 3)

@@ -15,7 +15,8 @@ from multiprocessing.connection import Connection
 import numpy as np
 
 from byoc.runtime.core.errors import ArtifactError, ByocError
-from byoc.runtime.library import Library, load
+from byoc.runtime.library import Library
+from byoc.runtime.loading import load
 
 
 @dataclass(frozen=True)

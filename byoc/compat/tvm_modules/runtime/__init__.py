@@ -24,7 +24,8 @@ from byoc.runtime.artefact.artifact import read_artifact
 from byoc.runtime.core.container import ADT, String
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.executors.graph_executor import GraphExecutor
-from byoc.runtime.library import Library, load
+from byoc.runtime.library import Library
+from byoc.runtime.loading import load
 from byoc.runtime.module_tree import load_module_tree
 from byoc.runtime.modules.module import Module, PackedFunction
 

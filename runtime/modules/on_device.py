@@ -1,0 +1,30 @@
+"""What a module tells of its device, where it has one: memory, counts, events; by default nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from byoc.runtime.core.device_event import DeviceEvent
+
+
+class OnDevice:
+    """The part of a module's interface that is about a device of its own."""
+
+    def memory(self, symbol: str) -> Mapping[str, int]:
+        """The bytes that *symbol* takes beside its inputs, outputs and constants, by what for: for the report."""
+        return {}
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What it asked of its device so far, by name (allocations, kernels, bytes copied); empty where it has none."""
+        return {}
+
+    def keep_sizes(self, count: int) -> None:
+        """Keep what is made for each set of input sizes for so many of them, where it keeps the most recent."""
+
+    def profile(self, on: bool) -> Sequence[DeviceEvent]:
+        """Begin to keep events of what this module does (*on*), or end: what was kept since the last call, in order.
+
+        A module that keeps none gives none: then a profile has the times of its functions' calls.
+        """
+        return ()

@@ -1,0 +1,148 @@
+"""The device's memory of one function: a few pieces, in which the buffers of a call lie by their lifetimes.
+
+Inputs, outputs and temporaries are parts of these pieces (sub-buffers at offsets that the device can address), and two
+share bytes where no launch needs both (``graph/memory_plan.py``). Calls follow each other in one queue, so that those
+with other sizes use the same pieces, which grow with the largest. Constants and what a caller keeps on the device have
+memory of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from byoc.runtime.core.errors import DeviceMemoryError
+from byoc.runtime.graph.memory_plan import ALIGNMENT, Lifetime, largest_live_bytes, plan_memory
+from byoc.runtime.opencl.counts import DeviceCounts
+from byoc.runtime.opencl.devices import OpenDevice
+from byoc.runtime.opencl.plan import FunctionPlan
+
+if TYPE_CHECKING:
+    import pyopencl
+
+BITS_OF_A_BYTE = 8
+CHECKING_PLATFORM = "Oclgrind"  # looks at the ends of whole buffers alone
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a buffer lies: the number of its piece, the offset there, and its bytes."""
+
+    piece: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The bytes of each piece, the place of each buffer by its number, and the bytes that no plan can do without."""
+
+    pieces: tuple[int, ...]
+    places: Mapping[int, Place]
+    bound: int
+
+    @property
+    def total(self) -> int:
+        """The bytes of all pieces."""
+        return sum(self.pieces)
+
+
+def place_buffers(
+    plan: FunctionPlan, sizes: Sequence[int], alignment: int, largest: int = 0, without: Collection[int] = ()
+) -> Placement:
+    """Place the buffers of *plan* with these *sizes*, but its constants, in pieces of at most *largest* bytes.
+
+    Args:
+        plan: what launches use which buffer, and so how long each is needed.
+        sizes: the bytes of each buffer.
+        alignment: of the beginning of a buffer, a multiple of the arena's alignment.
+        largest: what the device gives in one piece; 0 for any number.
+        without: the numbers of buffers that lie elsewhere.
+
+    Raises:
+        DeviceMemoryError: a buffer is larger than a piece.
+    """
+    lives = {k: life for k, life in lifetimes(plan).items() if k not in without}
+    rounded = {k: -(-max(sizes[k], 1) // alignment) * alignment for k in lives}
+    piece = largest // alignment * alignment
+    if largest and max(rounded.values(), default=0) > piece:
+        raise DeviceMemoryError(f"a buffer of {max(rounded.values())} bytes, and at most {piece} can be had in one")
+    found = plan_memory([Lifetime(rounded[k], *life) for k, life in lives.items()], piece)
+    bound = largest_live_bytes([Lifetime(sizes[k], *life) for k, life in lives.items()])
+    piece = piece or found.total or 1
+    places = {
+        k: Place(offset // piece, offset % piece, max(sizes[k], 1))
+        for k, offset in zip(lives, found.offsets, strict=True)
+    }
+    ends = [0] * -(-found.total // piece)
+    for k, place in places.items():
+        ends[place.piece] = max(ends[place.piece], place.offset + rounded[k])
+    return Placement(tuple(ends), places, bound)
+
+
+def lifetimes(plan: FunctionPlan) -> dict[int, tuple[int, int]]:
+    """The first and the last launch that needs each buffer but the constants.
+
+    An input is there before the first, an output until after the last, also where no launch uses it.
+    """
+    count = len(plan.launches)
+    lives = dict.fromkeys(range(plan.first_constant), (0, 0))
+    lives.update(
+        dict.fromkeys(range(plan.first_output, plan.first_output + len(plan.signature.outputs)), (count, count))
+    )
+    for step, launch in enumerate(plan.launches):
+        for buffer in launch.buffers:
+            if not plan.first_constant <= buffer < plan.first_output:
+                first, last = lives.get(buffer, (step, step))
+                lives[buffer] = min(first, step), max(last, step)
+    return lives
+
+
+class FunctionMemory:
+    """The pieces that one function has on its device, and the buffers that lie in them."""
+
+    def __init__(self, cl: ModuleType, opened: OpenDevice, counts: DeviceCounts):
+        device = opened.device
+        self._cl, self._opened, self._counts = cl, opened, counts
+        self.alignment = max(ALIGNMENT, device.mem_base_addr_align // BITS_OF_A_BYTE)
+        self.largest = min(device.max_mem_alloc_size, opened.info.global_memory)
+        self._pieces: list[pyopencl.Buffer] = []
+
+    def buffers(
+        self, plan: FunctionPlan, sizes: Sequence[int], given: Mapping[int, pyopencl.Buffer]
+    ) -> Mapping[int, pyopencl.Buffer]:
+        """The buffers of *plan* by number, all but its constants and those that are *given*.
+
+        Raises DeviceMemoryError, pyopencl's error.
+        """
+        if self._opened.info.platform == CHECKING_PLATFORM:
+            return {k: self.allocate(sizes[k]) for k in lifetimes(plan) if k not in given}
+        placement = place_buffers(plan, sizes, self.alignment, self.largest, given)
+        for k, size in enumerate(placement.pieces):
+            if k == len(self._pieces):
+                self._pieces.append(self.allocate(size))
+            elif self._pieces[k].size < size:
+                self._pieces[k] = self.allocate(size)
+        flags = self._cl.mem_flags.READ_WRITE
+        parts: dict[tuple[int, int, int], pyopencl.Buffer] = {}
+        for place in placement.places.values():
+            key = (place.piece, place.offset, place.size)
+            if key not in parts:
+                parts[key] = self._pieces[place.piece].get_sub_region(place.offset, place.size, flags)
+        return {k: parts[place.piece, place.offset, place.size] for k, place in placement.places.items()}
+
+    def allocate(self, count: int, flags: int | None = None) -> pyopencl.Buffer:
+        """Memory of *count* bytes; of one where there is nothing to hold, since no buffer is empty.
+
+        Raises DeviceMemoryError for more than the device gives in one piece, pyopencl's error for what it has not.
+        """
+        made: Callable[..., pyopencl.Buffer] = self._cl.Buffer
+        kind = self._cl.mem_flags.READ_WRITE if flags is None else flags
+        if count > self.largest:
+            raise DeviceMemoryError(f"a buffer of {count} bytes, and at most {self.largest} can be had in one")
+        buffer = made(self._opened.context, kind, max(count, 1))
+        self._counts.allocations += 1
+        self._counts.allocated_bytes += max(count, 1)
+        return buffer
