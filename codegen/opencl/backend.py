@@ -20,6 +20,7 @@ from byoc.codegen.kernel.region import (
 )
 from byoc.codegen.opencl.emit import emit_programs
 from byoc.codegen.opencl.patterns import pattern_table
+from byoc.codegen.opencl.profile import profile_for
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.verdict import EVERY, constraint
 from byoc.errors import CompileError, DeviceError
@@ -72,13 +73,13 @@ CONSTRAINTS = (
 
 
 class OpenCLBackend(Backend):
-    """Generated OpenCL C. It takes no options."""
+    """Generated OpenCL C. Options: ``schedules``, for which kind of device code is made (``profile.py``)."""
 
     name = "opencl"
     constraints = CONSTRAINTS
     devices = ("opencl",)
     small_dtypes = tuple(SMALL)
-    options = ()
+    options = ("schedules",)
 
     def patterns(self) -> Sequence[PatternEntry]:
         return pattern_table()
@@ -99,14 +100,22 @@ class OpenCLBackend(Backend):
         return compile_functions({symbol: fuse_body(function)}, options)
 
 
+def check_options(options: Mapping[str, object]) -> None:
+    """Raises CompileError for an option that the backend does not take."""
+    unknown = [str(name) for name in options if name not in OpenCLBackend.options]
+    if unknown:
+        known = ", ".join(OpenCLBackend.options)
+        raise CompileError(f"the backend opencl takes the options {known}, got {', '.join(unknown)}")
+
+
 def compile_functions(functions: Mapping[str, Function], options: Mapping[str, object] | None = None) -> OpenCLModule:
     """Many functions, by their symbols, in one source; each ``Primitive`` function inside is one group of kernels.
 
     The module's ``constant_arrays`` are its constants by the names in its signatures. Raises CompileError for a
-    function for which no code can be generated, and for an option.
+    function for which no code can be generated, and for an option that there is not.
     """
-    if options:
-        raise CompileError(f"the backend opencl takes no options, got {', '.join(map(str, options))}")
+    check_options(options or {})
+    profile = profile_for(options or {})
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
-    source, plans = emit_programs(programs)
+    source, plans = emit_programs(programs, profile)
     return OpenCLModule(source, plans, constant_arrays(programs))
