@@ -1,50 +1,71 @@
 """Programs for a device: built once per (source, options, device), with their binaries kept on disk.
 
-An entry of the cache is named by the SHA-256 of source, options, device, driver and platform versions, and holds the
-SHA-256 of the binary before the binary itself, so that a damaged entry is seen and built again. Entries are written
-beside their name and renamed, so that a reader never sees half of one. The folder is ``$BYOC_CACHE_DIR/opencl``, else
-the user's cache folder. PoCL has such a cache of its own, and makes a binary by compiling every kernel once more, which
-takes longer than the build: its builds are left to it.
+Binaries are taken from the device's cache (``kernel_cache.py``) and put there after a build from source, on every
+driver. Making PoCL's binary compiles every kernel, so that launches compile none; where the user has PoCL compile
+kernels for each local size (``pocl.py``), binaries are not what it runs, and its builds are left to its own cache.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import hashlib
-import os
 import re
+import time
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from byoc.runtime.core.build_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
 from byoc.runtime.core.errors import DeviceError
-from byoc.runtime.files.regular_file import read_file
-from byoc.runtime.files.whole_file import write_whole
+from byoc.runtime.core.fork import new_lock
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
+from byoc.runtime.opencl.kernel_cache import DeviceCache, cache_folder, identity_of
 from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
+from byoc.runtime.opencl.pocl import compiles_for_each_size
 from byoc.runtime.opencl.process import driver_use, in_driver
 
 if TYPE_CHECKING:
     import pyopencl
 
-CACHE_VARIABLE = "BYOC_CACHE_DIR"
 STANDARD = "-cl-std=CL1.2"
 EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
-_HASH_BYTES = 32
 _PROBE = "__kernel void probe(__global float *out) { out[get_global_id(0)] = 1.0f; }\n"
 
 
-def cache_folder() -> Path:
-    """Where binaries are kept."""
-    chosen = os.environ.get(CACHE_VARIABLE)
-    if chosen:
-        return Path(chosen) / "opencl"
-    import platformdirs
+@dataclass(frozen=True)
+class BuildCounts:
+    """How programs came about in this process.
 
-    return Path(platformdirs.user_cache_dir("byoc")) / "opencl"
+    Attributes:
+        from_source: programs that the driver compiled.
+        from_cache: programs that were made from kept binaries.
+        seconds: that compiling took.
+    """
+
+    from_source: int = 0
+    from_cache: int = 0
+    seconds: float = 0.0
+
+
+class _Counter:
+    def __init__(self) -> None:
+        self.counts = BuildCounts()
+        self.lock = new_lock()
+
+    def add(self, from_source: int = 0, from_cache: int = 0, seconds: float = 0.0) -> None:
+        with self.lock:
+            old = self.counts
+            self.counts = BuildCounts(old.from_source + from_source, old.from_cache + from_cache, old.seconds + seconds)
+
+
+_COUNTER = _Counter()
+
+
+def build_counts() -> BuildCounts:
+    """How the programs of this process came about until now."""
+    return _COUNTER.counts
 
 
 def why_unavailable() -> str | None:
@@ -77,71 +98,58 @@ def build_program(source: str, opened: OpenDevice) -> pyopencl.Program:
 def _built(source: str, options: str, opened: OpenDevice, folder: str) -> pyopencl.Program:
     cl = import_pyopencl()
     if keeps_builds(opened):
-        return _from_source(cl, source, options, opened)
-    path = Path(folder) / f"{cache_key(source, options, opened)}.bin"
-    binary = read_entry(path)
-    program = _from_binary(cl, binary, options, opened) if binary is not None else None
-    if program is None:
-        program = _from_source(cl, source, options, opened)
-        binaries: Any = program.get_info(cl.program_info.BINARIES)
-        if binaries and binaries[0]:
-            write_entry(path, bytes(binaries[0]))
+        return _from_source(cl, source, options, opened, with_binary=False)[0]
+    cache = DeviceCache(identity_of(opened.info), Path(folder))
+    kept = cache.program(source, options)
+    program = _from_binary(cl, *kept, options, opened) if kept is not None else None
+    if program is not None:
+        _COUNTER.add(from_cache=1)
+        return program
+    program, binary, seconds = _from_source(cl, source, options, opened, with_binary=True)
+    if binary:
+        cache.keep_program(source, options, _kernels(cl, program), binary, seconds)
     return program
 
 
 def keeps_builds(opened: OpenDevice) -> bool:
-    """True for a device whose driver keeps what it built on disk by itself, and is slow to give a binary."""
-    return opened.info.platform == POCL_PLATFORM
+    """True for a device whose driver keeps what it built on disk by itself, and gives binaries that it does not run."""
+    return opened.info.platform == POCL_PLATFORM and compiles_for_each_size()
 
 
-def cache_key(source: str, options: str, opened: OpenDevice) -> str:
-    """The SHA-256 of all that a binary depends on."""
-    info = opened.info
-    parts = (source, options, info.name, info.platform, info.platform_version, info.driver_version)
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode()
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return digest.hexdigest()
+def _kernels(cl: ModuleType, program: pyopencl.Program) -> list[str]:
+    names: Any = program.get_info(cl.program_info.KERNEL_NAMES)
+    return sorted(str(names).split(";"))
 
 
-def read_entry(path: Path) -> bytes | None:
-    """The binary kept at *path*, or None where there is none that is whole."""
-    try:
-        content = read_file(path)
-    except OSError:
-        return None
-    digest, binary = content[:_HASH_BYTES], content[_HASH_BYTES:]
-    return binary if binary and hashlib.sha256(binary).digest() == digest else None
-
-
-def write_entry(path: Path, binary: bytes) -> None:
-    """Keep *binary* at *path*, whole or not at all; a folder that cannot be written is no error, only slower."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, lambda file: file.write(hashlib.sha256(binary).digest() + binary))
-
-
-def _from_binary(cl: ModuleType, binary: bytes, options: str, opened: OpenDevice) -> pyopencl.Program | None:
-    """The program of a kept binary, or None where the driver refuses it: then it is built from source again."""
+def _from_binary(
+    cl: ModuleType, binary: bytes, kernels: Sequence[str], options: str, opened: OpenDevice
+) -> pyopencl.Program | None:
+    """The program of a kept binary; None where the driver refuses it or finds other kernels in it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result: pyopencl.Program | None = cl.Program(opened.context, [opened.device], [binary]).build(options)
-            return result
+            result: pyopencl.Program = cl.Program(opened.context, [opened.device], [binary]).build(options)
+            return result if _kernels(cl, result) == list(kernels) else None
     except cl.Error:
         return None
 
 
-def _from_source(cl: ModuleType, source: str, options: str, opened: OpenDevice) -> pyopencl.Program:
+def _from_source(
+    cl: ModuleType, source: str, options: str, opened: OpenDevice, with_binary: bool
+) -> tuple[pyopencl.Program, bytes, float]:
+    """The program, its binary (empty where there is none), and the seconds that both took."""
+    start = time.perf_counter()
+
+    def build() -> tuple[pyopencl.Program, bytes]:
+        program = cl.Program(opened.context, source)
+        program.get_info(cl.program_info.REFERENCE_COUNT)  # makes the program outside pyopencl's own cache
+        built: pyopencl.Program = program.build(options)
+        return built, _binary(cl, built) if with_binary else b""
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # pyopencl warns that its own cache is not used, and of compiler chatter
-            program = cl.Program(opened.context, source)
-            program.get_info(cl.program_info.REFERENCE_COUNT)  # makes the program outside pyopencl's own cache
-            result: pyopencl.Program = bounded(lambda: program.build(options), compiler_seconds())
-            return result
+            built, binary = bounded(build, compiler_seconds())
     except TimeLimitError as error:
         raise DeviceError(
             f"the OpenCL compiler of {opened.info.name!r} {error}: give it more by ${LIMIT_VARIABLE}, or use another "
@@ -151,6 +159,18 @@ def _from_source(cl: ModuleType, source: str, options: str, opened: OpenDevice) 
         raise DeviceError(
             f"the OpenCL compiler of {opened.info.name!r} refused the generated kernels: {first_error(str(error))}"
         ) from error
+    seconds = time.perf_counter() - start
+    _COUNTER.add(from_source=1, seconds=seconds)
+    return built, binary, seconds
+
+
+def _binary(cl: ModuleType, program: pyopencl.Program) -> bytes:
+    """The binary of a program for its one device; empty where the driver gives none."""
+    try:
+        binaries: Any = program.get_info(cl.program_info.BINARIES)
+    except cl.Error:
+        return b""
+    return bytes(binaries[0]) if binaries and binaries[0] else b""
 
 
 def first_error(log: str) -> str:

@@ -18,7 +18,7 @@ from byoc.runtime.core.distribution import install_command
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.opencl.linker import provide_linker
 from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
-from byoc.runtime.opencl.pocl import repair
+from byoc.runtime.opencl.pocl import compile_for_any_size, repair
 from byoc.runtime.opencl.process import driver_use, in_driver
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def _open(selector: str) -> OpenDevice:
 def _context_of(cl: ModuleType, info: DeviceInfo, device: pyopencl.Device) -> OpenDevice:
     if info.platform == POCL_PLATFORM:
         provide_linker()
+        compile_for_any_size()
     try:
         return OpenDevice(info, device, cl.Context([device]))
     except cl.Error as error:

@@ -1,4 +1,11 @@
-"""A repair for PoCL 3.0 on processors that are newer than its compiler.
+"""What PoCL needs: kernels compiled once, and a repair for PoCL 3.0 on processors that are newer than its compiler.
+
+PoCL compiles a kernel when it is launched, again for each local size, for grids without an offset, and for small grids.
+Its program binary holds none of these: making one compiles each kernel once more, for any local size. Kernels that are
+compiled for any size alone (``POCL_WORK_GROUP_SPECIALIZATION=0``) are launched with all sizes, cost half of the time to
+compile where they hold barriers, are no slower (measured on products in tiles and on convolutions), and are what the
+binary holds: it costs nothing more, and who builds from it compiles nothing, whatever the sizes. So that is set where
+the user has set nothing. Source: PoCL's documentation of its environment variables, and ``benchmarks/opencl_start.py``.
 
 The PoCL wheel carries LLVM 14. On a processor that this LLVM does not know (AMD Zen 5, for one) PoCL calls the
 processor ``generic``, and its own clang then refuses every program: ``unknown target CPU 'generic'``. No option and no
@@ -25,6 +32,15 @@ if TYPE_CHECKING:
 
 PLATFORM = "Portable Computing Language"
 SWITCH = "BYOC_POCL_REPAIR"
+SPECIALISATION = "POCL_WORK_GROUP_SPECIALIZATION"
+_COMPILER_SETTINGS = (  # PoCL's variables that decide the code of a kernel
+    SPECIALISATION,
+    "POCL_WORK_GROUP_METHOD",
+    "POCL_EXTRA_BUILD_FLAGS",
+    "POCL_WILOOPS_MAX_UNROLL_COUNT",
+    "POCL_FULL_REPLICATION_THRESHOLD",
+    "POCL_FORCE_PARALLEL_OUTER_LOOP",
+)
 _TRIPLE, _UNKNOWN = b"x86_64-", b"generic\0"
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 _RECORD_BYTES = 1024
@@ -36,6 +52,21 @@ LEVELS = (
     ("x86-64-v2", ("cx16", "popcnt", "sse4_1", "sse4_2", "ssse3")),
     ("x86-64", ()),
 )
+
+
+def compile_for_any_size() -> None:
+    """Have PoCL compile kernels for any local size, unless the user has said what it does."""
+    os.environ.setdefault(SPECIALISATION, "0")
+
+
+def compiles_for_each_size() -> bool:
+    """Whether PoCL compiles kernels for each local size, so that its binaries are not what it runs."""
+    return os.environ.get(SPECIALISATION, "1").startswith("1")
+
+
+def compiler_settings() -> list[str]:
+    """What the environment says to PoCL's compiler, as ``NAME=value``."""
+    return [f"{name}={os.environ[name]}" for name in _COMPILER_SETTINGS if name in os.environ]
 
 
 def processor_level(flags: Iterable[str]) -> str:

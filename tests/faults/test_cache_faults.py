@@ -20,7 +20,7 @@ from byoc.codegen.tune.database import Database, read_records
 from byoc.driver.costs.store import Store
 from byoc.driver.library_cache import LibraryCache
 from byoc.runtime.files import whole_file
-from byoc.runtime.opencl.build import read_entry, write_entry
+from byoc.runtime.opencl.kernel_cache import DeviceCache, DeviceIdentity
 
 pytestmark = pytest.mark.needs_cc
 X = np.linspace(-1, 1, 128, dtype="float32").reshape(2, 1, 8, 8)
@@ -58,14 +58,14 @@ def test_a_damaged_compiled_model_is_compiled_again(tmp_path, damage):
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_binary_of_kernels_is_none(tmp_path, damage):
-    entry = tmp_path / "entry.bin"
-    write_entry(entry, b"binary" * 100)
-    assert read_entry(entry) == b"binary" * 100
-    something_damaged(entry, damage)
-    assert read_entry(entry) is None
-    write_entry(entry, b"new")
-    assert read_entry(entry) == (None if damage in ("folder", "pipe") else b"new")
+def test_a_damaged_file_of_kernels_is_none_and_takes_others(tmp_path, damage):
+    cache = DeviceCache(DeviceIdentity("device", "platform", "1", "1"), tmp_path)
+    cache.keep_program("source", "", ["k"], b"binary" * 100, 0.5)
+    assert cache.program("source", "") == (b"binary" * 100, ("k",))
+    something_damaged(cache.file.path, damage)
+    assert cache.program("source", "") is None
+    cache.keep_program("source", "", ["k"], b"new", 0.5)
+    assert cache.program("source", "") == (None if damage in ("folder", "pipe") else (b"new", ("k",)))
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
