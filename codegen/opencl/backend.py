@@ -19,6 +19,7 @@ from byoc.codegen.kernel.region import (
     tensors_of,
 )
 from byoc.codegen.opencl.emit import emit_programs
+from byoc.codegen.opencl.options import HALVES, NAMES, OpenCLOptions
 from byoc.codegen.opencl.patterns import pattern_table
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.verdict import EVERY, constraint
@@ -72,13 +73,13 @@ CONSTRAINTS = (
 
 
 class OpenCLBackend(Backend):
-    """Generated OpenCL C. It takes no options."""
+    """Generated OpenCL C, with the options of :class:`OpenCLOptions`."""
 
     name = "opencl"
     constraints = CONSTRAINTS
     devices = ("opencl",)
     small_dtypes = tuple(SMALL)
-    options = ()
+    options = NAMES
 
     def patterns(self) -> Sequence[PatternEntry]:
         return pattern_table()
@@ -92,11 +93,34 @@ class OpenCLBackend(Backend):
         except DeviceError:
             return None
 
+    def check_options(self, options: Mapping[str, object]) -> None:
+        OpenCLOptions.of(options)
+
+    def why_not_in(self, precision: str, options: Mapping[str, object]) -> str | None:
+        chosen = OpenCLOptions.of(options)
+        if precision != "fp16" or chosen.half != HALVES[0]:
+            return super().why_not_in(precision, options) if precision != "fp16" else None
+        try:
+            info = open_device().info
+        except DeviceError:
+            return "there is no OpenCL device to ask for cl_khr_fp16; half=memory stores halves on any"
+        if info.has_float16:
+            return None
+        return f"the device {info.name} has no cl_khr_fp16; half=memory stores halves there and computes in float32"
+
     def compile(self, function: Function, options: Mapping[str, object]) -> OpenCLModule:
         symbol = function.attrs.get("global_symbol")
         if not isinstance(symbol, str):
             raise CompileError("a region needs the attribute global_symbol: the name under which it is called")
         return compile_functions({symbol: fuse_body(function)}, options)
+
+
+def _has_float16() -> bool:
+    """Whether the device here computes with halves; False without one."""
+    try:
+        return open_device().info.has_float16
+    except DeviceError:
+        return False
 
 
 def compile_functions(functions: Mapping[str, Function], options: Mapping[str, object] | None = None) -> OpenCLModule:
@@ -105,8 +129,10 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     The module's ``constant_arrays`` are its constants by the names in its signatures. Raises CompileError for a
     function for which no code can be generated, and for an option.
     """
-    if options:
-        raise CompileError(f"the backend opencl takes no options, got {', '.join(map(str, options))}")
+    chosen = OpenCLOptions.of(options or {})
+    unknown = [str(name) for name in options or () if name not in NAMES]
+    if unknown:
+        raise CompileError(f"the backend opencl has no option {unknown[0]!r}: it takes {', '.join(NAMES)}")
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
-    source, plans = emit_programs(programs)
+    source, plans = emit_programs(programs, chosen.writes_halves(_has_float16))
     return OpenCLModule(source, plans, constant_arrays(programs))

@@ -32,7 +32,8 @@ _KIND_ORDER = ("gpu", "accelerator", "cpu", "other")
 class DeviceInfo:
     """What is known of a device: its index in :func:`list_devices`, names, versions, and hard limits (bytes, items).
 
-    ``repair`` says what was mended before it could be used, and is empty for most.
+    ``has_float16`` and ``has_float64``: it computes with these (``cl_khr_fp16``, ``cl_khr_fp64``). ``repair`` says what
+    was mended before it could be used, and is empty for most.
     """
 
     index: int
@@ -46,6 +47,7 @@ class DeviceInfo:
     global_memory: int
     has_float64: bool
     repair: str = ""
+    has_float16: bool = False
 
     def __str__(self) -> str:
         about = f"[{self.index}] {self.name} ({self.kind}; {self.platform}, driver {self.driver_version})"
@@ -171,4 +173,5 @@ def _describe(cl: ModuleType, index: int, platform: pyopencl.Platform, device: p
         global_memory=int(device.global_mem_size),
         has_float64="cl_khr_fp64" in device.extensions.split(),
         repair=repair(device),
+        has_float16="cl_khr_fp16" in device.extensions.split(),
     )
