@@ -21,6 +21,7 @@ from byoc.codegen.kernel.region import (
 from byoc.codegen.opencl.emit import emit_programs
 from byoc.codegen.opencl.options import HALVES, NAMES, OpenCLOptions
 from byoc.codegen.opencl.patterns import pattern_table
+from byoc.codegen.opencl.profile import profile_for
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.verdict import EVERY, constraint
 from byoc.errors import CompileError, DeviceError
@@ -73,7 +74,7 @@ CONSTRAINTS = (
 
 
 class OpenCLBackend(Backend):
-    """Generated OpenCL C, with the options of :class:`OpenCLOptions`."""
+    """Generated OpenCL C, with the options of :class:`OpenCLOptions`, and ``schedules`` (``profile.py``)."""
 
     name = "opencl"
     constraints = CONSTRAINTS
@@ -123,16 +124,22 @@ def _has_float16() -> bool:
         return False
 
 
+def check_options(options: Mapping[str, object]) -> None:
+    """Raises CompileError for an option that the backend does not take."""
+    unknown = [str(name) for name in options if name not in NAMES]
+    if unknown:
+        known = ", ".join(NAMES)
+        raise CompileError(f"the backend opencl takes the options {known}, got {', '.join(unknown)}")
+
+
 def compile_functions(functions: Mapping[str, Function], options: Mapping[str, object] | None = None) -> OpenCLModule:
     """Many functions, by their symbols, in one source; each ``Primitive`` function inside is one group of kernels.
 
     The module's ``constant_arrays`` are its constants by the names in its signatures. Raises CompileError for a
-    function for which no code can be generated, and for an option.
+    function for which no code can be generated, and for an option that there is not.
     """
-    chosen = OpenCLOptions.of(options or {})
-    unknown = [str(name) for name in options or () if name not in NAMES]
-    if unknown:
-        raise CompileError(f"the backend opencl has no option {unknown[0]!r}: it takes {', '.join(NAMES)}")
+    check_options(options or {})
+    chosen, profile = OpenCLOptions.of(options or {}), profile_for(options or {})
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
-    source, plans = emit_programs(programs, chosen.writes_halves(_has_float16))
+    source, plans = emit_programs(programs, profile, chosen.writes_halves(_has_float16))
     return OpenCLModule(source, plans, constant_arrays(programs))

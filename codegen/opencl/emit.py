@@ -18,8 +18,12 @@ from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Writer
+from byoc.codegen.opencl.kernel_plan import KernelPlan, product
 from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
-from byoc.codegen.opencl.schedule import KernelPlan, index_type, product, schedule_stage
+from byoc.codegen.opencl.padding import read_through_padding
+from byoc.codegen.opencl.products.split import split_sums
+from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
+from byoc.codegen.opencl.schedule import index_type, schedule_stage
 from byoc.codegen.opencl.statements import LOCAL_SIZE, KernelWriter
 from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
@@ -52,7 +56,8 @@ class _Stage:
 
 
 class _Emitter:
-    def __init__(self) -> None:
+    def __init__(self, profile: DeviceProfile) -> None:
+        self.profile = profile
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
 
@@ -63,7 +68,7 @@ class _Emitter:
         numbers = program.signature.check_numbers(checks)
         sources, sizes = tuple(loaded_tensors(stage.element)), stage_sizes(stage)
         part = f"{stage.name}_of_" if len(group.stages) > 1 else ""
-        plans = schedule_stage(stage, simplify)
+        plans = schedule_stage(stage, simplify, self.profile)
         kernels, writer = [], Writer()
         for plan in plans:
             suffix = f"_{plan.schedule}" if len(plans) > 1 else ""
@@ -80,7 +85,12 @@ class _Emitter:
             body = Writer()
             KernelWriter(body, exprs, index_type(stage, simplify)).block(plan.statements)
             writer.line(f"/* {_comment(group, stage, sources)} */")
-            with writer.block(f"__kernel void {name}({', '.join(parameters)}) {{"):
+            head = (
+                "__kernel void"
+                if plan.items is None
+                else f"__kernel __attribute__((reqd_work_group_size({plan.items}, 1, 1))) void"
+            )
+            with writer.block(f"{head} {name}({', '.join(parameters)}) {{"):
                 for k in exprs.extents:
                     writer.line(f"ulong {outside_name(k)} = 0;")
                 writer.lines(body.text())
@@ -91,13 +101,17 @@ class _Emitter:
         return _Stage(tuple(kernels), writer.text(), sources, stage, sizes, bool(checks), tuple(group.origin))
 
 
-def emit_programs(programs: Sequence[Program], halves: bool = False) -> tuple[str, tuple[FunctionPlan, ...]]:
-    """OpenCL C with the kernels of all *programs*, and how each is launched; with *halves* a float16 is a ``half``.
+def emit_programs(
+    programs: Sequence[Program], profile: DeviceProfile = ANY_GPU, halves: bool = False
+) -> tuple[str, tuple[FunctionPlan, ...]]:
+    """OpenCL C with the kernels of all *programs* for devices of *profile*, and how each is launched.
+
+    With *halves* a float16 is the type ``half``.
 
     Raises UnsupportedError for a function that OpenCL C cannot express.
     """
-    emitter = _Emitter()
-    programs = [as_stored(program, typed=TYPED if halves else ()) for program in programs]
+    emitter = _Emitter(profile)
+    programs = [_prepared(as_stored(program, typed=TYPED if halves else ()), profile) for program in programs]
     for program in programs:
         if any(recurrence(group.stages) for group in program.groups):
             raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
@@ -114,6 +128,13 @@ def emit_programs(programs: Sequence[Program], halves: bool = False) -> tuple[st
 def _all_tensors(program: Program) -> Iterator[Tensor]:
     """Whatever has memory, or is computed, in *program*."""
     yield from (*program.inputs, *(t for t, _ in program.constants), *(s for g in program.groups for s in g.stages))
+
+
+def _prepared(program: Program, profile: DeviceProfile) -> Program:
+    """*program* as a device of *profile* computes it."""
+    if profile.is_cpu:
+        return program
+    return split_sums(read_through_padding(program), profile)
 
 
 def stage_sizes(stage: Tensor) -> tuple[str, ...]:
@@ -180,4 +201,5 @@ def _buffer(tensor: Tensor, simplify: Simplifier) -> Buffer:
 
 def _variant(name: str, plan: KernelPlan, simplify: Simplifier) -> Variant:
     when = tuple(Bound(number(r.number), r.least, r.most) for r in plan.when)
-    return Variant(plan.schedule, name, number(simplify(plan.extent)), LOCAL_SIZE, plan.groups, when)
+    local = LOCAL_SIZE if plan.items is None else plan.items
+    return Variant(plan.schedule, name, number(simplify(plan.extent)), local, plan.groups, when, plan.items is not None)

@@ -143,4 +143,4 @@ class OpenCLOptions:
         return self.half == "compute" or (self.half == HALVES[0] and device_has_them())
 
 
-NAMES = ("half", "mode")
+NAMES = ("half", "mode", "schedules")

@@ -48,6 +48,8 @@ class DeviceInfo:
     has_float64: bool
     repair: str = ""
     has_float16: bool = False
+    units: int = 1  # that run work-groups at once
+    float_lanes: int = 1  # of the device's own vectors of float32
 
     def __str__(self) -> str:
         about = f"[{self.index}] {self.name} ({self.kind}; {self.platform}, driver {self.driver_version})"
@@ -174,4 +176,6 @@ def _describe(cl: ModuleType, index: int, platform: pyopencl.Platform, device: p
         has_float64="cl_khr_fp64" in device.extensions.split(),
         repair=repair(device),
         has_float16="cl_khr_fp16" in device.extensions.split(),
+        units=int(device.max_compute_units),
+        float_lanes=max(int(device.native_vector_width_float), 1),
     )

@@ -223,8 +223,8 @@ def test_floats_and_named_sizes_are_accepted():
     assert verdict(relay.nn.relu(Var("x", TensorType((1, 3)))))
 
 
-def test_an_option_that_it_does_not_have_is_refused_with_those_that_it_has():
-    with pytest.raises(CompileError, match="has no option 'speed': it takes half, mode"):
+def test_an_option_that_there_is_not_is_refused():
+    with pytest.raises(CompileError, match="takes the options half, mode, schedules, got speed"):
         get_backend("opencl").compile(big_conv(), {"speed": 3})
 
 

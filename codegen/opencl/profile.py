@@ -1,0 +1,63 @@
+"""What schedules ask of an OpenCL device: its kind and a few numbers, read from the device or assumed.
+
+Compiling needs no device. Where one is here its numbers decide; where there is none, those of :data:`ANY_GPU`, which
+every GPU of the last ten years exceeds. The backend's option ``schedules`` says for which kind of device code is made,
+whatever is here: ``"gpu"`` code is right on every device, ``"cpu"`` code runs on devices whose memory is one, as a
+processor's is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from byoc.errors import CompileError, DeviceError
+from byoc.runtime.opencl.devices import DeviceInfo, open_device
+
+SCHEDULES = ("auto", "cpu", "gpu")
+
+
+@dataclass(frozen=True)
+class DeviceProfile:
+    """``units`` that run work-groups at once, bytes of ``local_memory`` and most work-items of a group.
+
+    ``float_lanes``: the float32 of one vector register, 1 where work-items are the lanes.
+    """
+
+    kind: str
+    units: int
+    local_memory: int
+    max_group: int
+    float_lanes: int = 1
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether a work-item is best a whole thread with vectors of its own."""
+        return self.kind == "cpu"
+
+
+ANY_GPU = DeviceProfile("gpu", 16, 32 << 10, 256)
+ANY_CPU = DeviceProfile("cpu", 4, 256 << 10, 4096, 8)
+
+
+def profile_of(info: DeviceInfo) -> DeviceProfile:
+    """The profile of a device."""
+    lanes = info.float_lanes if info.kind == "cpu" else 1
+    kind = "cpu" if info.kind == "cpu" else "gpu"
+    return DeviceProfile(kind, info.units, info.local_memory, info.max_work_group_size, lanes)
+
+
+def profile_for(options: Mapping[str, object]) -> DeviceProfile:
+    """The profile to compile for, by the option ``schedules``. Raises CompileError for another value of it."""
+    wanted = options.get("schedules", SCHEDULES[0])
+    if wanted not in SCHEDULES:
+        raise CompileError(f"option 'schedules' of backend opencl is one of {', '.join(SCHEDULES)}, got {wanted!r}")
+    try:
+        found = profile_of(open_device().info)
+    except DeviceError:
+        found = ANY_GPU
+    if wanted in ("auto", found.kind):
+        return found
+    if wanted == "cpu":
+        return ANY_CPU
+    return replace(ANY_GPU, local_memory=min(ANY_GPU.local_memory, found.local_memory))
