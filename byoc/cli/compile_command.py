@@ -50,7 +50,15 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     seconds = time.perf_counter() - start
     size = output.stat().st_size
     data = {"output": str(output), "bytes": size, "seconds": round(seconds, 3), **library.report}
-    told = (replanned_lines, origin_lines, fallback_lines, deviation_lines, quantization_lines, tuning_lines)
+    told = (
+        half_lines,
+        replanned_lines,
+        origin_lines,
+        fallback_lines,
+        deviation_lines,
+        quantization_lines,
+        tuning_lines,
+    )
     notes = "".join(lines(library.report) for lines in told)
     plan = library.report["plan_text"]
     return data, f"{plan}\n{notes}\nwrote {output} ({size:,} bytes) in {seconds:.1f} s", 0
@@ -119,6 +127,12 @@ def deviation_lines(report: Mapping[str, object]) -> str:
     rows = told.items() if isinstance(told, Mapping) else ()
     lines = "".join(f"  {target}: {text}\n" for target, texts in rows for text in texts)
     return f"\nwhat targets compute otherwise than ONNX:\n{lines}" if lines else ""
+
+
+def half_lines(report: Mapping[str, object]) -> str:
+    """Which products take halves, by target, where fp16 was asked for; else empty."""
+    told: Mapping[str, str] = report.get("half_precision", {})  # type: ignore[assignment]
+    return f"\n{told['text']}" if told.get("text") else ""
 
 
 def output_path(model: str, output: str | None) -> Path:

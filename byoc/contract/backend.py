@@ -138,6 +138,20 @@ class Backend:
         """
         return None
 
+    def check_options(self, options: Mapping[str, object]) -> None:
+        """Raises UserError for a value that one of ``options`` does not have; asked before the model is read.
+
+        ``compile`` is given the same *options*, and may refuse them in the same words.
+        """
+
+    def why_not_in(self, precision: str, options: Mapping[str, object]) -> str | None:
+        """Why its regions do not compute in *precision* (``"fp16"``) under its *options*, in words; None where they do.
+
+        It is asked where ``byoc.compile`` is given such a precision. Regions then have products on float16 with results
+        in float32, casts around them, and borders in the types of the model.
+        """
+        return f"backend {self.name} computes in the types that it is given"
+
     def unavailable(self) -> str | None:
         """One sentence when the backend cannot work on this machine (a missing package or device), else None."""
         return None

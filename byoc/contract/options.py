@@ -13,15 +13,18 @@ from byoc.errors import CompileError
 def checked_options(given: Mapping[str, Mapping[str, object]]) -> Mapping[str, Mapping[str, object]]:
     """*given*, options by the names of their backends.
 
-    Raises PartitionError for a backend that nobody registered, CompileError for an option that one does not have.
+    Raises PartitionError for a backend that nobody registered, CompileError for an option that one does not have,
+    UserError for a value that its backend refuses.
     """
     for name, options in given.items():
         if not isinstance(options, Mapping):
             raise CompileError(f"the options of backend {name} are a mapping by their names, got {options!r}")
-        known = _options_of(get_backend(name))
+        backend = get_backend(name)
+        known = _options_of(backend)
         unknown = [option for option in options if known is not None and option not in known]
         if unknown:
             raise CompileError(_no_option(name, unknown[0], known or ()))
+        backend.check_options(options)
     return given
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from byoc.ir.module import IRModule
     from byoc.partition.plan.plan import Plan
 
-PRECISIONS = ("f32", "bf16", "int8")
+PRECISIONS = ("f32", "bf16", "fp16", "int8")
 TUNE_LEVELS = ("none", "fast", "normal", "heavy")  # of byoc.codegen.tune.level
 UNTUNED = "none"
 WEIGHTS = ("c", "incbin", "bin")  # of byoc.codegen.c.export.options
@@ -89,7 +89,8 @@ class PrecisionOptions(Options):
 
     precision: str = option(
         PRECISIONS[0],
-        "what products compute in, the host's where that pays: bf16 with sums in float32, or int8, which takes what "
+        "what products compute in, the host's where that pays: bf16 with sums in float32; fp16 likewise, on targets "
+        "whose device has it; or int8, which takes what "
         "the model quantizes, else what ranges over the calibration allow, also of targets that compute on integers, "
         "else the host's dense products by ranges found when the model runs",
         choices=PRECISIONS,
@@ -102,7 +103,7 @@ class PrecisionOptions(Options):
     )
     calibration: Calibration | Iterable[Mapping[str, np.ndarray]] | None = option(
         None,
-        "precision int8: samples of the model's inputs by name, or a byoc.Calibration",
+        "precision int8 or fp16: samples of the model's inputs by name, or a byoc.Calibration",
         flag=FlagModule("byoc.cli.flags.calibration_options", commands=(*PLANNING, "export-c")),
         key=Keyed.DEFAULT,
     )

@@ -21,10 +21,8 @@ from byoc.contract.verdict import callee_name
 from byoc.driver.options import PRECISIONS
 from byoc.driver.quantization import Calibration, CompileHost, HostQuantization, Key, Sample
 from byoc.errors import UserError
-from byoc.ir.attrs import Attrs, changed
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op, OpPattern
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import span_names
@@ -37,9 +35,9 @@ from byoc.relay.analysis.operator_calls import moves_one
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.relay.op.core.definition import define, is_definable
-from byoc.relay.op.pointwise.sensitivity import STEP, sensitivities
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
+from byoc.relay.transform.half_operands import summed_wide, takes_rounded
 from byoc.relay.transform.mixed_precision import is_always_converted
 from byoc.relay.traverse import post_order, rebuild
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
@@ -47,14 +45,17 @@ from byoc.runtime.library import Library
 
 NARROW, WIDE = "bfloat16", "float32"
 DOT = "dot_bf16"
+CALIBRATED = ("int8", "fp16")
+WIDE_HOST = "halves are for regions of targets that take them"
 
 
 @dataclass(frozen=True)
 class Precision:
     """What the host's products compute in; *keep_f32* names operators and ONNX nodes that stay in float32.
 
-    ``int8`` takes what the model quantizes (QuantizeLinear, DequantizeLinear) as integers, and quantizes the rest by
-    *calibration*, or by ranges found when the model runs.
+    ``fp16`` is for regions of backends that take it (``half_regions.py``), *calibration* then for what must stay in
+    float32. ``int8`` takes what the model quantizes (QuantizeLinear, DequantizeLinear) as integers, and quantizes the
+    rest by *calibration*, or by ranges found when the model runs.
     """
 
     products: str = "f32"
@@ -72,8 +73,8 @@ class Precision:
             raise UserError(f"precision is one of {', '.join(PRECISIONS)}, got {products!r}")
         if isinstance(keep_f32, str):
             raise UserError(f"keep_f32 is a list of names; write keep_f32=[{keep_f32!r}]")
-        if calibration is not None and products != "int8":
-            raise UserError(f'calibration is for precision="int8", got precision={products!r}')
+        if calibration is not None and products not in CALIBRATED:
+            raise UserError(f'calibration is for precision="int8" and "fp16", got precision={products!r}')
         return Precision(products, tuple(keep_f32), Calibration.of(calibration))
 
     def check(self, known: Collection[str]) -> None:
@@ -126,6 +127,8 @@ class NarrowProducts:
         """The pass, where a lower precision was asked for. Requires typed functions before fusion."""
         if self.precision.products == "f32":
             return []
+        if self.precision.products == "fp16":
+            return [FunctionPass(self._wide, PassInfo("TellWideProducts", 0, ("InferType",), ends=REWRITES))]
         if self.precision.products == "int8":
             return [FunctionPass(self._integers, PassInfo("TellIntegerProducts", 0, ("InferType",), ends=REWRITES))]
         return [FunctionPass(self._function, PassInfo("NarrowProducts", 0, ("InferType",), ends=REWRITES))]
@@ -155,6 +158,12 @@ class NarrowProducts:
                 if precision == "f32" and waiting.get(key):
                     reason = waiting[key].pop(0)
                 self.outcomes.append(Outcome(*key, precision, reason))
+        return func
+
+    def _wide(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """*func* as it is: what stays on the host computes in float32."""
+        products = [n for n in post_order(func.body, fusion_children) if isinstance(n, Call) and is_product(n)]
+        self.outcomes += [Outcome(callee_name(n), span_names(n.span), "f32", WIDE_HOST) for n in products]
         return func
 
     def _refusal(self, call: Call) -> str | None:
@@ -189,13 +198,9 @@ def _integer_precision(call: Call) -> tuple[str, str]:
 def _takes_words(call: Call) -> bool:
     """Whether code for words can be generated for *call* on bfloat16."""
     inputs = [te.placeholder(te.shape_of(tensor_type(a)), NARROW, f"p{k}") for k, a in enumerate(call.args)]
-    outputs = define(operator_of(call), _summed_wide(call), inputs, call.checked_type)
+    outputs = define(operator_of(call), summed_wide(call.attrs), inputs, call.checked_type)
     constants = {p for p, a in zip(inputs, call.args, strict=True) if isinstance(a, Constant)}
     return len(outputs) == 1 and takes_words(outputs[0], constants)
-
-
-def _summed_wide(call: Call) -> Attrs:
-    return changed(call.attrs, out_dtype=WIDE)
 
 
 class _Rewriter:
@@ -221,7 +226,7 @@ class _Rewriter:
         if node in self.chosen:
             assert isinstance(node, Call)
             args = [self._narrowed(a) for a in node.args]
-            return Call(node.op, args, _summed_wide(node), node.type_args, node.span)
+            return Call(node.op, args, summed_wide(node.attrs), node.type_args, node.span)
         inner = fusion_children(node)
         return rebuild(node, [self._widened(c) for c in inner]) if inner else node
 
@@ -256,19 +261,7 @@ class _Rewriter:
         if not isinstance(node, Call) or not isinstance(ty, TensorType) or ty.dtype != WIDE:
             return False
         users = self.users.get(node, [])
-        return any(u in self.chosen for u in users) and all(u in self.chosen or _takes_rounded(u, node) for u in users)
-
-
-def _takes_rounded(node: RelayExpr, operand: RelayExpr) -> bool:
-    """Whether *node* is elementwise and makes floats: what a rounded *operand* gives is the result, rounded.
-
-    A bfloat16 is off by a part of itself, never 0 where the number is not, so that a divisor may be one.
-    """
-    if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.pattern <= OpPattern.BROADCAST):
-        return False
-    if STEP in sensitivities(node, operand):
-        return False
-    return all(t.dtype.startswith(("float", "bfloat")) for t in tensor_types(node.checked_type))
+        return any(u in self.chosen for u in users) and all(u in self.chosen or takes_rounded(u, node) for u in users)
 
 
 def with_precision(plan: Plan, outcomes: Sequence[Outcome]) -> Plan:

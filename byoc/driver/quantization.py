@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,13 +33,14 @@ from byoc.runtime.library import Library
 Sample = Mapping[str, np.ndarray]
 Key = tuple[str, tuple[str, ...]]
 CompileHost = Callable[[IRModule], Library]
+REPORT = "quantization"  # where the report of a library tells of it
 COMPARED = 16  # samples whose outputs are kept, to measure the error
 BYTES = frozenset(["int8", "uint8"])
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How int8 finds the ranges of what products read.
+    """How int8 finds the ranges of what products read, and fp16 what leaves its range.
 
     *samples* are inputs by name, a mapping each, iterated once; None finds ranges when the model runs. *method* is one
     of ``minmax``, ``percentile`` (which keeps *percentile* per cent of the values), ``mse``, ``entropy``. *keep_first*
@@ -95,6 +97,7 @@ class HostQuantization:
     keep: Sequence[str]
     reasons: list[tuple[Key, Left]] = field(default_factory=list)
     told: dict[str, object] = field(default_factory=dict)
+    precision: ClassVar[str] = "int8"
     _compared: list[tuple[Sample, list[np.ndarray]]] = field(default_factory=list)
 
     def quantized(self, mod: IRModule, compile_host: CompileHost) -> IRModule:
@@ -169,12 +172,12 @@ class HostQuantization:
             name = max(errors, key=lambda n: errors[n], default="")
             if most is not None and name and not errors[name] <= most:
                 raise UserError(
-                    f"int8 changes output {name} by {errors[name]:.3g} of its size on the samples, more than "
-                    f"max_error={most:g}: keep products in f32 (keep_f32, keep_first, keep_last), choose another "
+                    f"{self.precision} changes output {name} by {errors[name]:.3g} of its size on the samples, more "
+                    f"than max_error={most:g}: keep products in f32 (keep_f32, keep_first, keep_last), choose another "
                     "method, or allow more"
                 )
         left = [{"operator": op, "nodes": list(nodes), "code": why.code} for (op, nodes), why in self.reasons]
-        library.report["quantization"] = {**self.told, "left": left}
+        library.report[REPORT] = {**self.told, "left": left}
 
     def _errors(self, library: Library) -> dict[str, float]:
         """The Euclidean norm of the difference over that of the float32 output, by output, over the kept samples."""

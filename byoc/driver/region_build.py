@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from byoc.contract.backend import Backend, contradiction
 from byoc.contract.registration import get_backend
+from byoc.driver.half_regions import HalfRegions
 from byoc.driver.replan import Loss, RegionLostError, lost
 from byoc.errors import (
     ByocError,
@@ -47,11 +48,14 @@ BackendOptions = Mapping[str, Mapping[str, object]]
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """How regions are made: the options of the backends, the seconds that one may take, whether the host stands in."""
+    """How regions are made: the options of the backends, the seconds that one may take, whether the host stands in, and
+    what brings regions to half precision, where that was asked for.
+    """
 
     backend_options: BackendOptions
     timeout: float | None = None
     fallback: bool = False
+    halves: HalfRegions | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,8 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
     if UNCONVERTED in region.attrs:
         raise CompileError(f"backend {name!r} failed on {_place(var, region)}: {region.attrs[UNCONVERTED]}")
     try:
-        module = _in_time(lambda: backend.compile(region, options), request.timeout)
+        lowered = region if request.halves is None else request.halves.lowered(region, backend, options)
+        module = _in_time(lambda: backend.compile(lowered, options), request.timeout)
     except (CompilerNotFoundError, DeviceError):
         raise
     except (Exception, SystemExit) as error:  # whatever a vendor's code raises

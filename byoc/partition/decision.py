@@ -20,11 +20,11 @@ class Alternative:
 class Decision:
     """Where one call goes (None is the host), and what each target that was asked said.
 
-    *precision* is that of the host's product where another than the model's was asked for, and *precision_reason* why
-    it is not that one. Where regions were planned and not merged, *region* is the number of the call's own; where costs
-    were asked, *seconds* is the call's by its cost model, *source* says where that number is from, and *alternatives*
-    what else could have run it. Where places were scored, *chosen* is the place, *detail* every row of the score. Where
-    the call is of a composite, *inside* names the operators of its body, each once.
+    *precision* is that of the product, the host's or a region's, where another than the model's was asked for, and
+    *precision_reason* why it is not that one. Where regions were planned and not merged, *region* is the number of the
+    call's own; where costs were asked, *seconds* is the call's by its cost model, *source* says where that number is
+    from, and *alternatives* what else could have run it. Where places were scored, *chosen* is the place, *detail*
+    every row of the score. Where the call is of a composite, *inside* names the operators of its body, each once.
     """
 
     operator: str
@@ -55,7 +55,8 @@ class Decision:
 
     @property
     def place(self) -> str:
-        """``c/bf16``, ``c/f32: why``: where the host computes it; empty where no precision was asked for."""
+        """``c/bf16``, ``c/f32: why``, ``opencl/fp16``: where it is computed; empty where no precision was asked for."""
         if not self.precision:
             return ""
-        return f"place c/{self.precision}{f': {self.precision_reason}' if self.precision_reason else ''}"
+        why = f": {self.precision_reason}" if self.precision_reason else ""
+        return f"place {self.target or 'c'}/{self.precision}{why}"

@@ -61,7 +61,7 @@ def worker_pool(asked: CertifyRequest, backend: Backend) -> WorkerPool:
     """The workers of a certification of *backend*."""
     options = asked.backend_options or {}
     origin = origin_of(backend)
-    opening = CertifyOpening(origin, asked.tolerance, options, asked.saved, asked.case_seconds)
+    opening = CertifyOpening(origin, asked.tolerance, options, asked.saved, asked.case_seconds, asked.precision)
     count = asked.workers or min(MOST_WORKERS, max(1, usable_processors() // 2))
     forked = f"no import gives the class {origin.kind}" if origin.is_of_this_process else ""
     return WorkerPool(opening, count, asked.case_seconds, forked)
@@ -258,6 +258,7 @@ def _asked(asked: CertifyRequest) -> dict[str, object]:
         "seconds": asked.seconds,
         "models": [str(m) for m in asked.models],
         "tolerance": dict(asked.tolerance or {}),
+        "precision": asked.precision,
     }
 
 

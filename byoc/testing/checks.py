@@ -27,7 +27,8 @@ from byoc.ir.types import tensor_types
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import Library
 from byoc.testing.core.case import Arrays, Case
-from byoc.testing.core.difference import difference, tolerances
+from byoc.testing.core.difference import difference, is_float, tolerances
+from byoc.testing.core.precision_bounds import added_tolerance
 from byoc.testing.core.reference import outputs_of
 from byoc.testing.core.region_library import region_library, region_symbol
 from byoc.testing.core.saved import SavedRunner
@@ -63,8 +64,8 @@ Wanted = tuple[list[np.ndarray], list[np.ndarray]]  # by the kernels' own types,
 class Examiner:
     """Puts cases of one backend through checks.
 
-    *tolerance* is by dtype, *options* are the backend's. *saved* runs artefacts in another process; without it that
-    is not asked. *tell* is told each step before it is taken.
+    *tolerance* is by dtype, *options* are the backend's, *precision* is asked of it. *saved* runs artefacts in another
+    process; without it that is not asked. *tell* is told each step before it is taken.
     """
 
     backend: Backend
@@ -72,20 +73,23 @@ class Examiner:
     options: Mapping[str, object] = field(default_factory=dict)
     saved: SavedRunner | None = None
     tell: Callable[[str], None] = lambda step: None
+    precision: str = "f32"
+    _added: float = field(default=0.0, init=False)  # to the tolerance of floats, for the case that is examined
 
     def compiled(self, case: Case, fallback: bool = False) -> Library:
         """*case* as a library. Raises what compiling raises, and UserError where a whole case gave no region."""
         name = self.backend.name
         if not case.whole:
-            return region_library(case.function, name, self.options, fallback)
+            return region_library(case.function, name, self.options, fallback, self.precision)
         options = {name: dict(self.options)} if self.options else None
         targets = [name, "host"]
         mod = IRModule.from_expr(case.function)
-        return compile_model(mod, targets, backend_options=options, fallback=fallback)
+        return compile_model(mod, targets, backend_options=options, fallback=fallback, precision=self.precision)
 
     def examine(self, case: Case, checks: Sequence[str] = EVERY_CASE) -> list[Finding]:
         """What *checks* find of *case*; empty where everything is as it should be."""
         self.tell(NUMBERS)
+        self._added = added_tolerance(case.function, self.precision)
         try:
             wanted = [self.wanted(case, feed) for feed in case.feeds]
         except Exception as error:  # kernels raise what they please
@@ -149,7 +153,7 @@ class Examiner:
         if len(got) != len(own):
             return f"{len(got)} outputs, expected {len(own)}"
         for k, (value, by_kernel, exact) in enumerate(zip(got, own, wide, strict=True)):
-            scale = allowed.get(str(by_kernel.dtype), 0.0)
+            scale = allowed.get(str(by_kernel.dtype), 0.0) + (self._added if is_float(by_kernel.dtype) else 0.0)
             told = difference(value, by_kernel, scale)
             if told is not None and difference(value, exact, scale) is not None:
                 return told if len(own) == 1 else f"output {k}: {told}"

@@ -43,6 +43,13 @@ class CertifyRequest(Options):
         "by dtype, the part of the largest magnitude by which floats may be off, and the number by which integers may",
         flag=Flag("--tolerance", metavar="DTYPE=NUMBER", many=True, read=parse_tolerances),
     )
+    precision: str = option(
+        "f32",
+        "what the backend's products are asked to compute in; fp16 adds to the tolerance of each case with a product "
+        "what its operators may make of rounded operands",
+        choices=("f32", "fp16"),
+        flag=Flag("--precision"),
+    )
     backend_options: Mapping[str, object] | None = option(None, "what the backend's compile is given as its options")
     speed: bool = option(
         False, "measure an operator's first sample, and the models, against the host alone", flag=Flag("--speed")

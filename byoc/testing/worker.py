@@ -53,6 +53,7 @@ class CertifyOpening:
     options: Mapping[str, object]
     saved: bool
     limit: float
+    precision: str = "f32"
 
     def __call__(self, tell: Callable[[str], None]) -> Context:
         """The context. Raises AbsentError where this process does not have the backend."""
@@ -63,7 +64,7 @@ class CertifyOpening:
         runner = SavedRunner(backend, self.limit * SAVED_PART) if self.saved else None
         if runner is not None:
             runner.start()
-        return Context(Examiner(backend, self.tolerance, self.options, runner, tell), tell)
+        return Context(Examiner(backend, self.tolerance, self.options, runner, tell, self.precision), tell)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ ATOM, UNARY, TERNARY = 15, 14, 3
 class Language:
     """The spellings of one output language.
 
-    ``functions`` maps ``(function, kind of dtype)`` to a format string; kinds are ``f32 f64 bf16 int uint bool``.
+    ``functions`` maps ``(function, kind of dtype)`` to a format string; kinds are ``f16 f32 f64 bf16 int uint bool``.
     ``{T}`` in an entry is the short name of the dtype (``i32``), by which helpers are called. ``wraps`` says whether
     signed integers may overflow as they do in numpy (C is compiled so); else values are computed in unsigned types.
     ``steps`` says that sums of products are written by the function ``step``, which adds a product in one rounding;
@@ -85,9 +85,10 @@ def float_to_unsigned(dtype: str, types: Mapping[str, str]) -> Callable[[str], s
 
 
 def kind_of(dtype: str) -> str:
-    """``f32 f64 bf16 int uint bool``: what a function's spelling depends on."""
+    """``f16 f32 f64 bf16 int uint bool``: what a function's spelling depends on."""
     integer = "uint" if dtype[0] == "u" else "int"
-    return {"float32": "f32", "float64": "f64", "bfloat16": "bf16", "bool": "bool"}.get(dtype, integer)
+    kinds = {"float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16", "bool": "bool"}
+    return kinds.get(dtype, integer)
 
 
 def short_name(dtype: str) -> str:

@@ -3,7 +3,8 @@
 float16, bfloat16, the floats of 8 and 4 bits and the integers of 4 and 2 bits have no arithmetic in C or in OpenCL. A
 float is a float32 between its load and its store, an integer an int32, and every operation rounds (or wraps) its
 result as numpy's dtype of that name does. What only moves (a load, a choice) keeps its bits. Where no such dtype
-occurs the Program stays the same object.
+occurs the Program stays the same object. A *typed* one is a type of the language without arithmetic of its own: it lies
+in memory as itself, and casts take the place of the conversions of bits.
 """
 
 from __future__ import annotations
@@ -26,17 +27,19 @@ _EXACT = frozenset(["min", "max", "abs", "sign", "floor", "ceil", "round", "trun
 _MASKS = {"int4": 15, "uint4": 15, "int2": 3, "uint2": 3}
 
 
-def as_stored(program: Program, kept: Collection[str] = ()) -> Program:
-    """*program* over the integers that hold its elements, but for the dtypes *kept*, which its language has."""
+def as_stored(program: Program, kept: Collection[str] = (), typed: Collection[str] = ()) -> Program:
+    """*program* over the integers that hold its elements, but for the dtypes *kept*, which its language has, and those
+    that are *typed* there.
+    """
     dtypes = frozenset(STORED) - frozenset(kept)
     stages = [s for group in program.groups for s in group.stages]
     tensors = [*program.inputs, *(t for t, _ in program.constants), *stages]
     nodes = (n for s in stages for n in unique_nodes(s.element))
     if not any(value.dtype in dtypes for values in (tensors, nodes) for value in values):
         return program
-    new = {t: _renamed(t, dtypes) for t in tensors}
+    new = {t: _renamed(t, dtypes - frozenset(typed)) for t in tensors}
     for stage in stages:
-        new[stage].body = _Stored(dtypes, new).stored(stage.element)
+        new[stage].body = _Stored(dtypes, new, typed).stored(stage.element)
     return dataclasses.replace(
         program,
         inputs=tuple(new[t] for t in program.inputs),
@@ -57,8 +60,8 @@ def _renamed(tensor: Tensor, dtypes: Collection[str]) -> Tensor:
 class _Stored:
     """The expressions of one stage: ``stored`` as they lie in memory, ``number`` as arithmetic reads them."""
 
-    def __init__(self, dtypes: Collection[str], new: dict[Tensor, Tensor]):
-        self.dtypes, self.new = dtypes, new
+    def __init__(self, dtypes: Collection[str], new: dict[Tensor, Tensor], typed: Collection[str] = ()):
+        self.dtypes, self.new, self.typed = dtypes, new, typed
         self._known: dict[tuple[str, int], PrimExpr] = {}
         self._roots: list[PrimExpr] = []  # whose identities are the keys above
 
@@ -86,7 +89,8 @@ class _Stored:
             if isinstance(e, Load):
                 return e.of(self.new[e.tensor], [self.number(i) for i in e.indices])
             if isinstance(e, Intrinsic) and e.name == "bits" and e.args[0].dtype in self.dtypes:
-                return self.stored(e.args[0])
+                bits = self.stored(e.args[0])
+                return Intrinsic("bits", [bits]) if bits.dtype in self.typed else bits
             if isinstance(e, Cast) and e.dtype == "bool":
                 return binary("ne", self.number(e.value), 0)
             return None
@@ -99,14 +103,19 @@ class _Stored:
                 raise InternalError(f"a word of {expr.tensor.dtype} is taken after its elements are bits")
             return Load(self.new[expr.tensor], [self.number(i) for i in expr.indices])
         if isinstance(expr, Const):
-            return Const(_const_bits(expr), STORED[expr.dtype])
+            return expr if expr.dtype in self.typed else Const(_const_bits(expr), STORED[expr.dtype])
         if isinstance(expr, Select):
             return Select(self.number(expr.cond), self.stored(expr.then), self.stored(expr.otherwise))
         if isinstance(expr, Cast):
-            return _bits_of(expr.dtype, self.number(expr.value))
+            return self._bits(expr.dtype, self.number(expr.value))
         if isinstance(expr, Intrinsic) and expr.name in OF_BITS:
-            return self.number(expr.args[0])
-        return _bits_of(expr.dtype, self._computed(expr))
+            bits = self.number(expr.args[0])
+            return Intrinsic(expr.name, [bits]) if expr.dtype in self.typed else bits
+        return self._bits(expr.dtype, self._computed(expr))
+
+    def _bits(self, dtype: str, value: PrimExpr) -> PrimExpr:
+        """What holds the number *value* as a *dtype*."""
+        return cast(dtype, value) if dtype in self.typed else _bits_of(dtype, value)
 
     def _number(self, expr: PrimExpr) -> PrimExpr:
         if isinstance(expr, Const):
@@ -116,7 +125,8 @@ class _Stored:
         computes = isinstance(expr, Binary | Reduce) or (isinstance(expr, Intrinsic) and expr.name not in OF_BITS)
         if computes and (_name(expr) in _EXACT or (isinstance(expr, Reduce) and expr.kind == "sum")):
             return self._computed(expr)  # a sum is rounded with what is made of it: a mean of many is no infinity
-        return _number_of(expr.dtype, self.stored(expr))
+        stored = self.stored(expr)
+        return cast(_wide(expr.dtype), stored) if expr.dtype in self.typed else _number_of(expr.dtype, stored)
 
     def _computed(self, expr: PrimExpr) -> PrimExpr:
         """An operation on the numbers, before its result is rounded."""

@@ -19,6 +19,7 @@ from byoc.codegen.kernel.region import (
     tensors_of,
 )
 from byoc.codegen.opencl.emit import emit_programs
+from byoc.codegen.opencl.options import HALVES, NAMES, OpenCLOptions
 from byoc.codegen.opencl.patterns import pattern_table
 from byoc.codegen.opencl.profile import profile_for
 from byoc.contract.backend import Backend, PatternEntry
@@ -73,13 +74,13 @@ CONSTRAINTS = (
 
 
 class OpenCLBackend(Backend):
-    """Generated OpenCL C. Options: ``schedules``, for which kind of device code is made (``profile.py``)."""
+    """Generated OpenCL C, with the options of :class:`OpenCLOptions`, and ``schedules`` (``profile.py``)."""
 
     name = "opencl"
     constraints = CONSTRAINTS
     devices = ("opencl",)
     small_dtypes = tuple(SMALL)
-    options = ("schedules",)
+    options = NAMES
 
     def patterns(self) -> Sequence[PatternEntry]:
         return pattern_table()
@@ -93,6 +94,21 @@ class OpenCLBackend(Backend):
         except DeviceError:
             return None
 
+    def check_options(self, options: Mapping[str, object]) -> None:
+        OpenCLOptions.of(options)
+
+    def why_not_in(self, precision: str, options: Mapping[str, object]) -> str | None:
+        chosen = OpenCLOptions.of(options)
+        if precision != "fp16" or chosen.half != HALVES[0]:
+            return super().why_not_in(precision, options) if precision != "fp16" else None
+        try:
+            info = open_device().info
+        except DeviceError:
+            return "there is no OpenCL device to ask for cl_khr_fp16; half=memory stores halves on any"
+        if info.has_float16:
+            return None
+        return f"the device {info.name} has no cl_khr_fp16; half=memory stores halves there and computes in float32"
+
     def compile(self, function: Function, options: Mapping[str, object]) -> OpenCLModule:
         symbol = function.attrs.get("global_symbol")
         if not isinstance(symbol, str):
@@ -100,11 +116,19 @@ class OpenCLBackend(Backend):
         return compile_functions({symbol: fuse_body(function)}, options)
 
 
+def _has_float16() -> bool:
+    """Whether the device here computes with halves; False without one."""
+    try:
+        return open_device().info.has_float16
+    except DeviceError:
+        return False
+
+
 def check_options(options: Mapping[str, object]) -> None:
     """Raises CompileError for an option that the backend does not take."""
-    unknown = [str(name) for name in options if name not in OpenCLBackend.options]
+    unknown = [str(name) for name in options if name not in NAMES]
     if unknown:
-        known = ", ".join(OpenCLBackend.options)
+        known = ", ".join(NAMES)
         raise CompileError(f"the backend opencl takes the options {known}, got {', '.join(unknown)}")
 
 
@@ -115,7 +139,7 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     function for which no code can be generated, and for an option that there is not.
     """
     check_options(options or {})
-    profile = profile_for(options or {})
+    chosen, profile = OpenCLOptions.of(options or {}), profile_for(options or {})
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
-    source, plans = emit_programs(programs, profile)
+    source, plans = emit_programs(programs, profile, chosen.writes_halves(_has_float16))
     return OpenCLModule(source, plans, constant_arrays(programs))

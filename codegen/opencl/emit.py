@@ -8,7 +8,7 @@ constants, temporaries, outputs. A number that depends on the sizes of a call is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.expr_text import ExprWriter, outside_name
@@ -34,6 +34,8 @@ from byoc.te.walk import checks_of, loaded_tensors, unique_nodes
 
 LONGEST_ORIGIN = 400
 FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
+FP16 = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+TYPED = ("float16",)  # what is a type where the device has cl_khr_fp16
 NO_CONTRACTION = "#pragma OPENCL FP_CONTRACT OFF\n"  # products and sums of different operators round each
 
 
@@ -100,14 +102,16 @@ class _Emitter:
 
 
 def emit_programs(
-    programs: Sequence[Program], profile: DeviceProfile = ANY_GPU
+    programs: Sequence[Program], profile: DeviceProfile = ANY_GPU, halves: bool = False
 ) -> tuple[str, tuple[FunctionPlan, ...]]:
     """OpenCL C with the kernels of all *programs* for devices of *profile*, and how each is launched.
+
+    With *halves* a float16 is the type ``half``.
 
     Raises UnsupportedError for a function that OpenCL C cannot express.
     """
     emitter = _Emitter(profile)
-    programs = [_prepared(as_stored(program), profile) for program in programs]
+    programs = [_prepared(as_stored(program, typed=TYPED if halves else ()), profile) for program in programs]
     for program in programs:
         if any(recurrence(group.stages) for group in program.groups):
             raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
@@ -116,7 +120,14 @@ def emit_programs(
     text = "\n".join([NO_CONTRACTION, *helpers, *(s.text for of_program in stages for s in of_program)])
     if "double" in text:
         text = f"{FP64}\n{text}"
+    if halves and any(t.dtype in TYPED for t in (t for p in programs for t in _all_tensors(p))):
+        text = f"{FP16}\n{text}"
     return text, tuple(_function_plan(p, own) for p, own in zip(programs, stages, strict=True))
+
+
+def _all_tensors(program: Program) -> Iterator[Tensor]:
+    """Whatever has memory, or is computed, in *program*."""
+    yield from (*program.inputs, *(t for t, _ in program.constants), *(s for g in program.groups for s in g.stages))
 
 
 def _prepared(program: Program, profile: DeviceProfile) -> Program:

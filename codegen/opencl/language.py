@@ -1,6 +1,9 @@
 """OpenCL C's spellings: types, literals and functions, and the helpers that stand above the kernels that use them.
 
-OpenCL C 1.2 without extensions (``cl_khr_fp64`` where a float64 occurs). A bool is stored as a ``uchar`` of 0 or 1.
+OpenCL C 1.2 without extensions (``cl_khr_fp64`` where a float64 occurs, ``cl_khr_fp16`` where halves are a type: then
+they are converted, moved and chosen as such, and arithmetic on them is float32's). Elsewhere a float16 is a ``ushort``,
+which the core functions ``vload_half`` and ``vstore_half_rte`` convert, an instruction on most devices. A bool is
+stored as a ``uchar`` of 0 or 1.
 Functions are overloaded by type, so that one entry serves float and double. The helpers mean what C's mean: a NaN
 wins a minimum, integer division rounds down and gives 0 for a divisor of 0, shifts of the whole width or more give
 what an endless shift would.
@@ -19,6 +22,7 @@ from byoc.codegen.kernel.spelling import WIDE_UNSIGNED, Language, float_text, fl
 
 TYPES = {
     "bool": "uchar",
+    "float16": "half",
     "float32": "float",
     "float64": "double",
     **{
@@ -33,6 +37,8 @@ def literal(value: float | int | bool, dtype: str) -> str:
     """A constant of *dtype* as OpenCL C writes it."""
     if dtype == "bool":
         return "1" if value else "0"
+    if dtype == "float16":
+        return f"(half){_float_literal(float(value), 'float32')}"
     if dtype.startswith("float"):
         return _float_literal(float(value), dtype)
     number = wrapped(int(value), dtype)
@@ -103,6 +109,8 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     **{("step", k): "step_{T}({0}, {1}, {2})" for k in _ONE},
     ("check_index", "int"): "check_index_{T}({0}, {1}, &{2})",
     **spellings(),
+    ("bits", "f16"): "as_ushort({0})",
+    ("float16_of_bits", "uint"): "as_half({0})",
 }
 
 
@@ -243,6 +251,31 @@ def _check_index(dtype: str) -> str:
     )
 
 
+_CONVERSIONS = conversions(
+    Words(TYPES, "const {uint} bits = as_{uint}(x);", "const {float} number = as_{float}(bits);", "rint")
+)
+
+
+def _from_half(source: str) -> str:
+    head = f"static inline float from_float16_u16({TYPES[source]} code) {{"
+    return f"{head}\n  return vload_half(0, (const half *)&code);\n}}"
+
+
+def _to_half(source: str) -> str:
+    """A NaN has numpy's code, of whatever payload; what devices store differs."""
+    if source == "float64":  # numpy rounds it once
+        return _CONVERSIONS["to_float16"](source)
+    return "\n".join(
+        [
+            "static inline ushort to_float16_f32(float x) {",
+            "  ushort code;",
+            "  vstore_half_rte(x, 0, (half *)&code);",
+            "  return x != x ? (ushort)(0x7e00u | (as_uint(x) >> 16 & 0x8000u)) : code;",
+            "}",
+        ]
+    )
+
+
 SUPPORT = {
     "check_index": _check_index,
     "step": _step,
@@ -258,9 +291,9 @@ SUPPORT = {
     "shift_left": _shift_left,
     "shift_right": _shift_right,
     **{f"to_{d}": float_to_unsigned(d, TYPES) for d in WIDE_UNSIGNED},
-    **conversions(
-        Words(TYPES, "const {uint} bits = as_{uint}(x);", "const {float} number = as_{float}(bits);", "rint"),
-    ),
+    **_CONVERSIONS,
+    "from_float16": _from_half,
+    "to_float16": _to_half,
 }
 OPENCL_C = Language(TYPES, FUNCTIONS, SUPPORT, literal, wraps=False, steps=True)
 

@@ -88,6 +88,11 @@ def build_program(source: str, opened: OpenDevice) -> pyopencl.Program:
     """The program of *source* for a device. Raises DeviceError with the first error of the device's compiler."""
     if "cl_khr_fp64" in source and not opened.info.has_float64:
         raise DeviceError(f"the OpenCL device {opened.info.name!r} has no float64, which this function needs")
+    if "cl_khr_fp16" in source and not opened.info.has_float16:
+        raise DeviceError(
+            f"the OpenCL device {opened.info.name!r} has no cl_khr_fp16, which these kernels need: compile the model "
+            "again with the option half=memory of the backend opencl, or use another device"
+        )
     driver_use().keep(_built)
     result: pyopencl.Program = _built(source, build_options(opened), opened, str(cache_folder()))
     return result

@@ -32,7 +32,8 @@ _KIND_ORDER = ("gpu", "accelerator", "cpu", "other")
 class DeviceInfo:
     """What is known of a device: its index in :func:`list_devices`, names, versions, and hard limits (bytes, items).
 
-    ``repair`` says what was mended before it could be used, and is empty for most.
+    ``has_float16`` and ``has_float64``: it computes with these (``cl_khr_fp16``, ``cl_khr_fp64``). ``repair`` says what
+    was mended before it could be used, and is empty for most.
     """
 
     index: int
@@ -46,6 +47,7 @@ class DeviceInfo:
     global_memory: int
     has_float64: bool
     repair: str = ""
+    has_float16: bool = False
     units: int = 1  # that run work-groups at once
     float_lanes: int = 1  # of the device's own vectors of float32
 
@@ -174,6 +176,7 @@ def _describe(cl: ModuleType, index: int, platform: pyopencl.Platform, device: p
         global_memory=int(device.global_mem_size),
         has_float64="cl_khr_fp64" in device.extensions.split(),
         repair=repair(device),
+        has_float16="cl_khr_fp16" in device.extensions.split(),
         units=int(device.max_compute_units),
         float_lanes=max(int(device.native_vector_width_float), 1),
     )

@@ -313,7 +313,11 @@ def test_a_plan_in_int8_is_that_of_the_compiled_model_and_compiles_to_it(files):
     ("given", "error", "message"),
     [
         ({"precision": "int8"}, UserError, "int8_npu computes on integers whose ranges must be known when compiling"),
-        ({"calibration": samples(SMALL)}, UserError, "calibration is for precision=\"int8\", got precision='f32'"),
+        (
+            {"calibration": samples(SMALL)},
+            UserError,
+            'calibration is for precision="int8" and "fp16", got precision=\'f32\'',
+        ),
         ({**INT8, "keep_f32": ["depthwize"]}, UserError, "is called 'depthwize'; the nearest: depthwise"),
         ({**INT8, "calibration": []}, UserError, "there are no samples"),
     ],

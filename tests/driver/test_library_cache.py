@@ -208,7 +208,7 @@ OTHERS = {
     "shapes": [{"x": [1, 3]}, {"x": [1, "3"]}],
     "exclude": [("nn.relu",), {"c": ["nn.relu"]}],
     "backend_options": [{"c": {"winograd": "off"}}, {"c": {"strict": 1}}, {"c": {"strict": True}}],
-    "precision": ["bf16", "int8"],
+    "precision": ["bf16", "fp16", "int8"],
     "keep_f32": [("Conv_0",)],
     "tune": ["fast"],
     "policy": ["cost", "score"],

@@ -149,8 +149,8 @@ def test_options_that_cannot_be_are_refused(options, message):
         byoc.Calibration(**{"samples": [], **options})
 
 
-def test_a_calibration_is_for_int8():
-    with pytest.raises(UserError, match=r'calibration is for precision="int8", got precision=\'bf16\''):
+def test_a_calibration_is_for_int8_and_fp16():
+    with pytest.raises(UserError, match=r'calibration is for precision="int8" and "fp16", got precision=\'bf16\''):
         byoc.compile(_module(), precision="bf16", calibration=_samples(1))
 
 
@@ -197,7 +197,7 @@ def test_the_command_line_reads_samples_from_files(convolution_onnx, tmp_path, c
     [
         (["--precision", "int8", "--calibrate", "nowhere"], "expected a folder or a .npz file"),
         (["--precision", "int8", "--calibrate", "."], "holds no .npz or .npy file"),
-        (["--precision", "bf16", "--calibrate", "."], "--calibrate is for --precision int8"),
+        (["--precision", "bf16", "--calibrate", "."], "--calibrate is for --precision int8 and fp16"),
         (["--precision", "int8", "--keep-first"], "--keep-first is for samples"),
         (["--precision", "int8", "--calibrate", "bad.npz"], "bad.npz: cannot be read"),
         (["--precision", "int8", "--calibrate", "uneven.npz"], "the first axis counts the samples"),

@@ -22,8 +22,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--calibrate",
         metavar="FOLDER_OR_NPZ",
-        help="samples of the inputs, by which --precision int8 finds ranges: a folder of .npz files with the inputs "
-        "by name (.npy for one input), or one .npz whose arrays hold samples along a first axis",
+        help="samples of the inputs, by which --precision int8 and fp16 find ranges: a folder of .npz files with the "
+        "inputs by name (.npy for one input), or one .npz whose arrays hold samples along a first axis",
     )
     command.add_argument(
         "--calibration-method",
@@ -52,8 +52,8 @@ def value_from(arguments: argparse.Namespace) -> Calibration | None:
         if chosen:
             raise UserError(f"--{_spelled(next(iter(chosen)))} is for samples: name them with --calibrate")
         return None
-    if arguments.precision != "int8":
-        raise UserError("--calibrate is for --precision int8")
+    if arguments.precision not in ("int8", "fp16"):
+        raise UserError("--calibrate is for --precision int8 and fp16")
     samples = SampleFiles.of(Path(arguments.calibrate), Path(arguments.model), "--calibrate")
     made: Calibration = importlib.import_module("byoc.driver.quantization").Calibration(samples, **chosen)
     return made

@@ -14,6 +14,8 @@ from byoc.driver.compiler.not_slower import not_slower
 from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, read_plan, silent, target_alone
 from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
+from byoc.driver.half_regions import FP16, HalfCalibration, HalfRegions, half_calibration, with_halves
+from byoc.driver.half_regions import WHERE as HALVES_TOLD
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.integers import host_integers, region_integers, simplified
 from byoc.driver.model import module_of
@@ -37,6 +39,7 @@ from byoc.partition.calls import known_names
 from byoc.partition.options import PlacingOptions
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Function
+from byoc.relay.transform.half_operands import Beyond
 from byoc.runtime.library import Library
 
 MAX_NODES_NAMED = 3
@@ -58,7 +61,8 @@ class CompileOptions:
     ``placing`` says where operators go. With ``replan`` a target that fails, or is not on this machine, is planned
     without; with ``fallback`` the library also has the host's version of each region. ``backend_options`` are handed to
     the backends by name. ``shapes`` fixes free dimensions of inputs. ``precision`` is what the host's products compute
-    in. ``pipeline`` are the passes, where they are not those that byoc has.
+    in, and regions where their backends do; ``beyond`` is what stays in float32 there. ``pipeline`` are the passes,
+    where they are not those that byoc has.
     """
 
     targets: Sequence[str] = ("c",)
@@ -70,11 +74,12 @@ class CompileOptions:
     fallback: bool = False
     pipeline: Pipeline | None = None
     limits: TimeLimits = TimeLimits()
+    beyond: Beyond = Beyond()
 
-    @property
     def regions(self) -> BuildRequest:
-        """How the regions' modules are made."""
-        return BuildRequest(self.backend_options, self.limits.compiling, self.fallback)
+        """How the regions' modules are made, once."""
+        halves = HalfRegions(self.beyond) if self.precision.products == FP16 else None
+        return BuildRequest(self.backend_options, self.limits.compiling, self.fallback, halves)
 
 
 def compile_model(asked: CompileRequest) -> Library:
@@ -142,7 +147,7 @@ class QuantizedModule:
 
     mod: IRModule
     options: CompileOptions
-    by: TargetQuantization | None = None
+    by: TargetQuantization | HalfCalibration | None = None
 
 
 def options_of(asked: PlanRequest) -> CompileOptions:
@@ -160,6 +165,8 @@ def quantized_for(
     """
     precision = options.precision
     precision.check(known_names(mod))
+    if precision.products == FP16:
+        return _ranged(mod, options, tell)
     if precision.products != "int8":
         return QuantizedModule(mod, options)
     by = target_quantization(precision.calibration, precision.keep_f32, targets)
@@ -168,6 +175,17 @@ def quantized_for(
     tell("quantizing what the targets take")
     mod = by.quantized(mod, lambda probe: build_host(probe, options, tell))
     return QuantizedModule(mod, replace(options, precision=replace(precision, calibration=by.calibration)), by)
+
+
+def _ranged(mod: IRModule, options: CompileOptions, tell: Progress) -> QuantizedModule:
+    """The simplified *mod* with options that say what stays in float32: what the user says, and what samples show."""
+    precision = options.precision
+    if precision.calibration.samples is None:
+        return QuantizedModule(mod, replace(options, beyond=Beyond(keep=precision.keep_f32)))
+    by = half_calibration(precision.calibration, precision.keep_f32)
+    tell("finding what leaves the range of float16")
+    beyond = by.observed(mod, lambda probe: build_host(probe, options, tell))
+    return QuantizedModule(mod, replace(options, beyond=beyond), by)
 
 
 def with_tuner(backend_options: Mapping[str, Mapping[str, object]], tuner: Tuner) -> Mapping[str, Mapping[str, object]]:
@@ -227,7 +245,8 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = s
 def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -> Library:
     """:func:`build`, but a region that fails raises RegionLostError."""
     check_inputs(mod["main"])  # type: ignore[arg-type]
-    built = build_regions(region_integers(mod), options.regions, tell)
+    request = options.regions()
+    built = build_regions(region_integers(mod), request, tell)
     mod, regions, modules = built.mod, built.regions, built.modules
     tell("compiling the host's share")
     host_options = options.backend_options.get("c", {})
@@ -237,7 +256,9 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     host = lower_host(main, {**regions, **external(mod)}, starting)
     modules.extend(host.functions.modules(host_options))
     plan = plan.with_stand_ins({lost.subgraph: lost.why for lost in built.fallbacks})
-    told = report(with_precision(plan, narrow.outcomes), host)
+    told = report(with_halves(with_precision(plan, narrow.outcomes), request.halves), host)
+    if request.halves is not None:
+        told[HALVES_TOLD] = request.halves.told()
     deciding = control_modules(mod, lambda part: compile_part(part, options, tell))
     if deciding:
         modules.extend(deciding)

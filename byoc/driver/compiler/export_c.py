@@ -30,7 +30,7 @@ from byoc.runtime.library import Library
 
 MAX_REASONS = 3
 MAX_NODES = 8
-NARROWED = "bf16"
+NARROWED, FP16 = "bf16", "fp16"
 
 
 class Exported(dict[str, int]):
@@ -66,6 +66,8 @@ def export_c(asked: ExportRequest) -> Exported:
     check_pass_names(asked.pipeline)
     chosen = CompileOptions(backend_options={"c": allowed}, pipeline=asked.pipeline)
     lowered = Precision.of(asked.precision, asked.keep_f32, asked.calibration)
+    if asked.precision == FP16:
+        raise UserError("export_c has no fp16: it is for targets with a device; take f32, bf16 or int8")
     if asked.precision == NARROWED:
         options.check_precision(DOT)
     narrow = NarrowProducts(lowered, machine=options.machine)

@@ -23,6 +23,7 @@ from byoc.partition.calls import known_names
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
 from byoc.relay.transform import OutlineCompilerFunctionsWithExistingGlobalSymbols
+from byoc.relay.transform.half_operands import Beyond
 from byoc.runtime.modules.module import Module
 from byoc.runtime.vm.executable import Executable
 
@@ -54,12 +55,17 @@ def compile_module(
         narrow.precision.check(known_names(infer_module(mod)))
     mod = host_integers(region_integers(mod))
     given = checked_options(backend_options or {})
-    options = CompileOptions(backend_options=with_tuner(given, tuner_of(tune)), fallback=fallback)
+    options = CompileOptions(
+        backend_options=with_tuner(given, tuner_of(tune)),
+        precision=narrow.precision,
+        fallback=fallback,
+        beyond=Beyond(keep=tuple(keep_f32)),
+    )
     layout = host_layout(options.backend_options.get("c", {}))
     if not fallback:
         return generate(prepare(mod, layout, narrow.passes()), options)
     outlined = OutlineCompilerFunctionsWithExistingGlobalSymbols()(infer_module(mod))
-    built = build_regions(outlined, options.regions, lambda told: None)
+    built = build_regions(outlined, options.regions(), lambda told: None)
     return generate(prepare(built.mod, layout, narrow.passes()), options, built)
 
 
@@ -71,7 +77,7 @@ def generate(mod: IRModule, options: CompileOptions, built: BuiltRegions | None 
     for var, function in functions.items():
         lower_function(program, var, function)
     if built is None:
-        modules: list[Module] = [compile_region(var, region, options.regions) for var, region in regions.items()]
+        modules: list[Module] = [compile_region(var, region, options.regions()) for var, region in regions.items()]
     else:
         modules = list(built.modules)
     modules += program.host.modules(options.backend_options.get("c", {}))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from byoc.driver.assembly import assemble
 from byoc.driver.fallback import described, origins
+from byoc.driver.half_regions import FP16, WHERE, HalfRegions
 from byoc.driver.host import lower_host
 from byoc.driver.region_build import BuildRequest, compile_region
 from byoc.errors import UserError
@@ -16,6 +17,7 @@ from byoc.ir.expr import GlobalVar
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Var
+from byoc.relay.transform.half_operands import Beyond
 from byoc.runtime.library import Library
 from byoc.runtime.modules.module import Module
 from byoc.runtime.region.checks import CallChecks
@@ -27,7 +29,11 @@ def region_symbol(target: str) -> str:
 
 
 def region_library(
-    function: Function, target: str, options: Mapping[str, object] | None = None, fallback: bool = False
+    function: Function,
+    target: str,
+    options: Mapping[str, object] | None = None,
+    fallback: bool = False,
+    precision: str = "f32",
 ) -> Library:
     """*function* compiled by the backend *target*, as a library of one region.
 
@@ -36,6 +42,7 @@ def region_library(
         target: the backend's name.
         options: the backend's.
         fallback: put the host's version in as well.
+        precision: ``fp16`` for a backend whose regions take halves; any other leaves a region as it is.
 
     Raises:
         UserError: the backend refuses, in its words.
@@ -52,9 +59,10 @@ def region_library(
     for param in params:
         param._checked_type = param.type_annotation
     given = {target: dict(options or {})}
-    modules: list[Module] = [compile_region(var, region, BuildRequest(given))]
+    halves = HalfRegions(Beyond()) if precision == FP16 else None
+    modules: list[Module] = [compile_region(var, region, BuildRequest(given, halves=halves))]
     host = lower_host(main, {var: region}, {s for m in modules if m.can_start for s in m.symbols})
-    told: dict[str, object] = {}
+    told: dict[str, object] = {} if halves is None else {WHERE: halves.told()}
     if fallback:
         stand_ins, told["fallback"] = origins({var: region}, {})
         if not stand_ins:

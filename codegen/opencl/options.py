@@ -1,0 +1,146 @@
+"""The options of the OpenCL backend: its modes, and what float16 is for where half precision is asked for.
+
+A mode is a :class:`Mode` or its text, ``tuning=normal,memory=image``; the number of threads is no part of it. Source:
+``MNNGpuMode`` of MNN (``include/MNN/MNNForwardType.h``), whose numbers these are where it has them; two levels at once,
+which MNN warns of, are an error here, and so are both memories.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from byoc.errors import UserError
+
+HALVES = ("auto", "memory", "compute")
+
+
+class Mode(enum.IntFlag):
+    """How the OpenCL backend tunes, where tensors lie, and when queues are flushed: one of each kind at most.
+
+    >>> Mode.TUNING_NORMAL | Mode.MEMORY_IMAGE == Mode.of("tuning=normal,memory=image")
+    True
+    """
+
+    AUTOMATIC = 0
+    TUNING_NONE = 1
+    TUNING_HEAVY = 2
+    TUNING_WIDE = 4
+    TUNING_NORMAL = 8
+    TUNING_FAST = 16
+    MEMORY_BUFFER = 64
+    MEMORY_IMAGE = 128
+    MEMORY_TRIAL = 1024  # beyond MNN's numbers: both are tried, and the faster stays
+    FLUSH = 2048  # each kernel is handed to the device as it comes
+
+    @classmethod
+    def of(cls, given: Mode | int | str) -> Mode:
+        """The mode that *given* means. Raises UserError for words and numbers that mean none, and for contradictions.
+
+        >>> Mode.of("tuning=none,tuning=heavy")
+        Traceback (most recent call last):
+        byoc.runtime.errors.UserError: opencl.mode: tuning is none or heavy, not both; give one
+        """
+        if isinstance(given, str):
+            mode = cls.AUTOMATIC
+            for word in filter(None, (w.strip() for w in given.split(","))):
+                mode |= _word(word)
+        elif isinstance(given, bool) or not isinstance(given, int):
+            raise UserError(f"opencl.mode: expected a Mode or a text like {EXAMPLE!r}, got {given!r}")
+        else:
+            known = 0
+            for bits in _WORDS.values():
+                known |= bits
+            if given & ~known or given < 0:
+                raise UserError(f"opencl.mode: {int(given)} has bits that are no mode; write it as {EXAMPLE!r}")
+            mode = cls(given)
+        for kind in ("tuning", "memory"):
+            found = mode._of_kind(kind)
+            if len(found) > 1:
+                raise UserError(f"opencl.mode: {kind} is {' or '.join(found)}, not both; give one")
+        return mode
+
+    def _of_kind(self, kind: str) -> list[str]:
+        return [word for (name, word), bit in _WORDS.items() if name == kind and bit and self & bit]
+
+    @property
+    def tuning(self) -> str:
+        """``none``, ``fast``, ``normal``, ``wide`` or ``heavy``; empty where nothing is said."""
+        return next(iter(self._of_kind("tuning")), "")
+
+    @property
+    def memory(self) -> str:
+        """``buffer``, ``image`` or ``trial``; ``auto`` where nothing is said."""
+        return next(iter(self._of_kind("memory")), "auto")
+
+    @property
+    def flush(self) -> bool:
+        """Whether each kernel is handed to the device as it comes."""
+        return bool(self & Mode.FLUSH)
+
+    def text(self) -> str:
+        """The words that mean it, of which ``Mode.of`` makes it again.
+
+        >>> Mode.of("memory=trial, flush=on").text()
+        'memory=trial,flush=on'
+        """
+        return ",".join(f"{kind}={word}" for (kind, word), bit in _WORDS.items() if bit and self & bit)
+
+
+EXAMPLE = "tuning=normal,memory=image"
+_WORDS: Mapping[tuple[str, str], Mode] = {
+    ("tuning", "none"): Mode.TUNING_NONE,
+    ("tuning", "fast"): Mode.TUNING_FAST,
+    ("tuning", "normal"): Mode.TUNING_NORMAL,
+    ("tuning", "wide"): Mode.TUNING_WIDE,
+    ("tuning", "heavy"): Mode.TUNING_HEAVY,
+    ("memory", "auto"): Mode.AUTOMATIC,
+    ("memory", "buffer"): Mode.MEMORY_BUFFER,
+    ("memory", "image"): Mode.MEMORY_IMAGE,
+    ("memory", "trial"): Mode.MEMORY_TRIAL,
+    ("flush", "auto"): Mode.AUTOMATIC,
+    ("flush", "on"): Mode.FLUSH,
+}
+
+
+def _word(text: str) -> Mode:
+    kind, equals, word = (part.strip() for part in text.partition("="))
+    found = _WORDS.get((kind, word))
+    if found is None:
+        kinds = dict.fromkeys(name for name, _ in _WORDS)
+        words = [w for name, w in _WORDS if name == kind]
+        if not words or not equals:
+            raise UserError(
+                f"opencl.mode: expected words like {EXAMPLE!r}, of {', '.join(kinds)}, each with a value; got {text!r}"
+            )
+        raise UserError(f"opencl.mode: {kind} is one of {', '.join(words)}, got {word!r}")
+    return found
+
+
+@dataclass(frozen=True)
+class OpenCLOptions:
+    """What ``backend_options={"opencl": {...}}`` may say.
+
+    *half* is what float16 is for under ``precision="fp16"``: ``memory`` stores halves and computes in float32, on any
+    device; ``compute`` writes kernels with the type ``half``, for a device with ``cl_khr_fp16``; ``auto`` is
+    ``compute`` on such a device, and float32 on another.
+    """
+
+    mode: Mode = Mode.AUTOMATIC
+    half: str = HALVES[0]
+
+    @staticmethod
+    def of(given: Mapping[str, object]) -> OpenCLOptions:
+        """Raises UserError for a value that an option does not have."""
+        half = given.get("half", HALVES[0])
+        if half not in HALVES:
+            raise UserError(f"opencl.half is one of {', '.join(HALVES)}, got {half!r}")
+        return OpenCLOptions(Mode.of(given.get("mode", Mode.AUTOMATIC)), str(half))  # type: ignore[arg-type]
+
+    def writes_halves(self, device_has_them: Callable[[], bool]) -> bool:
+        """Whether a float16 is written as the type ``half``."""
+        return self.half == "compute" or (self.half == HALVES[0] and device_has_them())
+
+
+NAMES = ("half", "mode", "schedules")

@@ -1,0 +1,89 @@
+"""The modes of the OpenCL backend: their text, their contradictions, and where they are carried."""
+
+from __future__ import annotations
+
+import pytest
+
+import byoc
+from byoc.cli.flags.generator_options import _parts
+from byoc.codegen.opencl.options import Mode, OpenCLOptions
+from byoc.contract.options import checked_options
+from byoc.driver.options import CompileRequest
+from byoc.errors import UserError
+from byoc.options.key import key_text
+
+LEVELS = ("none", "fast", "normal", "wide", "heavy")
+
+
+@pytest.mark.parametrize("tuning", ["", *LEVELS])
+@pytest.mark.parametrize("memory", ["auto", "buffer", "image", "trial"])
+@pytest.mark.parametrize("flush", [False, True])
+def test_a_mode_says_each_of_its_words_and_is_read_back_from_them(tuning, memory, flush):
+    words = [f"tuning={tuning}"] * bool(tuning) + [f"memory={memory}"] + ["flush=on"] * flush
+    mode = Mode.of(", ".join(words))
+    assert (mode.tuning, mode.memory, mode.flush) == (tuning, memory, flush)
+    assert Mode.of(mode.text()) == mode == Mode.of(int(mode))
+
+
+def test_the_numbers_are_mnns_where_it_has_them():
+    """``MNNGpuMode`` of ``include/MNN/MNNForwardType.h``."""
+    assert {m.name: int(m) for m in Mode if m < 256} == {
+        "TUNING_NONE": 1,
+        "TUNING_HEAVY": 2,
+        "TUNING_WIDE": 4,
+        "TUNING_NORMAL": 8,
+        "TUNING_FAST": 16,
+        "MEMORY_BUFFER": 64,
+        "MEMORY_IMAGE": 128,
+    }
+
+
+@pytest.mark.parametrize("first", LEVELS)
+@pytest.mark.parametrize("second", LEVELS)
+def test_two_levels_at_once_contradict_each_other(first, second):
+    text = f"tuning={first},tuning={second}"
+    if first == second:
+        assert Mode.of(text).tuning == first
+        return
+    with pytest.raises(UserError, match=r"^opencl\.mode: tuning is \w+ or \w+, not both; give one$"):
+        Mode.of(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (Mode.MEMORY_BUFFER | Mode.MEMORY_IMAGE, "memory is buffer or image, not both"),
+        ("memory=buffer,memory=trial", "memory is buffer or trial, not both"),
+        ("tuning=best", "tuning is one of none, fast, normal, wide, heavy, got 'best'"),
+        ("fast", "expected words like 'tuning=normal,memory=image', of tuning, memory, flush"),
+        ("threads=4", "of tuning, memory, flush, each with a value; got 'threads=4'"),
+        (32, "32 has bits that are no mode"),
+        (-1, "-1 has bits that are no mode"),
+        (True, "expected a Mode or a text like"),
+        (1.0, "expected a Mode or a text like"),
+        (None, "expected a Mode or a text like"),
+    ],
+)
+def test_what_is_no_mode_is_told_in_one_sentence(given, message):
+    with pytest.raises(ValueError, match=message):
+        Mode.of(given)
+
+
+def test_the_command_line_and_the_dictionary_say_the_same():
+    backend, name, value = _parts("opencl.mode=tuning=normal,memory=image")
+    given = checked_options({backend: {name: value}})["opencl"]
+    assert OpenCLOptions.of(given).mode == Mode.TUNING_NORMAL | Mode.MEMORY_IMAGE
+
+
+@pytest.mark.parametrize("options", [{"mode": "tuning=none,tuning=heavy"}, {"half": "double"}])
+def test_compile_refuses_before_it_reads_the_model(options):
+    with pytest.raises(UserError, match=r"^opencl\."):
+        byoc.compile(b"no model", ["opencl"], backend_options={"opencl": options})
+
+
+def test_modes_have_keys_of_their_own_in_the_cache():
+    texts = {
+        key_text(CompileRequest("m.onnx", ("c",), backend_options={"opencl": {"mode": mode}}))
+        for mode in ("tuning=none", "tuning=heavy", Mode.TUNING_NONE, Mode.TUNING_HEAVY, "memory=image")
+    }
+    assert len(texts - {None}) >= 3
