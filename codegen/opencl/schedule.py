@@ -63,7 +63,8 @@ class Range:
 class KernelPlan:
     """A kernel's statements and its launch: *extent* work-items, or as many work-groups where *groups*.
 
-    *schedule* names it; it is for calls in which all of *when* holds.
+    *schedule* names it; it is for calls in which all of *when* holds. A group has *local* work-items at most, a power
+    of two.
     """
 
     schedule: str
@@ -71,6 +72,7 @@ class KernelPlan:
     extent: PrimExpr
     groups: bool = False
     when: tuple[Range, ...] = ()
+    local: int = LOCAL_SIZE
 
 
 def schedule_stage(stage: Tensor, simplify: Simplifier) -> tuple[KernelPlan, ...]:
@@ -130,7 +132,7 @@ def at(tensor: Tensor, position: PrimExpr) -> tuple[PrimExpr, ...]:
     return (*(as_index(0) for _ in tensor.shape[1:]), position) if tensor.shape else ()
 
 
-def _numbered(name: str, axes: Sequence[Index], simplify: Simplifier) -> tuple[Index, list[KernelStmt]]:
+def numbered(name: str, axes: Sequence[Index], simplify: Simplifier) -> tuple[Index, list[KernelStmt]]:
     """An index over all points of *axes* in row-major order, and the axes as variables of it."""
     long = [a for a in axes if a.extent != 1]
     if len(long) == 1:
@@ -141,7 +143,7 @@ def _numbered(name: str, axes: Sequence[Index], simplify: Simplifier) -> tuple[I
 
 def _item(nest: Nest, simplify: Simplifier) -> KernelPlan:
     """One work-item an element."""
-    item, axes = _numbered("item", nest.axes, simplify)
+    item, axes = numbered("item", nest.axes, simplify)
     statements, value = without_reductions(nest.value)
     store = Store(nest.stage, at(nest.stage, item), value)
     return KernelPlan("item", [WorkItem(item), *axes, *statements, store], as_index(item.extent))
@@ -170,8 +172,8 @@ def _tree(nest: Nest, simplify: Simplifier) -> KernelPlan | None:
     )
     if when is None:
         return None
-    group, axes = _numbered("group", nest.axes, simplify)
-    point, points = _numbered("point", reduce.axes, simplify)
+    group, axes = numbered("group", nest.axes, simplify)
+    point, points = numbered("point", reduce.axes, simplify)
     acc = placeholder((), reduce.dtype, "acc")
     scratch = placeholder((LOCAL_SIZE,), reduce.dtype, "scratch")
     fold = Store(acc, (), combine(reduce.kind, acc[()], reduce.body))
@@ -211,7 +213,7 @@ def _tile(
     """*tile* outputs along *axis* a work-item."""
     length = int(axis.extent)
     block = Index("block", -(-length // tile))
-    item, axes = _numbered("item", [block if a is axis else a for a in nest.axes], simplify)
+    item, axes = numbered("item", [block if a is axis else a for a in nest.axes], simplify)
     statements: list[KernelStmt] = [WorkItem(item), *axes]
     accs = [placeholder((), reduce.dtype, f"acc{u}") for u in range(tile)]
     places: list[PrimExpr] = [binary("add", binary("mul", block, tile), u) for u in range(tile)]
