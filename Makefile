@@ -8,7 +8,7 @@ ZIG := $(if $(COMPILER),,$(COMMA)zig)
 
 ZOO ?= zoo
 
-.PHONY: demo docs notebooks lint types test test-slow health fuzz fuzz-files bench bench-partition bench-plan clean
+.PHONY: demo docs notebooks lint types test test-slow health fuzz fuzz-files bench bench-opencl bench-partition bench-plan clean
 
 SECONDS ?= 600
 
@@ -63,6 +63,10 @@ $(VENV)/.bench: $(BIN)/python setup.cfg pyproject.toml
 bench: $(VENV)/.bench  ## our host code against ONNX Runtime and OpenVINO, on the models in ZOO (benchmarks/export_zoo.py)
 	mkdir -p out
 	$(BIN)/python benchmarks/cpu.py --zoo $(ZOO) --json out/cpu.json --picture out/cpu.png
+
+bench-opencl: $(VENV)/.test  ## our OpenCL code against PyTorch on a GPU, against our C and ONNX Runtime on PoCL
+	mkdir -p out
+	$(BIN)/python benchmarks/opencl.py --json out/opencl.json
 
 health: $(VENV)/.test  ## what the code is measured by, and what is wanted
 	$(BIN)/python -m tools.health

@@ -101,18 +101,29 @@ def shake_norms(model: nn.Module) -> None:
                 getattr(norm, name).uniform_(low, high)
 
 
-def export(name: str, folder: Path, free: bool = False) -> Path:
-    """Write ``folder/name.onnx`` and return its path; the same numbers each time."""
+def seeded(name: str) -> tuple[nn.Module, torch.Tensor]:
+    """An architecture with its input of batch 1; the same numbers each time."""
     torch.manual_seed(SEED)
     model = ARCHITECTURES[name].build()
     shake_norms(model)
+    return OneOutput(model).eval(), ARCHITECTURES[name].example()
+
+
+def export(name: str, folder: Path, free: bool = False) -> Path:
+    """Write ``folder/name.onnx`` and return its path; the same numbers each time."""
+    model, example = seeded(name)
     path = folder / f"{name}.onnx"
-    example = ARCHITECTURES[name].example()
+    write(model, example, path, free)
+    return path
+
+
+def write(model: nn.Module, example: torch.Tensor, path: Path, free: bool = False) -> None:
+    """Write *model* to *path* for inputs like *example*, or of free sizes."""
     named = dict(enumerate(map(torch.export.Dim, FREE_AXES[example.ndim]))) if free else {}
     if free:  # an exporter takes a size of one for fixed
         example = torch.cat([example, example])
     torch.onnx.export(
-        OneOutput(model).eval(),
+        model,
         (example,),
         path,
         input_names=["x"],
@@ -123,7 +134,6 @@ def export(name: str, folder: Path, free: bool = False) -> Path:
         external_data=False,
         verbose=False,
     )
-    return path
 
 
 def main() -> None:

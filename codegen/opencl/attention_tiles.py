@@ -20,9 +20,9 @@ import numpy as np
 
 from byoc.codegen.kernel.attention import Attention
 from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.opencl.kernel_plan import KernelPlan, numbered
 from byoc.codegen.opencl.profile import DeviceProfile
 from byoc.codegen.opencl.row_statements import OwnText, RowWriter
-from byoc.codegen.opencl.schedule import KernelPlan, numbered
 from byoc.codegen.opencl.statements import KernelStmt
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary
@@ -100,7 +100,7 @@ def tiled_attention(found: Attention, tiles: TileSizes, simplify: Simplifier) ->
     batch, _ = numbered("batch", found.batch, simplify)
     blocks = binary("div", as_index(row.extent) + (tiles.block - 1), tiles.block)
     extent = simplify(binary("mul", blocks, as_index(batch.extent)))
-    return KernelPlan("attention", [TiledAttention(found, tiles)], extent, groups=True, local=ACROSS * DOWN)
+    return KernelPlan("attention", [TiledAttention(found, tiles)], extent, groups=True, items=ACROSS * DOWN)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,11 +21,14 @@ from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Writer
 from byoc.codegen.opencl.attention_tiles import attention_plan
+from byoc.codegen.opencl.kernel_plan import KernelPlan, product
 from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
+from byoc.codegen.opencl.padding import read_through_padding
+from byoc.codegen.opencl.products.split import split_sums
 from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.row_kernels import row_kernels
 from byoc.codegen.opencl.row_statements import RowWriter
-from byoc.codegen.opencl.schedule import KernelPlan, index_type, product, schedule_stage
+from byoc.codegen.opencl.schedule import index_type, schedule_stage
 from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Number, Variant
@@ -105,7 +108,9 @@ class _Emitter:
     def stage(self, program: Program, group: Group, stage: Tensor) -> _Stage:
         """The kernels that fill *stage*."""
         simplify = Simplifier()
-        return self._kernels(program, group, (stage,), (stage,), schedule_stage(stage, simplify), simplify)
+        return self._kernels(
+            program, group, (stage,), (stage,), schedule_stage(stage, simplify, self.profile), simplify
+        )
 
     def _kernels(
         self,
@@ -144,7 +149,12 @@ class _Emitter:
             body = Writer()
             RowWriter(body, exprs, "long" if long else "int").block(plan.statements)
             writer.line(f"/* {_comment(group, targets, sources)} */")
-            with writer.block(f"__kernel void {name}({', '.join(parameters)}) {{"):
+            head = (
+                "__kernel void"
+                if plan.items is None
+                else f"__kernel __attribute__((reqd_work_group_size({plan.items}, 1, 1))) void"
+            )
+            with writer.block(f"{head} {name}({', '.join(parameters)}) {{"):
                 for k in exprs.extents:
                     writer.line(f"ulong {outside_name(k)} = 0;")
                 writer.lines(body.text())
@@ -165,7 +175,7 @@ def emit_programs(
     Raises UnsupportedError for a function that OpenCL C cannot express.
     """
     emitter = _Emitter(profile)
-    programs = [as_stored(program) for program in programs]
+    programs = [_prepared(as_stored(program), profile) for program in programs]
     for program in programs:
         if any(recurrence(group.stages) for group in program.groups):
             raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
@@ -175,6 +185,13 @@ def emit_programs(
     if "double" in text:
         text = f"{FP64}\n{text}"
     return text, tuple(_function_plan(p, own) for p, own in zip(programs, stages, strict=True))
+
+
+def _prepared(program: Program, profile: DeviceProfile) -> Program:
+    """*program* as a device of *profile* computes it."""
+    if profile.is_cpu:
+        return program
+    return split_sums(read_through_padding(program), profile)
 
 
 def stage_sizes(stage: Tensor) -> tuple[str, ...]:
@@ -241,4 +258,5 @@ def _buffer(tensor: Tensor, simplify: Simplifier) -> Buffer:
 
 def _variant(name: str, plan: KernelPlan, simplify: Simplifier) -> Variant:
     when = tuple(Bound(number(r.number), r.least, r.most) for r in plan.when)
-    return Variant(plan.schedule, name, number(simplify(plan.extent)), plan.local, plan.groups, when)
+    local = plan.local if plan.items is None else plan.items
+    return Variant(plan.schedule, name, number(simplify(plan.extent)), local, plan.groups, when, plan.items is not None)

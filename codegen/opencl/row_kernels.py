@@ -21,11 +21,11 @@ from byoc.codegen.kernel.loops import Alloc, For, If, Let, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral
 from byoc.codegen.kernel.shared_rows import SharedRows
 from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.opencl.kernel_plan import KernelPlan, Range, numbered, product
 from byoc.codegen.opencl.profile import DeviceProfile
 from byoc.codegen.opencl.row_loops import RowLoop, reduces_of, row_loops
 from byoc.codegen.opencl.row_statements import Array, GroupFold, GroupPosition, Lane, RowStmt, Scope, wins
 from byoc.codegen.opencl.row_storage import RowStorage, row_storage
-from byoc.codegen.opencl.schedule import KernelPlan, Range, numbered, product
 from byoc.codegen.opencl.statements import FirstItem, SharedLoop, WorkGroup, WorkItem
 from byoc.te import Dimension, Index, PrimExpr, Tensor, const, placeholder
 from byoc.te.expr import INDEX, Const, Reduce
@@ -144,8 +144,8 @@ class _RowKernel:
             code += self._loop(loop)
         count = as_index(row.extent)
         if self.lanes:
-            return KernelPlan("rows", code, count, True, when, self.lanes)
-        return KernelPlan("row", code, count, False, when, self._items())
+            return KernelPlan("rows", code, count, True, when, local=self.lanes)
+        return KernelPlan("row", code, count, False, when, local=self._items())
 
     def _items(self) -> int:
         if not self.profile.is_cpu:

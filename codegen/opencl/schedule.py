@@ -1,7 +1,8 @@
 """From one stage to a kernel: what a work-item computes, and how many there are.
 
-Three schedules, the first that fits the sizes; where these are free, a kernel each, and the sizes of a call choose:
+Four schedules, the first that fits the sizes; where these are free, a kernel each, and the sizes of a call choose:
 
+- *product*: a sum of products whose operands many outputs share, by tiles in local memory (``products``);
 - *tree*: few outputs, each a long reduction: a work-group an output, its partial results folded in local memory;
 - *tile*: a sum of products (convolution, matrix product): each work-item computes several outputs along one axis that
   an operand does not depend on, so that this operand is read once for all of them;
@@ -12,13 +13,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from byoc.codegen.kernel.collapse import Nest, collapse_axes
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import Alloc, If, Let, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.opencl.kernel_plan import KernelPlan, Range, at, numbered
+from byoc.codegen.opencl.products.kernel import product_kernel
+from byoc.codegen.opencl.products.shape import block_product
+from byoc.codegen.opencl.products.tile import choose, is_worth_tiles
+from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.statements import (
     LOCAL_SIZE,
     FirstItem,
@@ -28,8 +33,9 @@ from byoc.codegen.opencl.statements import (
     WorkGroup,
     WorkItem,
 )
-from byoc.te import Dimension, Index, PrimExpr, Tensor, binary, placeholder
-from byoc.te.expr import INDEX, Binary, Const, Reduce, Select
+from byoc.ir.types import dtype_bytes
+from byoc.te import Index, PrimExpr, Tensor, binary, placeholder
+from byoc.te.expr import INDEX, Binary, Reduce, Select
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, unique_nodes
 
@@ -39,57 +45,26 @@ FEW_OUTPUTS = 2048
 LONG_REDUCTION = 256
 
 
-@dataclass(frozen=True)
-class Range:
-    """A number of elements that is at least *least* and at most *most*."""
-
-    number: PrimExpr
-    least: int = 0
-    most: int | None = None
-
-    @staticmethod
-    def of(shape: Sequence[Dimension], simplify: Simplifier, least: int = 0, most: int | None = None) -> Range:
-        """That of the elements of *shape*."""
-        return Range(simplify(product(shape)), least, most)
-
-    def known(self) -> bool | None:
-        """Whether it holds; None where that depends on the sizes of a call."""
-        if not isinstance(self.number, Const):
-            return None
-        return self.least <= int(self.number.value) <= (math.inf if self.most is None else self.most)
-
-
-@dataclass(frozen=True)
-class KernelPlan:
-    """A kernel's statements and its launch: *extent* work-items, or as many work-groups where *groups*.
-
-    *schedule* names it; it is for calls in which all of *when* holds. A group has *local* work-items at most, a power
-    of two.
-    """
-
-    schedule: str
-    statements: Sequence[KernelStmt]
-    extent: PrimExpr
-    groups: bool = False
-    when: tuple[Range, ...] = ()
-    local: int = LOCAL_SIZE
-
-
-def schedule_stage(stage: Tensor, simplify: Simplifier) -> tuple[KernelPlan, ...]:
+def schedule_stage(stage: Tensor, simplify: Simplifier, profile: DeviceProfile = ANY_GPU) -> tuple[KernelPlan, ...]:
     """The kernels that fill the buffer of *stage*, over as few axes as its accesses allow, one where sizes are known.
 
     A call takes the first that is for its sizes; the last is for all.
     """
     nest = collapse_axes(stage, simplify)
     found: list[KernelPlan] = []
-    for plan in _schedules(nest, simplify):
+    for plan in _schedules(nest, simplify, profile):
         found.append(plan)
         if not plan.when:
             break
     return tuple(found)
 
 
-def _schedules(nest: Nest, simplify: Simplifier) -> Iterator[KernelPlan]:
+def _schedules(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> Iterator[KernelPlan]:
+    if not profile.is_cpu:
+        tiled = _product(nest, simplify, profile)
+        if tiled is not None:
+            yield tiled
+            return
     tree = _tree(nest, simplify)
     if tree is not None:
         yield tree
@@ -97,48 +72,20 @@ def _schedules(nest: Nest, simplify: Simplifier) -> Iterator[KernelPlan]:
     yield _item(nest, simplify)
 
 
+def _product(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> KernelPlan | None:
+    """Tiles of rows and columns, for products whose operands many outputs share."""
+    p = block_product(nest, simplify)
+    if p is None or not is_worth_tiles(p.sizes()):
+        return None
+    chosen = choose(p.sizes(), profile, dtype_bytes(p.reduce.dtype))
+    return None if chosen is None else product_kernel(p, chosen.tile, simplify)
+
+
 def _open(ranges: Sequence[Range]) -> tuple[Range, ...] | None:
     """Those of *ranges* that the sizes of a call decide; None where one does not hold for any."""
     if any(r.known() is False for r in ranges):
         return None
     return tuple(r for r in ranges if r.known() is None)
-
-
-def product(shape: Sequence[Dimension]) -> PrimExpr:
-    """The number of elements of *shape*."""
-    result = as_index(1)
-    for extent in shape:
-        result = binary("mul", result, as_index(extent))
-    return result
-
-
-def unravel(flat: Index, axes: Sequence[Index]) -> list[KernelStmt]:
-    """Each of *axes* as a variable, from a row-major position among all their points."""
-    lets: list[KernelStmt] = []
-    stride = as_index(1)
-    for k in reversed(range(len(axes))):
-        axis = axes[k]
-        if axis.extent == 1:
-            continue
-        value = binary("div", flat, stride)
-        outermost = all(a.extent == 1 for a in axes[:k])
-        lets.append(Let(axis, value if outermost else binary("mod", value, as_index(axis.extent))))
-        stride = binary("mul", stride, as_index(axis.extent))
-    return lets[::-1]
-
-
-def at(tensor: Tensor, position: PrimExpr) -> tuple[PrimExpr, ...]:
-    """Indices whose row-major position in *tensor* is *position*."""
-    return (*(as_index(0) for _ in tensor.shape[1:]), position) if tensor.shape else ()
-
-
-def numbered(name: str, axes: Sequence[Index], simplify: Simplifier) -> tuple[Index, list[KernelStmt]]:
-    """An index over all points of *axes* in row-major order, and the axes as variables of it."""
-    long = [a for a in axes if a.extent != 1]
-    if len(long) == 1:
-        return long[0], []
-    flat = Index(name, simplify(product([a.extent for a in axes])))
-    return flat, unravel(flat, axes)
 
 
 def _item(nest: Nest, simplify: Simplifier) -> KernelPlan:

@@ -6,17 +6,19 @@ on GPUs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.expr_text import ExprWriter, shared_nodes
-from byoc.codegen.kernel.loops import Alloc, For, If, Let, Stmt, Store
+from byoc.codegen.kernel.loops import UNROLL, Alloc, For, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine
 from byoc.codegen.kernel.simplify import as_index
 from byoc.codegen.kernel.writer import Writer
 from byoc.te import Dimension, Index, PrimExpr, Tensor
 from byoc.te.expr import Const
 
+LINE_BYTES = 128  # where arrays in local memory begin
 LOCAL_SIZE = 64  # the most work-items of a group; a launch may take any smaller power of two
 
 
@@ -66,7 +68,51 @@ class FirstItem:
     body: Sequence[KernelStmt]
 
 
-KernelStmt = Stmt | WorkItem | WorkGroup | SharedLoop | GroupReduce | FirstItem
+@dataclass(frozen=True, eq=False)
+class LocalItem:
+    """*index* is this work-item's number in its group."""
+
+    index: Index
+
+
+@dataclass(frozen=True, eq=False)
+class LocalArray:
+    """Declare *tensor* in the memory that a group shares; it begins where a vector may."""
+
+    tensor: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class GroupBarrier:
+    """No work-item of the group goes on before all are here."""
+
+
+@dataclass(frozen=True, eq=False)
+class CopyVector:
+    """*count* neighbours of the local array *source* from *indices* on go to *target* from *first* on.
+
+    The place in *source* is a multiple of *count*, which is 1, 2 or 4.
+    """
+
+    target: Tensor
+    first: int
+    source: Tensor
+    indices: Sequence[PrimExpr]
+    count: int
+
+
+KernelStmt = (
+    Stmt
+    | WorkItem
+    | WorkGroup
+    | SharedLoop
+    | GroupReduce
+    | FirstItem
+    | LocalItem
+    | LocalArray
+    | GroupBarrier
+    | CopyVector
+)
 
 
 class KernelWriter:
@@ -103,6 +149,8 @@ class KernelWriter:
             self.block(stmt.body)
             return
         i = self._index(stmt.index)
+        if stmt.kind == UNROLL:
+            self.writer.line("#pragma unroll")
         with self.writer.block(f"for ({self.index_type} {i} = 0; {i} < {self.exprs.text(extent, 11)}; ++{i}) {{"):
             self.block(stmt.body)
 
@@ -139,11 +187,46 @@ class KernelWriter:
         self.writer.line(f"const {self.index_type} {self._index(stmt.index)} = {text};")
 
     def alloc(self, stmt: Alloc) -> None:
-        """A local scalar."""
+        """A local scalar, or an array whose elements all begin as the number *init*, where there is one."""
         self.exprs.locals.add(stmt.tensor)
+        if stmt.tensor.shape:
+            self._alloc_array(stmt)
+            return
         init = "" if stmt.init is None else f" = {self._bind_shared(stmt.init)}"
         ctype = self.exprs.language.types[stmt.tensor.dtype]
         self.writer.line(f"{ctype} {self.exprs.names(stmt.tensor, stmt.tensor.name)}{init};")
+
+    def _alloc_array(self, stmt: Alloc) -> None:
+        tensor, length = stmt.tensor, math.prod(int(d) for d in stmt.tensor.shape)
+        name = self.exprs.names(tensor, tensor.name)
+        self.writer.line(f"{self.exprs.language.types[tensor.dtype]} {name}[{length}];")
+        if stmt.init is not None:
+            self.writer.line("#pragma unroll")
+            self.writer.line(f"for (int k = 0; k < {length}; ++k) {name}[k] = {self.exprs.text(stmt.init)};")
+
+    def local_array(self, stmt: LocalArray) -> None:
+        tensor, length = stmt.tensor, math.prod(int(d) for d in stmt.tensor.shape)
+        self.exprs.locals.add(tensor)
+        name, ctype = self.exprs.names(tensor, tensor.name), self.exprs.language.types[tensor.dtype]
+        self.writer.line(f"__local {ctype} {name}[{length}] __attribute__((aligned({LINE_BYTES})));")
+
+    def local_item(self, stmt: LocalItem) -> None:
+        self.writer.line(f"const {self.index_type} {self._index(stmt.index)} = get_local_id(0);")
+
+    def group_barrier(self, stmt: GroupBarrier) -> None:
+        self.writer.line("barrier(CLK_LOCAL_MEM_FENCE);")
+
+    def copy_vector(self, stmt: CopyVector) -> None:
+        place = self.exprs.element(stmt.source, tuple(stmt.indices))
+        name = self.exprs.names(stmt.target, stmt.target.name)
+        if stmt.count == 1:
+            self.writer.line(f"{name}[{stmt.first}] = {place};")
+            return
+        ctype = f"{self.exprs.language.types[stmt.target.dtype]}{stmt.count}"
+        vector = self.exprs.names.fresh("v")
+        self.writer.line(f"const {ctype} {vector} = *(__local const {ctype} *)&{place};")
+        for k in range(stmt.count):
+            self.writer.line(f"{name}[{stmt.first + k}] = {vector}.s{k};")
 
     def branch(self, stmt: If) -> None:
         cond = self.exprs.simplify(stmt.cond)
@@ -183,4 +266,8 @@ _RULES: dict[type, Callable[..., None]] = {
     If: KernelWriter.branch,
     GroupReduce: KernelWriter.group_reduce,
     FirstItem: KernelWriter.first_item,
+    LocalItem: KernelWriter.local_item,
+    LocalArray: KernelWriter.local_array,
+    GroupBarrier: KernelWriter.group_barrier,
+    CopyVector: KernelWriter.copy_vector,
 }

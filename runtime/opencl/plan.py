@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 from byoc.runtime.core.bound_sizes import Sizes, is_told
-from byoc.runtime.core.errors import ArtifactError
+from byoc.runtime.core.errors import ArtifactError, DeviceError
 from byoc.runtime.core.signature import Signature, item_bytes, symbol_of
 from byoc.runtime.core.strict_json import (
     MOST_NUMBER,
@@ -32,7 +32,7 @@ from byoc.runtime.core.strict_json import (
     texts_of,
 )
 
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 MOST_LOCAL = 1 << 16  # work-items of a group
 FOUND_WORDS = 3  # of 64 bits
 Number = int | str | list["Number"]
@@ -107,7 +107,10 @@ class Bound:
 
 @dataclass(frozen=True)
 class Variant:
-    """A kernel, the schedule that it follows, and the sizes that it is for: those in all bounds of *when*."""
+    """A kernel, the schedule that it follows, and the sizes that it is for: those in all bounds of *when*.
+
+    *exact*: its work-groups have *local* work-items and no fewer.
+    """
 
     schedule: str
     kernel: str
@@ -115,10 +118,19 @@ class Variant:
     local: int
     groups: bool = False
     when: tuple[Bound, ...] = ()
+    exact: bool = False
 
     def shape(self, sizes: Mapping[str, int], max_local: int) -> tuple[int, int]:
-        """The global and the local size for a device whose groups have at most *max_local* work-items."""
+        """The global and the local size for a device whose groups have at most *max_local* work-items.
+
+        Raises DeviceError where these are too few for a kernel that needs more.
+        """
         local = self.local
+        if self.exact and local > max_local:
+            raise DeviceError(
+                f"the kernel {self.kernel} has work-groups of {local} work-items, and the device takes {max_local}: "
+                "compile the model on a machine that has this device"
+            )
         while local > max_local:
             local //= 2
         extent = counted(self.extent, sizes)
@@ -238,7 +250,7 @@ def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
 
 
 def _variant(data: object, where: str, names: frozenset[str]) -> Variant:
-    fields = object_of(data, where, ("schedule", "kernel", "extent", "local", "groups", "when"))
+    fields = object_of(data, where, ("schedule", "kernel", "extent", "local", "groups", "when", "exact"))
     local = number_of(fields["local"], at(where, "local"), 1, MOST_LOCAL)
     if local & (local - 1):
         raise ArtifactError(f"{where}.local: expected a power of two, found {local}")
@@ -249,6 +261,7 @@ def _variant(data: object, where: str, names: frozenset[str]) -> Variant:
         local,
         switch_of(fields["groups"], at(where, "groups")),
         tuple(_bound(item, place, names) for place, item in numbered(fields, "when", where)),
+        switch_of(fields["exact"], at(where, "exact")),
     )
 
 

@@ -69,10 +69,10 @@ def _cases() -> dict[str, Case]:
 
 
 @functools.cache
-def _modules() -> Sequence[OpenCLModule]:
+def _modules(schedules: str) -> Sequence[OpenCLModule]:
     functions = {f"case_{k}": case.function for k, case in enumerate(_cases().values())}
     chunks = [dict(list(functions.items())[k::PROGRAMS]) for k in range(PROGRAMS)]
-    return [compile_functions(chunk) for chunk in chunks if chunk]
+    return [compile_functions(chunk, {"schedules": schedules}) for chunk in chunks if chunk]
 
 
 def test_B15_every_operator_that_is_listed_as_supported_is_tested():
@@ -97,11 +97,12 @@ def test_the_samples_cover_most_operators_with_a_tensor_expression():
     assert not missing, f"no sample of these is generated: {missing}"
 
 
+@pytest.mark.parametrize("schedules", ["cpu", "gpu"])
 @pytest.mark.parametrize("name", sorted(_cases()))
-def test_generated_kernels_equal_the_numpy_kernel(name):
+def test_generated_kernels_equal_the_numpy_kernel(name, schedules):
     case = _cases()[name]
     symbol = f"case_{list(_cases()).index(name)}"
-    module = next(m for m in _modules() if symbol in m.symbols)
+    module = next(m for m in _modules(schedules) if symbol in m.symbols)
     outputs = [np.empty(t.shape, t.dtype) for t in tensor_types(case.function.body.checked_type)]
     module[symbol](*case.arrays(), *outputs)
     for got, want in zip(outputs, case.expected(), strict=True):

@@ -1,0 +1,87 @@
+"""A kernel as its schedule made it: its statements, how it is launched, and for which sizes of a call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byoc.codegen.kernel.loops import Let
+from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.opencl.statements import LOCAL_SIZE, KernelStmt
+from byoc.te import Dimension, Index, PrimExpr, Tensor, binary
+from byoc.te.expr import Const
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number of elements that is at least *least* and at most *most*."""
+
+    number: PrimExpr
+    least: int = 0
+    most: int | None = None
+
+    @staticmethod
+    def of(shape: Sequence[Dimension], simplify: Simplifier, least: int = 0, most: int | None = None) -> Range:
+        """That of the elements of *shape*."""
+        return Range(simplify(product(shape)), least, most)
+
+    def known(self) -> bool | None:
+        """Whether it holds; None where that depends on the sizes of a call."""
+        if not isinstance(self.number, Const):
+            return None
+        return self.least <= int(self.number.value) <= (math.inf if self.most is None else self.most)
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """A kernel's statements and its launch: *extent* work-items, or as many work-groups where *groups*.
+
+    *schedule* names it; it is for calls in which all of *when* holds. *items*: the work-items that each of its groups
+    must have; without it any power of two up to *local* serves.
+    """
+
+    schedule: str
+    statements: Sequence[KernelStmt]
+    extent: PrimExpr
+    groups: bool = False
+    when: tuple[Range, ...] = ()
+    items: int | None = None
+    local: int = LOCAL_SIZE
+
+
+def product(shape: Sequence[Dimension]) -> PrimExpr:
+    """The number of elements of *shape*."""
+    result = as_index(1)
+    for extent in shape:
+        result = binary("mul", result, as_index(extent))
+    return result
+
+
+def unravel(flat: Index, axes: Sequence[Index]) -> list[KernelStmt]:
+    """Each of *axes* as a variable, from a row-major position among all their points."""
+    lets: list[KernelStmt] = []
+    stride = as_index(1)
+    for k in reversed(range(len(axes))):
+        axis = axes[k]
+        if axis.extent == 1:
+            continue
+        value = binary("div", flat, stride)
+        outermost = all(a.extent == 1 for a in axes[:k])
+        lets.append(Let(axis, value if outermost else binary("mod", value, as_index(axis.extent))))
+        stride = binary("mul", stride, as_index(axis.extent))
+    return lets[::-1]
+
+
+def at(tensor: Tensor, position: PrimExpr) -> tuple[PrimExpr, ...]:
+    """Indices whose row-major position in *tensor* is *position*."""
+    return (*(as_index(0) for _ in tensor.shape[1:]), position) if tensor.shape else ()
+
+
+def numbered(name: str, axes: Sequence[Index], simplify: Simplifier) -> tuple[Index, list[KernelStmt]]:
+    """An index over all points of *axes* in row-major order, and the axes as variables of it."""
+    long = [a for a in axes if a.extent != 1]
+    if len(long) == 1:
+        return long[0], []
+    flat = Index(name, simplify(product([a.extent for a in axes])))
+    return flat, unravel(flat, axes)

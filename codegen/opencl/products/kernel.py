@@ -1,0 +1,242 @@
+"""The kernel of a product: operands through local memory, sums in registers, the epilogue where a sum is complete.
+
+Each work-item fetches its share of the next step's operands into registers while the group computes the present one;
+local memory has both steps, so that one barrier a step is enough. Terms beyond the last are 0 in both operands; rows
+and columns beyond the last repeat it, and their sums are not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from byoc.codegen.kernel.inline import substitute_axes
+from byoc.codegen.kernel.loops import UNROLL, Alloc, For, If, Let, Store
+from byoc.codegen.kernel.reductions import combine
+from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.opencl.kernel_plan import KernelPlan, Range, product, unravel
+from byoc.codegen.opencl.products.shape import BlockProduct, Operand
+from byoc.codegen.opencl.products.tile import VECTOR, Tile
+from byoc.codegen.opencl.statements import CopyVector, GroupBarrier, KernelStmt, LocalArray, LocalItem, WorkGroup
+from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
+from byoc.te.expr import INDEX, Const, Select
+from byoc.te.walk import map_expr
+
+
+def product_kernel(p: BlockProduct, tile: Tile, simplify: Simplifier, when: tuple[Range, ...] = ()) -> KernelPlan:
+    """The kernel that computes *p* by *tile*, for calls in which all of *when* holds."""
+    return _ProductKernel(p, tile, simplify).plan(when)
+
+
+LaneOf = Callable[[int], PrimExpr]
+
+
+@dataclass(frozen=True)
+class _Fetch:
+    """One element that a work-item brings to local memory in each step: its register, and where it lies in the tile.
+
+    *value* is over *points*, the axes of the terms, which all fetches of one *term* share.
+    """
+
+    register: Tensor
+    lane: PrimExpr
+    point: PrimExpr
+    value: PrimExpr
+    term: int
+    points: tuple[Index, ...]
+
+
+@dataclass(frozen=True)
+class _Fetches:
+    """What a work-item fetches of one operand, and the statements *before* the loop that say where its lanes are."""
+
+    before: Sequence[KernelStmt]
+    fetches: Sequence[_Fetch]
+
+
+def _axes_at(place: Index, axes: Sequence[Index]) -> list[KernelStmt]:
+    """*axes* as variables of the row-major *place* of all of them."""
+    moving = [a for a in axes if a.extent != 1]
+    return [Let(moving[0], place)] if len(moving) == 1 else unravel(place, moving)
+
+
+class _ProductKernel:
+    def __init__(self, p: BlockProduct, tile: Tile, simplify: Simplifier):
+        self.p, self.tile, self.simplify = p, tile, simplify
+        self.dtype = p.reduce.dtype
+        self.terms = self._count(p.reduce.axes)
+        self.steps = self._blocks(self.terms, tile.points)
+        self.row_blocks = self._blocks(self._count(p.rows), tile.rows)
+        self.column_blocks = self._blocks(self._count(p.columns), tile.columns)
+        self.item = Index("item", tile.items)
+        self.step = Index("step", self.steps)
+        lines = (2, tile.points)
+        self.left = placeholder((*lines, tile.line(tile.rows)), self.dtype, "left")
+        self.right = placeholder((*lines, tile.line(tile.columns)), self.dtype, "right")
+        self.sums = placeholder((tile.item_rows, tile.item_columns), self.dtype, "sums")
+
+    def plan(self, when: tuple[Range, ...]) -> KernelPlan:
+        p, tile, simplify = self.p, self.tile, self.simplify
+        batch = [a for a in p.batch if a.extent != 1]
+        row_block, column_block = Index("row_block", self.row_blocks), Index("column_block", self.column_blocks)
+        order = [*batch, column_block, row_block]  # groups side by side share the columns
+        extent = simplify(product([a.extent for a in order]))
+        group = Index("group", extent)
+        left = self._fetches(p.left, "l", tile.rows, row_block)
+        right = self._fetches(p.right, "r", tile.columns, column_block)
+        statements: list[KernelStmt] = [
+            LocalArray(self.left),
+            LocalArray(self.right),
+            WorkGroup(group),
+            *unravel(group, order),
+            LocalItem(self.item),
+            *left.before,
+            *right.before,
+            Alloc(self.sums, const(0, self.dtype)),
+            *(Alloc(f.register) for f in (*left.fetches, *right.fetches)),
+            *self._load(left.fetches, right.fetches, const(0, INDEX)),
+            For(self.step, self.steps, self._one_step(left.fetches, right.fetches)),
+            *self._store(row_block, column_block),
+        ]
+        return KernelPlan(f"product{tile}", statements, extent, True, when, tile.items)
+
+    def _count(self, axes: Sequence[Index]) -> PrimExpr:
+        return self.simplify(product([a.extent for a in axes]))
+
+    def _blocks(self, count: PrimExpr, size: int) -> PrimExpr:
+        return self.simplify((count + (size - 1)) // size)
+
+    def _divides(self, count: PrimExpr, size: int) -> bool:
+        poly = self.simplify.polynomial(count)
+        return all(n % size == 0 for n in (poly.constant, *poly.terms.values()))
+
+    def _fetches(self, operand: Operand, name: str, lanes: int, block: Index) -> _Fetches:
+        """What one work-item fetches of *operand*, whose tile has so many *lanes*."""
+        tile, item, terms = self.tile, self.item, self.p.reduce.axes
+        fast, _ = (lanes, tile.points) if operand.by_lane else (tile.points, lanes)
+        before: list[KernelStmt] = []
+        lanes_at: dict[int, list[Index]] = {}
+        points_at: dict[int, tuple[Index, ...]] = {}
+        fetches = []
+        for k in range(lanes * tile.points // tile.items):
+            if tile.items >= fast:
+                quick: PrimExpr = item % fast
+                quick_key, slow_key = 0, k
+                other: PrimExpr = item // fast + k * (tile.items // fast)
+            else:
+                rounds = fast // tile.items
+                quick, quick_key, slow_key = item + k % rounds * tile.items, k % rounds, k // rounds
+                other = as_index(k // rounds)
+            lane, point = (quick, other) if operand.by_lane else (other, quick)
+            at_lane, at_point = (quick_key, slow_key) if operand.by_lane else (slow_key, quick_key)
+            if at_lane not in lanes_at:
+                lanes_at[at_lane] = self._lane_axes(operand.lanes, f"{name}{at_lane}", lane, lanes, block, before)
+            if at_point not in points_at:
+                points_at[at_point] = tuple(Index(f"{a.name}_{name}{at_point}", a.extent) for a in terms)
+            value = substitute_axes(operand.value, [*operand.lanes, *terms], [*lanes_at[at_lane], *points_at[at_point]])
+            register = placeholder((), self.dtype, f"{name}{k}")
+            fetches.append(_Fetch(register, lane, point, value, at_point, points_at[at_point]))
+        return _Fetches(before, fetches)
+
+    def _lane_axes(
+        self, axes: Sequence[Index], name: str, lane: PrimExpr, lanes: int, block: Index, before: list[KernelStmt]
+    ) -> list[Index]:
+        """The axes of one lane, as variables that *before* declares; beyond the last lane those of the last one."""
+        count = self._count(axes)
+        place: PrimExpr = block * lanes + lane
+        if not self._divides(count, lanes):
+            place = binary("min", place, count - 1)
+        flat = Index(f"lane_{name}", count)
+        new = [Index(f"{a.name}_{name}", a.extent) for a in axes]
+        before += [Let(flat, place), *_axes_at(flat, new)]
+        return new
+
+    def _load(self, left: Sequence[_Fetch], right: Sequence[_Fetch], step: PrimExpr) -> list[KernelStmt]:
+        """The elements of both operands at *step* go into registers."""
+        statements: list[KernelStmt] = []
+        whole = self._divides(self.terms, self.tile.points)
+        for fetches in (left, right):
+            terms: dict[int, Index] = {}
+            for fetch in fetches:
+                if fetch.term not in terms:
+                    terms[fetch.term] = flat = Index("term", self.terms + self.tile.points)
+                    statements += [Let(flat, step * self.tile.points + fetch.point), *_axes_at(flat, fetch.points)]
+                value = fetch.value
+                if not whole:
+                    value = Select(binary("lt", terms[fetch.term], self.terms), value, const(0, self.dtype))
+                statements.append(Store(fetch.register, (), value))
+        return statements
+
+    def _one_step(self, left: Sequence[_Fetch], right: Sequence[_Fetch]) -> list[KernelStmt]:
+        side = self.step % 2
+        statements: list[KernelStmt] = []
+        for tensor, fetches in ((self.left, left), (self.right, right)):
+            statements += [Store(tensor, (side, f.point, f.lane), f.register[()]) for f in fetches]
+        follows = binary("lt", self.step + 1, self.steps)
+        load = self._load(left, right, self.step + 1)
+        single = isinstance(self.steps, Const) and self.steps.value == 1
+        more: list[KernelStmt] = [] if single else [If(follows, load)]  # type: ignore[arg-type]
+        return [*statements, GroupBarrier(), *more, *self._multiply(side)]
+
+    def _multiply(self, side: PrimExpr) -> list[KernelStmt]:
+        tile = self.tile
+        a, b = (placeholder((n,), self.dtype, name) for n, name in ((tile.item_rows, "a"), (tile.item_columns, "b")))
+        point = Index("point", tile.points)
+        body: list[KernelStmt] = [Alloc(a), Alloc(b)]
+        body += self._registers(a, self.left, side, point, lambda k: self._down() * tile.item_rows + k)
+        body += self._registers(b, self.right, side, point, self._column)
+        row, column = Index("row", tile.item_rows), Index("column", tile.item_columns)
+        total = combine("sum", self.sums[row, column], binary("mul", a[row], b[column]))
+        body.append(
+            For(row, row.extent, [For(column, column.extent, [Store(self.sums, (row, column), total)], UNROLL)], UNROLL)
+        )
+        return [For(point, tile.points, body, UNROLL)]  # type: ignore[list-item]
+
+    def _registers(
+        self, target: Tensor, source: Tensor, side: PrimExpr, point: Index, lane: LaneOf
+    ) -> list[KernelStmt]:
+        """The elements of one line of *source* that this work-item multiplies."""
+        count = int(target.shape[0])
+        width = min(count, VECTOR)
+        return [CopyVector(target, k, source, (side, point, lane(k)), width) for k in range(0, count, width)]
+
+    def _across(self) -> PrimExpr:
+        return self.item % self.tile.across
+
+    def _down(self) -> PrimExpr:
+        return self.item // self.tile.across
+
+    def _column(self, k: int) -> PrimExpr:
+        """Where the *k*-th column of a work-item lies in the tile: neighbours have neighbouring vectors."""
+        width = min(self.tile.item_columns, VECTOR)
+        return self._across() * width + (k // width * width * self.tile.across + k % width)
+
+    def _store(self, row_block: Index, column_block: Index) -> list[KernelStmt]:
+        """The epilogue of each sum."""
+        p, tile = self.p, self.tile
+        width = min(tile.item_columns, VECTOR)
+        row, part, column = (
+            Index("row", tile.item_rows),
+            Index("part", tile.item_columns // width),
+            Index("column", width),
+        )
+        place_row = row_block * tile.rows + (self._down() * tile.item_rows + row)
+        across = part * (width * tile.across) + (self._across() * width + column)
+        place_column = column_block * tile.columns + across
+        value = map_expr(p.nest.value, lambda e: self.sums[row, part * width + column] if e is p.reduce else None)
+        store = Store(p.nest.stage, p.nest.indices, value)
+        body = self._at_lane("column", p.columns, place_column, tile.columns, [store])
+        inner = For(part, part.extent, [For(column, width, body, UNROLL)], UNROLL)  # type: ignore[arg-type, list-item]
+        return [For(row, row.extent, self._at_lane("row", p.rows, place_row, tile.rows, [inner]), UNROLL)]  # type: ignore[arg-type]
+
+    def _at_lane(
+        self, name: str, axes: Sequence[Index], place: PrimExpr, size: int, body: Sequence[KernelStmt]
+    ) -> list[KernelStmt]:
+        """*body* with *axes* where *place* among all of them is, unless that lies beyond them."""
+        count = self._count(axes)
+        flat = Index(f"to_{name}", count)
+        inside = [*_axes_at(flat, axes), *body]
+        if self._divides(count, size):
+            return [Let(flat, place), *inside]
+        beyond = Index(f"{name}_place", count + size)
+        return [Let(beyond, place), If(binary("lt", beyond, count), [Let(flat, beyond), *inside])]  # type: ignore[list-item]

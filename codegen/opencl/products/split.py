@@ -1,0 +1,68 @@
+"""Sums of products in parts, where a device has more units than there are tiles: each part is a group of its own.
+
+The stage becomes two: the parts' sums, and their sum with the epilogue. A deep convolution over few positions, as at
+the end of an image network, has a dozen tiles for a hundred units otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byoc.codegen.kernel.collapse import collapse_axes
+from byoc.codegen.kernel.inline import substitute_axes
+from byoc.codegen.kernel.program import Program
+from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
+from byoc.codegen.kernel.simplify import Simplifier
+from byoc.codegen.opencl.products.shape import block_product
+from byoc.codegen.opencl.products.tile import FEWEST_TERMS, MOST_PARTS, choose, is_worth_tiles
+from byoc.codegen.opencl.profile import DeviceProfile
+from byoc.ir.types import dtype_bytes
+from byoc.te import Index, Tensor, binary
+from byoc.te.expr import Reduce
+from byoc.te.tensor import Load
+from byoc.te.walk import map_expr, unique_nodes
+
+
+def split_sums(program: Program, profile: DeviceProfile) -> Program:
+    """*program* with the products in parts for which that is cheaper on a device of *profile*."""
+    simplify = Simplifier()
+    return with_stages(program, lambda _, stage: _split(stage, profile, simplify))
+
+
+def _split(stage: Tensor, profile: DeviceProfile, simplify: Simplifier) -> Sequence[Tensor]:
+    if 0 in stage.shape:
+        return [stage]
+    p = block_product(collapse_axes(stage, simplify), simplify)
+    if p is None or not is_worth_tiles(p.sizes()):
+        return [stage]
+    (reduce,) = (n for n in unique_nodes(stage.element) if isinstance(n, Reduce))
+    if any(not isinstance(d, int) for d in (*stage.shape, *(a.extent for a in reduce.axes))):
+        return [stage]
+    axis = max(reduce.axes, key=lambda a: int(a.extent))
+    terms = p.sizes()[3]
+    extent = int(axis.extent)
+    parts = [n for n in range(1, MOST_PARTS + 1) if extent % n == 0 and (n == 1 or terms // n >= FEWEST_TERMS)]
+    chosen = choose(p.sizes(), profile, dtype_bytes(reduce.dtype), parts)
+    if chosen is None or chosen.parts == 1:
+        return [stage]
+    return _in_parts(stage, reduce, axis, chosen.parts)
+
+
+def _in_parts(stage: Tensor, reduce: Reduce, axis: Index, parts: int) -> Sequence[Tensor]:
+    length = int(axis.extent) // parts
+    part, inner = Index("part", parts), Index(axis.name, length)
+    places = [Index(a.name, a.extent) for a in stage.axes]
+    term = substitute_axes(
+        reduce.body, [axis, *stage.axes], [binary("add", binary("mul", part, length), inner), *places]
+    )
+    inside = tuple(inner if a is axis else a for a in reduce.axes)
+    sums = Tensor(
+        f"{stage.name}_parts",
+        (parts, *stage.shape),
+        reduce.dtype,
+        (part, *places),
+        Reduce(reduce.kind, term, inside),
+    )
+    of = Index("part", parts)
+    total = Reduce("sum", Load(sums, (of, *stage.axes)), (of,))
+    return [sums, with_body(stage, map_expr(stage.element, lambda e: total if e is reduce else None))]
