@@ -47,6 +47,19 @@ def collapse_nest(nest: Nest, simplify: Simplifier) -> Nest:
     return Nest(nest.stage, tuple(axes), indices, _collapse_reductions(value, simplify))
 
 
+def merge_axes(
+    axes: Sequence[Index], exprs: Sequence[PrimExpr], simplify: Simplifier
+) -> tuple[Index, list[PrimExpr]] | None:
+    """One axis for all *axes*, and *exprs* over it; None where an access has a gap or an axis is used as a number."""
+    left, new = list(axes), list(exprs)
+    while len(left) > 1:
+        merged = _merge(left[-2], left[-1], simplify, new)
+        if merged is None:
+            return None
+        left[-2:], new = [merged[0]], merged[1]
+    return left[0], new
+
+
 def _collapse_reductions(value: PrimExpr, simplify: Simplifier) -> PrimExpr:
     def leaf(expr: PrimExpr) -> PrimExpr | None:
         if not isinstance(expr, Reduce) or len(expr.axes) < 2:

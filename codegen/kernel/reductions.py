@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from byoc.codegen.kernel.loops import Alloc, For, If, Stmt, Store
 from byoc.codegen.kernel.spelling import greatest, least
 from byoc.te import Index, PrimExpr, binary, const, logical_not, placeholder
-from byoc.te.expr import INDEX, Binary, Reduce
+from byoc.te.expr import DOTS, INDEX, Binary, Intrinsic, Reduce
 from byoc.te.tensor import Load
-from byoc.te.walk import map_expr
+from byoc.te.walk import loaded_tensors, map_expr, unique_nodes
 
 _FOLDS = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "any": "or", "all": "and"}
 
@@ -63,6 +63,18 @@ def _accumulate_position(reduce: Reduce, inner: list[Stmt], body: PrimExpr) -> t
     start = "min" if reduce.kind == "argmin" else "max"
     code: list[Stmt] = [Alloc(best, neutral(start, body.dtype)), Alloc(position, const(0, INDEX))]
     return [*code, *loops(reduce.axes, [*inner, Alloc(item, body), update])], position[()]
+
+
+def is_product(reduce: Reduce) -> bool:
+    """Whether *reduce* sums products of different tensors, as a convolution or a matrix product does."""
+    for node in unique_nodes(reduce.body):
+        if isinstance(node, Intrinsic) and node.name in DOTS:
+            return True
+        if reduce.kind == "sum" and isinstance(node, Binary) and node.op == "mul" and node.dtype == reduce.dtype:
+            left, right = set(loaded_tensors(node.left)), set(loaded_tensors(node.right))
+            if left and right and left != right:
+                return True
+    return False
 
 
 def neutral(kind: str, dtype: str) -> PrimExpr:

@@ -8,23 +8,27 @@ constants, temporaries, outputs. A number that depends on the sizes of a call is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from byoc.codegen.kernel.attention import Attention, attentions, nodes_of
 from byoc.codegen.kernel.expr_text import ExprWriter, outside_name
 from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.program import Group, Program
+from byoc.codegen.kernel.shared_rows import SharedRows, row_runs
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Writer
+from byoc.codegen.opencl.attention_tiles import attention_plan
 from byoc.codegen.opencl.kernel_plan import KernelPlan, product
 from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
 from byoc.codegen.opencl.padding import read_through_padding
 from byoc.codegen.opencl.products.split import split_sums
 from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
+from byoc.codegen.opencl.row_kernels import row_kernels
+from byoc.codegen.opencl.row_statements import RowWriter
 from byoc.codegen.opencl.schedule import index_type, schedule_stage
-from byoc.codegen.opencl.statements import LOCAL_SIZE, KernelWriter
 from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Number, Variant
@@ -41,7 +45,7 @@ NO_CONTRACTION = "#pragma OPENCL FP_CONTRACT OFF\n"  # products and sums of diff
 
 @dataclass(frozen=True)
 class _Stage:
-    """A stage's kernels by name, with their text, what they read and fill, and the sizes that they take.
+    """The kernels of a stage, or of several, by name, with their text, what they read and fill, and their sizes.
 
     ``checks`` says that they check indices; ``nodes`` are the ONNX nodes of its group.
     """
@@ -49,10 +53,11 @@ class _Stage:
     kernels: tuple[tuple[str, KernelPlan], ...]
     text: str
     sources: tuple[Tensor, ...]
-    stage: Tensor
+    targets: tuple[Tensor, ...]
     sizes: tuple[str, ...]
     checks: bool
     nodes: tuple[str, ...]
+    stages: tuple[Tensor, ...]
 
 
 class _Emitter:
@@ -61,14 +66,75 @@ class _Emitter:
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
 
+    def program(self, program: Program) -> list[_Stage]:
+        """The kernels of *program*, in order."""
+        readers: dict[Tensor, set[Tensor]] = {}
+        for stage in (s for g in program.groups for s in g.stages):
+            for tensor in loaded_tensors(stage.element):
+                readers.setdefault(tensor, set()).add(stage)
+        result: list[_Stage] = []
+        found = {a.result: stage for a in attentions(program) if (stage := self._attention(program, a)) is not None}
+        done = {s for stage in found.values() for s in stage.stages}
+        for group in program.groups:
+            left = [s for s in group.stages if s not in done or s in found]
+            for run in row_runs(left, found):
+                if isinstance(run, Tensor) and run in found:
+                    result.append(found[run])
+                    continue
+                made = self._rows(program, group, run, readers) if isinstance(run, SharedRows) else None
+                alone = run.stages if isinstance(run, SharedRows) else (run,)
+                result += [made] if made is not None else [self.stage(program, group, s) for s in alone]
+        return result
+
+    def _attention(self, program: Program, found: Attention) -> _Stage | None:
+        """The kernel of an attention; None where no schedule fits the device."""
+        simplify = Simplifier()
+        plan = attention_plan(found, self.profile, simplify)
+        if plan is None:
+            return None
+        group, nodes = nodes_of(program, found)
+        group = replace(group, origin=nodes)
+        return self._kernels(program, group, found.stages, (found.result,), (plan,), simplify, found.sources)
+
+    def _rows(
+        self, program: Program, group: Group, found: SharedRows, readers: Mapping[Tensor, set[Tensor]]
+    ) -> _Stage | None:
+        """The kernels of stages over shared rows; None where each is better alone."""
+        simplify = Simplifier()
+        outside = {s for s in found.stages if s in program.outputs or readers.get(s, set()) - set(found.stages)}
+        kernels = row_kernels(found, outside, self.profile, simplify)
+        if kernels is None:
+            return None
+        return self._kernels(program, group, kernels.stages, kernels.targets, kernels.plans, simplify)
+
     def stage(self, program: Program, group: Group, stage: Tensor) -> _Stage:
         """The kernels that fill *stage*."""
         simplify = Simplifier()
-        checks = checks_of([stage.element])
+        return self._kernels(
+            program, group, (stage,), (stage,), schedule_stage(stage, simplify, self.profile), simplify
+        )
+
+    def _kernels(
+        self,
+        program: Program,
+        group: Group,
+        stages: Sequence[Tensor],
+        targets: Sequence[Tensor],
+        plans: Sequence[KernelPlan],
+        simplify: Simplifier,
+        sources: tuple[Tensor, ...] = (),
+    ) -> _Stage:
+        """The kernels of *plans*, which compute *stages* and leave the *targets* among these in buffers.
+
+        *sources* are what they read, if that is not simply what the stages load.
+        """
+        checks = checks_of([s.element for s in stages])
         numbers = program.signature.check_numbers(checks)
-        sources, sizes = tuple(loaded_tensors(stage.element)), stage_sizes(stage)
-        part = f"{stage.name}_of_" if len(group.stages) > 1 else ""
-        plans = schedule_stage(stage, simplify, self.profile)
+        read = dict.fromkeys(t for s in stages for t in loaded_tensors(s.element))
+        sources = sources or tuple(t for t in read if t not in stages)
+        sizes = tuple(dict.fromkeys(n for s in stages for n in stage_sizes(s)))
+        part = "" if len(stages) >= len(group.stages) else f"{'_'.join(s.name for s in stages)}_of_"
+        long = any(index_type(s, simplify) == "long" for s in stages)
         kernels, writer = [], Writer()
         for plan in plans:
             suffix = f"_{plan.schedule}" if len(plans) > 1 else ""
@@ -79,12 +145,12 @@ class _Emitter:
             for k in range(len(checks)):
                 names.reserve(outside_name(k))
             parameters = [f"__global const {TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in sources]
-            parameters.append(f"__global {TYPES[stage.dtype]} *restrict {names(stage, stage.name)}")
+            parameters += [f"__global {TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in targets]
             parameters += [f"const long {names(Size(s), s)}" for s in sizes]
             parameters += ["__global long *restrict found"] if checks else []
             body = Writer()
-            KernelWriter(body, exprs, index_type(stage, simplify)).block(plan.statements)
-            writer.line(f"/* {_comment(group, stage, sources)} */")
+            RowWriter(body, exprs, "long" if long else "int").block(plan.statements)
+            writer.line(f"/* {_comment(group, targets, sources)} */")
             head = (
                 "__kernel void"
                 if plan.items is None
@@ -98,7 +164,9 @@ class _Emitter:
                     writer.line(f"report_outside(found, {numbers[k]}, {outside_name(k)}, {extent});")
             self.helpers.update(exprs.helpers)
             kernels.append((name, plan))
-        return _Stage(tuple(kernels), writer.text(), sources, stage, sizes, bool(checks), tuple(group.origin))
+        return _Stage(
+            tuple(kernels), writer.text(), sources, tuple(targets), sizes, bool(checks), group.origin, tuple(stages)
+        )
 
 
 def emit_programs(
@@ -115,7 +183,7 @@ def emit_programs(
     for program in programs:
         if any(recurrence(group.stages) for group in program.groups):
             raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
-    stages = [[emitter.stage(p, g, s) for g in p.groups for s in g.stages] for p in programs]
+    stages = [emitter.program(p) for p in programs]
     helpers = [SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
     text = "\n".join([NO_CONTRACTION, *helpers, *(s.text for of_program in stages for s in of_program)])
     if "double" in text:
@@ -146,9 +214,9 @@ def stage_sizes(stage: Tensor) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n.name for n in (*nodes, *inner) if isinstance(n, Size)))
 
 
-def _comment(group: Group, stage: Tensor, sources: Sequence[Tensor]) -> str:
+def _comment(group: Group, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> str:
     """``data: f32[1, 3, 8, 8], w: … -> out: …; from Conv_0, Relu_1``"""
-    arrow = f"{', '.join(map(_notation, sources))} -> {_notation(stage)}".strip()
+    arrow = f"{', '.join(map(_notation, sources))} -> {', '.join(map(_notation, targets))}".strip()
     origin = ", ".join(group.origin)
     shown = origin if len(origin) <= LONGEST_ORIGIN else f"{origin[:LONGEST_ORIGIN]}..."
     return comment_text(f"{arrow}; from {shown}" if shown else arrow)
@@ -179,10 +247,10 @@ def _function_plan(program: Program, stages: Sequence[_Stage]) -> FunctionPlan:
     buffers = [_buffer(t, simplify) for t in numbers]
     launches: list[Launch] = []
     for stage in stages:
-        if stage.stage not in numbers:
-            numbers[stage.stage] = len(buffers)
-            buffers.append(_buffer(stage.stage, simplify))
-        used = tuple(numbers[t] for t in (*stage.sources, stage.stage))
+        for target in (t for t in stage.targets if t not in numbers):
+            numbers[target] = len(buffers)
+            buffers.append(_buffer(target, simplify))
+        used = tuple(numbers[t] for t in (*stage.sources, *stage.targets))
         variants = tuple(_variant(name, plan, simplify) for name, plan in stage.kernels)
         launches.append(Launch(used, stage.sizes, variants, stage.checks, stage.nodes))
     return FunctionPlan(program.signature, tuple(buffers), tuple(launches))
@@ -194,5 +262,5 @@ def _buffer(tensor: Tensor, simplify: Simplifier) -> Buffer:
 
 def _variant(name: str, plan: KernelPlan, simplify: Simplifier) -> Variant:
     when = tuple(Bound(number(r.number), r.least, r.most) for r in plan.when)
-    local = LOCAL_SIZE if plan.items is None else plan.items
+    local = plan.local if plan.items is None else plan.items
     return Variant(plan.schedule, name, number(simplify(plan.extent)), local, plan.groups, when, plan.items is not None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from byoc.codegen.kernel.loops import Let
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.statements import KernelStmt
+from byoc.codegen.opencl.statements import LOCAL_SIZE, KernelStmt
 from byoc.te import Dimension, Index, PrimExpr, Tensor, binary
 from byoc.te.expr import Const
 
@@ -38,7 +38,7 @@ class KernelPlan:
     """A kernel's statements and its launch: *extent* work-items, or as many work-groups where *groups*.
 
     *schedule* names it; it is for calls in which all of *when* holds. *items*: the work-items that each of its groups
-    must have; without it any power of two serves.
+    must have; without it any power of two up to *local* serves.
     """
 
     schedule: str
@@ -47,6 +47,7 @@ class KernelPlan:
     groups: bool = False
     when: tuple[Range, ...] = ()
     items: int | None = None
+    local: int = LOCAL_SIZE
 
 
 def product(shape: Sequence[Dimension]) -> PrimExpr:
@@ -75,3 +76,12 @@ def unravel(flat: Index, axes: Sequence[Index]) -> list[KernelStmt]:
 def at(tensor: Tensor, position: PrimExpr) -> tuple[PrimExpr, ...]:
     """Indices whose row-major position in *tensor* is *position*."""
     return (*(as_index(0) for _ in tensor.shape[1:]), position) if tensor.shape else ()
+
+
+def numbered(name: str, axes: Sequence[Index], simplify: Simplifier) -> tuple[Index, list[KernelStmt]]:
+    """An index over all points of *axes* in row-major order, and the axes as variables of it."""
+    long = [a for a in axes if a.extent != 1]
+    if len(long) == 1:
+        return long[0], []
+    flat = Index(name, simplify(product([a.extent for a in axes])))
+    return flat, unravel(flat, axes)

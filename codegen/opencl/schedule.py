@@ -19,7 +19,7 @@ from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import Alloc, If, Let, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.kernel_plan import KernelPlan, Range, at, product, unravel
+from byoc.codegen.opencl.kernel_plan import KernelPlan, Range, at, numbered
 from byoc.codegen.opencl.products.kernel import product_kernel
 from byoc.codegen.opencl.products.shape import block_product
 from byoc.codegen.opencl.products.tile import choose, is_worth_tiles
@@ -88,18 +88,9 @@ def _open(ranges: Sequence[Range]) -> tuple[Range, ...] | None:
     return tuple(r for r in ranges if r.known() is None)
 
 
-def _numbered(name: str, axes: Sequence[Index], simplify: Simplifier) -> tuple[Index, list[KernelStmt]]:
-    """An index over all points of *axes* in row-major order, and the axes as variables of it."""
-    long = [a for a in axes if a.extent != 1]
-    if len(long) == 1:
-        return long[0], []
-    flat = Index(name, simplify(product([a.extent for a in axes])))
-    return flat, unravel(flat, axes)
-
-
 def _item(nest: Nest, simplify: Simplifier) -> KernelPlan:
     """One work-item an element."""
-    item, axes = _numbered("item", nest.axes, simplify)
+    item, axes = numbered("item", nest.axes, simplify)
     statements, value = without_reductions(nest.value)
     store = Store(nest.stage, at(nest.stage, item), value)
     return KernelPlan("item", [WorkItem(item), *axes, *statements, store], as_index(item.extent))
@@ -128,8 +119,8 @@ def _tree(nest: Nest, simplify: Simplifier) -> KernelPlan | None:
     )
     if when is None:
         return None
-    group, axes = _numbered("group", nest.axes, simplify)
-    point, points = _numbered("point", reduce.axes, simplify)
+    group, axes = numbered("group", nest.axes, simplify)
+    point, points = numbered("point", reduce.axes, simplify)
     acc = placeholder((), reduce.dtype, "acc")
     scratch = placeholder((LOCAL_SIZE,), reduce.dtype, "scratch")
     fold = Store(acc, (), combine(reduce.kind, acc[()], reduce.body))
@@ -169,7 +160,7 @@ def _tile(
     """*tile* outputs along *axis* a work-item."""
     length = int(axis.extent)
     block = Index("block", -(-length // tile))
-    item, axes = _numbered("item", [block if a is axis else a for a in nest.axes], simplify)
+    item, axes = numbered("item", [block if a is axis else a for a in nest.axes], simplify)
     statements: list[KernelStmt] = [WorkItem(item), *axes]
     accs = [placeholder((), reduce.dtype, f"acc{u}") for u in range(tile)]
     places: list[PrimExpr] = [binary("add", binary("mul", block, tile), u) for u in range(tile)]

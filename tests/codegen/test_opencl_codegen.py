@@ -99,7 +99,7 @@ def test_a_dense_layer_of_an_awkward_size_is_right(shape):
 def test_a_long_reduction_by_a_work_group_is_right(name, shape):
     data = RNG.uniform(0.97, 1.03, shape).astype("float32")
     x = Var("data", TensorType(shape))
-    module = get_backend("opencl").compile(region([x], getattr(relay, name)(x, axis=-1)), {})
+    module = get_backend("opencl").compile(region([x], getattr(relay, name)(x, axis=-1)), {"schedules": "gpu"})
     assert "barrier(" in module.get_source()
     want = getattr(np, name)(data.astype("float64"), axis=-1)
     np.testing.assert_allclose(run(module, data, shape=shape[:-1]), want, rtol=1e-4)

@@ -13,6 +13,7 @@ from byoc.codegen.kernel.collapse import collapse_axes
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.kernel.simplify import Simplifier
+from byoc.codegen.opencl import profile
 from byoc.codegen.opencl.backend import compile_functions
 from byoc.codegen.opencl.products import split, tile
 from byoc.codegen.opencl.products.shape import block_product
@@ -50,6 +51,7 @@ def close(got: np.ndarray, want: np.ndarray) -> None:
 @pytest.mark.parametrize("sizes", [(128, 128, 64), (67, 129, 35)], ids=str)
 def test_every_tile_computes_sizes_that_it_divides_and_others(monkeypatch, one, sizes):
     monkeypatch.setattr(tile, "TILES", ((one, tile.Pace(1.0, 1.0)),))
+    monkeypatch.setattr(profile, "ANY_GPU", DeviceProfile("gpu", 16, 48 << 10, 256))  # what the largest takes
     rows, columns, terms = sizes
     x, w = randoms((rows, terms), (columns, terms))
     got, kernels = run(dense(*sizes), x, w, shape=(rows, columns))

@@ -10,7 +10,7 @@ for softmax, algorithm 3; Dao et al. 2022, FlashAttention, algorithm 1.
 Of a free number of keys the last block is as long as the others: what it reads behind the last key is zeros, which
 stand in local copies (``padded_loads.py``), and the exponentials there are 0.
 
-Requires that the softmax's division stands behind the product (``vectors/late_division.py``).
+Requires that the softmax's division stands behind the product (``kernel/late_division.py``).
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from byoc.codegen.c.rows.row_blocks import row_blocks_of
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.codegen.c.vectors.reduce import is_product
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import Alloc, Stmt
+from byoc.codegen.kernel.reductions import is_product
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, placeholder
 from byoc.te.expr import Reduce

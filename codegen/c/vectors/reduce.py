@@ -19,12 +19,12 @@ from byoc.codegen.c.vectors.lane_analysis import can_be_vector, values
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import AddLanes, Alloc, Stmt, Store, VectorStore
-from byoc.codegen.kernel.reductions import combine, loops, neutral
+from byoc.codegen.kernel.reductions import combine, is_product, loops, neutral
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.te import Index, PrimExpr, Tensor, binary, cast, placeholder
-from byoc.te.expr import DOTS, Binary, Intrinsic, Reduce, Select
+from byoc.te.expr import Reduce, Select
 from byoc.te.tensor import Load
-from byoc.te.walk import loaded_tensors, map_expr, unique_nodes
+from byoc.te.walk import map_expr, unique_nodes
 
 KINDS = frozenset(["sum", "prod", "min", "max"])
 DTYPES = frozenset(["float32", "float64", "int32", "int64"])
@@ -44,18 +44,6 @@ def _is_simple(reduce: Reduce) -> bool:
     if reduce.kind not in KINDS or reduce.dtype not in DTYPES or is_product(reduce):
         return False
     return not any(isinstance(n, Reduce) for n in unique_nodes(reduce.body))
-
-
-def is_product(reduce: Reduce) -> bool:
-    """Whether *reduce* sums products of different tensors, as a convolution or a matrix product does."""
-    for node in unique_nodes(reduce.body):
-        if isinstance(node, Intrinsic) and node.name in DOTS:
-            return True
-        if reduce.kind == "sum" and isinstance(node, Binary) and node.op == "mul" and node.dtype == reduce.dtype:
-            left, right = set(loaded_tensors(node.left)), set(loaded_tensors(node.right))
-            if left and right and left != right:
-                return True
-    return False
 
 
 def folded(kind: str, total: PrimExpr, value: PrimExpr) -> PrimExpr:

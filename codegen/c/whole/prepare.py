@@ -9,10 +9,10 @@ from byoc.codegen.c.contraction.padding import absorb_padding
 from byoc.codegen.c.contraction.words import use_words
 from byoc.codegen.c.rows.rows import local_stages
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.codegen.c.vectors.late_division import divide_late
 from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
 from byoc.codegen.c.winograd.rewrite import use_winograd
 from byoc.codegen.kernel.choice import Choices
+from byoc.codegen.kernel.late_division import divide_late
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.widen import widen_arithmetic

@@ -58,7 +58,7 @@ class _LateDivision:
 
     def _over_inlined(self, stage: Tensor, reduce: Reduce) -> list[Tensor]:
         """*stage*, whose terms have the division in them."""
-        term, behind = _split(reduce.body, reduce.axes[0])
+        term, behind = split_factors(reduce.body, reduce.axes[0])
         return [_with_sum(stage, reduce, term, behind)] if _divides(behind, reduce.dtype) else []
 
     def _over_stage(self, stage: Tensor, reduce: Reduce) -> list[Tensor]:
@@ -67,7 +67,7 @@ class _LateDivision:
         if load is None or load.tensor not in self.weights:
             return []
         weights, key = load.tensor, load.tensor.axes[-1]
-        power, behind = _split(weights.element, key)
+        power, behind = split_factors(weights.element, key)
         if not _is_at(load, reduce.axes[0]) or not _divides(behind, reduce.dtype):
             return []
         made = [] if isinstance(power, Load) else [with_body(weights, power)]
@@ -109,12 +109,12 @@ def _divides(behind: Behind, dtype: str) -> bool:
     return any(t.tag == INVERSE for t in loaded_tensors(behind(const(0, dtype))))
 
 
-def _split(expr: PrimExpr, axis: Index) -> tuple[PrimExpr, Behind]:
+def split_factors(expr: PrimExpr, axis: Index) -> tuple[PrimExpr, Behind]:
     """*expr* without the factors and the choices of zero that are the same all along *axis*, and what they do."""
     if not isinstance(expr, Cast | Binary | Select) or expr.dtype not in FLOATS:
         return expr, lambda total: total
     if isinstance(expr, Cast) and expr.value.dtype in FLOATS:
-        inner, behind = _split(expr.value, axis)
+        inner, behind = split_factors(expr.value, axis)
         return cast(expr.dtype, inner), behind
     if isinstance(expr, Binary) and expr.op == "mul":
         return _split_product(expr, axis)
@@ -124,8 +124,8 @@ def _split(expr: PrimExpr, axis: Index) -> tuple[PrimExpr, Behind]:
 
 
 def _split_choice(expr: Select, axis: Index) -> tuple[PrimExpr, Behind]:
-    """:func:`_split` of the choice between zero and a value."""
-    inner, behind = _split(expr.otherwise, axis)
+    """:func:`split_factors` of the choice between zero and a value."""
+    inner, behind = split_factors(expr.otherwise, axis)
     cond = expr.cond
     row = _row_of(expr.otherwise)
     if isinstance(cond, Intrinsic) and cond.name == "isnan" and row and row == _row_of(cond.args[0]):
@@ -152,10 +152,10 @@ def _then_times(behind: Behind, factor: PrimExpr) -> Behind:
 def _split_product(expr: Binary, axis: Index) -> tuple[PrimExpr, Behind]:
     for part, factor in ((expr.left, expr.right), (expr.right, expr.left)):
         if not mentions(factor, axis):
-            inner, behind = _split(part, axis)
+            inner, behind = split_factors(part, axis)
             return inner, _then_times(behind, factor)
-    left, left_behind = _split(expr.left, axis)
-    right, right_behind = _split(expr.right, axis)
+    left, left_behind = split_factors(expr.left, axis)
+    right, right_behind = split_factors(expr.right, axis)
     same = left is expr.left and right is expr.right
     return expr if same else left * right, lambda total: left_behind(right_behind(total))
 
