@@ -131,8 +131,8 @@ def deviation_lines(report: Mapping[str, object]) -> str:
 
 def half_lines(report: Mapping[str, object]) -> str:
     """Which products take halves, by target, where fp16 was asked for; else empty."""
-    told: Mapping[str, str] = report.get("half_precision", {})  # type: ignore[assignment]
-    return f"\n{told['text']}" if told.get("text") else ""
+    told = report.get("half_precision")
+    return f"\n{told['text']}" if isinstance(told, Mapping) and told.get("text") else ""
 
 
 def output_path(model: str, output: str | None) -> Path:

@@ -130,7 +130,9 @@ class _Search:
         if powers.tag != POWERS or powers not in self.readers or len(places) != 1:
             return None
         less = powers.element.args[0] if isinstance(powers.element, Intrinsic) else None
-        right = _uncast(less.right) if isinstance(less, Binary) and less.op == "sub" else None
+        if not isinstance(less, Binary) or less.op != "sub":
+            return None
+        right = _uncast(less.right)
         if not isinstance(right, Load) or right.tensor not in self.readers:
             return None
         top = right.tensor.element
@@ -138,7 +140,7 @@ class _Search:
             return None
         own = substitute_axes(top.body, right.tensor.axes, right.indices)
         own = map_expr(own, lambda e: powers.axes[places[0]] if e is top.axes[0] else None)
-        if not self._same(own, _uncast(less.left)):  # type: ignore[union-attr]
+        if not self._same(own, _uncast(less.left)):
             return None
         return _Softmax(right.tensor, powers, inverse, places[0])
 
@@ -295,19 +297,27 @@ class _Search:
         for node in unique_nodes(made.column):
             if isinstance(node, Binary) and node.op == "mod" and isinstance(node.left, Index):
                 axis, size = node.left, node.right
-                whole = isinstance(size, Const) and isinstance(axis.extent, int) and axis.extent % size.value == 0
-                if whole and axis in made.result.axes and axis not in table:
-                    count = int(size.value)  # type: ignore[attr-defined]
-                    outer, inner = Index(axis.name, axis.extent // count), Index("column", count)  # type: ignore
-                    table[axis] = outer * count + inner
+                if not isinstance(size, Const) or axis not in made.result.axes or axis in table:
+                    continue
+                count = int(size.value)
+                if isinstance(axis.extent, int) and axis.extent % count == 0:
+                    table[axis] = Index(axis.name, axis.extent // count) * count + Index("column", count)
 
         def over(expr: PrimExpr) -> PrimExpr:
             new = map_expr(expr, lambda e: table.get(e) if isinstance(e, Index) else None)
             return expr if new is expr else self._placed(new)
 
-        names = ("query", "keyed", "score", "weight", "column", "value")
         place = [self.simplify(table.get(a, const(0, INDEX) if a.extent == 1 else a)) for a in made.result.axes]
-        return replace(made, place=tuple(place), **{name: over(getattr(made, name)) for name in names})
+        return replace(
+            made,
+            place=tuple(place),
+            query=over(made.query),
+            keyed=over(made.keyed),
+            score=over(made.score),
+            weight=over(made.weight),
+            column=over(made.column),
+            value=over(made.value),
+        )
 
     def _inlined(self, expr: PrimExpr, inner: set[Tensor]) -> PrimExpr:
         """*expr* with the elements of the stages *inner* in place of their loads."""

@@ -15,8 +15,12 @@ from byoc.te import Dimension, Index, PrimExpr, Tensor
 SERIAL, SIMD, UNROLL = "serial", "simd", "unroll"
 
 
+class Stmt:
+    """A statement of a kernel. Each language's writer has a rule for the kinds that it knows, some of them its own."""
+
+
 @dataclass(frozen=True, eq=False)
-class For:
+class For(Stmt):
     """*body* for *index* from *start* up to *extent*; *kind* is leave to run it otherwise than one after another.
 
     *overlaps*: its last two iterations store some elements both, the same numbers; one thread does these two.
@@ -31,7 +35,7 @@ class For:
 
 
 @dataclass(frozen=True, eq=False)
-class Store:
+class Store(Stmt):
     """``target[indices] = value``."""
 
     target: Tensor
@@ -40,7 +44,7 @@ class Store:
 
 
 @dataclass(frozen=True, eq=False)
-class VectorStore:
+class VectorStore(Stmt):
     """``target[indices] = value`` for every *lane* from 0 to its extent at once.
 
     *value* is any expression without a Reduce. *count*, a number, stores the first *count* lanes alone, and loads no
@@ -55,7 +59,7 @@ class VectorStore:
 
 
 @dataclass(frozen=True, eq=False)
-class AddLanes:
+class AddLanes(Stmt):
     """``target[indices] = `` the fold of all elements of the vector variable *source*: ``sum prod min max``."""
 
     target: Tensor
@@ -65,7 +69,7 @@ class AddLanes:
 
 
 @dataclass(frozen=True, eq=False)
-class Let:
+class Let(Stmt):
     """*index* has the value *value* for the rest of the block."""
 
     index: Index
@@ -73,7 +77,7 @@ class Let:
 
 
 @dataclass(frozen=True, eq=False)
-class Alloc:
+class Alloc(Stmt):
     """A local: a scalar for a tensor without dimensions, else an array; *vector*: its single axis is one register.
 
     *init* is its value; each lane of a vector gets the value for *lane*, or all the same one where *lane* is None. Of
@@ -90,7 +94,7 @@ class Alloc:
 
 
 @dataclass(frozen=True, eq=False)
-class If:
+class If(Stmt):
     """*body* where *cond* holds."""
 
     cond: PrimExpr
@@ -98,7 +102,7 @@ class If:
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
+class Share(Stmt):
     """Declare *begin* and *end*: the part of 0 to *extent* that this thread does, for the rest of the block.
 
     The threads of a team get contiguous parts whose lengths differ by one at most; one alone gets all. With *row*, the
@@ -112,12 +116,12 @@ class Share:
 
 
 @dataclass(frozen=True, eq=False)
-class Barrier:
+class Barrier(Stmt):
     """No thread of the team goes on before all are here: what any of them stored before, every one may load after."""
 
 
 @dataclass(frozen=True, eq=False)
-class Prefetch:
+class Prefetch(Stmt):
     """Leave to fetch the element of *tensor* at *indices* into a cache that is near; it may lie outside the tensor."""
 
     tensor: Tensor
@@ -125,7 +129,7 @@ class Prefetch:
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixShapes:
+class MatrixShapes(Stmt):
     """Give the processor's matrix registers, by their numbers, shapes: pairs of rows and words of 32 bits in each.
 
     They hold zeros then. Below, every statement on them is about these shapes.
@@ -135,14 +139,14 @@ class MatrixShapes:
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixZero:
+class MatrixZero(Stmt):
     """The matrix register *number* holds zeros."""
 
     number: int
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixLoad:
+class MatrixLoad(Stmt):
     """Each row of the matrix register *number* holds what lies from ``source[indices]`` plus ``k * step`` elements on.
 
     *k* counts the rows, or those of *inside*, where that is given: then other rows hold zeros, and nothing is read.
@@ -156,7 +160,7 @@ class MatrixLoad:
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixDot:
+class MatrixDot(Stmt):
     """Add to each element of *total* the *dot* products of words in a row of *left* and a column of *right*.
 
     *swapped*: the words of *right* are the first argument of *dot*, one of ``te.expr.DOTS``.
@@ -170,7 +174,7 @@ class MatrixDot:
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixStore:
+class MatrixStore(Stmt):
     """Row ``r`` of the matrix register *number* goes to where ``target[indices]`` plus ``r * step`` elements lies."""
 
     target: Tensor
@@ -180,25 +184,5 @@ class MatrixStore:
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixRelease:
+class MatrixRelease(Stmt):
     """No matrix register is in use any more."""
-
-
-Stmt = (
-    For
-    | Store
-    | VectorStore
-    | AddLanes
-    | Let
-    | Alloc
-    | If
-    | Share
-    | Barrier
-    | Prefetch
-    | MatrixShapes
-    | MatrixZero
-    | MatrixLoad
-    | MatrixDot
-    | MatrixStore
-    | MatrixRelease
-)

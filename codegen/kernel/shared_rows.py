@@ -8,7 +8,7 @@ norm). Ensures: every stage reads the others at its own row only, and elements o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.kernel.reductions import is_product
@@ -55,7 +55,7 @@ class SharedRows:
         """The indices of the element of *stage* at a row and a point."""
         return tuple(self.at_points(stage, a) for a in stage.axes)
 
-    def _named(self, stage: Tensor):  # type: ignore[no-untyped-def]
+    def _named(self, stage: Tensor) -> Callable[[PrimExpr], PrimExpr | None]:
         names = dict(zip(self.spots[stage].points, self.points, strict=False))
         return lambda e: names.get(e) if isinstance(e, Index) else None
 
@@ -167,7 +167,7 @@ class _Search:
         places = self.spots[reader].axes
         for axis, index in zip(stage.axes, load.indices, strict=True):
             row = places.get(index) if isinstance(index, Index) else None
-            if row is not None and row in self.rows and self._same(axis.extent, row.extent):  # type: ignore[attr-defined]
+            if row is not None and row in self.rows and self._same(axis.extent, row.extent):
                 table[axis] = row
         return table if self._has_all_rows(table) else None
 
@@ -187,13 +187,16 @@ class _Search:
             self._same(e, p.extent) for e, p in zip(extents, self.points, strict=True)
         )
 
+    def _without_reduces(self, stage: Tensor) -> PrimExpr:
+        inside = self.reduces[stage]
+        return map_expr(stage.element, lambda e: const(0, e.dtype) if e in inside else None)
+
     def _reads_its_own(self, found: SharedRows, stage: Tensor) -> bool:
         """Whether *stage* reads the others at its own row and point alone."""
         for reduce in (*self.reduces[stage], None):
             body = stage.element if reduce is None else reduce.body
             if reduce is None:
-                inside = self.reduces[stage]
-                body = map_expr(body, lambda e, inside=inside: const(0, e.dtype) if e in inside else None)
+                body = self._without_reduces(stage)
             for load in (n for n in unique_nodes(found.at_points(stage, body, reduce)) if isinstance(n, Load)):
                 if load.tensor not in self.stages:
                     continue

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.codegen.kernel.attention import Attention
+from byoc.codegen.kernel.loops import Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.kernel_plan import KernelPlan, numbered
 from byoc.codegen.opencl.profile import DeviceProfile
 from byoc.codegen.opencl.row_statements import OwnText, RowWriter
-from byoc.codegen.opencl.statements import KernelStmt
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary
 from byoc.te.expr import Const
@@ -70,7 +70,7 @@ class TileSizes:
 
 def tile_sizes(found: Attention, profile: DeviceProfile, simplify: Simplifier) -> TileSizes | None:
     """The tiles of *found*; None where the least are too large, or a group of work-items is."""
-    depth = int(found.depth.extent)  # type: ignore[call-overload]
+    depth = int(found.depth.extent)
     column, _ = numbered("column", found.columns, simplify)
     columns = -(-int(_number(column, simplify) or 1) // ACROSS)
     room = min(profile.local_memory, LARGEST_LOCAL)
@@ -331,7 +331,7 @@ class _Tiled:
             self.line(f"const int {second} = {places[1]};")
             yield
 
-    def _guarded(self, cond: str, lets: Sequence[KernelStmt], place: str, expr: PrimExpr) -> None:
+    def _guarded(self, cond: str, lets: Sequence[Stmt], place: str, expr: PrimExpr) -> None:
         """*place* holds *expr* where *cond* holds, else zero; nothing is loaded there."""
         self.line(f"{self.ctype} found_ = {self._literal(0.0)};")
         with self.block(f"if ({cond}) {{"):

@@ -73,17 +73,17 @@ class _Emitter:
             for tensor in loaded_tensors(stage.element):
                 readers.setdefault(tensor, set()).add(stage)
         result: list[_Stage] = []
-        found = {a.result: stage for a in attentions(program) if (stage := self._attention(program, a)) is not None}
-        done = {s for stage in found.values() for s in stage.stages}
+        found = {a.result: made for a in attentions(program) if (made := self._attention(program, a)) is not None}
+        done = {s for made in found.values() for s in made.stages}
         for group in program.groups:
             left = [s for s in group.stages if s not in done or s in found]
             for run in row_runs(left, found):
                 if isinstance(run, Tensor) and run in found:
                     result.append(found[run])
                     continue
-                made = self._rows(program, group, run, readers) if isinstance(run, SharedRows) else None
+                rows = self._rows(program, group, run, readers) if isinstance(run, SharedRows) else None
                 alone = run.stages if isinstance(run, SharedRows) else (run,)
-                result += [made] if made is not None else [self.stage(program, group, s) for s in alone]
+                result += [rows] if rows is not None else [self.stage(program, group, s) for s in alone]
         return result
 
     def _attention(self, program: Program, found: Attention) -> _Stage | None:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.kernel.loops import Let
+from byoc.codegen.kernel.loops import Let, Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.statements import LOCAL_SIZE, KernelStmt
+from byoc.codegen.opencl.statements import LOCAL_SIZE
 from byoc.te import Dimension, Index, PrimExpr, Tensor, binary
 from byoc.te.expr import Const
 
@@ -42,7 +42,7 @@ class KernelPlan:
     """
 
     schedule: str
-    statements: Sequence[KernelStmt]
+    statements: Sequence[Stmt]
     extent: PrimExpr
     groups: bool = False
     when: tuple[Range, ...] = ()
@@ -58,9 +58,9 @@ def product(shape: Sequence[Dimension]) -> PrimExpr:
     return result
 
 
-def unravel(flat: Index, axes: Sequence[Index]) -> list[KernelStmt]:
+def unravel(flat: Index, axes: Sequence[Index]) -> list[Stmt]:
     """Each of *axes* as a variable, from a row-major position among all their points."""
-    lets: list[KernelStmt] = []
+    lets: list[Stmt] = []
     stride = as_index(1)
     for k in reversed(range(len(axes))):
         axis = axes[k]
@@ -78,7 +78,7 @@ def at(tensor: Tensor, position: PrimExpr) -> tuple[PrimExpr, ...]:
     return (*(as_index(0) for _ in tensor.shape[1:]), position) if tensor.shape else ()
 
 
-def numbered(name: str, axes: Sequence[Index], simplify: Simplifier) -> tuple[Index, list[KernelStmt]]:
+def numbered(name: str, axes: Sequence[Index], simplify: Simplifier) -> tuple[Index, list[Stmt]]:
     """An index over all points of *axes* in row-major order, and the axes as variables of it."""
     long = [a for a in axes if a.extent != 1]
     if len(long) == 1:

@@ -35,7 +35,7 @@ class Mode(enum.IntFlag):
     FLUSH = 2048  # each kernel is handed to the device as it comes
 
     @classmethod
-    def of(cls, given: Mode | int | str) -> Mode:
+    def of(cls, given: object) -> Mode:
         """The mode that *given* means. Raises UserError for words and numbers that mean none, and for contradictions.
 
         >>> Mode.of("tuning=none,tuning=heavy")
@@ -133,10 +133,10 @@ class OpenCLOptions:
     @staticmethod
     def of(given: Mapping[str, object]) -> OpenCLOptions:
         """Raises UserError for a value that an option does not have."""
-        half = given.get("half", HALVES[0])
-        if half not in HALVES:
+        half, mode = given.get("half", HALVES[0]), given.get("mode", Mode.AUTOMATIC)
+        if not isinstance(half, str) or half not in HALVES:
             raise UserError(f"opencl.half is one of {', '.join(HALVES)}, got {half!r}")
-        return OpenCLOptions(Mode.of(given.get("mode", Mode.AUTOMATIC)), str(half))  # type: ignore[arg-type]
+        return OpenCLOptions(Mode.of(mode), half)
 
     def writes_halves(self, device_has_them: Callable[[], bool]) -> bool:
         """Whether a float16 is written as the type ``half``."""

@@ -17,16 +17,16 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.collapse import merge_axes
-from byoc.codegen.kernel.loops import Alloc, For, If, Let, Store
+from byoc.codegen.kernel.loops import Alloc, For, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral
 from byoc.codegen.kernel.shared_rows import SharedRows
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.kernel_plan import KernelPlan, Range, numbered, product
 from byoc.codegen.opencl.profile import DeviceProfile
 from byoc.codegen.opencl.row_loops import RowLoop, reduces_of, row_loops
-from byoc.codegen.opencl.row_statements import Array, GroupFold, GroupPosition, Lane, RowStmt, Scope, wins
+from byoc.codegen.opencl.row_statements import GroupFold, GroupPosition, Scope, wins
 from byoc.codegen.opencl.row_storage import RowStorage, row_storage
-from byoc.codegen.opencl.statements import FirstItem, SharedLoop, WorkGroup, WorkItem
+from byoc.codegen.opencl.statements import FirstItem, LocalArray, LocalItem, SharedLoop, WorkGroup, WorkItem
 from byoc.te import Dimension, Index, PrimExpr, Tensor, const, placeholder
 from byoc.te.expr import INDEX, Const, Reduce
 from byoc.te.tensor import Load
@@ -121,6 +121,11 @@ class _Op:
     reduce: Reduce | None = None
 
 
+def _reduces(ops: Sequence[_Op]) -> list[Reduce]:
+    """The reductions to which *ops* add a value, in order."""
+    return [op.reduce for op in ops if op.reduce is not None]
+
+
 class _RowKernel:
     """The statements of one kernel; *lanes* work-items share a row, or one has it where that is 0."""
 
@@ -138,8 +143,8 @@ class _RowKernel:
         """The kernel, for sizes in *when*."""
         found = self.found
         row, axes = numbered("row", found.rows, self.simplify)
-        code: list[RowStmt] = [WorkGroup(row) if self.lanes else WorkItem(row), *axes]
-        code += [Array(t, shared=bool(self.lanes)) for t in self.storage.arrays]
+        code: list[Stmt] = [WorkGroup(row) if self.lanes else WorkItem(row), *axes]
+        code += [LocalArray(t) if self.lanes else Alloc(t) for t in self.storage.arrays]
         for loop in self.loops:
             code += self._loop(loop)
         count = as_index(row.extent)
@@ -154,12 +159,12 @@ class _RowKernel:
 
     # a loop along the row -------------------------------------------------------------------------------------------
 
-    def _loop(self, loop: RowLoop) -> list[RowStmt]:
+    def _loop(self, loop: RowLoop) -> list[Stmt]:
         ops = self._ops(loop)
         points, ops = self._merged(ops)
         folds = [op for op in ops if op.reduce is not None]
-        positions = any(op.reduce.kind.startswith("arg") for op in folds)  # type: ignore[union-attr]
-        code: list[RowStmt] = []
+        positions = any(r.kind.startswith("arg") for r in _reduces(ops))
+        code: list[Stmt] = []
         if self.lanes:
             code += self._shared(points, ops)
         elif ops and folds and not positions and self.profile.float_lanes > 1 and len(points) == 1:
@@ -173,7 +178,8 @@ class _RowKernel:
 
     def _ops(self, loop: RowLoop) -> list[_Op]:
         """What is done at a point, in order."""
-        found, bound = self.found, {}
+        found = self.found
+        bound: dict[Tensor, Tensor] = {}
         ops: list[_Op] = []
         cached = self.storage.cached
         fresh: dict[object, Tensor] = {}
@@ -227,16 +233,16 @@ class _RowKernel:
         if merged is None:
             return points, ops
         axis, new = merged
-        pairs = zip(new[::2], new[1::2], strict=True)
-        return (axis,), [
-            _Op(op.target, place.indices, value, op.declared, op.reduce)  # type: ignore[attr-defined]
-            for op, (value, place) in zip(ops, pairs, strict=True)
-        ]
+        result = []
+        for op, value, place in zip(ops, new[::2], new[1::2], strict=True):
+            assert isinstance(place, Load)
+            result.append(_Op(op.target, place.indices, value, op.declared, op.reduce))
+        return (axis,), result
 
-    def _shared(self, points: Sequence[Index], ops: Sequence[_Op]) -> list[RowStmt]:
+    def _shared(self, points: Sequence[Index], ops: Sequence[_Op]) -> list[Stmt]:
         """The points dealt out to the work-items of the group, and the trees of what is reduced."""
         folds = [op for op in ops if op.reduce is not None]
-        code: list[RowStmt] = [s for op in folds for s in self._begin(op)]
+        code: list[Stmt] = [s for op in folds for s in self._begin(op)]
         if not ops:
             return code
         point, lets = numbered("point", points, self.simplify)
@@ -252,22 +258,22 @@ class _RowKernel:
                 code.append(GroupFold(op.reduce.kind, op.target, scratch))
         return code
 
-    def _in_lanes(self, point: Index, ops: Sequence[_Op]) -> list[RowStmt]:
+    def _in_lanes(self, point: Index, ops: Sequence[_Op]) -> list[Stmt]:
         """Partial results side by side, as many as fill a vector, each of every so many points."""
         width = self.profile.float_lanes
         folds = [op for op in ops if op.reduce is not None]
         partial = {op.target: placeholder((width,), op.target.dtype, "partial") for op in folds}
-        code: list[RowStmt] = []
-        for op in folds:
+        code: list[Stmt] = []
+        for op, reduce in zip(folds, _reduces(ops), strict=True):
             lane = Index("lane", width)
-            start = neutral(op.reduce.kind, op.target.dtype)  # type: ignore[union-attr]
-            code += [Array(partial[op.target]), For(lane, width, [Store(partial[op.target], (lane,), start)])]
+            start = neutral(reduce.kind, op.target.dtype)
+            code += [Alloc(partial[op.target]), For(lane, width, [Store(partial[op.target], (lane,), start)])]
         whole: Dimension = self.simplify(as_index(point.extent) // width)
         whole = int(whole.value) if isinstance(whole, Const) else whole
         block, lane = Index("block", whole), Index("lane", width)
 
-        def body(slot: PrimExpr) -> list[RowStmt]:
-            made: list[RowStmt] = []
+        def body(slot: PrimExpr) -> list[Stmt]:
+            made: list[Stmt] = []
             for op in ops:
                 if op.reduce is None:
                     made += self._at_point(op, (point,))
@@ -289,23 +295,23 @@ class _RowKernel:
             code += [*self._begin(op), For(lane, width, [fold])]
         return code
 
-    def _begin(self, op: _Op) -> list[RowStmt]:
+    def _begin(self, op: _Op) -> list[Stmt]:
         """What declares the result of a reduction."""
         assert op.reduce is not None
         kind = op.reduce.kind
         if not kind.startswith("arg"):
             return [Alloc(op.target, neutral(kind, op.target.dtype))]
         start = neutral("min" if kind == "argmin" else "max", op.value.dtype)
-        first: list[RowStmt] = [Alloc(op.target, const(0, INDEX))]
+        first: list[Stmt] = [Alloc(op.target, const(0, INDEX))]
         if self.lanes:
             lane = Index("first", self.lanes)
-            first = [Lane(lane), Alloc(op.target, lane)]
+            first = [LocalItem(lane), Alloc(op.target, lane)]
         return [Alloc(self._best(op), start), *first]
 
     def _best(self, op: _Op) -> Tensor:
         return self.storage.local(op.target, "best", op.value.dtype)
 
-    def _at_point(self, op: _Op, points: Sequence[Index]) -> list[RowStmt]:
+    def _at_point(self, op: _Op, points: Sequence[Index]) -> list[Stmt]:
         if op.declared:
             return [Alloc(op.target, op.value)]
         if op.reduce is None:
@@ -319,7 +325,7 @@ class _RowKernel:
 
     # behind it ------------------------------------------------------------------------------------------------------
 
-    def _number(self, stage: Tensor) -> list[RowStmt]:
+    def _number(self, stage: Tensor) -> list[Stmt]:
         """The value of *stage* for the row."""
         results = {r: self.results[r][()] for r in reduces_of(stage)}
         value = map_expr(stage.element, lambda e: results.get(e) if isinstance(e, Reduce) else None)
@@ -328,7 +334,7 @@ class _RowKernel:
             lambda e: self.numbers[e.tensor][()] if isinstance(e, Load) and e.tensor in self.numbers else None,
         )
         self.numbers[stage] = number = placeholder((), stage.dtype, stage.name)
-        code: list[RowStmt] = [Alloc(number, value)]
+        code: list[Stmt] = [Alloc(number, value)]
         if stage in self.outside:
             store = Store(stage, self.found.place(stage), number[()])
             code.append(FirstItem([store]) if self.lanes else store)

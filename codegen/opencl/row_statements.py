@@ -1,27 +1,19 @@
-"""What kernels of rows have beyond loops: arrays of a work-group or a work-item, and numbers of a whole row."""
+"""What kernels of rows have beyond loops: numbers of a whole row, folded by its work-items."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from byoc.codegen.kernel.loops import Stmt
 from byoc.codegen.kernel.reductions import combine
-from byoc.codegen.opencl.statements import KernelStmt, KernelWriter
+from byoc.codegen.opencl.statements import KernelWriter, LocalArray
 from byoc.te import Index, PrimExpr, Tensor, binary, logical_not
 from byoc.te.expr import Binary
 
 
 @dataclass(frozen=True, eq=False)
-class Array:
-    """An array of static shape: of the work-group in local memory where *shared*, else of this work-item."""
-
-    tensor: Tensor
-    shared: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class GroupFold:
+class GroupFold(Stmt):
     """*acc* of every work-item of the group becomes the fold of all by *kind*.
 
     *scratch*, in local memory and of no other statement, has an element for each work-item that a group may have; a
@@ -34,7 +26,7 @@ class GroupFold:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupPosition:
+class GroupPosition(Stmt):
     """*best* and *position* of every work-item become those of the one that wins among the group.
 
     Of equal values, and of NaNs, the first position wins: ``argmin`` or ``argmax``. Scratch as for GroupFold.
@@ -48,28 +40,18 @@ class GroupPosition:
 
 
 @dataclass(frozen=True, eq=False)
-class Lane:
-    """*index* is this work-item's number in its group."""
-
-    index: Index
-
-
-@dataclass(frozen=True, eq=False)
-class Scope:
+class Scope(Stmt):
     """*body* in a block of its own."""
 
-    body: Sequence[KernelStmt | RowStmt]
+    body: Sequence[Stmt]
 
 
-class OwnText:
+class OwnText(Stmt):
     """A statement that writes its own lines."""
 
     def write(self, writer: RowWriter) -> None:
         """Write them."""
         raise NotImplementedError
-
-
-RowStmt = OwnText | KernelStmt | Array | GroupFold | GroupPosition | Lane | Scope
 
 
 def wins(kind: str, value: PrimExpr, best: PrimExpr) -> PrimExpr:
@@ -84,7 +66,7 @@ def wins(kind: str, value: PrimExpr, best: PrimExpr) -> PrimExpr:
 class RowWriter(KernelWriter):
     """A writer of kernels that knows the statements of rows too."""
 
-    def block(self, statements: Sequence[KernelStmt | RowStmt]) -> None:
+    def block(self, statements: Sequence[Stmt]) -> None:
         """A sequence of statements."""
         for statement in statements:
             if isinstance(statement, OwnText):
@@ -92,7 +74,7 @@ class RowWriter(KernelWriter):
                 continue
             rule = _RULES.get(type(statement))
             if rule is None:
-                super().block([statement])  # type: ignore[list-item]
+                super().block([statement])
             else:
                 rule(self, statement)
 
@@ -116,22 +98,11 @@ class RowWriter(KernelWriter):
         """The text of *expr*, after declaring what it uses more than once."""
         return self._bind_shared(expr)
 
-    def lane(self, stmt: Lane) -> None:
-        self.writer.line(f"const int {self._index(stmt.index)} = get_local_id(0);")
-
-    def array(self, stmt: Array) -> None:
-        tensor = stmt.tensor
-        self.exprs.locals.add(tensor)
-        space = "__local " if stmt.shared else ""
-        count = math.prod(int(d) for d in tensor.shape)  # type: ignore[call-overload]
-        ctype = self.exprs.language.types[tensor.dtype]
-        self.writer.line(f"{space}{ctype} {self.exprs.names(tensor, tensor.name)}[{count}];")
-
     def group_fold(self, stmt: GroupFold) -> None:
         """A tree; behind the last barrier everyone reads the result, which nothing overwrites."""
         scratch = stmt.scratch
         acc = self.exprs.names(stmt.acc, stmt.acc.name)
-        self.array(Array(scratch, shared=True))
+        self.local_array(LocalArray(scratch))
         name = self.exprs.names(scratch, scratch.name)
 
         def fold(lane: Index, other: PrimExpr) -> None:
@@ -143,10 +114,10 @@ class RowWriter(KernelWriter):
 
     def group_position(self, stmt: GroupPosition) -> None:
         values, places = stmt.values, stmt.places
-        pairs = []
-        for scratch, own in ((values, stmt.best), (places, stmt.position)):
-            self.array(Array(scratch, shared=True))
-            pairs.append((self.exprs.names(scratch, scratch.name), self.exprs.names(own, own.name)))
+        pairs: list[tuple[str, str]] = []
+        for tensor, own in ((values, stmt.best), (places, stmt.position)):
+            self.local_array(LocalArray(tensor))
+            pairs.append((self.exprs.names(tensor, tensor.name), self.exprs.names(own, own.name)))
 
         def fold(lane: Index, other: PrimExpr) -> None:
             value, best = values[other], values[lane]
@@ -154,12 +125,12 @@ class RowWriter(KernelWriter):
             earlier = binary("and", logical_not(lost), binary("lt", places[other], places[lane]))
             better = self.exprs.text(binary("or", wins(stmt.kind, value, best), earlier))
             with self.writer.block(f"if ({better}) {{"):
-                for name, _ in pairs:
-                    self.writer.line(f"{name}[{self._index(lane)}] = {name}[{self.exprs.text(other)}];")
+                for array, _ in pairs:
+                    self.writer.line(f"{array}[{self._index(lane)}] = {array}[{self.exprs.text(other)}];")
 
         self._tree(pairs, fold, values)
-        for name, own in pairs:
-            self.writer.line(f"{own} = {name}[0];")
+        for name, target in pairs:
+            self.writer.line(f"{target} = {name}[0];")
 
     def _tree(self, pairs: Sequence[tuple[str, str]], fold: Callable[[Index, PrimExpr], None], scratch: Tensor) -> None:
         (size,) = scratch.shape
@@ -176,9 +147,7 @@ class RowWriter(KernelWriter):
 
 
 _RULES: dict[type, Callable[..., None]] = {
-    Lane: RowWriter.lane,
     Scope: RowWriter.scope,
-    Array: RowWriter.array,
     GroupFold: RowWriter.group_fold,
     GroupPosition: RowWriter.group_position,
 }

@@ -64,13 +64,13 @@ def row_storage(
     storage = RowStorage(simplify)
     room = min(LARGEST_ROW, profile.local_memory // 2) if shared else 0
     shape = [p.extent for p in found.points]
-    static = all(isinstance(d, int) for d in shape)
+    sizes = [d for d in shape if isinstance(d, int)]
     crossing = _crossing(found, loops)
 
     def array(name: str, dtype: str) -> Tensor | None:
         nonlocal room
-        size = math.prod(shape) * dtype_bytes(dtype) if static else 0  # type: ignore[arg-type]
-        if not static or size > room:
+        size = math.prod(sizes) * dtype_bytes(dtype)
+        if len(sizes) < len(shape) or size > room:
             return None
         room -= size
         storage.arrays.append(placeholder(shape, dtype, name))

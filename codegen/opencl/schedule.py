@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from byoc.codegen.kernel.collapse import Nest, collapse_axes
 from byoc.codegen.kernel.inline import substitute_axes
-from byoc.codegen.kernel.loops import Alloc, If, Let, Store
+from byoc.codegen.kernel.loops import Alloc, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.kernel_plan import KernelPlan, Range, at, numbered
@@ -28,7 +28,6 @@ from byoc.codegen.opencl.statements import (
     LOCAL_SIZE,
     FirstItem,
     GroupReduce,
-    KernelStmt,
     SharedLoop,
     WorkGroup,
     WorkItem,
@@ -161,7 +160,7 @@ def _tile(
     length = int(axis.extent)
     block = Index("block", -(-length // tile))
     item, axes = numbered("item", [block if a is axis else a for a in nest.axes], simplify)
-    statements: list[KernelStmt] = [WorkItem(item), *axes]
+    statements: list[Stmt] = [WorkItem(item), *axes]
     accs = [placeholder((), reduce.dtype, f"acc{u}") for u in range(tile)]
     places: list[PrimExpr] = [binary("add", binary("mul", block, tile), u) for u in range(tile)]
     inside: Sequence[PrimExpr] = places

@@ -23,7 +23,7 @@ LOCAL_SIZE = 64  # the most work-items of a group; a launch may take any smaller
 
 
 @dataclass(frozen=True, eq=False)
-class WorkItem:
+class WorkItem(Stmt):
     """*index* is this work-item's number; those beyond the extent (padding of the global size) end here.
 
     There are none where the extent is a multiple of the local size; PoCL vectorises a kernel only without a branch.
@@ -33,23 +33,23 @@ class WorkItem:
 
 
 @dataclass(frozen=True, eq=False)
-class WorkGroup:
+class WorkGroup(Stmt):
     """*index* is this work-group's number."""
 
     index: Index
 
 
 @dataclass(frozen=True, eq=False)
-class SharedLoop:
+class SharedLoop(Stmt):
     """*body* for *index* from 0 to *extent*, its iterations dealt out to the work-items of the group."""
 
     index: Index
     extent: Dimension
-    body: Sequence[KernelStmt]
+    body: Sequence[Stmt]
 
 
 @dataclass(frozen=True, eq=False)
-class GroupReduce:
+class GroupReduce(Stmt):
     """Fold the group's values of the local scalar *acc* by *kind* into element 0 of *scratch*, in local memory.
 
     *scratch* has an element for each work-item that a group may have; a launch may take any smaller power of two. The
@@ -62,33 +62,33 @@ class GroupReduce:
 
 
 @dataclass(frozen=True, eq=False)
-class FirstItem:
+class FirstItem(Stmt):
     """*body* on the first work-item of the group alone."""
 
-    body: Sequence[KernelStmt]
+    body: Sequence[Stmt]
 
 
 @dataclass(frozen=True, eq=False)
-class LocalItem:
+class LocalItem(Stmt):
     """*index* is this work-item's number in its group."""
 
     index: Index
 
 
 @dataclass(frozen=True, eq=False)
-class LocalArray:
+class LocalArray(Stmt):
     """Declare *tensor* in the memory that a group shares; it begins where a vector may."""
 
     tensor: Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class GroupBarrier:
+class GroupBarrier(Stmt):
     """No work-item of the group goes on before all are here."""
 
 
 @dataclass(frozen=True, eq=False)
-class CopyVector:
+class CopyVector(Stmt):
     """*count* neighbours of the local array *source* from *indices* on go to *target* from *first* on.
 
     The place in *source* is a multiple of *count*, which is 1, 2 or 4.
@@ -101,27 +101,13 @@ class CopyVector:
     count: int
 
 
-KernelStmt = (
-    Stmt
-    | WorkItem
-    | WorkGroup
-    | SharedLoop
-    | GroupReduce
-    | FirstItem
-    | LocalItem
-    | LocalArray
-    | GroupBarrier
-    | CopyVector
-)
-
-
 class KernelWriter:
     """Writes the statements of one kernel; *index_type* is ``int`` or ``long``."""
 
     def __init__(self, writer: Writer, exprs: ExprWriter, index_type: str):
         self.writer, self.exprs, self.index_type = writer, exprs, index_type
 
-    def block(self, statements: Sequence[KernelStmt]) -> None:
+    def block(self, statements: Sequence[Stmt]) -> None:
         """A sequence of statements."""
         for statement in statements:
             _RULES[type(statement)](self, statement)

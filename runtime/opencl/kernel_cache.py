@@ -159,9 +159,10 @@ class Entry:
         texts = ("kind", "name", "device", "platform", "driver", "version")
         with contextlib.suppress(ArtifactError):
             fields = object_of(read_json(record.about, "an entry"), "an entry", (*texts, "milliseconds"))
-            values = [text_of(fields[name], name) for name in texts]
-            if values[0] in (PROGRAM, SETTING):
-                return Entry(*values, milliseconds=number_of(fields["milliseconds"], "milliseconds"))
+            kind, name, device, platform, driver, version = (text_of(fields[name], name) for name in texts)
+            if kind in (PROGRAM, SETTING):
+                took = number_of(fields["milliseconds"], "milliseconds")
+                return Entry(kind, name, device, platform, driver, version, took)
         return None
 
     @property

@@ -32,7 +32,7 @@ from byoc.relay.op.pointwise.sensitivity import STEP, sensitivities
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.transform.fuse.fuse_ops import DefuseOps
-from byoc.relay.transform.mixed_precision import conversion_of
+from byoc.relay.transform.mixed_precision import category_of
 from byoc.relay.traverse import post_order, rebuild
 from byoc.runtime.core.ndarray import NDArray
 
@@ -87,7 +87,7 @@ def out_of_range(largest: float) -> str | None:
 
 def takes_half(call: RelayExpr) -> bool:
     """Whether *call* is a product of float32 that gains by operands in half precision."""
-    if not (isinstance(call, Call) and isinstance(call.op, Op)) or _category(call) != Conversion.ALWAYS:
+    if not (isinstance(call, Call) and isinstance(call.op, Op)) or category_of(call, HALF) != Conversion.ALWAYS:
         return False
     types = [*(t for a in call.args for t in tensor_types(a.checked_type)), *tensor_types(call.checked_type)]
     return all(t.dtype == WIDE for t in types) and hasattr(call.attrs, "out_dtype") and _is_taken(call, HALF)
@@ -95,7 +95,7 @@ def takes_half(call: RelayExpr) -> bool:
 
 def hands_on(call: RelayExpr) -> bool:
     """Whether *call* gives elements of its operands, chosen from them or averaged, so that halves may go through it."""
-    if not (isinstance(call, Call) and isinstance(call.op, Op)) or _category(call) != Conversion.FOLLOW:
+    if not (isinstance(call, Call) and isinstance(call.op, Op)) or category_of(call, HALF) != Conversion.FOLLOW:
         return False
     if call.op.pattern <= OpPattern.BROADCAST:  # elementwise arithmetic stays in float32, and is not stored for itself
         return False
@@ -265,12 +265,6 @@ def summed_wide(attrs: Attrs) -> Attrs:
 def largest_of(array: np.ndarray) -> float:
     """The largest magnitude in *array*; NaN where it has one, 0 where it is empty."""
     return float(np.abs(array.astype("float64", copy=False)).max(initial=0.0))
-
-
-def _category(call: Call) -> int | None:
-    assert isinstance(call.op, Op)
-    rule = conversion_of(call.op)
-    return None if rule is None else int(rule(call, HALF)[0])  # type: ignore[call-overload]
 
 
 def _is_wide(ty: Type) -> bool:

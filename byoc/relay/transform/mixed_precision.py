@@ -56,10 +56,16 @@ def conversion_of(op: Op) -> ConversionRule | None:
     return rule
 
 
+def category_of(call: Call, dtype: str) -> int | None:
+    """The :class:`Conversion` of a *call* of an operator to *dtype*; None where nobody decided."""
+    assert isinstance(call.op, Op)
+    rule = conversion_of(call.op)
+    return None if rule is None else int(rule(call, dtype)[0])  # type: ignore[call-overload]
+
+
 def is_always_converted(expr: RelayExpr, dtype: str = "bfloat16") -> bool:
     """True for a call of an operator that gains by lower precision and loses little."""
-    rule = conversion_of(expr.op) if isinstance(expr, Call) and isinstance(expr.op, Op) else None
-    return rule is not None and int(rule(expr, dtype)[0]) == Conversion.ALWAYS  # type: ignore[arg-type, call-overload]
+    return isinstance(expr, Call) and isinstance(expr.op, Op) and category_of(expr, dtype) == Conversion.ALWAYS
 
 
 for _category in Conversion:  # so that they are found as attributes, too

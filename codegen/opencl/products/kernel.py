@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.inline import substitute_axes
-from byoc.codegen.kernel.loops import UNROLL, Alloc, For, If, Let, Store
+from byoc.codegen.kernel.loops import UNROLL, Alloc, For, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.kernel_plan import KernelPlan, Range, product, unravel
 from byoc.codegen.opencl.products.shape import BlockProduct, Operand
 from byoc.codegen.opencl.products.tile import VECTOR, Tile
-from byoc.codegen.opencl.statements import CopyVector, GroupBarrier, KernelStmt, LocalArray, LocalItem, WorkGroup
+from byoc.codegen.opencl.statements import CopyVector, GroupBarrier, LocalArray, LocalItem, WorkGroup
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
 from byoc.te.expr import INDEX, Const, Select
 from byoc.te.walk import map_expr
@@ -50,11 +50,11 @@ class _Fetch:
 class _Fetches:
     """What a work-item fetches of one operand, and the statements *before* the loop that say where its lanes are."""
 
-    before: Sequence[KernelStmt]
+    before: Sequence[Stmt]
     fetches: Sequence[_Fetch]
 
 
-def _axes_at(place: Index, axes: Sequence[Index]) -> list[KernelStmt]:
+def _axes_at(place: Index, axes: Sequence[Index]) -> list[Stmt]:
     """*axes* as variables of the row-major *place* of all of them."""
     moving = [a for a in axes if a.extent != 1]
     return [Let(moving[0], place)] if len(moving) == 1 else unravel(place, moving)
@@ -84,7 +84,7 @@ class _ProductKernel:
         group = Index("group", extent)
         left = self._fetches(p.left, "l", tile.rows, row_block)
         right = self._fetches(p.right, "r", tile.columns, column_block)
-        statements: list[KernelStmt] = [
+        statements: list[Stmt] = [
             LocalArray(self.left),
             LocalArray(self.right),
             WorkGroup(group),
@@ -114,7 +114,7 @@ class _ProductKernel:
         """What one work-item fetches of *operand*, whose tile has so many *lanes*."""
         tile, item, terms = self.tile, self.item, self.p.reduce.axes
         fast, _ = (lanes, tile.points) if operand.by_lane else (tile.points, lanes)
-        before: list[KernelStmt] = []
+        before: list[Stmt] = []
         lanes_at: dict[int, list[Index]] = {}
         points_at: dict[int, tuple[Index, ...]] = {}
         fetches = []
@@ -139,7 +139,7 @@ class _ProductKernel:
         return _Fetches(before, fetches)
 
     def _lane_axes(
-        self, axes: Sequence[Index], name: str, lane: PrimExpr, lanes: int, block: Index, before: list[KernelStmt]
+        self, axes: Sequence[Index], name: str, lane: PrimExpr, lanes: int, block: Index, before: list[Stmt]
     ) -> list[Index]:
         """The axes of one lane, as variables that *before* declares; beyond the last lane those of the last one."""
         count = self._count(axes)
@@ -151,9 +151,9 @@ class _ProductKernel:
         before += [Let(flat, place), *_axes_at(flat, new)]
         return new
 
-    def _load(self, left: Sequence[_Fetch], right: Sequence[_Fetch], step: PrimExpr) -> list[KernelStmt]:
+    def _load(self, left: Sequence[_Fetch], right: Sequence[_Fetch], step: PrimExpr) -> list[Stmt]:
         """The elements of both operands at *step* go into registers."""
-        statements: list[KernelStmt] = []
+        statements: list[Stmt] = []
         whole = self._divides(self.terms, self.tile.points)
         for fetches in (left, right):
             terms: dict[int, Index] = {}
@@ -167,22 +167,22 @@ class _ProductKernel:
                 statements.append(Store(fetch.register, (), value))
         return statements
 
-    def _one_step(self, left: Sequence[_Fetch], right: Sequence[_Fetch]) -> list[KernelStmt]:
+    def _one_step(self, left: Sequence[_Fetch], right: Sequence[_Fetch]) -> list[Stmt]:
         side = self.step % 2
-        statements: list[KernelStmt] = []
+        statements: list[Stmt] = []
         for tensor, fetches in ((self.left, left), (self.right, right)):
             statements += [Store(tensor, (side, f.point, f.lane), f.register[()]) for f in fetches]
         follows = binary("lt", self.step + 1, self.steps)
         load = self._load(left, right, self.step + 1)
         single = isinstance(self.steps, Const) and self.steps.value == 1
-        more: list[KernelStmt] = [] if single else [If(follows, load)]  # type: ignore[arg-type]
+        more: list[Stmt] = [] if single else [If(follows, load)]
         return [*statements, GroupBarrier(), *more, *self._multiply(side)]
 
-    def _multiply(self, side: PrimExpr) -> list[KernelStmt]:
+    def _multiply(self, side: PrimExpr) -> list[Stmt]:
         tile = self.tile
         a, b = (placeholder((n,), self.dtype, name) for n, name in ((tile.item_rows, "a"), (tile.item_columns, "b")))
         point = Index("point", tile.points)
-        body: list[KernelStmt] = [Alloc(a), Alloc(b)]
+        body: list[Stmt] = [Alloc(a), Alloc(b)]
         body += self._registers(a, self.left, side, point, lambda k: self._down() * tile.item_rows + k)
         body += self._registers(b, self.right, side, point, self._column)
         row, column = Index("row", tile.item_rows), Index("column", tile.item_columns)
@@ -190,11 +190,9 @@ class _ProductKernel:
         body.append(
             For(row, row.extent, [For(column, column.extent, [Store(self.sums, (row, column), total)], UNROLL)], UNROLL)
         )
-        return [For(point, tile.points, body, UNROLL)]  # type: ignore[list-item]
+        return [For(point, tile.points, body, UNROLL)]
 
-    def _registers(
-        self, target: Tensor, source: Tensor, side: PrimExpr, point: Index, lane: LaneOf
-    ) -> list[KernelStmt]:
+    def _registers(self, target: Tensor, source: Tensor, side: PrimExpr, point: Index, lane: LaneOf) -> list[Stmt]:
         """The elements of one line of *source* that this work-item multiplies."""
         count = int(target.shape[0])
         width = min(count, VECTOR)
@@ -211,7 +209,7 @@ class _ProductKernel:
         width = min(self.tile.item_columns, VECTOR)
         return self._across() * width + (k // width * width * self.tile.across + k % width)
 
-    def _store(self, row_block: Index, column_block: Index) -> list[KernelStmt]:
+    def _store(self, row_block: Index, column_block: Index) -> list[Stmt]:
         """The epilogue of each sum."""
         p, tile = self.p, self.tile
         width = min(tile.item_columns, VECTOR)
@@ -226,12 +224,12 @@ class _ProductKernel:
         value = map_expr(p.nest.value, lambda e: self.sums[row, part * width + column] if e is p.reduce else None)
         store = Store(p.nest.stage, p.nest.indices, value)
         body = self._at_lane("column", p.columns, place_column, tile.columns, [store])
-        inner = For(part, part.extent, [For(column, width, body, UNROLL)], UNROLL)  # type: ignore[arg-type, list-item]
-        return [For(row, row.extent, self._at_lane("row", p.rows, place_row, tile.rows, [inner]), UNROLL)]  # type: ignore[arg-type]
+        inner = For(part, part.extent, [For(column, width, body, UNROLL)], UNROLL)
+        return [For(row, row.extent, self._at_lane("row", p.rows, place_row, tile.rows, [inner]), UNROLL)]
 
     def _at_lane(
-        self, name: str, axes: Sequence[Index], place: PrimExpr, size: int, body: Sequence[KernelStmt]
-    ) -> list[KernelStmt]:
+        self, name: str, axes: Sequence[Index], place: PrimExpr, size: int, body: Sequence[Stmt]
+    ) -> list[Stmt]:
         """*body* with *axes* where *place* among all of them is, unless that lies beyond them."""
         count = self._count(axes)
         flat = Index(f"to_{name}", count)
@@ -239,4 +237,4 @@ class _ProductKernel:
         if self._divides(count, size):
             return [Let(flat, place), *inside]
         beyond = Index(f"{name}_place", count + size)
-        return [Let(beyond, place), If(binary("lt", beyond, count), [Let(flat, beyond), *inside])]  # type: ignore[list-item]
+        return [Let(beyond, place), If(binary("lt", beyond, count), [Let(flat, beyond), *inside])]

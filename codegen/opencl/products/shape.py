@@ -53,8 +53,9 @@ class BlockProduct:
 
     def sizes(self) -> tuple[int, int, int, int]:
         """Products, rows, columns and terms: numbers, with nominal ones for free sizes."""
-        axes = (self.batch, self.rows, self.columns, self.reduce.axes)
-        return tuple(estimated_size([a.extent for a in part]) for part in axes)  # type: ignore[return-value]
+        parts = (self.batch, self.rows, self.columns, self.reduce.axes)
+        products, rows, columns, terms = (estimated_size([a.extent for a in axes]) for axes in parts)
+        return products, rows, columns, terms
 
 
 def block_product(nest: Nest, simplify: Simplifier) -> BlockProduct | None:
