@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from byoc.codegen.kernel.inline import CHEAP_INTRINSICS, MAX_NODES, substitute_axes
+from byoc.codegen.kernel.inline import CHEAP_INTRINSICS, MAX_NODES, estimated_size, substitute_axes
 from byoc.codegen.kernel.late_division import INVERSE, POWERS, split_factors
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.simplify import Simplifier
@@ -22,6 +22,7 @@ from byoc.te.tensor import Load
 from byoc.te.walk import loaded_tensors, map_expr, mentions, operands, unique_nodes
 
 FLOATS = ("float32", "float64")
+MAX_LOADS = 2  # of tensors as large as the stage
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ class _Search:
                 if not weighs and not scores:
                     continue
                 product = product or scores
-            elif not _is_cheap(stage.element):
+            elif not _is_cheap(stage):
                 continue
             inner.add(stage)
             if stage in path and not reduces:
@@ -376,9 +377,15 @@ def _divisors(expr: PrimExpr, axis: Index) -> set[int]:
     return {int(n.right.value) for n in found if isinstance(n.right, Const)}
 
 
-def _is_cheap(expr: PrimExpr) -> bool:
-    """Whether computing an element again costs about what loading it does."""
-    nodes = list(unique_nodes(expr))
+def _is_cheap(stage: Tensor) -> bool:
+    """Whether computing an element again costs about what loading it does.
+
+    The sum of a product's parts is not: each block of rows would read all of them.
+    """
+    nodes = list(unique_nodes(stage.element))
+    own = estimated_size(stage.shape)
+    if len([n for n in nodes if isinstance(n, Load) and estimated_size(n.tensor.shape) >= own]) > MAX_LOADS:
+        return False
     functions = {n.name for n in nodes if isinstance(n, Intrinsic)}
     return functions <= CHEAP_INTRINSICS and len(nodes) <= MAX_NODES and not any(isinstance(n, Checked) for n in nodes)
 

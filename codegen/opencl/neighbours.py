@@ -17,10 +17,12 @@ from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.codegen.kernel.shared_rows import shared_rows
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.opencl.kernel_plan import product
-from byoc.te import PrimExpr, Tensor, recurrence
-from byoc.te.expr import Reduce
+from byoc.te import PrimExpr, Tensor, const, recurrence
+from byoc.te.expr import INDEX, Reduce
 from byoc.te.tensor import Load
 from byoc.te.walk import checks_of, loaded_tensors, map_expr, unique_nodes
+
+SOFTMAX = "softmax"  # the beginning of the tags by which attention and late division find their stages
 
 
 def join_neighbours(program: Program) -> Program:
@@ -64,7 +66,9 @@ def _reduces(stage: Tensor) -> list[Reduce]:
 
 
 def _may_go_into(stage: Tensor, reader: Tensor, simplify: Simplifier) -> bool:
-    if stage.tag or reader.tag or checks_of([stage.element, reader.element]) or _reduces(reader):
+    if any(s.tag.startswith(SOFTMAX) for s in (stage, reader)) or _reduces(reader):
+        return False
+    if checks_of([stage.element, reader.element]):
         return False
     if len(_reduces(stage)) > 1 or any(r.kind.startswith("arg") for r in _reduces(stage)):
         return False
@@ -77,8 +81,9 @@ def lies_as(load: Load, stage: Tensor, simplify: Simplifier) -> bool:
     """Whether what *load* reads for an element of *stage* lies at the same place among as many elements."""
     if load.is_word or _size(load.tensor, simplify) != _size(stage, simplify):
         return False
-    own = simplify.flat_index(stage, stage.axes)
-    return bool(simplify.flat_index(load.tensor, load.indices).key() == own.key())
+    table = {a: const(0, INDEX) for a in stage.axes if a.extent == 1}
+    own, read = ([map_expr(i, table.get) for i in indices] for indices in (stage.axes, load.indices))
+    return bool(simplify.flat_index(load.tensor, read).key() == simplify.flat_index(stage, own).key())
 
 
 def _size(tensor: Tensor, simplify: Simplifier) -> object:
@@ -181,7 +186,7 @@ def _move(found: dict[Tensor, Tensor], source: Tensor, to: Tensor) -> None:
 def _viewed(stage: Tensor, simplify: Simplifier) -> Tensor | None:
     """The tensor whose elements *stage* has in the same order."""
     load = stage.element
-    if not isinstance(load, Load) or load.tensor.dtype != stage.dtype or stage.tag:
+    if not isinstance(load, Load) or load.tensor.dtype != stage.dtype:
         return None
     return load.tensor if lies_as(load, stage, simplify) else None
 

@@ -23,7 +23,7 @@ from byoc.te.expr import Reduce
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, unique_nodes
 
-FEW_PARTS = 8
+FEW_PARTS = 16
 
 
 def split_sums(program: Program, profile: DeviceProfile) -> Program:
