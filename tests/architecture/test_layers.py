@@ -27,6 +27,7 @@ LAYERS = {
         "byoc.runtime.kernels.run_time",
         "byoc.runtime.kernels.strings",
         "byoc.runtime.json",
+        "byoc.runtime.opencl.commands",
         "byoc.runtime.opencl",
         "byoc.runtime.vm",
         "byoc.runtime",
