@@ -104,6 +104,12 @@ class OpenCLModule(Module):
         for session in sessions:
             session.bindings.keep(self._kept)
 
+    def run_with(self, options: RunOptions) -> None:
+        """Run as *options* say from now on: on another device, or with other queues."""
+        with self._lock:
+            self.options = options
+            self._sessions.clear()
+
     def memory(self, symbol: str) -> Mapping[str, int]:
         """The device's memory for inputs, outputs and temporaries, and what no plan can do without, in bytes.
 

@@ -147,6 +147,7 @@ LAYERS = {
         "byoc.cli.flags",
         "byoc.cli.report",
         "byoc.cli",
+        "byoc.cli.device",
     ],
     "byoc.onnx_backend": [
         "byoc.onnx_backend",
