@@ -4,9 +4,9 @@
 
 Three tables. *Host*: microseconds of the host for each kernel of a call, of a network of 50 small convolutions, while
 the queue is held back by an event, so that the device's threads do not take part: one by one, one by one with each
-flush, and recorded (``cl_khr_command_buffer``) where the device offers that. *Flush*: milliseconds of a run of it by how
-often the queue is flushed. *Branches*: milliseconds of independent chains of small kernels in one queue in order, in one
-out of order with an event behind each kernel, and in a queue for each chain. Turns are taken in turn; medians.
+flush, and recorded (``cl_khr_command_buffer``) where the device offers that. *Flush*: milliseconds of a run of it by
+how often the queue is flushed. *Branches*: milliseconds of independent chains of small kernels in one queue in order,
+in one out of order with an event behind each kernel, and in a queue for each chain. Turns are taken in turn; medians.
 """
 
 from __future__ import annotations
@@ -171,8 +171,8 @@ def main() -> None:
     for mode in ready:
         print(f"| {mode} | {1e6 * host[mode] / launches:.2f} | {1e3 * flush[mode]:.3f} |")
     rows = {}
-    print(f"\n{BRANCHES} chains of {LENGTH} kernels, ms\n| work-items, steps | in order | out of order | a queue for each |")
-    print("|---|--:|--:|--:|")
+    print(f"\n{BRANCHES} chains of {LENGTH} kernels, ms")
+    print("| work-items, steps | in order | out of order | a queue for each |\n|---|--:|--:|--:|")
     for items, steps in ((64, 256), (1024, 64), (16384, 16), (262144, 4)):
         rows[f"{items} x {steps}"] = found = in_turns(branches(options.device, items, steps), options.rounds)
         print(f"| {items} x {steps} | " + " | ".join(f"{1e3 * s:.3f}" for s in found.values()) + " |")

@@ -18,8 +18,8 @@ HALVES = ("auto", "memory", "compute")
 
 
 class Mode(enum.IntFlag):
-    """How the OpenCL backend tunes, where tensors lie, when queues are flushed, whether kernels are recorded: one of each
-    kind at most.
+    """How the OpenCL backend tunes, where tensors lie, when queues are flushed, whether kernels are recorded: one of
+    each kind at most.
 
     >>> Mode.TUNING_NORMAL | Mode.MEMORY_IMAGE == Mode.of("tuning=normal,memory=image")
     True
@@ -144,8 +144,8 @@ class OpenCLOptions:
 
     *half* is what float16 is for under ``precision="fp16"``: ``memory`` stores halves and computes in float32, on any
     device; ``compute`` writes kernels with the type ``half``, for a device with ``cl_khr_fp16``; ``auto`` is
-    ``compute`` on such a device, and float32 on another. *device* is which of the machine's devices code is made for and
-    runs on, as ``$BYOC_OPENCL_DEVICE`` says it; empty for the one that this variable names when the code runs.
+    ``compute`` on such a device, and float32 on another. *device* is which of the machine's devices code is made for
+    and runs on, as ``$BYOC_OPENCL_DEVICE`` says it; empty for the one that this variable names when the code runs.
     """
 
     mode: Mode = Mode.AUTOMATIC
@@ -167,7 +167,7 @@ class OpenCLOptions:
         if isinstance(device, int) and not isinstance(device, bool):
             device = str(device)
         if not isinstance(device, str):
-            raise UserError(f"opencl.device is an index, a type or a name, as in device=gpu or device=1, got {device!r}")
+            raise UserError(f"opencl.device is an index, a type or a name, as in device=gpu, got {device!r}")
         return OpenCLOptions(Mode.of(mode), half, device)
 
     def writes_halves(self, device_has_them: Callable[[], bool]) -> bool:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from byoc.runtime.core.build_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.core.fork import new_lock
-from byoc.runtime.opencl.devices import OpenDevice, open_device, import_pyopencl
+from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.kernel_cache import DeviceCache, cache_folder, identity_of
 from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
 from byoc.runtime.opencl.pocl import compiles_for_each_size

@@ -4,7 +4,8 @@ The list is ordered: GPUs first, then accelerators, then CPUs (PoCL), each in th
 the default; the environment variable ``BYOC_OPENCL_DEVICE``, or the backend's option ``device``, names another: by its
 index in this list (``1``), its type (``gpu``, ``accelerator``, ``cpu``), a part of its name (``h100``), or platform and
 device (``nvidia:0``, ``portable:cpu``), of which the device is again an index among the platform's, a type or a part of
-a name. A process may use any number of them. pyopencl is imported only when a device is asked for, so that this module can be imported without it.
+a name. A process may use any number of them. pyopencl is imported only when a device is asked for, so that this module
+can be imported without it.
 """
 
 from __future__ import annotations
@@ -114,9 +115,7 @@ def _context_of(cl: ModuleType, info: DeviceInfo, device: pyopencl.Device) -> Op
 Found = Sequence[tuple[DeviceInfo, "pyopencl.Device"]]
 
 
-def choose_device(
-    found: Found, selector: str, said_by: str = DEVICE_VARIABLE
-) -> tuple[DeviceInfo, pyopencl.Device]:
+def choose_device(found: Found, selector: str, said_by: str = DEVICE_VARIABLE) -> tuple[DeviceInfo, pyopencl.Device]:
     """The device of *found* that *selector* means, as the module's text says; the first for an empty one.
 
     Raises DeviceError when there is none, which names *said_by*.

@@ -1,4 +1,4 @@
-"""``byoc warm`` and ``byoc cache``: a warm device compiles nothing in a new process; files are listed, cleared, merged."""
+"""``byoc warm`` and ``byoc cache``: a warm device compiles nothing; files are listed, cleared, merged."""
 
 import json
 import os

@@ -112,7 +112,7 @@ def test_a_trial_that_never_ends_is_one_sentence(monkeypatch, cache):
         raise flush_trial.TimeLimitError(f"did not end within {seconds:g} s")
 
     monkeypatch.setattr(flush_trial, "bounded", fail)
-    with pytest.raises(DeviceError, match=r"a trial of when to flush .* did not end within .* flush=none in opencl.mode"):
+    with pytest.raises(DeviceError, match=r"a trial of when to flush .* did not end within .* flush=none"):
         compiled("flush=auto")(X)
 
 
@@ -185,7 +185,7 @@ def test_a_device_that_records_gives_the_same_outputs(plain):
     found = command_buffer.command_buffers(import_pyopencl(), open_device().device)
     if isinstance(found, str):
         assert command_buffer.EXTENSION in found
-        with pytest.warns(UserWarning, match="opencl.mode says record=batch, and kernels go one by one: the OpenCL dev"):
+        with pytest.warns(UserWarning, match="opencl.mode says record=batch, and kernels go one by one: the O"):
             compiled("record=batch")(X)
         pytest.skip(found)
     with warnings.catch_warnings():

@@ -26,7 +26,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--stale", action="store_true", help="clear: only what another version of byoc than this one made"
     )
-    command.add_argument("--libraries", action="store_true", help="clear: compiled models, not what is kept for devices")
+    command.add_argument("--libraries", action="store_true", help="clear: compiled models instead of what devices have")
 
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
@@ -78,9 +78,7 @@ def _clear(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, in
         removed = clear(cache_folder())
     else:
         current = own_version()
-        removed = clear(
-            cache_folder(), lambda e: name in e.device.lower() and (not stale or e.version != current)
-        )
+        removed = clear(cache_folder(), lambda e: name in e.device.lower() and (not stale or e.version != current))
     return {"removed": removed}, f"removed {removed} entries", 0
 
 

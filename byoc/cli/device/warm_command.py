@@ -1,4 +1,4 @@
-"""``byoc warm``: fill a device's cache for a model, so that whoever runs it there compiles nothing and tries nothing."""
+"""``byoc warm``: fill a device's cache for a model, so that a run there compiles and tries nothing."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from byoc.cli.device.chosen_devices import HELP as DEVICE_HELP
-from byoc.cli.device.chosen_devices import named_devices, use_device
+from byoc.cli.flags.devices import BACKEND, named_devices, use_device, with_device
+from byoc.cli.flags.devices import HELP as DEVICE_HELP
 from byoc.cli.progress import StageProgress
 from byoc.cli.run_command import is_model, load_artifact
 from byoc.cli.tensors.arrays import parse_sizes, random_inputs
@@ -23,7 +23,6 @@ from byoc.runtime.opencl.kernel_cache import cache_limit, device_cache
 
 HELP = "fill a device's cache with the kernels of a model, and with settings that are measured or tuned"
 LEVELS = ("none", "fast", "normal", "wide", "heavy")
-BACKEND = "opencl"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -32,9 +31,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--device", action="append", default=[], metavar="NAME", help=f"{DEVICE_HELP}; repeat it for several"
     )
-    command.add_argument(
-        "--size", action="append", default=[], metavar="NAME=N", help="the size of a free dimension"
-    )
+    command.add_argument("--size", action="append", default=[], metavar="NAME=N", help="the size of a free dimension")
     command.add_argument("--tune", choices=LEVELS, help="tune kernels on the device, as opencl.mode=tuning=LEVEL does")
     command.add_argument("--trusted", action="append", metavar="KEY.pem", help="as of byoc run, for an artefact")
     add_flags(command.add_argument_group("options for a model, as of byoc compile"), "warm", CompileRequest)
@@ -107,12 +104,10 @@ def _library(arguments: argparse.Namespace, device: str, tell: StageProgress) ->
         return load_artifact(path, arguments, tell)
     if arguments.trusted:
         raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
-    given = given_options(arguments, CompileRequest)
-    given.setdefault("targets", [BACKEND])
-    options = {name: dict(values) for name, values in (given.get("backend_options") or {}).items()}
-    own = options.setdefault(BACKEND, {})
-    if device:
-        own["device"] = device
+    given = with_device({"targets": [BACKEND], **given_options(arguments, CompileRequest)}, device)
     if arguments.tune:
+        options = {**(given.get("backend_options") or {})}
+        own = {**options.get(BACKEND, {})}
         own["mode"] = ",".join(filter(None, [str(own.get("mode", "")), f"tuning={arguments.tune}"]))
-    return compile_model(CompileRequest(path, **{**given, "backend_options": options}, progress=tell))
+        given["backend_options"] = {**options, BACKEND: own}
+    return compile_model(CompileRequest(path, **given, progress=tell))

@@ -50,7 +50,7 @@ class CommandBuffers:
             library: Any = self.ffi.dlopen(cl._cl.__file__)  # whose search finds the loader that the binding uses
             find, ask = library.clGetExtensionFunctionAddressForPlatform, library.clGetDeviceInfo
         except (AttributeError, OSError) as error:
-            raise DeviceError(f"the OpenCL loader of the package pyopencl gives no functions by name: {error}") from None
+            raise DeviceError(f"the OpenCL loader of pyopencl gives no functions by name: {error}") from None
         platform = self.ffi.cast("void *", device.platform.int_ptr)
         self._functions: dict[str, Any] = {}
         for name, kind in _TYPES.items():

@@ -34,7 +34,7 @@ Tell = Callable[[ReadyKernel, "pyopencl.Event"], None]
 class LaunchList:
     """*kernels* for *queue*, which is flushed after every *flush_every* of them; 0: not before the end of the call.
 
-    With *buffers* they are recorded, and ``enqueue`` is one call; ``why_single`` says why not, where the driver refused.
+    With *buffers* they are recorded, and ``enqueue`` is one call; ``why_single`` says why not, if the driver refused.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How the calls of a module are run: on which device, and how their kernels get into the queue. Saved in ``plan.json``."""
+"""How a module's calls run: on which device, and how kernels get into the queue. Saved in ``plan.json``."""
 
 from __future__ import annotations
 

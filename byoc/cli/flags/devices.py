@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from byoc.errors import UserError
 from byoc.runtime.library import Library
 from byoc.runtime.opencl.devices import DeviceInfo, open_device
 from byoc.runtime.opencl.module import OpenCLModule
+
+BACKEND = "opencl"
 
 HELP = "an OpenCL device: its index, gpu, cpu, accelerator, a part of its name, or PLATFORM:name"
 
@@ -25,6 +28,15 @@ def use_device(library: Library, device: str) -> DeviceInfo:
     for module in modules:
         module.run_with(replace(module.options, device=device))
     return info
+
+
+def with_device(given: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """The options *given* for ``byoc.compile``, with an OpenCL *device* for which code is made; empty for none."""
+    if not device:
+        return {**given}
+    options = {name: dict(values) for name, values in (given.get("backend_options") or {}).items()}
+    options.setdefault(BACKEND, {})["device"] = device
+    return {**given, "backend_options": options}
 
 
 def named_devices(texts: Sequence[str]) -> list[str]:
