@@ -29,7 +29,7 @@ from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.time_limit import seconds_left, timed_out
 from byoc.runtime.executors.shape_cache import ShapeCache
 from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, command_buffers
-from byoc.runtime.opencl.commands.launches import LaunchList, ReadyKernel
+from byoc.runtime.opencl.commands.launches import LaunchList, ReadyKernel, most_items
 from byoc.runtime.opencl.commands.options import RunOptions
 from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.device_array import DeviceArray, blocks_of
@@ -175,7 +175,7 @@ class Session:
     def failed(self, what: str, error: Exception) -> DeviceError:
         """The error for what the device refused."""
         text = f"{self._plan.signature.symbol} {what} on the OpenCL device {self._opened.info.name!r}: {error}"
-        if isinstance(error, DeviceMemoryError | MemoryError):
+        if isinstance(error, DeviceMemoryError | MemoryError | self._cl.MemoryError):  # pyopencl's is none of Python's
             return DeviceMemoryError(f"{text}; use smaller inputs, or a device with more memory")
         return DeviceError(text)
 
@@ -288,10 +288,11 @@ class Session:
         variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
         for launch, variant in zip(plan.launches, variants, strict=True):
-            global_size, local_size = variant.shape(sizes, self._opened.info.max_work_group_size)
-            if not global_size:
+            if not variant.has_work(sizes):
                 continue
             kernel = self._cl.Kernel(self._program, variant.kernel)
+            most = most_items(self._cl, kernel, self._opened.device, self._opened.info.max_work_group_size)
+            global_size, local_size = variant.shape(sizes, most)
             self._counts.kernels += 1
             found = [self._found.buffer] if launch.checks and self._found is not None else []
             kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes), *found)
