@@ -474,7 +474,7 @@ def test_C14_run_tells_its_times_for_each_number_of_threads(capsys, artifact):
     assert all(s["difference"] < 1e-6 for s in told["settings"])
     code, out, _ = run(capsys, *words[:-1])
     rows = [line.split() for line in out.splitlines()]
-    assert rows[1] == ["threads", "device", "load", "first", "min", "median", "p90", "max", "stdev", "differs"]
+    assert rows[1] == ["threads", "device", "load", "first", "min", "median", "max", "p90", "stdev", "differs"]
     assert [row[0] for row in rows[2:4]] == ["1", "2"] and "5 runs after the first and 2 more" in out
 
 

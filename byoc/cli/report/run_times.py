@@ -13,8 +13,6 @@ import numpy as np
 from byoc.cli.flags.devices import named_devices
 from byoc.errors import UserError
 
-_COLUMNS = ("min", "median", "p90", "max", "stdev")
-
 
 @dataclass(frozen=True)
 class RunSetting:
@@ -106,11 +104,10 @@ def _again(spread: Mapping[str, float], repeat: int, warmup: int) -> str:
 
 def table_of(times: Sequence[RunTimes]) -> str:
     """A row for each setting, milliseconds."""
-    heads = ["threads", "device", "load", "first", *_COLUMNS, "differs"]
+    heads = ["threads", "device", "load", "first", *spread_ms(times[0].seconds), "differs"]
     rows = [heads]
     for t in times:
-        spread = spread_ms(t.seconds)
-        numbers = [1e3 * t.opening, 1e3 * t.first, *(spread[name] for name in _COLUMNS)]
+        numbers = [1e3 * t.opening, 1e3 * t.first, *spread_ms(t.seconds).values()]
         threads = "" if t.setting.threads is None else str(t.setting.threads)
         rows.append([threads, t.setting.device, *(f"{n:.3f}" for n in numbers), f"{t.difference:.1e}"])
     widths = [max(len(row[k]) for row in rows) for k in range(len(heads))]
