@@ -88,8 +88,9 @@ def _merge(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, in
     sources = [Path(name) for name in arguments.files]
     output = Path(arguments.output) if arguments.output else None
     merged = merge(sources, cache_folder(), output)
-    data = {"taken": merged.taken, "known": merged.known, "files": [str(path) for path in merged.files]}
-    into = ", ".join(data["files"]) or str(output or cache_folder())
+    files = [str(path) for path in merged.files]
+    data = {"taken": merged.taken, "known": merged.known, "files": files}
+    into = ", ".join(files) or str(output or cache_folder())
     return data, f"took {merged.taken} entries into {into}; {merged.known} were there already", 0
 
 
