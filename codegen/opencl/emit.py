@@ -8,7 +8,7 @@ constants, temporaries, outputs. A number that depends on the sizes of a call is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from byoc.codegen.kernel.attention import Attention, attentions, nodes_of
@@ -23,6 +23,7 @@ from byoc.codegen.kernel.writer import Writer
 from byoc.codegen.opencl.attention_tiles import attention_plan
 from byoc.codegen.opencl.kernel_plan import KernelPlan, product
 from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
+from byoc.codegen.opencl.neighbours import is_view, join_neighbours, join_rows, views
 from byoc.codegen.opencl.padding import read_through_padding
 from byoc.codegen.opencl.products.split import split_sums
 from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
@@ -31,6 +32,7 @@ from byoc.codegen.opencl.row_statements import RowWriter
 from byoc.codegen.opencl.schedule import index_type, schedule_stage
 from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
+from byoc.runtime.graph.memory_plan import ALIGNMENT
 from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Number, Variant
 from byoc.te import Dimension, PrimExpr, Size, Tensor, binary, recurrence
 from byoc.te.expr import Binary, Const
@@ -66,8 +68,8 @@ class _Emitter:
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
 
-    def program(self, program: Program) -> list[_Stage]:
-        """The kernels of *program*, in order."""
+    def program(self, program: Program, places: Mapping[Tensor, Tensor]) -> list[_Stage]:
+        """The kernels of *program*, in order; *places* as of ``views``."""
         readers: dict[Tensor, set[Tensor]] = {}
         for stage in (s for g in program.groups for s in g.stages):
             for tensor in loaded_tensors(stage.element):
@@ -75,6 +77,7 @@ class _Emitter:
         result: list[_Stage] = []
         found = {a.result: made for a in attentions(program) if (made := self._attention(program, a)) is not None}
         done = {s for made in found.values() for s in made.stages}
+        done |= {s for g in program.groups for s in g.stages if is_view(s, places, program.outputs)}
         for group in program.groups:
             left = [s for s in group.stages if s not in done or s in found]
             for run in row_runs(left, found):
@@ -144,8 +147,8 @@ class _Emitter:
             exprs.checks = checks
             for k in range(len(checks)):
                 names.reserve(outside_name(k))
-            parameters = [f"__global const {TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in sources]
-            parameters += [f"__global {TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in targets]
+            constants = {t for t, _ in program.constants}
+            parameters, begins = _pointers(names, sources, targets, constants)
             parameters += [f"const long {names(Size(s), s)}" for s in sizes]
             parameters += ["__global long *restrict found"] if checks else []
             body = Writer()
@@ -157,6 +160,7 @@ class _Emitter:
                 else f"__kernel __attribute__((reqd_work_group_size({plan.items}, 1, 1))) void"
             )
             with writer.block(f"{head} {name}({', '.join(parameters)}) {{"):
+                writer.lines("\n".join(begins))
                 for k in exprs.extents:
                     writer.line(f"ulong {outside_name(k)} = 0;")
                 writer.lines(body.text())
@@ -167,6 +171,24 @@ class _Emitter:
         return _Stage(
             tuple(kernels), writer.text(), sources, tuple(targets), sizes, bool(checks), group.origin, tuple(stages)
         )
+
+
+def _pointers(
+    names: Names, sources: Sequence[Tensor], targets: Sequence[Tensor], constants: Collection[Tensor]
+) -> tuple[list[str], list[str]]:
+    """The parameters of a kernel for its buffers, and the lines by which those that lie among others begin."""
+    parameters, offsets, lines = [], [], []
+    for tensor in (*sources, *targets):
+        name = names(tensor, tensor.name)
+        ctype = f"__global {'' if tensor in targets else 'const '}{TYPES[tensor.dtype]} *restrict"
+        if tensor in constants:
+            parameters.append(f"{ctype} {name}")
+            continue
+        piece, begin = names.fresh(f"{name}_piece"), names.fresh(f"{name}_begin")
+        parameters.append(f"{ctype} {piece}")
+        offsets.append(f"const long {begin}")
+        lines.append(f"{ctype} {name} = {piece} + {ALIGNMENT // dtype_bytes(tensor.dtype)} * {begin};")
+    return [*parameters, *offsets], lines
 
 
 def emit_programs(
@@ -183,14 +205,15 @@ def emit_programs(
     for program in programs:
         if any(recurrence(group.stages) for group in program.groups):
             raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
-    stages = [emitter.program(p) for p in programs]
+    places = [{} if profile.is_cpu else views(p) for p in programs]
+    stages = [emitter.program(p, own) for p, own in zip(programs, places, strict=True)]
     helpers = [SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
     text = "\n".join([NO_CONTRACTION, *helpers, *(s.text for of_program in stages for s in of_program)])
     if "double" in text:
         text = f"{FP64}\n{text}"
     if halves and any(t.dtype in TYPED for t in (t for p in programs for t in _all_tensors(p))):
         text = f"{FP16}\n{text}"
-    return text, tuple(_function_plan(p, own) for p, own in zip(programs, stages, strict=True))
+    return text, tuple(_function_plan(*made) for made in zip(programs, stages, places, strict=True))
 
 
 def _all_tensors(program: Program) -> Iterator[Tensor]:
@@ -202,7 +225,7 @@ def _prepared(program: Program, profile: DeviceProfile) -> Program:
     """*program* as a device of *profile* computes it."""
     if profile.is_cpu:
         return program
-    return split_sums(read_through_padding(program), profile)
+    return join_rows(split_sums(join_neighbours(read_through_padding(program)), profile))
 
 
 def stage_sizes(stage: Tensor) -> tuple[str, ...]:
@@ -240,17 +263,18 @@ def number(value: Dimension) -> Number:
     raise UnsupportedError(f"a size of a buffer is arithmetic on named sizes, got a {type(value).__name__}")
 
 
-def _function_plan(program: Program, stages: Sequence[_Stage]) -> FunctionPlan:
+def _function_plan(program: Program, stages: Sequence[_Stage], places: Mapping[Tensor, Tensor]) -> FunctionPlan:
     simplify = Simplifier()
     inputs, constants = program.inputs, tuple(t for t, _ in program.constants)
     numbers = {t: k for k, t in enumerate((*inputs, *constants, *program.outputs))}
     buffers = [_buffer(t, simplify) for t in numbers]
     launches: list[Launch] = []
     for stage in stages:
-        for target in (t for t in stage.targets if t not in numbers):
+        used_tensors = [places.get(t, t) for t in (*stage.sources, *stage.targets)]
+        for target in (t for t in used_tensors if t not in numbers):
             numbers[target] = len(buffers)
             buffers.append(_buffer(target, simplify))
-        used = tuple(numbers[t] for t in (*stage.sources, *stage.targets))
+        used = tuple(numbers[t] for t in used_tensors)
         variants = tuple(_variant(name, plan, simplify) for name, plan in stage.kernels)
         launches.append(Launch(used, stage.sizes, variants, stage.checks, stage.nodes))
     return FunctionPlan(program.signature, tuple(buffers), tuple(launches))

@@ -33,7 +33,7 @@ from byoc.runtime.opencl.commands.launches import LaunchList, ReadyKernel, most_
 from byoc.runtime.opencl.commands.options import RunOptions
 from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.device_array import DeviceArray, blocks_of
-from byoc.runtime.opencl.device_memory import FunctionMemory
+from byoc.runtime.opencl.device_memory import FunctionMemory, Part
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.flush_trial import flush_every
 from byoc.runtime.opencl.found_indices import FoundIndices
@@ -59,7 +59,7 @@ MOST_RECORDS = 64  # sets of sizes whose kernels are told
 class _Binding:
     """What a call with certain sizes uses: buffers by number, and launches that are ready to go."""
 
-    buffers: Mapping[int, pyopencl.Buffer]
+    parts: Mapping[int, Part]
     launches: LaunchList
 
 
@@ -205,7 +205,9 @@ class Session:
             if array.nbytes:
                 self._counts.bytes_in += array.nbytes
                 held = np.asarray(array, order="C")
-                events.append(cl.enqueue_copy(queue, binding.buffers[k], held, is_blocking=False, wait_for=after))
+                to = binding.parts[k]
+                made = cl.enqueue_copy(queue, to.buffer, held, dst_offset=to.offset, is_blocking=False, wait_for=after)
+                events.append(made)
                 timed.add("copy in", events[-1])
         if self._found is not None:
             self._found.begin()
@@ -218,7 +220,8 @@ class Session:
         for _, result, number in pairs:
             if result.nbytes:
                 self._counts.bytes_out += result.nbytes
-                events.append(cl.enqueue_copy(queue, result, binding.buffers[number], is_blocking=False))
+                of = binding.parts[number]
+                events.append(cl.enqueue_copy(queue, result, of.buffer, src_offset=of.offset, is_blocking=False))
                 timed.add("copy out", events[-1])
         words = None
         if self._found is not None:
@@ -284,7 +287,8 @@ class Session:
         sizes = Sizes(named)
         plan, first = self._plan, self._plan.first_constant
         own = self._memory.buffers(plan, plan.buffer_bytes(sizes), given)
-        buffers = {**own, **given, **{first + k: buffer for k, buffer in enumerate(self._constants)}}
+        others = {**given, **{first + k: buffer for k, buffer in enumerate(self._constants)}}
+        parts = {**own, **{k: Part(buffer) for k, buffer in others.items()}}
         variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
         for launch, variant in zip(plan.launches, variants, strict=True):
@@ -295,10 +299,11 @@ class Session:
             global_size, local_size = variant.shape(sizes, most)
             self._counts.kernels += 1
             found = [self._found.buffer] if launch.checks and self._found is not None else []
-            kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes), *found)
+            numbers = [*(parts[b].step for b in plan.placed(launch)), *(sizes[s] for s in launch.sizes)]
+            kernel.set_args(*(parts[b].buffer for b in launch.buffers), *map(np.int64, numbers), *found)
             launches.append(ReadyKernel(kernel, (global_size,), (local_size,), launch.nodes))
         self._record(named, tuple(v.schedule for v in variants))
-        return _Binding(buffers, LaunchList(self._queue, launches, self._flush_every, self._buffers))
+        return _Binding(parts, LaunchList(self._queue, launches, self._flush_every, self._buffers))
 
     def _record(self, key: tuple[tuple[str, int], ...], variants: tuple[str, ...]) -> None:
         times = 1 + (self.chosen.pop(key).times if key in self.chosen else 0)
