@@ -128,3 +128,16 @@ def test_a_model_that_takes_too_long_is_ended_with_what_it_was_doing(tmp_path):
 def test_a_device_that_is_not_there_ends_the_run_with_a_sentence():
     done = run("--device", "nonesuch")
     assert done.returncode == 1 and "there is nothing to measure on" in done.stderr and "nonesuch" in done.stderr
+
+
+@pytest.mark.needs_opencl
+def test_a_second_process_of_the_start_benchmark_builds_nothing(tmp_path):
+    words = [sys.executable, str(FOLDER / "opencl_start.py"), "--convolutions", "3", "--rounds", "1"]
+    done = subprocess.run(
+        [*words, "--json", str(tmp_path / "start.json")], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads((tmp_path / "start.json").read_text())
+    (first,), (second,) = told["first"], told["second"]
+    assert first["from_source"] > 0 and (second["from_source"], second["from_cache"]) == (0, first["from_source"])
+    assert first["sum"] == second["sum"] and told["ratio"] > 0
