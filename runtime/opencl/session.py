@@ -31,10 +31,11 @@ from byoc.runtime.executors.shape_cache import ShapeCache
 from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, command_buffers
 from byoc.runtime.opencl.commands.launches import LaunchList, ReadyKernel, most_items
 from byoc.runtime.opencl.commands.options import RunOptions
+from byoc.runtime.opencl.commands.quiet_launches import quiet_launches
 from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.device_array import DeviceArray, blocks_of
 from byoc.runtime.opencl.device_memory import FunctionMemory, Part
-from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
+from byoc.runtime.opencl.devices import DeviceInfo, OpenDevice, import_pyopencl
 from byoc.runtime.opencl.flush_trial import flush_every
 from byoc.runtime.opencl.found_indices import FoundIndices
 from byoc.runtime.opencl.plan import FunctionPlan
@@ -53,6 +54,11 @@ Named = tuple[tuple[str, int], ...]  # sizes
 KEPT_SIZES = 4
 HANGING_SECONDS = 30.0  # that a call which was given up may still take before the next one
 MOST_RECORDS = 64  # sets of sizes whose kernels are told
+
+
+def gains_by_quiet(info: DeviceInfo) -> bool:
+    """Whether launches without events are faster: on GPUs; PoCL takes as long either way."""
+    return info.kind != "cpu"
 
 
 @dataclass(frozen=True)
@@ -303,7 +309,10 @@ class Session:
             kernel.set_args(*(parts[b].buffer for b in launch.buffers), *map(np.int64, numbers), *found)
             launches.append(ReadyKernel(kernel, (global_size,), (local_size,), launch.nodes))
         self._record(named, tuple(v.schedule for v in variants))
-        return _Binding(parts, LaunchList(self._queue, launches, self._flush_every, self._buffers))
+        quiet = None
+        if gains_by_quiet(self._opened.info):
+            quiet = quiet_launches(self._cl, self._queue, [ready[:3] for ready in launches])
+        return _Binding(parts, LaunchList(self._queue, launches, self._flush_every, self._buffers, quiet))
 
     def _record(self, key: tuple[tuple[str, int], ...], variants: tuple[str, ...]) -> None:
         times = 1 + (self.chosen.pop(key).times if key in self.chosen else 0)

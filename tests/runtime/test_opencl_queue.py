@@ -203,3 +203,22 @@ def test_options_of_a_run_are_read_back_and_others_refused():
     for told in ({"flush": "3"}, {"record": "op"}, {"speed": "1"}, {"device": 1}, []):
         with pytest.raises(ArtifactError, match=r"plan\.json\.run"):
             RunOptions.from_json(told, "plan.json.run")
+
+
+def test_launches_without_events_give_the_same_outputs_and_a_refused_one_is_told(plain, cache, monkeypatch):
+    monkeypatch.setattr(session, "gains_by_quiet", lambda info: True)  # as on a GPU
+    library = compiled("flush=none,record=none")
+    library.prepare()
+    own = next(s for m in library.module.walk() if m.type_key == "opencl" for s in m._sessions.values())
+    (binding,) = own.bindings.values()
+    put = []
+    quiet = binding.launches._quiet
+    monkeypatch.setattr(quiet, "enqueue", lambda number, real=quiet.enqueue: put.append(number) or real(number))
+    y, found = counted(library)
+    assert np.array_equal(y, plain[0])
+    assert put == list(range(found["launches"])) and found["launches"] == plain[1]["launches"]
+    monkeypatch.setattr(
+        quiet, "enqueue", lambda number: False
+    )  # the driver refuses: the binding is asked, and says why
+    y, _ = counted(library)
+    assert np.array_equal(y, plain[0])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, RecordedKernels
+from byoc.runtime.opencl.commands.quiet_launches import QuietLaunches
 
 if TYPE_CHECKING:
     import pyopencl
@@ -41,6 +42,7 @@ class LaunchList:
     """*kernels* for *queue*, which is flushed after every *flush_every* of them; 0: not before the end of the call.
 
     With *buffers* they are recorded, and ``enqueue`` is one call; ``why_single`` says why not, if the driver refused.
+    With *quiet* a call of which nobody hears makes no events.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class LaunchList:
         kernels: Sequence[ReadyKernel],
         flush_every: int = 0,
         buffers: CommandBuffers | None = None,
+        quiet: QuietLaunches | None = None,
     ):
         self.kernels = tuple(kernels)
+        self._quiet = quiet
         self._queue, self._flush_every = queue, flush_every
         self._recorded: RecordedKernels | None = None
         self.why_single = ""
@@ -79,10 +83,12 @@ class LaunchList:
         Raises pyopencl's error.
         """
         put, queue, flush_every = cl.enqueue_nd_range_kernel, self._queue, self._flush_every
+        quiet = self._quiet if tell is None else None
         for number, ready in enumerate(self.kernels, start=1):
-            event = put(queue, ready.kernel, ready.global_size, ready.local_size)
-            if tell is not None:
-                tell(ready, event)
+            if quiet is None or not quiet.enqueue(number - 1):  # what the driver refused, the binding says
+                event = put(queue, ready.kernel, ready.global_size, ready.local_size)
+                if tell is not None:
+                    tell(ready, event)
             if flush_every and number % flush_every == 0:
                 queue.flush()
         return len(self.kernels) // flush_every if flush_every else 0
