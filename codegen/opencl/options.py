@@ -143,4 +143,5 @@ class OpenCLOptions:
         return self.half == "compute" or (self.half == HALVES[0] and device_has_them())
 
 
-NAMES = ("half", "mode", "schedules")
+TUNE = "tune"  # whoever tunes, as the driver hands it on
+NAMES = ("half", "mode", "schedules", "thresholds", TUNE)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import TracebackType
 
-from byoc.codegen.tune.heat import Heat, Outcome
+from byoc.codegen.tune.heat import AnyHeat, Outcome
 from byoc.codegen.tune.worker import DONE, RUNNING
 
 MODULE = "byoc.codegen.tune.worker"
@@ -51,7 +51,7 @@ class WorkerProcess:
     ) -> None:
         self._end()
 
-    def run(self, heat: Heat) -> list[Outcome]:
+    def run(self, heat: AnyHeat) -> list[Outcome]:
         """What became of each runner of *heat*; the heat begins anew without one that crashed or did not end."""
         outcomes: dict[int, Outcome] = {}
         left = list(range(len(heat.runners)))
@@ -65,7 +65,7 @@ class WorkerProcess:
             left = []
         return [outcomes[k] for k in range(len(heat.runners))]
 
-    def _attempt(self, heat: Heat) -> list[Outcome] | _Lost:
+    def _attempt(self, heat: AnyHeat) -> list[Outcome] | _Lost:
         number: int | None = None
         try:
             connection = self._started()

@@ -32,7 +32,7 @@ from byoc.runtime.opencl.device_array import DeviceArray, blocks_of
 from byoc.runtime.opencl.device_memory import FunctionMemory
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.found_indices import FoundIndices
-from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.runtime.opencl.plan import FunctionPlan, Variant
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.timed_events import Tell, TimedEvents
 from byoc.runtime.opencl.waiting import is_complete, wait_for
@@ -48,6 +48,7 @@ Named = tuple[tuple[str, int], ...]  # sizes
 KEPT_SIZES = 4
 HANGING_SECONDS = 30.0  # that a call which was given up may still take before the next one
 MOST_RECORDS = 64  # sets of sizes whose kernels are told
+ASKED_FOR = 64  # work-items of a group, from which on a kernel is asked whether it takes them
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class _Binding:
     """What a call with certain sizes uses: buffers by number, and launches that are ready to go."""
 
     buffers: Mapping[int, pyopencl.Buffer]
-    launches: Sequence[tuple[pyopencl.Kernel, tuple[int], tuple[int], tuple[str, ...]]]
+    launches: Sequence[tuple[pyopencl.Kernel, tuple[int], tuple[int] | None, tuple[str, ...]]]
 
 
 class Session:
@@ -191,7 +192,7 @@ class Session:
         for kernel, global_size, local_size, nodes in binding.launches:
             event = cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
             if self._tell is not None:
-                timed.add(kernel.function_name, event, nodes, (*global_size, *local_size))
+                timed.add(kernel.function_name, event, nodes, (*global_size, *(local_size or ())))
         pairs = [
             (a, a if a.flags.c_contiguous and a.flags.writeable else np.empty(a.shape, a.dtype), first + k)
             for k, a in enumerate(outputs)
@@ -254,16 +255,24 @@ class Session:
         variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
         for launch, variant in zip(plan.launches, variants, strict=True):
-            global_size, local_size = variant.shape(sizes, self._opened.info.max_work_group_size)
+            kernel = self._cl.Kernel(self._program, variant.kernel)
+            global_size, local_size = variant.shape(sizes, self._most_items(kernel, variant))
             if not global_size:
                 continue
-            kernel = self._cl.Kernel(self._program, variant.kernel)
             self._counts.kernels += 1
             found = [self._found.buffer] if launch.checks and self._found is not None else []
             kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes), *found)
-            launches.append((kernel, (global_size,), (local_size,), launch.nodes))
+            launches.append((kernel, (global_size,), (local_size,) if local_size else None, launch.nodes))
         self._record(named, tuple(v.schedule for v in variants))
         return _Binding(buffers, launches)
+
+    def _most_items(self, kernel: pyopencl.Kernel, variant: Variant) -> int:
+        """The work-items that a group of *kernel* may have; its registers may allow fewer than the device does."""
+        most = self._opened.info.max_work_group_size
+        if variant.exact or variant.local <= ASKED_FOR:
+            return most
+        query = self._cl.kernel_work_group_info.WORK_GROUP_SIZE
+        return min(most, int(kernel.get_work_group_info(query, self._opened.device)) or most)
 
     def _record(self, key: tuple[tuple[str, int], ...], variants: tuple[str, ...]) -> None:
         times = 1 + (self.chosen.pop(key).times if key in self.chosen else 0)
