@@ -41,7 +41,8 @@ class Way:
     """A schedule of a stage: *choice* without its work-group, whose kernel *make* makes.
 
     *when* are the sizes for which the model takes it, None for none; *cost* are its microseconds where a model says
-    them; *items* the work-items (of groups that share an output where *shares*), 0 where their number is fixed.
+    them; *items* the work-items (of groups that share an output where *shares*), 0 where their number is fixed; *far*
+    how many times the sizes are twice too large, or too small, for the model to take it.
     """
 
     choice: Choice
@@ -50,6 +51,7 @@ class Way:
     items: int = 0
     shares: bool = False
     cost: float | None = None
+    far: float = 0.0
 
 
 def local_sizes(extent: int, most: int) -> list[int]:
@@ -91,6 +93,7 @@ def ranked_ways(ways: Sequence[Way], base: float, first: int, profile: DevicePro
         cost = way.cost
         if cost is None:
             cost = base * (1 + OTHER_WAY * k) if default.cost is None else max(base, 2 * default.cost)
+            cost *= 1 + OTHER_WAY * way.far
         if not way.items:
             found.append((cost, way.choice))
             continue

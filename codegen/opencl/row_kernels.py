@@ -79,10 +79,12 @@ def row_kernels(
 
 
 def have_own_kernel(found: SharedRows, profile: DeviceProfile, simplify: Simplifier) -> bool:
-    """Whether the stages of *found* have a kernel of this kind: several, or one of long rows."""
+    """Whether the stages of *found* have a kernel of this kind: several, one of long rows, a position in free ones."""
     length = _count(found.points, simplify)
     shortest = min(SHORTEST_ROW, profile.thresholds.shortest_tree)
-    return len(found.stages) > 1 or (isinstance(length, Const) and int(length.value) >= shortest)
+    if isinstance(length, Const):
+        return len(found.stages) > 1 or int(length.value) >= shortest
+    return len(found.stages) > 1 or any(r.kind.startswith("arg") for s in found.stages for r in reduces_of(s))
 
 
 def row_space(found: SharedRows, profile: DeviceProfile, simplify: Simplifier) -> Ranked:

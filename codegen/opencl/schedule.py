@@ -136,12 +136,16 @@ def _trees(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> Iterator
         return
     of = profile.thresholds
     count = Range.of(nest.stage.shape, simplify, most=of.few_outputs)
-    when = _open([count, Range.of([a.extent for a in reduce.axes], simplify, least=of.long_reduction)])
+    terms = Range.of([a.extent for a in reduce.axes], simplify, least=of.long_reduction)
+    when = _open([count, terms])
+    far = 0.0
+    if _number(count) and _number(terms):
+        far = math.log2(max(_number(count) / of.few_outputs, 1)) + math.log2(max(of.long_reduction / _number(terms), 1))
 
     def make(when: tuple[Range, ...], local: int | None) -> KernelPlan:
         return _tree(nest, reduce, when, simplify, LOCAL_SIZE if local is None else local)
 
-    yield Way(Choice.of("tree"), when, make, _number(count), shares=True)
+    yield Way(Choice.of("tree"), when, make, _number(count), shares=True, far=far)
 
 
 def _tree(nest: Nest, reduce: Reduce, when: tuple[Range, ...], simplify: Simplifier, local: int) -> KernelPlan:

@@ -65,7 +65,8 @@ def _as_decided(stage: Tensor, reduce: Reduce, axis: Index, decided: Choice) -> 
     if parts == 1:
         return [with_meta(stage, SCHEDULE, decided)]
     sums, total = _in_parts(stage, reduce, axis, parts)
-    return [with_meta(sums, SCHEDULE, Choice.of(decided.kind, **{**own, "parts": 1})), total]
+    sums.meta[SCHEDULE] = Choice.of(decided.kind, **{**own, "parts": 1})
+    return [sums, total]
 
 
 def _in_parts(stage: Tensor, reduce: Reduce, axis: Index, parts: int) -> tuple[Tensor, Tensor]:
