@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -54,6 +54,10 @@ class Heat:
         """What became of each runner."""
         return run_heat(self, tell)
 
+    def only(self, numbers: Sequence[int]) -> Heat:
+        """The heat of these of its runners."""
+        return replace(self, runners=tuple(self.runners[k] for k in numbers))
+
 
 @dataclass(frozen=True)
 class Timed:
@@ -76,6 +80,9 @@ class AnyHeat(Protocol):
 
     def run(self, tell: Tell) -> list[Outcome]:
         """What became of each runner, in their order; *tell* hears the number of the one that is about to run."""
+
+    def only(self, numbers: Sequence[int]) -> AnyHeat:
+        """The heat of these of its runners."""
 
 
 RunHeat = Callable[[Heat], Sequence[Outcome]]

@@ -5,7 +5,6 @@ One process serves many heats; a new one is started after one was lost.
 
 from __future__ import annotations
 
-import dataclasses
 import multiprocessing
 import os
 import signal
@@ -56,7 +55,7 @@ class WorkerProcess:
         outcomes: dict[int, Outcome] = {}
         left = list(range(len(heat.runners)))
         while left:
-            found = self._attempt(dataclasses.replace(heat, runners=tuple(heat.runners[k] for k in left)))
+            found = self._attempt(heat.only(left))
             if isinstance(found, _Lost) and found.number is not None:
                 outcomes[left.pop(found.number)] = f"failed: {found.reason}"
                 continue

@@ -69,8 +69,8 @@ def test_nothing_asked_is_nothing_worth():
 
 
 def test_an_unknown_level_is_named_with_the_known_ones():
-    with pytest.raises(UserError, match="one of none, fast, normal, heavy, got 'wide'"):
-        level_named("wide")
+    with pytest.raises(UserError, match="one of none, fast, normal, wide, heavy, got 'broad'"):
+        level_named("broad")
 
 
 def test_a_higher_level_covers_a_lower_one_only():

@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from byoc.runtime.opencl.device_array import DeviceArray
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.session import Session
+
+if TYPE_CHECKING:
+    import pyopencl
 
 ROUND_SECONDS = 0.05  # that a candidate is worth in each round; a long kernel has fewer rounds
 HOPELESS = 2.0  # times the time of the first candidate: what is not timed in turns
@@ -54,6 +58,7 @@ class InputData:
         dtype, size = numpy_dtype(self.dtype), math.prod(self.shape)
         if self.indexes:
             return np.zeros(self.shape, dtype)
+        block: np.ndarray
         if dtype.kind in "biu":
             block = random.integers(0, 2 if dtype.kind == "b" else 5, min(size, BLOCK))
         else:
@@ -73,13 +78,19 @@ class DeviceHeat:
         """What became of each runner, in their order, run in this process."""
         return _Run(self, open_device(), tell).outcomes()
 
+    def only(self, numbers: Sequence[int]) -> DeviceHeat:
+        """The heat of these of its runners."""
+        return replace(self, runners=tuple(self.runners[k] for k in numbers))
+
 
 class _Candidate:
     """A runner on the device; *total* are the seconds that its kernels have taken so far."""
 
-    def __init__(self, runner: DeviceRunner, program: object, opened: OpenDevice, arrays: Sequence[DeviceArray]):
+    def __init__(
+        self, runner: DeviceRunner, program: pyopencl.Program, opened: OpenDevice, arrays: Sequence[DeviceArray]
+    ):
         self.events: list[DeviceEvent] = []
-        self.session = Session(runner.plan, program, opened, (), self.events.extend)  # type: ignore[arg-type]
+        self.session = Session(runner.plan, program, opened, (), self.events.extend)
         self.arrays, self.last, self.total = arrays, 0.0, 0.0
 
     def run(self) -> None:
@@ -91,7 +102,7 @@ class _Candidate:
 
 
 @functools.lru_cache(maxsize=MOST_PROGRAMS)
-def _program(source: str, opened: OpenDevice) -> object:
+def _program(source: str, opened: OpenDevice) -> pyopencl.Program:
     """The program of *source*, which candidates with other work-groups share."""
     return build_trial(source, opened)
 
@@ -132,7 +143,7 @@ class _Run:
                 self._require_groups(runner.plan, program)
                 if inputs is None or outputs is None:
                     signature = runner.plan.signature
-                    probe = Session(runner.plan, program, self.opened, ())  # type: ignore[arg-type]
+                    probe = Session(runner.plan, program, self.opened, ())
                     inputs = [self._on_device(probe, data.array(random)) for data in self.heat.inputs]
                     shapes = [(spec.concrete_shape(self.sizes), numpy_dtype(spec.dtype)) for spec in signature.outputs]
                     outputs = [probe.empty_on_device(shape, dtype) for shape, dtype in shapes]
@@ -151,7 +162,7 @@ class _Run:
             else:
                 self.found[number] = "failed: its result is another one"
 
-    def _require_groups(self, plan: FunctionPlan, program: object) -> None:
+    def _require_groups(self, plan: FunctionPlan, program: pyopencl.Program) -> None:
         """Raises DeviceError where a kernel does not take the work-group that it is to have."""
         cl = import_pyopencl()
         for variant in (launch.choose(self.sizes) for launch in plan.launches):
