@@ -21,7 +21,7 @@ from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Writer
-from byoc.codegen.opencl.attention_tiles import attention_plan
+from byoc.codegen.opencl.attention_tiles import attention_plan, attention_space
 from byoc.codegen.opencl.choosing import Chooser
 from byoc.codegen.opencl.kernel_plan import KernelPlan, product
 from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
@@ -91,7 +91,12 @@ class _Emitter:
     def _attention(self, program: Program, found: Attention) -> _Stage | None:
         """The kernel of an attention; None where no schedule fits the device."""
         simplify = Simplifier()
-        plan = attention_plan(found, self.profile, simplify)
+        stages = [s for g in program.groups for s in g.stages if s in found.stages]
+
+        def choose() -> Choice | None:
+            return self.chooser.choose(stages, [found.result], lambda: attention_space(found, self.profile, simplify))
+
+        plan = attention_plan(found, self.profile, simplify, choose)
         if plan is None:
             return None
         group, nodes = nodes_of(program, found)

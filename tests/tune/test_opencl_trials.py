@@ -87,6 +87,17 @@ def test_softmax_gives_the_same_by_rows_and_by_groups():
 
 
 @pytest.mark.needs_opencl
+def test_attention_gives_the_same_by_other_tiles():
+    q, k, v = (Var(name, TensorType((2, 40, 24))) for name in "qkv")
+    scores = relay.nn.softmax(relay.nn.batch_matmul(q, k, transpose_b=True), axis=-1)
+    found = questions(Function([q, k, v], relay.nn.batch_matmul(scores, v, transpose_b=False)))
+    (question,) = [q for q in found if q.expected.kind == "attention"]
+    assert found == [question], "what attention computes is asked about once"
+    trials = laboratory().trials(question, [c for _, c in question.ranked][:3], None)
+    assert len(trials) == 3 and [t.state for t in trials if t.shortest is None] == []
+
+
+@pytest.mark.needs_opencl
 def test_a_candidate_that_is_refused_too_large_or_wrong_is_skipped_for_its_reason():
     (question,) = questions(relu(300, 7))
     candidates = [c for _, c in question.ranked][:5]

@@ -98,8 +98,8 @@ def test_a_second_compilation_tries_nothing_and_makes_the_same_kernels(first, ca
 
 def test_a_second_process_tries_nothing_and_makes_the_same_kernels(first, cache):
     code = (
-        "import json, byoc; from opencl_network import network;"
-        "from tests.tune.test_opencl_tuned import GPU, kernels_of, told;"
+        "import json, sys, byoc; sys.path.insert(0, sys.argv[1]);"
+        "from opencl_network import network; from test_opencl_tuned import GPU, kernels_of, told;"
         "l = byoc.compile(network(), targets=['opencl'], tune='fast', backend_options=GPU);"
         "print(json.dumps([told(l)['trials'], kernels_of(l)]))"
     )
@@ -147,11 +147,18 @@ def test_level_none_tries_and_reads_nothing(cache):
         assert "tuning" not in library.report
 
 
+@pytest.mark.slow
 @pytest.mark.needs_cc
 def test_placement_by_measured_costs_and_tuning_work_in_one_run(cache):
     """Some of the model on the device, some on the host, both tuned; the cut is held against the simple ones."""
     library = byoc.compile(
-        network(), targets=["opencl"], tune="fast", policy="cost", costs="measured", exclude=["nn.softmax"]
+        network(),
+        targets=["opencl"],
+        tune="fast",
+        policy="cost",
+        costs="measured",
+        exclude=["nn.softmax"],
+        backend_options=GPU,
     )
     assert any("measured" in note or "host alone" in note for note in library.report["plan"]["notes"])
     assert told(library)["level"] == "fast"
