@@ -1,5 +1,6 @@
 """Tuning of OpenCL kernels from end to end: byoc.compile, its modes, the commands, and a second process."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -13,6 +14,9 @@ from opencl_network import example, network
 
 import byoc
 from byoc.cli.main import main
+from byoc.codegen.opencl.tuning.trials import WON
+from byoc.codegen.tune.level import LEVELS
+from byoc.codegen.tune.tuner import Tuner, own_database
 from byoc.errors import UserError
 
 pytestmark = pytest.mark.needs_opencl
@@ -41,7 +45,9 @@ def first(tmp_path_factory):
     folder = tmp_path_factory.mktemp("first")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BYOC_CACHE_DIR", str(folder))
-        return byoc.compile(network(), targets=["opencl"], tune="fast", backend_options=GPU), folder
+        patient = dataclasses.replace(LEVELS["fast"], seconds=3600.0)  # a busy machine reaches every kernel too
+        tuner = Tuner(patient, own_database())
+        return byoc.compile(network(), targets=["opencl"], tune=tuner, backend_options=GPU), folder
 
 
 @pytest.fixture
@@ -62,10 +68,10 @@ def test_what_was_tried_is_told_with_all_times(first):
     for row in tried:
         assert row["trials"][0]["choice"] == row["expected"] and 1 <= len(row["trials"]) <= 3
         assert all(t["shortest"] is not None or t["state"].startswith("failed: ") for t in row["trials"])
-        winner = next(t for t in row["trials"] if t["choice"] == row["choice"])
-        assert winner["state"] == "measured"
         if row["choice"] != row["expected"]:
-            assert winner["shortest"] < 0.95 * row["trials"][0]["shortest"]
+            winner = next(t for t in row["trials"] if t["choice"] == row["choice"])
+            assert winner["state"] == "measured"
+            assert row["trials"][0]["shortest"] is None or winner["shortest"] < WON * row["trials"][0]["shortest"]
     assert set(report["thresholds"]) == set(report["devices"])
     assert f"{report['trials']} candidates" in report["text"]
 
@@ -118,7 +124,8 @@ def test_records_are_handed_on_by_export_and_import(first, cache, tmp_path, monk
     model = ["tune", str(tmp_path / "model.onnx"), "-t", "opencl", "--set", "opencl.schedules=gpu", "--json"]
     assert main(model) == 0
     report = json.loads(capsys.readouterr().out)["tuning"]
-    assert report["devices"] and len(report["known"]) >= len(told(first[0])["tuned"])
+    found = {row["kernel"] for row in report["known"]}
+    assert report["devices"] and found >= {row["kernel"] for row in told(first[0])["tuned"]}
     assert not [row for row in report["tuned"] if "device" in row]
 
 
