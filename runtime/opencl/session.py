@@ -251,7 +251,7 @@ class Session:
             return
 
         def tell(ready: ReadyKernel, event: pyopencl.Event) -> None:
-            timed.add(ready.kernel.function_name, event, ready.nodes, (*ready.global_size, *ready.local_size))
+            timed.add(ready.kernel.function_name, event, ready.nodes, (*ready.global_size, *(ready.local_size or ())))
 
         self._counts.flushes += launches.enqueue(self._cl, tell if self._tell is not None else None)
 
@@ -307,7 +307,8 @@ class Session:
             found = [self._found.buffer] if launch.checks and self._found is not None else []
             numbers = [*(parts[b].step for b in plan.placed(launch)), *(sizes[s] for s in launch.sizes)]
             kernel.set_args(*(parts[b].buffer for b in launch.buffers), *map(np.int64, numbers), *found)
-            launches.append(ReadyKernel(kernel, (global_size,), (local_size,), launch.nodes))
+            local = (local_size,) if local_size else None
+            launches.append(ReadyKernel(kernel, (global_size,), local, launch.nodes))
         self._record(named, tuple(v.schedule for v in variants))
         quiet = None
         if gains_by_quiet(self._opened.info):

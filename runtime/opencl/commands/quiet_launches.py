@@ -49,7 +49,7 @@ class QuietLaunches:
 def quiet_launches(
     cl: ModuleType,
     queue: pyopencl.CommandQueue,
-    kernels: Sequence[tuple[pyopencl.Kernel, tuple[int, ...], tuple[int, ...]]],
+    kernels: Sequence[tuple[pyopencl.Kernel, tuple[int, ...], tuple[int, ...] | None]],
 ) -> QuietLaunches | None:
     """The launches of *kernels*, each with its global and local size; None where the driver cannot be called."""
     driver = _driver(cl)
@@ -58,7 +58,10 @@ def quiet_launches(
     ffi, put = driver
     none, own = ffi.NULL, ffi.cast("void *", queue.int_ptr)
     calls = []
-    for kernel, *sizes in kernels:
-        held, ranges = ffi.cast("void *", kernel.int_ptr), [ffi.new("size_t[]", size) for size in sizes]
+    for kernel, *sizes in kernels:  # without a local size the driver chooses one
+        held, ranges = (
+            ffi.cast("void *", kernel.int_ptr),
+            [none if size is None else ffi.new("size_t[]", size) for size in sizes],
+        )
         calls.append((own, held, len(sizes[0]), none, *ranges, 0, none, none))
     return QuietLaunches(put, calls)
