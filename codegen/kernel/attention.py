@@ -81,11 +81,12 @@ def attentions(program: Program) -> list[Attention]:
     return result
 
 
-def nodes_of(program: Program, found: Attention) -> tuple[Group, tuple[str, ...]]:
-    """The group of the result of *found*, and the ONNX nodes of all its stages."""
+def group_of(program: Program, found: Attention) -> Group:
+    """The group of the result of *found*, with the ONNX nodes and the operators of all its stages."""
     groups = [g for g in program.groups if any(s in found.stages for s in g.stages)]
     last = next(g for g in groups if found.result in g.stages)
-    return last, tuple(dict.fromkeys(n for g in groups for n in g.origin))
+    origin = tuple(dict.fromkeys(n for g in groups for n in g.origin))
+    return replace(last, origin=origin, operators=tuple(name for g in groups for name in g.operators))
 
 
 @dataclass(frozen=True)

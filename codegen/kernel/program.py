@@ -23,6 +23,7 @@ class Group:
     ``name`` is a C identifier, unique in the program (``fused_nn_conv2d_add_nn_relu_1``); ``title`` the same without
     a number, which equal groups share; ``origin`` the names of the ONNX nodes that it computes. ``local`` are stages
     that need no buffer of the program: the group keeps a part of them at a time, and nothing else reads them.
+    ``operators`` are the names of those that it computes, in order.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Group:
     stages: tuple[Tensor, ...]
     title: str = ""
     local: tuple[Tensor, ...] = ()
+    operators: tuple[str, ...] = ()
 
     @property
     def checks(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.errors import ArtifactError, InputError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.peak import Peak
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.core.strict_json import read_json
 from byoc.runtime.dso.contract import check_contract, contract_text, digest_of
@@ -24,6 +25,7 @@ from byoc.runtime.opencl.build import build_program, why_unavailable
 from byoc.runtime.opencl.counts import DeviceCounts, summed
 from byoc.runtime.opencl.device_memory import place_buffers
 from byoc.runtime.opencl.devices import open_device
+from byoc.runtime.opencl.peaks import device_peak
 from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan, plans_from_json
 from byoc.runtime.opencl.process import driver_use
 from byoc.runtime.opencl.session import Session
@@ -108,6 +110,9 @@ class OpenCLModule(Module):
             return {}
         placement = place_buffers(plan, plan.buffer_bytes({}), ALIGNMENT)
         return {"device_memory": placement.total, "device_memory_bound": placement.bound}
+
+    def peak(self) -> Peak:
+        return device_peak(open_device())
 
     def profile(self, on: bool) -> Sequence[DeviceEvent]:
         with self._lock:

@@ -32,6 +32,7 @@ from byoc.runtime.core.strict_json import (
     text_of,
     texts_of,
 )
+from byoc.runtime.opencl.kernel_work import KernelWork
 
 PLAN_VERSION = 3
 MOST_LOCAL = 1 << 16  # work-items of a group
@@ -142,7 +143,7 @@ class Variant:
 class Launch:
     """One step: the buffers and sizes that are its kernel's arguments, and the kernels, of which one is launched.
 
-    *nodes* are the ONNX nodes that it computes a part of, for profiles.
+    *nodes* are the ONNX nodes that it computes a part of, and *work* is what it has to do, both for profiles.
     """
 
     buffers: tuple[int, ...]
@@ -150,11 +151,13 @@ class Launch:
     variants: tuple[Variant, ...]
     checks: bool = False
     nodes: tuple[str, ...] = ()
+    work: KernelWork | None = None
 
     def to_json(self) -> dict[str, object]:
-        """As data; what checks nothing, or comes from no node, does not say so."""
-        left_out = [name for name in ("checks", "nodes") if not getattr(self, name)]
-        return {name: value for name, value in asdict(self).items() if name not in left_out}
+        """As data; what checks nothing, comes from no node, or was not counted, does not say so."""
+        left_out = ["work", *(name for name in ("checks", "nodes") if not getattr(self, name))]
+        work = {} if self.work is None else {"work": self.work.to_json()}
+        return {**{name: value for name, value in asdict(self).items() if name not in left_out}, **work}
 
     def choose(self, sizes: Mapping[str, int]) -> Variant:
         """The first variant that is for these sizes; the last is for all."""
@@ -237,7 +240,7 @@ class FunctionPlan:
 
 
 def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
-    fields = object_of(data, where, ("buffers", "sizes", "variants"), ("checks", "nodes"))
+    fields = object_of(data, where, ("buffers", "sizes", "variants"), ("checks", "nodes", "work"))
     sizes = texts_of(fields["sizes"], at(where, "sizes"))
     if not all(is_told(size, names) for size in sizes):
         raise ArtifactError(f"{where}.sizes: {', '.join(sizes)} are not all told by the inputs")
@@ -247,6 +250,9 @@ def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
         tuple(_variant(item, place, names) for place, item in numbered(fields, "variants", where)),
         switch_of(fields.get("checks", False), at(where, "checks")),
         texts_of(fields.get("nodes", ()), at(where, "nodes")),
+        KernelWork.from_json(fields["work"], at(where, "work"), lambda n: check_number(n, names))
+        if "work" in fields
+        else None,
     )
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from byoc.runtime.core.at_work import begin_work
 from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.errors import DeviceError, DeviceMemoryError, InputError
 from byoc.runtime.core.fork import new_lock
@@ -34,7 +35,7 @@ from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.found_indices import FoundIndices
 from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.process import driver_use, in_driver
-from byoc.runtime.opencl.timed_events import Tell, TimedEvents
+from byoc.runtime.opencl.timed_events import Tell, TimedEvents, Told, told_of_copy, told_of_launch
 from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.device_tensor import DeviceTensor
@@ -55,7 +56,7 @@ class _Binding:
     """What a call with certain sizes uses: buffers by number, and launches that are ready to go."""
 
     buffers: Mapping[int, pyopencl.Buffer]
-    launches: Sequence[tuple[pyopencl.Kernel, tuple[int], tuple[int], tuple[str, ...]]]
+    launches: Sequence[tuple[pyopencl.Kernel, tuple[int], tuple[int], Told]]
 
 
 class Session:
@@ -177,7 +178,7 @@ class Session:
         if after and not all(a.flags.c_contiguous for a in arrays.values()):
             self.wait_for(after)  # the host copies them, which has to see what they will be
         events = []
-        timed = TimedEvents(self._plan.signature.symbol)
+        timed = TimedEvents(self._plan.signature.symbol) if self._tell is not None else None
         if after and not any(a.nbytes for a in arrays.values()):
             cl.enqueue_barrier(queue, wait_for=after)
         for k, array in arrays.items():
@@ -185,13 +186,14 @@ class Session:
                 self._counts.bytes_in += array.nbytes
                 held = np.asarray(array, order="C")
                 events.append(cl.enqueue_copy(queue, binding.buffers[k], held, is_blocking=False, wait_for=after))
-                timed.add("copy in", events[-1])
+                if timed is not None:
+                    timed.add(told_of_copy("copy in", array.nbytes), events[-1])
         if self._found is not None:
             self._found.begin()
-        for kernel, global_size, local_size, nodes in binding.launches:
+        for kernel, global_size, local_size, told in binding.launches:
             event = cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
-            if self._tell is not None:
-                timed.add(kernel.function_name, event, nodes, (*global_size, *local_size))
+            if timed is not None:
+                timed.add(told, event)
         pairs = [
             (a, a if a.flags.c_contiguous and a.flags.writeable else np.empty(a.shape, a.dtype), first + k)
             for k, a in enumerate(outputs)
@@ -201,7 +203,8 @@ class Session:
             if result.nbytes:
                 self._counts.bytes_out += result.nbytes
                 events.append(cl.enqueue_copy(queue, result, binding.buffers[number], is_blocking=False))
-                timed.add("copy out", events[-1])
+                if timed is not None:
+                    timed.add(told_of_copy("copy out", result.nbytes), events[-1])
         words = None
         if self._found is not None:
             words, event = self._found.read()
@@ -231,10 +234,14 @@ class Session:
         """Whether *tensor* lies on this device, in the context of this process."""
         return isinstance(tensor, DeviceArray) and tensor.opened.context == self._opened.context
 
-    def tell_times(self, timed: TimedEvents) -> None:
-        """Hand the times of a call that is done to whoever profiles."""
-        if self._tell is not None:
+    def tell_times(self, timed: TimedEvents | None) -> None:
+        """Hand the times of a call that is done to whoever profiles. Raises DeviceError for a driver without times."""
+        if self._tell is None or timed is None:
+            return
+        try:
             self._tell(timed.told())
+        except self._cl.Error as error:
+            raise self.failed("is profiled, and the driver tells no times", error) from error
 
     def check_indices(self, words: np.ndarray) -> None:
         """Raises InputError where a call's *words* tell of an index outside its dimension."""
@@ -261,7 +268,8 @@ class Session:
             self._counts.kernels += 1
             found = [self._found.buffer] if launch.checks and self._found is not None else []
             kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes), *found)
-            launches.append((kernel, (global_size,), (local_size,), launch.nodes))
+            told = told_of_launch(launch, variant, (global_size, local_size), sizes)
+            launches.append((kernel, (global_size,), (local_size,), told))
         self._record(named, tuple(v.schedule for v in variants))
         return _Binding(buffers, launches)
 
@@ -289,12 +297,13 @@ class StartedCall:
         events: list[pyopencl.Event],
         context: pyopencl.Context,
         results: Sequence[tuple[np.ndarray, np.ndarray]],
-        rest: tuple[np.ndarray | None, TimedEvents],
+        rest: tuple[np.ndarray | None, TimedEvents | None],
     ):
         self.event, self.context = event, context
         driver_use().keep(self)
         self._session, self._events, self._results = session, events, results
         self._found, self._timed = rest
+        self._ticket = begin_work()
 
     keeps_time = True
 
@@ -307,6 +316,7 @@ class StartedCall:
     def wait(self) -> None:
         """Return when the outputs are filled. Raises DeviceError, RunTimeoutError, IndexOutsideError."""
         error = import_pyopencl().Error
+        self._ticket.end()
         try:
             self._session.wait_for([self.event, *self._events])
         except error as problem:

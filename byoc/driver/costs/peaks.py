@@ -8,7 +8,7 @@ from byoc.contract.registration import backend_names
 from byoc.driver.costs.machine import Machine, is_calibrated
 from byoc.partition.costs.analytic import registered_profile
 from byoc.partition.costs.profile import Profile
-from byoc.runtime.profile.record import Peak
+from byoc.runtime.core.peak import Peak
 
 
 def kept_peaks(backends: Sequence[str], threads: int = 1) -> Mapping[str, Peak]:

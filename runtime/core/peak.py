@@ -1,0 +1,36 @@
+"""The most that a device can do: what the rates of a profile are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+ANY = "*"  # the dtype of a rate for all that are not named
+
+
+@dataclass(frozen=True)
+class Peak:
+    """Rates that a device does not exceed, as somebody measured or said.
+
+    Attributes:
+        operations: operations a second by dtype (``*`` for others), where a multiply-add is two.
+        bandwidth: bytes a second.
+        source: who found it.
+        launch: seconds from the start of a kernel that does nothing to that of the next; 0 where nobody looked.
+    """
+
+    operations: Mapping[str, float]
+    bandwidth: float
+    source: str = ""
+    launch: float = 0.0
+
+    def bounds(self, operations: int | None, nbytes: int | None, dtype: str) -> tuple[float, float] | None:
+        """The least seconds for so many operations, and for so many bytes; None where these are not known.
+
+        >>> Peak({"*": 2e9}, 1e9).bounds(4_000_000_000, 500_000_000, "float32")
+        (2.0, 0.5)
+        """
+        if operations is None or nbytes is None:
+            return None
+        rate = self.operations.get(dtype) or self.operations[ANY]
+        return operations / rate, nbytes / self.bandwidth
