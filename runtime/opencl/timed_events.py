@@ -75,9 +75,10 @@ class TimedEvents:
         found = [(told, _times(event), seen) for told, event, seen in self._events]
         if not found:
             return []
-        shift = min(seen - NANO * times[0] for _, times, seen in found)
-        shift = min(shift, self._clock() - NANO * max(times[3] for _, times, _ in found))
-        return [self._event(told, [shift + NANO * t for t in times]) for told, times, _ in found]
+        first = min(times[0] for _, times, _ in found)  # clocks count from far away: differences keep their digits
+        begin = min(seen - NANO * (times[0] - first) for _, times, seen in found)
+        begin = min(begin, self._clock() - NANO * (max(times[3] for _, times, _ in found) - first))
+        return [self._event(told, [begin + NANO * (t - first) for t in times]) for told, times, _ in found]
 
     def _event(self, told: Told, seconds: Sequence[float]) -> DeviceEvent:
         queued, submitted, begin, end = seconds
