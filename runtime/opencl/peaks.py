@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -71,10 +72,12 @@ def known_peak(opened: OpenDevice) -> Peak | None:
     found = settings_of(opened).get(SETTING)
     if not isinstance(found, dict) or found.get("edition") != EDITION:
         return None
-    rates, others = found.get("operations"), [found.get("bandwidth"), found.get("launch")]
-    if not isinstance(rates, dict) or ANY not in rates or not all(map(_is_rate, (*rates.values(), *others))):
+    rates = found.get("operations")
+    bandwidth, launch = _rate(found.get("bandwidth")), _rate(found.get("launch"))
+    known = {str(dtype): _rate(rate) for dtype, rate in rates.items()} if isinstance(rates, dict) else {}
+    if ANY not in known or min(*known.values(), bandwidth, launch) <= 0:
         return None
-    return Peak(dict(rates), others[0], _source(opened.info), others[1])  # type: ignore[arg-type]
+    return Peak(known, bandwidth, _source(opened.info), launch)
 
 
 def measure_peak(opened: OpenDevice) -> Peak:
@@ -85,8 +88,9 @@ def measure_peak(opened: OpenDevice) -> Peak:
     return found
 
 
-def _is_rate(value: object) -> bool:
-    return isinstance(value, float) and 0 < value < float("inf")
+def _rate(value: object) -> float:
+    """*value* where it is a rate, else 0."""
+    return value if isinstance(value, float) and 0 < value < math.inf else 0.0
 
 
 def _source(info: DeviceInfo) -> str:
@@ -217,12 +221,13 @@ class _Bench:
         return self._positive(NANO * min(apart))
 
     def _buffer(self, size: int) -> pyopencl.Buffer:
-        buffer = self.cl.Buffer(self.opened.context, self.cl.mem_flags.READ_WRITE, size)
+        buffer: pyopencl.Buffer = self.cl.Buffer(self.opened.context, self.cl.mem_flags.READ_WRITE, size)
         self.cl.enqueue_fill_buffer(self.queue, buffer, np.zeros(1, "uint8"), 0, size).wait()
         return buffer
 
     def _launched(self, kernel: pyopencl.Kernel, items: int) -> pyopencl.Event:
-        return self.cl.enqueue_nd_range_kernel(self.queue, kernel, (items,), (self.local,))
+        event: pyopencl.Event = self.cl.enqueue_nd_range_kernel(self.queue, kernel, (items,), (self.local,))
+        return event
 
     def _best(self, enqueue: Callable[[], pyopencl.Event]) -> float:
         return min(self._seconds(enqueue) for _ in range(REPEAT))

@@ -9,12 +9,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from byoc.runtime.core.errors import UserError
 from byoc.runtime.core.function_work import OperatorWork
 from byoc.runtime.core.peak import Peak
 from byoc.runtime.profile.record import FunctionRecord, PartRecord, ProfileRecord, names_of_functions, run_seconds
 
+Number = TypeVar("Number", int, float)
 HOST = "host"
 LEVELS = ("region", "kernel", "operator", "node")
 NAMELESS = "(no node)"
@@ -153,7 +155,11 @@ class _Work:
 
     def times(self, calls: int) -> _Work:
         """That of so many calls."""
-        return _Work(*(None if v is None else calls * v for v in vars(self).values()))  # type: ignore[arg-type]
+
+        def of(value: Number | None) -> Number | None:
+            return None if value is None else calls * value
+
+        return _Work(of(self.operations), of(self.bytes), of(self.least), of(self.computing), of(self.moving))
 
 
 @dataclass(frozen=True)
@@ -247,8 +253,8 @@ def _by_kernel(function: FunctionRecord, name: str, peak: Peak | None) -> Iterat
         spent, calls = run_seconds(part.runs), max(map(len, part.runs), default=0)
         inside = [a + b for a, b in zip(inside, spent, strict=True)]
         told, key = _told_work(function, part, calls, peak), (f"{name}: {part.name}", function.backend)
-        more = calls, False, part.nodes, part.facts.operators
-        yield _Piece(key, spent, told, None, *more, part=part)
+        operators = part.facts.operators
+        yield _Piece(key, spent, told, None, calls, nodes=part.nodes, operators=operators, part=part)
     rest = [max(a - b, 0.0) for a, b in zip(seconds, inside, strict=True)]
     yield _Piece((f"{name}: around its parts", function.backend), rest, _Work(), function.memory, _calls(function))
 
@@ -270,8 +276,18 @@ def _told_work(function: FunctionRecord, part: PartRecord, calls: int, peak: Pea
 
 def _sum(works: Sequence[_Work]) -> _Work:
     """All of *works*; None where one is not known."""
-    columns = zip(*(vars(work).values() for work in works), strict=True)
-    return _Work(*(None if None in column else sum(column) for column in columns))
+    return _Work(
+        _total([work.operations for work in works]),
+        _total([work.bytes for work in works]),
+        _total([work.least for work in works]),
+        _total([work.computing for work in works]),
+        _total([work.moving for work in works]),
+    )
+
+
+def _total(values: Sequence[Number | None]) -> Number | None:
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known and len(known) == len(values) else None
 
 
 def _divided(function: FunctionRecord, key_of: Callable[[OperatorWork], str], peak: Peak | None) -> Iterator[_Piece]:

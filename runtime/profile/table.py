@@ -84,13 +84,13 @@ def heading(profile: ProfileRecord) -> str:
         whole = f"; the whole program at once, on {threads}: {_ms(statistics.median(profile.whole))} ms"
     begun = f"; the first run, which initialises: {_ms(profile.first)} ms" if profile.first else ""
     memory = ", ".join(f"{name} {size / 1e3:,.0f} KB" for name, size in profile.memory.items())
-    peaks = "".join(f"\npeak of {name}: {_peak(peak)}" for name, peak in profile.peaks.items())
+    peaks = "".join(f"\npeak of {name}: {peak_text(peak)}" for name, peak in profile.peaks.items())
     return f"{profile.model}: {took} by the {profile.executor}, median of {runs}{whole}{begun}" + (
         (f"\nmemory: {memory}" if memory else "") + peaks
     )
 
 
-def _peak(peak: Peak) -> str:
+def peak_text(peak: Peak) -> str:
     """``99.5 GFLOP/s in float32, 29 in float64; 10.5 GB/s; 0.9 us a launch; measured on ...``"""
     named = {dtype: rate for dtype, rate in peak.operations.items() if dtype != ANY} or {
         "any dtype": peak.operations[ANY]

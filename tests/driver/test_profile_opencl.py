@@ -12,10 +12,13 @@ import pytest
 
 import byoc
 from byoc.cli.main import main
+from byoc.driver.costs.machine import Machine
+from byoc.partition.costs.profile import HOST_DEFAULTS
 from byoc.runtime import RunProfile, UserError
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.core.peak import ANY, Peak
 from byoc.runtime.opencl import module as opencl_module
+from byoc.runtime.opencl import peaks
 from byoc.runtime.opencl.devices import import_pyopencl
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
@@ -189,3 +192,20 @@ def test_a_damaged_profile_is_refused(profile):
     part["waits"] = part["waits"][:1]
     with pytest.raises(UserError, match="expected a wait for each of its spans"):
         RunProfile.from_json(data)
+
+
+def test_a_calibration_measures_the_peaks_of_devices_again_where_it_is_asked_to(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("BYOC_CACHE_DIR", str(tmp_path))
+    measured = []
+    monkeypatch.setattr(peaks, "_measured", lambda opened: measured.append(opened) or PEAK)
+    monkeypatch.setattr(Machine, "kept", lambda self, name: HOST_DEFAULTS)
+    monkeypatch.setattr(Machine, "calibrate", lambda self, name: HOST_DEFAULTS)
+    assert main(["calibrate", "-t", "opencl", "--threads", "1", "--again", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert len(measured) == 1 and data["peaks"]["opencl"]["bandwidth"] == 1e10
+    assert main(["calibrate", "-t", "opencl", "--threads", "1"]) == 0
+    assert "peak of opencl: 100 GFLOP/s in float32; 10 GB/s" in capsys.readouterr().out
+    assert len(measured) == 1  # it is kept
+    monkeypatch.setattr(peaks, "measure_peak", lambda opened: pytest.fail("measured"))
+    assert main(["calibrate", "--threads", "1", "--again", "--json"]) == 0  # the host alone
+    assert json.loads(capsys.readouterr().out)["peaks"] == {}
