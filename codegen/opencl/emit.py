@@ -32,8 +32,7 @@ from byoc.codegen.opencl.schedule import index_type, schedule_stage
 from byoc.codegen.opencl.work import counted_work
 from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
-from byoc.runtime.opencl.kernel_work import KernelWork
-from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Number, Variant
+from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, KernelWork, Launch, Number, Variant
 from byoc.te import Dimension, PrimExpr, Size, Tensor, binary, recurrence
 from byoc.te.expr import Binary, Const
 from byoc.te.walk import checks_of, loaded_tensors, unique_nodes

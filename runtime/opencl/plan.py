@@ -32,7 +32,6 @@ from byoc.runtime.core.strict_json import (
     text_of,
     texts_of,
 )
-from byoc.runtime.opencl.kernel_work import KernelWork
 
 PLAN_VERSION = 3
 MOST_LOCAL = 1 << 16  # work-items of a group
@@ -137,6 +136,39 @@ class Variant:
             local //= 2
         extent = counted(self.extent, sizes)
         return (extent if self.groups else -(-extent // local)) * local, local
+
+
+@dataclass(frozen=True)
+class KernelWork:
+    """What a launch has to do, counted when its code was made, for profiles alone: plans without it are valid.
+
+    Attributes:
+        operations: arithmetic on data, a multiply-add being two; what finds places in memory is not among it.
+        bytes: what has to be read and written at least: each element that is used once, each result once.
+        dtype: what most of it is computed in.
+        operators: those that the launch computes a part of.
+    """
+
+    operations: Number
+    bytes: Number
+    dtype: str = "float32"
+    operators: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """As data."""
+        operators = {"operators": list(self.operators)} if self.operators else {}
+        return {"operations": self.operations, "bytes": self.bytes, "dtype": self.dtype, **operators}
+
+    @staticmethod
+    def from_json(data: object, where: str, names: frozenset[str]) -> KernelWork:
+        """The work that :meth:`to_json` gave, over the sizes *names*. Raises ArtifactError for another."""
+        fields = object_of(data, where, ("operations", "bytes", "dtype"), ("operators",))
+        return KernelWork(
+            check_number(fields["operations"], names),
+            check_number(fields["bytes"], names),
+            text_of(fields["dtype"], at(where, "dtype")),
+            texts_of(fields.get("operators", ()), at(where, "operators")),
+        )
 
 
 @dataclass(frozen=True)
@@ -250,9 +282,7 @@ def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
         tuple(_variant(item, place, names) for place, item in numbered(fields, "variants", where)),
         switch_of(fields.get("checks", False), at(where, "checks")),
         texts_of(fields.get("nodes", ()), at(where, "nodes")),
-        KernelWork.from_json(fields["work"], at(where, "work"), lambda n: check_number(n, names))
-        if "work" in fields
-        else None,
+        KernelWork.from_json(fields["work"], at(where, "work"), names) if "work" in fields else None,
     )
 
 

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from byoc.runtime.core.device_event import EventFacts
-from byoc.runtime.opencl.kernel_work import KernelWork
-from byoc.runtime.opencl.plan import Launch, Variant
+from byoc.runtime.opencl.plan import KernelWork, Launch, Variant
 from byoc.runtime.opencl.timed_events import TimedEvents, Told, told_of_copy, told_of_launch
 
 SECOND = 1_000_000_000
