@@ -8,7 +8,7 @@ constants, temporaries, outputs. A number that depends on the sizes of a call is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.attention import Attention, attentions, group_of
@@ -32,6 +32,7 @@ from byoc.codegen.opencl.schedule import index_type, schedule_stage
 from byoc.codegen.opencl.work import counted_work
 from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
+from byoc.runtime.graph.memory_plan import ALIGNMENT
 from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, KernelWork, Launch, Number, Variant
 from byoc.te import Dimension, PrimExpr, Size, Tensor, binary, recurrence
 from byoc.te.expr import Binary, Const
@@ -145,8 +146,8 @@ class _Emitter:
             exprs.checks = checks
             for k in range(len(checks)):
                 names.reserve(outside_name(k))
-            parameters = [f"__global const {TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in sources]
-            parameters += [f"__global {TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in targets]
+            constants = {t for t, _ in program.constants}
+            parameters, begins = _pointers(names, sources, targets, constants)
             parameters += [f"const long {names(Size(s), s)}" for s in sizes]
             parameters += ["__global long *restrict found"] if checks else []
             body = Writer()
@@ -158,6 +159,7 @@ class _Emitter:
                 else f"__kernel __attribute__((reqd_work_group_size({plan.items}, 1, 1))) void"
             )
             with writer.block(f"{head} {name}({', '.join(parameters)}) {{"):
+                writer.lines("\n".join(begins))
                 for k in exprs.extents:
                     writer.line(f"ulong {outside_name(k)} = 0;")
                 writer.lines(body.text())
@@ -176,6 +178,24 @@ class _Emitter:
             tuple(stages),
             _work(group, stages, sources, targets, simplify),
         )
+
+
+def _pointers(
+    names: Names, sources: Sequence[Tensor], targets: Sequence[Tensor], constants: Collection[Tensor]
+) -> tuple[list[str], list[str]]:
+    """The parameters of a kernel for its buffers, and the lines by which those that lie among others begin."""
+    parameters, offsets, lines = [], [], []
+    for tensor in (*sources, *targets):
+        name = names(tensor, tensor.name)
+        ctype = f"__global {'' if tensor in targets else 'const '}{TYPES[tensor.dtype]} *restrict"
+        if tensor in constants:
+            parameters.append(f"{ctype} {name}")
+            continue
+        piece, begin = names.fresh(f"{name}_piece"), names.fresh(f"{name}_begin")
+        parameters.append(f"{ctype} {piece}")
+        offsets.append(f"const long {begin}")
+        lines.append(f"{ctype} {name} = {piece} + {ALIGNMENT // dtype_bytes(tensor.dtype)} * {begin};")
+    return [*parameters, *offsets], lines
 
 
 def emit_programs(

@@ -13,7 +13,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.types import Any, TensorType
 from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.opencl.module import PLAN_MEMBER, OpenCLModule
-from byoc.runtime.opencl.plan import Launch, evaluate, plans_from_json
+from byoc.runtime.opencl.plan import PLAN_VERSION, Launch, evaluate, plans_from_json
 from byoc.te import compute, placeholder
 
 pytestmark = [pytest.mark.needs_opencl, pytest.mark.needs_cc]
@@ -97,8 +97,8 @@ def test_a_plan_with_and_without_counts_is_read_and_a_damaged_one_refused():
     assert [p.launches for p in again.plans] == [p.launches for p in module.plans]
     (data,) = json.loads(json.dumps([p.to_json() for p in module.plans]))
     del data["launches"][0]["work"]
-    (plan,) = plans_from_json({"version": 3, "functions": [data]}, PLAN_MEMBER)
+    (plan,) = plans_from_json({"version": PLAN_VERSION, "functions": [data]}, PLAN_MEMBER)
     assert isinstance(plan.launches[0], Launch) and plan.launches[0].work is None
     data["launches"][0]["work"] = {"operations": "M", "bytes": 1, "dtype": "float32"}
     with pytest.raises(ArtifactError, match="expected a number, a size or an operation"):
-        plans_from_json({"version": 3, "functions": [data]}, PLAN_MEMBER)
+        plans_from_json({"version": PLAN_VERSION, "functions": [data]}, PLAN_MEMBER)
