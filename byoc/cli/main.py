@@ -56,11 +56,14 @@ COMMANDS = (
     "targets",
     "doctor",
     "tune",
+    "warm",
+    "cache",
     "new-backend",
     "certify",
     "bisect",
     "compare",
 )
+_OF_DEVICES = ("cache", "warm")
 EPILOG = (
     "exit codes: 0 done, 1 internal error, 2 a mistake in the command, the model or the inputs, or what "
     "certify, bisect and compare found wrong, 3 something that this "
@@ -71,7 +74,8 @@ EPILOG = (
 
 def command_module(name: str) -> ModuleType:
     """The module of a command: ``HELP``, ``add_arguments``, ``run``."""
-    return importlib.import_module(f"byoc.cli.{name.replace('-', '_')}_command")
+    room = "device." if name in _OF_DEVICES else ""
+    return importlib.import_module(f"byoc.cli.{room}{name.replace('-', '_')}_command")
 
 
 def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:

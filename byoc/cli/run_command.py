@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from byoc.cli.flags.devices import HELP as DEVICE_HELP
+from byoc.cli.flags.devices import use_device, with_device
 from byoc.cli.progress import StageProgress
+from byoc.cli.report.run_times import RunSetting, RunTimes, largest_difference, run_settings, table_of
 from byoc.cli.tensors.arrays import nameless, npz_bytes, parse_sizes, random_inputs, read_inputs
 from byoc.driver.compiler.compile import compile_model
 from byoc.driver.model import is_torch_program
@@ -41,13 +44,23 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("-o", "--output", metavar="FILE.npz", help="write the outputs to a file")
     command.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times more and give the spread")
     command.add_argument(
+        "--warmup", type=int, default=0, metavar="M", help="run M times before them that do not count (default: 0)"
+    )
+    command.add_argument(
         "--trusted",
         action="append",
         metavar="KEY.pem",
         help="run an artefact only if one of these public keys signed it",
     )
     command.add_argument(
-        "--threads", type=int, metavar="N", help="threads of a run (default: the processors that byoc may use)"
+        "--threads",
+        metavar="N[,N...]",
+        help="threads of a run (default: the processors that byoc may use); several are run one after the other",
+    )
+    command.add_argument(
+        "--devices",
+        metavar="NAME[,NAME...]",
+        help=f"{DEVICE_HELP}; several are run one after the other",
     )
     command.add_argument(
         "--timeout", type=float, metavar="SECONDS", help="how long a run may take (default: as long as it takes)"
@@ -60,37 +73,28 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """Load or compile, run, describe the outputs. Raises UserError with one sentence."""
-    if arguments.repeat < 1:
-        raise UserError(f"--repeat is at least 1, got {arguments.repeat}")
+    for name, least in (("repeat", 1), ("warmup", 0)):
+        if getattr(arguments, name) < least:
+            raise UserError(f"--{name} is at least {least}, got {getattr(arguments, name)}")
     check_timeout(arguments.timeout)
+    settings = run_settings(arguments.threads, arguments.devices)
     with StageProgress(quiet=arguments.json) as tell:
-        begin = time.perf_counter()
-        library = open_library(arguments, tell)
-        opening = time.perf_counter() - begin
-        library.threads = arguments.threads
-        inputs = _inputs(library, arguments)
-        if arguments.eager:
-            tell("initialising the modules")
-            library.initialize()
-        tell("running")
-        outputs, first = _timed(library, inputs, arguments.timeout)
-        seconds = [_timed(library, inputs, arguments.timeout)[1] for _ in range(arguments.repeat)]
+        measured = [_measured(arguments, setting, tell) for setting in settings]
+    library, outputs, found = measured[0]
     named = {spec.name: value for spec, value in zip(library.outputs, outputs, strict=True)}
     if arguments.output:
         replace_file(Path(arguments.output), lambda file: file.write(npz_bytes(named)))
     rows = [describe(name, value) for name, value in named.items()]
-    spread = spread_ms(seconds)
-    fallbacks = library.fallbacks
+    times = [replace(t, difference=largest_difference(outputs, values)) for _, values, t in measured]
+    fallbacks = [fallback for lib, _, _ in measured for fallback in lib.fallbacks]
     data = {
         "outputs": rows,
-        "first_ms": first * 1e3,
-        "open_ms": opening * 1e3,
-        **{f"{name}_ms": value for name, value in spread.items()},
-        "runs": arguments.repeat,
+        **found.to_json(),
         "fallbacks": [f.to_json() for f in fallbacks],
+        "initialization": library.initialization,
+        "settings": [t.to_json() for t in times],
     }
-    lines = [*map(_line, rows), f"first run {first * 1e3:.3f} ms, {_again(spread, arguments.repeat)}"]
-    data["initialization"] = library.initialization
+    lines = [*map(_line, rows), *([table_of(times)] if len(times) > 1 else [found.text()])]
     if arguments.eager:
         lines += [f"initialised {_initialized(told)}" for told in library.initialization]
     lines += [f"on the host instead: {fallback}" for fallback in fallbacks]
@@ -100,41 +104,46 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     return data, "\n".join(lines), 0
 
 
+def _measured(
+    arguments: argparse.Namespace, setting: RunSetting, tell: StageProgress
+) -> tuple[Library, list[np.ndarray], RunTimes]:
+    """A library of its own that ran with *setting*, the outputs, and the times; copies in and out are in a run."""
+    begin = time.perf_counter()
+    library = open_library(arguments, tell, setting.device)
+    opening = time.perf_counter() - begin
+    library.threads = setting.threads
+    inputs = _inputs(library, arguments)
+    if arguments.eager:
+        tell("initialising the modules")
+        library.initialize()
+    tell(f"running{setting.words}")
+    outputs, first = _timed(library, inputs, arguments.timeout)
+    for _ in range(arguments.warmup):
+        _timed(library, inputs, arguments.timeout)
+    seconds = [_timed(library, inputs, arguments.timeout)[1] for _ in range(arguments.repeat)]
+    return library, outputs, RunTimes(setting, opening, first, arguments.warmup, tuple(seconds))
+
+
 def _initialized(told: Mapping[str, Any]) -> str:
     return f"module {told['module']} ({told['type']}: {', '.join(told['symbols'])}) in {told['seconds'] * 1e3:.3f} ms"
 
 
-def spread_ms(seconds: Sequence[float]) -> dict[str, float]:
-    """Least, middle and greatest of *seconds*, the one that nine in ten do not exceed, and their deviation, in ms."""
-    of: Mapping[str, Callable[[np.ndarray], object]] = {
-        "min": np.min,
-        "median": np.median,
-        "max": np.max,
-        "p90": _ninth,
-        "stdev": np.std,
-    }
-    return {name: 1e3 * float(np.asarray(statistic(np.asarray(seconds)))) for name, statistic in of.items()}
+def open_library(arguments: argparse.Namespace, tell: StageProgress, device: str = "") -> Library:
+    """The artefact, or the model compiled, for an OpenCL *device* where one is named.
 
-
-def _ninth(seconds: np.ndarray) -> float:
-    return float(np.quantile(seconds, 0.9, method="higher"))
-
-
-def _again(spread: Mapping[str, float], repeat: int) -> str:
-    if repeat == 1:
-        return f"the second {spread['median']:.3f} ms"
-    rest = ", ".join(f"{name} {value:.3f}" for name, value in spread.items() if name != "median")
-    return f"median of {repeat} after it {spread['median']:.3f} ms ({rest})"
-
-
-def open_library(arguments: argparse.Namespace, tell: StageProgress) -> Library:
-    """The artefact, or the model compiled. Raises UserError for options that do not belong to the file."""
+    Raises UserError for options that do not belong to the file, and for a device where nothing runs on one.
+    """
     path = Path(arguments.file)
     if not is_model(path):
-        return load_artifact(path, arguments, tell)
-    if arguments.trusted:
+        library = load_artifact(path, arguments, tell)
+    elif arguments.trusted:
         raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
-    return compile_model(CompileRequest(path, **given_options(arguments, CompileRequest), progress=tell))
+    else:
+        given = with_device(given_options(arguments, CompileRequest), device)
+        library = compile_model(CompileRequest(path, **given, progress=tell))
+    if device:
+        use_device(library, device)
+    return library
 
 
 def is_model(path: Path) -> bool:

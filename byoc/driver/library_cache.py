@@ -57,17 +57,19 @@ class LibraryCache:
             return str(error)
         return None
 
-    def shrink(self) -> None:
-        """Remove the entries that were not used for longest, until the others stay below the limit."""
+    def shrink(self) -> int:
+        """Remove the entries that were not used for longest, until the others stay below the limit; how many."""
         for part in self.folder.glob("*.part"):
             with contextlib.suppress(FileNotFoundError):
                 if part.stat().st_mtime < time.time() - ABANDONED_SECONDS:
                     part.unlink()
-        kept = 0
+        kept = removed = 0
         for _used, size, entry in sorted(self._entries(), reverse=True):
             kept += size
             if kept > self.limit:
                 entry.unlink(missing_ok=True)
+                removed += 1
+        return removed
 
     def _entries(self) -> list[tuple[int, int, Path]]:
         """When each was used last, its bytes, and its place."""

@@ -102,7 +102,7 @@ class OpenCLBackend(Backend):
         if precision != "fp16" or chosen.half != HALVES[0]:
             return super().why_not_in(precision, options) if precision != "fp16" else None
         try:
-            info = open_device().info
+            info = open_device(chosen.device).info
         except DeviceError:
             return "there is no OpenCL device to ask for cl_khr_fp16; half=memory stores halves on any"
         if info.has_float16:
@@ -116,10 +116,10 @@ class OpenCLBackend(Backend):
         return compile_functions({symbol: fuse_body(function)}, options)
 
 
-def _has_float16() -> bool:
+def _has_float16(device: str) -> bool:
     """Whether the device here computes with halves; False without one."""
     try:
-        return open_device().info.has_float16
+        return open_device(device).info.has_float16
     except DeviceError:
         return False
 
@@ -141,5 +141,5 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     check_options(options or {})
     chosen, profile = OpenCLOptions.of(options or {}), profile_for(options or {})
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
-    source, plans = emit_programs(programs, profile, chosen.writes_halves(_has_float16))
-    return OpenCLModule(source, plans, constant_arrays(programs))
+    source, plans = emit_programs(programs, profile, chosen.writes_halves(lambda: _has_float16(chosen.device)))
+    return OpenCLModule(source, plans, constant_arrays(programs), chosen.run)

@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from byoc.errors import UserError
+from byoc.runtime.opencl.commands.options import RunOptions
 
 HALVES = ("auto", "memory", "compute")
 
 
 class Mode(enum.IntFlag):
-    """How the OpenCL backend tunes, where tensors lie, and when queues are flushed: one of each kind at most.
+    """How the OpenCL backend tunes, where tensors lie, when queues are flushed, whether kernels are recorded: one of
+    each kind at most.
 
     >>> Mode.TUNING_NORMAL | Mode.MEMORY_IMAGE == Mode.of("tuning=normal,memory=image")
     True
@@ -31,8 +33,14 @@ class Mode(enum.IntFlag):
     TUNING_FAST = 16
     MEMORY_BUFFER = 64
     MEMORY_IMAGE = 128
+    RECORD_BATCH = 512
     MEMORY_TRIAL = 1024  # beyond MNN's numbers: both are tried, and the faster stays
-    FLUSH = 2048  # each kernel is handed to the device as it comes
+    FLUSH_1 = 2048  # each kernel is handed to the device as it comes
+    FLUSH_NONE = 4096  # all at the end of a call
+    FLUSH_2 = 8192
+    FLUSH_10 = 16384
+    FLUSH_AUTO = 32768  # what is best on the device is measured there, once
+    RECORD_NONE = 65536  # kernels go into the queue one by one
 
     @classmethod
     def of(cls, given: object) -> Mode:
@@ -55,7 +63,7 @@ class Mode(enum.IntFlag):
             if given & ~known or given < 0:
                 raise UserError(f"opencl.mode: {int(given)} has bits that are no mode; write it as {EXAMPLE!r}")
             mode = cls(given)
-        for kind in ("tuning", "memory"):
+        for kind in dict.fromkeys(name for name, _ in _WORDS):
             found = mode._of_kind(kind)
             if len(found) > 1:
                 raise UserError(f"opencl.mode: {kind} is {' or '.join(found)}, not both; give one")
@@ -75,15 +83,22 @@ class Mode(enum.IntFlag):
         return next(iter(self._of_kind("memory")), "auto")
 
     @property
-    def flush(self) -> bool:
-        """Whether each kernel is handed to the device as it comes."""
-        return bool(self & Mode.FLUSH)
+    def flush(self) -> str:
+        """After how many kernels a queue is flushed: ``none``, ``1``, ``2``, ``10``, or ``auto``, where the device is
+        asked by a trial; empty where nothing is said: as it was measured before, else ``none``.
+        """
+        return next(iter(self._of_kind("flush")), "")
+
+    @property
+    def record(self) -> str:
+        """``batch``: kernels are recorded where the device offers it; ``none``; empty where nothing is said."""
+        return next(iter(self._of_kind("record")), "")
 
     def text(self) -> str:
         """The words that mean it, of which ``Mode.of`` makes it again.
 
-        >>> Mode.of("memory=trial, flush=on").text()
-        'memory=trial,flush=on'
+        >>> Mode.of("memory=trial, flush=2").text()
+        'memory=trial,flush=2'
         """
         return ",".join(f"{kind}={word}" for (kind, word), bit in _WORDS.items() if bit and self & bit)
 
@@ -99,8 +114,13 @@ _WORDS: Mapping[tuple[str, str], Mode] = {
     ("memory", "buffer"): Mode.MEMORY_BUFFER,
     ("memory", "image"): Mode.MEMORY_IMAGE,
     ("memory", "trial"): Mode.MEMORY_TRIAL,
-    ("flush", "auto"): Mode.AUTOMATIC,
-    ("flush", "on"): Mode.FLUSH,
+    ("flush", "none"): Mode.FLUSH_NONE,
+    ("flush", "1"): Mode.FLUSH_1,
+    ("flush", "2"): Mode.FLUSH_2,
+    ("flush", "10"): Mode.FLUSH_10,
+    ("flush", "auto"): Mode.FLUSH_AUTO,
+    ("record", "batch"): Mode.RECORD_BATCH,
+    ("record", "none"): Mode.RECORD_NONE,
 }
 
 
@@ -124,11 +144,18 @@ class OpenCLOptions:
 
     *half* is what float16 is for under ``precision="fp16"``: ``memory`` stores halves and computes in float32, on any
     device; ``compute`` writes kernels with the type ``half``, for a device with ``cl_khr_fp16``; ``auto`` is
-    ``compute`` on such a device, and float32 on another.
+    ``compute`` on such a device, and float32 on another. *device* is which of the machine's devices code is made for
+    and runs on, as ``$BYOC_OPENCL_DEVICE`` says it; empty for the one that this variable names when the code runs.
     """
 
     mode: Mode = Mode.AUTOMATIC
     half: str = HALVES[0]
+    device: str = ""
+
+    @property
+    def run(self) -> RunOptions:
+        """What the runtime is told."""
+        return RunOptions(self.mode.flush, self.mode.record, self.device)
 
     @staticmethod
     def of(given: Mapping[str, object]) -> OpenCLOptions:
@@ -136,11 +163,16 @@ class OpenCLOptions:
         half, mode = given.get("half", HALVES[0]), given.get("mode", Mode.AUTOMATIC)
         if not isinstance(half, str) or half not in HALVES:
             raise UserError(f"opencl.half is one of {', '.join(HALVES)}, got {half!r}")
-        return OpenCLOptions(Mode.of(mode), half)
+        device = given.get("device", "")
+        if isinstance(device, int) and not isinstance(device, bool):
+            device = str(device)
+        if not isinstance(device, str):
+            raise UserError(f"opencl.device is an index, a type or a name, as in device=gpu, got {device!r}")
+        return OpenCLOptions(Mode.of(mode), half, device)
 
     def writes_halves(self, device_has_them: Callable[[], bool]) -> bool:
         """Whether a float16 is written as the type ``half``."""
         return self.half == "compute" or (self.half == HALVES[0] and device_has_them())
 
 
-NAMES = ("half", "mode", "schedules")
+NAMES = ("device", "half", "mode", "schedules")

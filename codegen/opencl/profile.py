@@ -53,7 +53,7 @@ def profile_for(options: Mapping[str, object]) -> DeviceProfile:
     if wanted not in SCHEDULES:
         raise CompileError(f"option 'schedules' of backend opencl is one of {', '.join(SCHEDULES)}, got {wanted!r}")
     try:
-        found = profile_of(open_device().info)
+        found = profile_of(open_device(str(options.get("device", ""))).info)
     except DeviceError:
         found = ANY_GPU
     if wanted in ("auto", found.kind):

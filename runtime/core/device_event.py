@@ -28,6 +28,16 @@ NO_FACTS = EventFacts()
 
 
 @dataclass(frozen=True)
+class Told:
+    """What is told of an event beside its times, known before it happens."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    facts: EventFacts = NO_FACTS
+
+
+@dataclass(frozen=True)
 class DeviceEvent:
     """*name* (a kernel, an operator, ``copy in``) within a call of *symbol*.
 

@@ -68,10 +68,10 @@ def build_counts() -> BuildCounts:
     return _COUNTER.counts
 
 
-def why_unavailable() -> str | None:
-    """One sentence when no program can be built for an OpenCL device here, else None."""
+def why_unavailable(selector: str = "") -> str | None:
+    """One sentence when no program can be built for the OpenCL device that *selector* means here, else None."""
     try:
-        build_program(_PROBE, open_device())
+        build_program(_PROBE, open_device(selector))
     except DeviceError as error:
         return str(error)
     return None

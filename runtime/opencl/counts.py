@@ -22,7 +22,10 @@ class DeviceCounts:
         bytes_in: bytes of inputs and constants that were copied to the device.
         bytes_out: bytes of outputs that were copied from the device.
         launches: kernels that were put into the queue.
-        flushes: how often the queue was told to begin.
+        recorded: calls whose kernels were put into the queue at once, as they had been recorded.
+        flushes: how often the queue was flushed between the kernels of a call.
+        handovers: how often it was flushed at the end of one, so that the device begins.
+        trials: measurements that were made to decide something.
     """
 
     programs: int = 0
@@ -32,7 +35,10 @@ class DeviceCounts:
     bytes_in: int = 0
     bytes_out: int = 0
     launches: int = 0
+    recorded: int = 0
     flushes: int = 0
+    handovers: int = 0
+    trials: int = 0
 
 
 COUNTED = tuple(field.name for field in fields(DeviceCounts))

@@ -24,7 +24,7 @@ from byoc.runtime.devices.device_api import (
 )
 from byoc.runtime.devices.waiting import sleeping, wait_until
 from byoc.runtime.opencl.build import build_program
-from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device, opened_device
+from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.waiting import is_complete
 
@@ -98,11 +98,11 @@ class OpenCLDevice(DeviceAPI):
 
     @classmethod
     def open(cls, settings: str = "") -> OpenCLDevice:
-        """The device that *settings* name, by its number or a part of its name; else that of ``$BYOC_OPENCL_DEVICE``.
+        """The device that *settings* name (``devices.py`` says how); else that of ``$BYOC_OPENCL_DEVICE``.
 
         Raises DeviceError where there is none.
         """
-        return cls(opened_device(settings) if settings else open_device())
+        return cls(open_device(settings))
 
     @property
     def properties(self) -> DeviceProperties:

@@ -1,8 +1,11 @@
 """The OpenCL devices of this machine, and which of them is used.
 
 The list is ordered: GPUs first, then accelerators, then CPUs (PoCL), each in the order of the platforms. The first is
-the default; the environment variable ``BYOC_OPENCL_DEVICE`` names another by its index in this list or by a part of its
-name. pyopencl is imported only when a device is asked for, so that this module can be imported without it.
+the default; the environment variable ``BYOC_OPENCL_DEVICE``, or the backend's option ``device``, names another: by its
+index in this list (``1``), its type (``gpu``, ``accelerator``, ``cpu``), a part of its name (``h100``), or platform and
+device (``nvidia:0``, ``portable:cpu``), of which the device is again an index among the platform's, a type or a part of
+a name. A process may use any number of them. pyopencl is imported only when a device is asked for, so that this module
+can be imported without it.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     import pyopencl
 
 DEVICE_VARIABLE = "BYOC_OPENCL_DEVICE"
+DEVICE_OPTION = "opencl.device"
 _KIND_ORDER = ("gpu", "accelerator", "cpu", "other")
 
 
@@ -81,23 +85,19 @@ def list_devices() -> list[DeviceInfo]:
     return [info for info, _ in _found_devices()]
 
 
-def open_device() -> OpenDevice:
-    """The device to use, with its context. Raises DeviceError when there is none or the variable names none."""
-    return opened_device(os.environ.get(DEVICE_VARIABLE, ""))
-
-
-def opened_device(selector: str) -> OpenDevice:
-    """As :func:`open_device`, for the device that *selector* means as the variable would."""
+def open_device(selector: str = "") -> OpenDevice:
+    """The device that *selector* means, else that of the variable, with its context. Raises DeviceError without one."""
     driver_use().require_own_process()
-    result: OpenDevice = _open(selector)
+    said_by = DEVICE_OPTION if selector else DEVICE_VARIABLE
+    result: OpenDevice = _open(selector or os.environ.get(DEVICE_VARIABLE, ""), said_by)
     return result
 
 
 @functools.cache
 @in_driver
-def _open(selector: str) -> OpenDevice:
+def _open(selector: str, said_by: str) -> OpenDevice:
     cl = import_pyopencl()
-    info, device = choose_device(_found_devices(), selector)
+    info, device = choose_device(_found_devices(), selector, said_by)
     return _context_of(cl, info, device)
 
 
@@ -115,22 +115,37 @@ def _context_of(cl: ModuleType, info: DeviceInfo, device: pyopencl.Device) -> Op
 Found = Sequence[tuple[DeviceInfo, "pyopencl.Device"]]
 
 
-def choose_device(found: Found, selector: str) -> tuple[DeviceInfo, pyopencl.Device]:
-    """The device that *selector* (empty, an index, part of a name) means. Raises DeviceError when there is none."""
+def choose_device(found: Found, selector: str, said_by: str = DEVICE_VARIABLE) -> tuple[DeviceInfo, pyopencl.Device]:
+    """The device of *found* that *selector* means, as the module's text says; the first for an empty one.
+
+    Raises DeviceError when there is none, which names *said_by*.
+    """
     if not found:
         raise DeviceError(
             "no OpenCL device was found here: install the driver of a GPU, "
             f"or PoCL for the CPU with {install_command('opencl')}"
         )
-    if not selector:
+    chosen = _matching(found, selector.strip())
+    if chosen is None:
+        known = "; ".join(str(info) for info, _ in found)
+        raise DeviceError(f"{said_by}={selector!r} names no OpenCL device; those here: {known}")
+    return chosen
+
+
+def _matching(found: Found, selector: str) -> tuple[DeviceInfo, pyopencl.Device] | None:
+    """The first of *found* that *selector* means, or None."""
+    if not selector and found:
         return found[0]
-    if selector.isdigit() and int(selector) < len(found):
-        return found[int(selector)]
-    for info, device in found:
-        if selector.lower() in info.name.lower() and not selector.isdigit():
-            return info, device
-    known = "; ".join(str(info) for info, _ in found)
-    raise DeviceError(f"{DEVICE_VARIABLE}={selector!r} names no OpenCL device; those here: {known}")
+    if selector.isdecimal():
+        return found[int(selector)] if int(selector) < len(found) else None
+    word = selector.lower()
+    for matches in (lambda info: info.kind == word, lambda info: word in info.name.lower()):
+        for item in found:
+            if matches(item[0]):
+                return item
+    platform, colon, rest = word.partition(":")
+    own = [item for item in found if platform.strip() in item[0].platform.lower()]
+    return _matching(own, rest.strip()) if colon and platform.strip() else None
 
 
 @in_driver

@@ -114,11 +114,12 @@ def identity_of(info: DeviceInfo) -> DeviceIdentity:
         machine = hashlib.sha256(" ".join(built_for).encode()).hexdigest()
     if info.platform == POCL_PLATFORM:
         machine = " ".join([machine, *compiler_settings()])
-    return DeviceIdentity(info.name, info.platform, driver, _own_version(), machine)
+    return DeviceIdentity(info.name, info.platform, driver, own_version(), machine)
 
 
 @functools.cache
-def _own_version() -> str:
+def own_version() -> str:
+    """byoc's version, as it stands in entries."""
     try:
         return version()
     except importlib.metadata.PackageNotFoundError:  # run from a source tree

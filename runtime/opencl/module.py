@@ -22,11 +22,12 @@ from byoc.runtime.dso.contract import check_contract, contract_text, digest_of
 from byoc.runtime.graph.memory_plan import ALIGNMENT
 from byoc.runtime.modules.module import Members, Module, PackedFunction
 from byoc.runtime.opencl.build import build_program, why_unavailable
+from byoc.runtime.opencl.commands.options import RunOptions
 from byoc.runtime.opencl.counts import DeviceCounts, summed
 from byoc.runtime.opencl.device_memory import place_buffers
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.peaks import device_peak
-from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan, plans_from_json
+from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan, plans_from_json, run_options_from_json
 from byoc.runtime.opencl.process import driver_use
 from byoc.runtime.opencl.session import Session
 from byoc.runtime.region.call import Pending
@@ -48,10 +49,15 @@ class OpenCLModule(Module):
     can_start = True
 
     def __init__(
-        self, source: str, plans: Sequence[FunctionPlan], constant_arrays: Mapping[str, NDArray] | None = None
+        self,
+        source: str,
+        plans: Sequence[FunctionPlan],
+        constant_arrays: Mapping[str, NDArray] | None = None,
+        options: RunOptions | None = None,
     ):
         super().__init__()
         self._source = source
+        self.options = options or RunOptions()
         self.constant_arrays: dict[str, NDArray] = dict(constant_arrays or {})
         self._plans = {plan.signature.symbol: plan for plan in plans}
         self.symbols = tuple(self._plans)
@@ -100,6 +106,12 @@ class OpenCLModule(Module):
         for session in sessions:
             session.bindings.keep(self._kept)
 
+    def run_with(self, options: RunOptions) -> None:
+        """Run as *options* say from now on: on another device, or with other queues."""
+        with self._lock:
+            self.options = options
+            self._sessions.clear()
+
     def memory(self, symbol: str) -> Mapping[str, int]:
         """The device's memory for inputs, outputs and temporaries, and what no plan can do without, in bytes.
 
@@ -112,7 +124,7 @@ class OpenCLModule(Module):
         return {"device_memory": placement.total, "device_memory_bound": placement.bound}
 
     def peak(self) -> Peak:
-        return device_peak(open_device())
+        return device_peak(open_device(self.options.device))
 
     def profile(self, on: bool) -> Sequence[DeviceEvent]:
         with self._lock:
@@ -125,7 +137,7 @@ class OpenCLModule(Module):
         return told
 
     def unavailable(self) -> str | None:
-        return why_unavailable()
+        return why_unavailable(self.options.device)
 
     def constants(self) -> Mapping[str, Sequence[str]]:
         return {symbol: tuple(c.name for c in plan.signature.constants) for symbol, plan in self._plans.items()}
@@ -150,12 +162,12 @@ class OpenCLModule(Module):
         with self._lock:
             if symbol not in self._sessions:
                 constants = self._constants_of(symbol)
-                opened = open_device()
+                opened = open_device(self.options.device)
                 program = build_program(self._source, opened)
                 tell = None if self._events is None else self._events.extend
-                counts = self._counts[symbol]
+                counts, plan = self._counts[symbol], self._plans[symbol]
                 counts.programs += 1
-                self._sessions[symbol] = Session(self._plans[symbol], program, opened, constants, tell, counts)
+                self._sessions[symbol] = Session(plan, program, opened, constants, tell, counts, self.options)
                 self._sessions[symbol].bindings.keep(self._kept)
             return self._sessions[symbol]
 
@@ -170,6 +182,8 @@ class OpenCLModule(Module):
 
     def _plan_text(self) -> str:
         content = {"version": PLAN_VERSION, "functions": [plan.to_json() for plan in self._plans.values()]}
+        if self.options != RunOptions():
+            content["run"] = self.options.to_json()
         return json.dumps(content, indent=1) + "\n"
 
     def _contract(self) -> str:
@@ -191,7 +205,7 @@ class OpenCLModule(Module):
             head, _, source = bytes(members[SOURCE_MEMBER]).decode().partition("\n")
         except ValueError as error:
             raise ArtifactError(f"the members of an OpenCL module cannot be read: {error}") from error
-        module = cls(source, plans_from_json(content, PLAN_MEMBER))
+        module = cls(source, plans_from_json(content, PLAN_MEMBER), options=run_options_from_json(content, PLAN_MEMBER))
         check_contract(head.encode(), module._contract(), "the source of a module of type 'opencl'")
         return module
 

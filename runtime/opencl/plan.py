@@ -33,6 +33,7 @@ from byoc.runtime.core.strict_json import (
     text_of,
     texts_of,
 )
+from byoc.runtime.opencl.commands.options import RunOptions
 
 PLAN_VERSION = 4
 MOST_LOCAL = 1 << 16  # work-items of a group
@@ -321,8 +322,14 @@ def plans_from_json(data: object, where: str) -> list[FunctionPlan]:
     """The plans in a ``plan.json``. Raises ArtifactError for one of another version, or damaged."""
     if not isinstance(data, dict) or data.get("version") != PLAN_VERSION:
         raise ArtifactError(f"{where}: expected version {PLAN_VERSION}; made by another version of byoc")
-    fields = object_of(data, where, ("version", "functions"))
+    fields = object_of(data, where, ("version", "functions"), ("run",))
     plans = [FunctionPlan.from_json(f, at(where, k)) for k, f in enumerate(list_of(fields["functions"], where))]
     if len({plan.signature.symbol for plan in plans}) != len(plans):
         raise ArtifactError(f"{where}: a symbol stands in it twice")
     return plans
+
+
+def run_options_from_json(data: object, where: str) -> RunOptions:
+    """How the functions in a ``plan.json`` are run. Raises ArtifactError."""
+    told = data.get("run", {}) if isinstance(data, dict) else {}
+    return RunOptions.from_json(told, at(where, "run"))

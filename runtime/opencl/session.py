@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,14 +29,18 @@ from byoc.runtime.core.index_errors import index_outside
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.time_limit import seconds_left, timed_out
 from byoc.runtime.executors.shape_cache import ShapeCache
+from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, command_buffers
+from byoc.runtime.opencl.commands.launches import LaunchList, ReadyKernel
+from byoc.runtime.opencl.commands.options import RunOptions
 from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.device_array import DeviceArray, blocks_of
 from byoc.runtime.opencl.device_memory import FunctionMemory, Part
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
+from byoc.runtime.opencl.flush_trial import flush_every
 from byoc.runtime.opencl.found_indices import FoundIndices
 from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.process import driver_use, in_driver
-from byoc.runtime.opencl.timed_events import Tell, TimedEvents, Told, told_of_copy, told_of_launch
+from byoc.runtime.opencl.timed_events import Tell, TimedEvents, told_of_copy, told_of_launch
 from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.device_tensor import DeviceTensor
@@ -56,7 +61,7 @@ class _Binding:
     """What a call with certain sizes uses: buffers by number, and launches that are ready to go."""
 
     parts: Mapping[int, Part]
-    launches: Sequence[tuple[pyopencl.Kernel, tuple[int], tuple[int], Told]]
+    launches: LaunchList
 
 
 class Session:
@@ -71,6 +76,7 @@ class Session:
         constants: Sequence[NDArray],
         tell: Tell | None = None,
         counts: DeviceCounts | None = None,
+        options: RunOptions = RunOptions(),  # noqa: B008  # frozen
     ):
         cl = import_pyopencl()
         self._tell = tell  # what hears of the times of kernels and copies
@@ -85,10 +91,25 @@ class Session:
             timing = cl.command_queue_properties.PROFILING_ENABLE if tell is not None else 0
             self._queue = cl.CommandQueue(opened.context, opened.device, properties=timing)
             self._late: StartedCall | None = None  # a call that was given up, and may still go on
+            self._last: pyopencl.Event | None = None  # behind the last call
+            self._flush_every = flush_every(opened, options.flush, self._counts)
+            self._buffers = self._recording(options)
             self._constants = [self._upload(c.numpy()) for c in constants]
             self._found = FoundIndices(cl, opened.context, self._queue) if plan.checks else None
         except (DeviceMemoryError, cl.Error) as error:
             raise self.failed("cannot take the constants", error) from error
+
+    def _recording(self, options: RunOptions) -> CommandBuffers | None:
+        """What records the kernels of a call, where that is wanted and the device offers it."""
+        asked_to_flush = options.flush.isdecimal()
+        if self._tell is not None or options.record == "none" or asked_to_flush:
+            return None
+        found = command_buffers(import_pyopencl(), self._opened.device)
+        if isinstance(found, CommandBuffers):
+            return found
+        if options.record:
+            warnings.warn(f"opencl.mode says record={options.record}, and kernels go one by one: {found}", stacklevel=2)
+        return None
 
     def __call__(self, *arrays: object) -> None:
         """Run on inputs, then outputs, which are filled. Raises InputError for arrays that do not fit."""
@@ -192,10 +213,7 @@ class Session:
                     timed.add(told_of_copy("copy in", array.nbytes), made)
         if self._found is not None:
             self._found.begin()
-        for kernel, global_size, local_size, told in binding.launches:
-            event = cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
-            if timed is not None:
-                timed.add(told, event)
+        self._enqueue_kernels(binding.launches, timed)
         pairs = [
             (a, a if a.flags.c_contiguous and a.flags.writeable else np.empty(a.shape, a.dtype), first + k)
             for k, a in enumerate(outputs)
@@ -213,15 +231,22 @@ class Session:
             words, event = self._found.read()
             events.append(event)
         self._counts.launches += len(binding.launches)
-        self._counts.flushes += 1
-        done = cl.enqueue_marker(queue)
+        self._counts.handovers += 1
+        self._last = done = cl.enqueue_marker(queue)
         queue.flush()
         for a in read.values():
             a.block.is_read(done)
         for a in filled.values():
             a.block.was_written(done)
         results = [(array, result) for array, result, _ in pairs]
-        return StartedCall(self, done, events, self._opened.context, results, (words, timed))
+        return StartedCall(self, done, events, binding, results, (words, timed))
+
+    def _enqueue_kernels(self, launches: LaunchList, timed: TimedEvents | None) -> None:
+        """Put the kernels of a call into the queue."""
+        if launches.enqueue_recorded(lambda: self._last is None or is_complete(self._last)):
+            self._counts.recorded += 1
+            return
+        self._counts.flushes += launches.enqueue(self._cl, timed.add if timed is not None else None)
 
     @in_driver
     def empty_on_device(self, shape: Sequence[int], dtype: np.dtype) -> DeviceArray:
@@ -232,6 +257,11 @@ class Session:
         except (DeviceMemoryError, self._cl.Error) as error:
             raise self.failed("cannot have memory", error) from error
         return DeviceArray(shape, dtype, block, self._counts)
+
+    @property
+    def context(self) -> pyopencl.Context:
+        """That of the device."""
+        return self._opened.context
 
     def holds(self, tensor: DeviceTensor) -> bool:
         """Whether *tensor* lies on this device, in the context of this process."""
@@ -274,9 +304,9 @@ class Session:
             numbers = [*(parts[b].step for b in plan.placed(launch)), *(sizes[s] for s in launch.sizes)]
             kernel.set_args(*(parts[b].buffer for b in launch.buffers), *map(np.int64, numbers), *found)
             told = told_of_launch(launch, variant, (global_size, local_size), sizes)
-            launches.append((kernel, (global_size,), (local_size,), told))
+            launches.append(ReadyKernel(kernel, (global_size,), (local_size,), told))
         self._record(named, tuple(v.schedule for v in variants))
-        return _Binding(parts, launches)
+        return _Binding(parts, LaunchList(self._queue, launches, self._flush_every, self._buffers))
 
     def _record(self, key: tuple[tuple[str, int], ...], variants: tuple[str, ...]) -> None:
         times = 1 + (self.chosen.pop(key).times if key in self.chosen else 0)
@@ -300,12 +330,13 @@ class StartedCall:
         session: Session,
         event: pyopencl.Event,
         events: list[pyopencl.Event],
-        context: pyopencl.Context,
+        binding: _Binding,
         results: Sequence[tuple[np.ndarray, np.ndarray]],
         rest: tuple[np.ndarray | None, TimedEvents | None],
     ):
-        self.event, self.context = event, context
+        self.event, self.context = event, session.context
         driver_use().keep(self)
+        self._binding = binding  # what was recorded stays until it is done
         self._session, self._events, self._results = session, events, results
         self._found, self._timed = rest
         self._ticket = begin_work()

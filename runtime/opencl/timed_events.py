@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from byoc.runtime.core.device_event import NO_FACTS, DeviceEvent, EventFacts
+from byoc.runtime.core.device_event import DeviceEvent, EventFacts, Told
 from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.opencl.plan import Launch, Number, Variant, counted
 
@@ -22,16 +21,6 @@ if TYPE_CHECKING:
 Tell = Callable[[Sequence[DeviceEvent]], object]
 NANO = 1e-9
 Times = tuple[int, int, int, int]  # queued, submitted, started, ended: nanoseconds of the device
-
-
-@dataclass(frozen=True)
-class Told:
-    """What is told of an event beside its times, known before it happens."""
-
-    name: str
-    nodes: tuple[str, ...] = ()
-    sizes: tuple[int, ...] = ()
-    facts: EventFacts = NO_FACTS
 
 
 def told_of_launch(launch: Launch, variant: Variant, shape: tuple[int, int], sizes: Mapping[str, int]) -> Told:

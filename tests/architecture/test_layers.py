@@ -27,6 +27,7 @@ LAYERS = {
         "byoc.runtime.kernels.run_time",
         "byoc.runtime.kernels.strings",
         "byoc.runtime.json",
+        "byoc.runtime.opencl.commands",
         "byoc.runtime.opencl",
         "byoc.runtime.vm",
         "byoc.runtime",
@@ -146,6 +147,7 @@ LAYERS = {
         "byoc.cli.flags",
         "byoc.cli.report",
         "byoc.cli",
+        "byoc.cli.device",
     ],
     "byoc.onnx_backend": [
         "byoc.onnx_backend",

@@ -17,11 +17,12 @@ LEVELS = ("none", "fast", "normal", "wide", "heavy")
 
 @pytest.mark.parametrize("tuning", ["", *LEVELS])
 @pytest.mark.parametrize("memory", ["auto", "buffer", "image", "trial"])
-@pytest.mark.parametrize("flush", [False, True])
-def test_a_mode_says_each_of_its_words_and_is_read_back_from_them(tuning, memory, flush):
-    words = [f"tuning={tuning}"] * bool(tuning) + [f"memory={memory}"] + ["flush=on"] * flush
-    mode = Mode.of(", ".join(words))
-    assert (mode.tuning, mode.memory, mode.flush) == (tuning, memory, flush)
+@pytest.mark.parametrize("flush", ["", "none", "1", "2", "10", "auto"])
+@pytest.mark.parametrize("record", ["", "none", "batch"])
+def test_a_mode_says_each_of_its_words_and_is_read_back_from_them(tuning, memory, flush, record):
+    chosen = {"tuning": tuning, "memory": memory, "flush": flush, "record": record}
+    mode = Mode.of(", ".join(f"{kind}={word}" for kind, word in chosen.items() if word))
+    assert (mode.tuning, mode.memory, mode.flush, mode.record) == (tuning, memory, flush, record)
     assert Mode.of(mode.text()) == mode == Mode.of(int(mode))
 
 
@@ -36,6 +37,7 @@ def test_the_numbers_are_mnns_where_it_has_them():
         "MEMORY_BUFFER": 64,
         "MEMORY_IMAGE": 128,
     }
+    assert Mode.RECORD_BATCH == 512
 
 
 @pytest.mark.parametrize("first", LEVELS)
@@ -54,9 +56,12 @@ def test_two_levels_at_once_contradict_each_other(first, second):
     [
         (Mode.MEMORY_BUFFER | Mode.MEMORY_IMAGE, "memory is buffer or image, not both"),
         ("memory=buffer,memory=trial", "memory is buffer or trial, not both"),
+        ("flush=1,flush=auto", "flush is 1 or auto, not both"),
+        ("record=batch,record=none", "record is batch or none, not both"),
+        ("flush=3", "flush is one of none, 1, 2, 10, auto, got '3'"),
         ("tuning=best", "tuning is one of none, fast, normal, wide, heavy, got 'best'"),
-        ("fast", "expected words like 'tuning=normal,memory=image', of tuning, memory, flush"),
-        ("threads=4", "of tuning, memory, flush, each with a value; got 'threads=4'"),
+        ("fast", "expected words like 'tuning=normal,memory=image', of tuning, memory, flush, record"),
+        ("threads=4", "of tuning, memory, flush, record, each with a value; got 'threads=4'"),
         (32, "32 has bits that are no mode"),
         (-1, "-1 has bits that are no mode"),
         (True, "expected a Mode or a text like"),
@@ -75,7 +80,7 @@ def test_the_command_line_and_the_dictionary_say_the_same():
     assert OpenCLOptions.of(given).mode == Mode.TUNING_NORMAL | Mode.MEMORY_IMAGE
 
 
-@pytest.mark.parametrize("options", [{"mode": "tuning=none,tuning=heavy"}, {"half": "double"}])
+@pytest.mark.parametrize("options", [{"mode": "tuning=none,tuning=heavy"}, {"half": "double"}, {"device": 1.5}])
 def test_compile_refuses_before_it_reads_the_model(options):
     with pytest.raises(UserError, match=r"^opencl\."):
         byoc.compile(b"no model", ["opencl"], backend_options={"opencl": options})

@@ -254,7 +254,7 @@ def saved(folder, name, array):
         (["--random", "--size", "n=3"], "the free dimensions of the inputs are batch"),
         (["--random", "--size", f"batch={10**30}"], "is more than"),
         (["--random", "--repeat", "0"], "--repeat is at least 1, got 0"),
-        (["--random", "--threads", "0"], "threads is a number from 1 on, got 0"),
+        (["--random", "--threads", "0"], "--threads is a whole number from 1, or several as in 1,2, got '0'"),
         (["--random", "-t", "c"], "--target is for ONNX models"),
         (["--random", "-o", "{tmp}/no/y.npz"], "the folder cannot be written"),
     ],
@@ -459,3 +459,60 @@ def test_wrong_usage_is_exit_code_2_and_help_names_the_codes(capsys):
         main(["--help"])
     assert caught.value.code == 0
     assert "exit codes: 0 done, 1 internal error, 2 a mistake" in " ".join(capsys.readouterr().out.split())
+
+
+def test_C14_run_tells_its_times_for_each_number_of_threads(capsys, artifact):
+    words = ("run", artifact, "--random", "--repeat", "5", "--warmup", "2", "--threads", "1,2", "--json")
+    code, out, err = run(capsys, *words)
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert [s["threads"] for s in told["settings"]] == [1, 2]
+    for found in (told, *told["settings"]):
+        assert (found["runs"], found["warmup"]) == (5, 2)
+        assert 0 < found["min_ms"] <= found["median_ms"] <= found["p90_ms"] <= found["max_ms"]
+        assert found["stdev_ms"] >= 0 and found["first_ms"] > 0 and found["open_ms"] > 0
+    assert all(s["difference"] < 1e-6 for s in told["settings"])
+    code, out, _ = run(capsys, *words[:-1])
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[1] == ["threads", "device", "load", "first", "min", "median", "p90", "max", "stdev", "differs"]
+    assert [row[0] for row in rows[2:4]] == ["1", "2"] and "5 runs after the first and 2 more" in out
+
+
+@pytest.mark.needs_opencl
+def test_C14_run_goes_over_devices_too(capsys):
+    code, out, err = run(
+        capsys, "run", DIGITS, "--random", "-t", "opencl", "--devices", "0,0", "--threads", "1,2", "--json"
+    )
+    assert code == 0, err
+    settings = json.loads(out)["settings"]
+    assert [(s["device"], s["threads"]) for s in settings] == [("0", 1), ("0", 2), ("0", 1), ("0", 2)]
+    assert all(s["difference"] < 1e-6 for s in settings)
+    code, _, err = run(capsys, "run", DIGITS, "--random", "-t", "opencl", "--devices", "0,no such")
+    assert code == 3 and "opencl.device='no such' names no OpenCL device" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--threads", "0"), "--threads is a whole number from 1, or several as in 1,2, got '0'"),
+        (("--threads", "1,,2"), "got ''"),
+        (("--threads", "two"), "got 'two'"),
+        (("--warmup", "-1"), "--warmup is at least 0, got -1"),
+        (("--devices", ","), "a name of a device is empty"),
+    ],
+)
+def test_C14_mistakes_in_what_is_measured_are_one_sentence(capsys, artifact, words, message):
+    code, out, err = run(capsys, "run", artifact, "--random", *words)
+    assert (code, out) == (2, "") and message in err and len(err.splitlines()) == 1
+
+
+def test_C14_the_difference_of_two_runs_counts_numbers_and_shapes():
+    from byoc.cli.report.run_times import largest_difference
+
+    one = [np.array([1.0, np.nan]), np.array(["a"])]
+    assert largest_difference(one, one) == 0
+    assert largest_difference(one, [np.array([3.0, np.nan]), np.array(["b"])]) == 2
+    assert (
+        largest_difference([np.zeros(3)], [np.zeros(4)]) == np.inf
+        and largest_difference([np.zeros(0)] * 2, [np.zeros(0)] * 2) == 0
+    )

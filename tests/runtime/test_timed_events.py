@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from byoc.runtime.core.device_event import EventFacts
+from byoc.runtime.core.device_event import EventFacts, Told
 from byoc.runtime.opencl.plan import KernelWork, Launch, Variant
-from byoc.runtime.opencl.timed_events import TimedEvents, Told, told_of_copy, told_of_launch
+from byoc.runtime.opencl.timed_events import TimedEvents, told_of_copy, told_of_launch
 
 SECOND = 1_000_000_000
 

@@ -20,6 +20,7 @@ IMPORTING = (
     "certify",
     "bisect",
     "compare",
+    "warm",
 )
 VARIABLE = "BYOC_BACKENDS"
 

@@ -1,0 +1,1 @@
+"""The commands about what is kept for devices: filling the cache, and looking after it."""

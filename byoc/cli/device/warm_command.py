@@ -1,0 +1,113 @@
+"""``byoc warm``: fill a device's cache for a model, so that a run there compiles and tries nothing."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from byoc.cli.flags.devices import BACKEND, named_devices, use_device, with_device
+from byoc.cli.flags.devices import HELP as DEVICE_HELP
+from byoc.cli.progress import StageProgress
+from byoc.cli.run_command import is_model, load_artifact
+from byoc.cli.tensors.arrays import parse_sizes, random_inputs
+from byoc.driver.compiler.compile import compile_model
+from byoc.driver.options import CompileRequest
+from byoc.errors import DeviceError, UserError
+from byoc.options.flags import add_flags, given_options
+from byoc.runtime.library import Library
+from byoc.runtime.opencl.build import build_counts, why_unavailable
+from byoc.runtime.opencl.kernel_cache import cache_limit, device_cache
+
+HELP = "fill a device's cache with the kernels of a model, and with settings that are measured or tuned"
+LEVELS = ("none", "fast", "normal", "wide", "heavy")
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of ``byoc warm``."""
+    command.add_argument("file", help="an ONNX model, or an artefact that byoc compile wrote")
+    command.add_argument(
+        "--device", action="append", default=[], metavar="NAME", help=f"{DEVICE_HELP}; repeat it for several"
+    )
+    command.add_argument("--size", action="append", default=[], metavar="NAME=N", help="the size of a free dimension")
+    command.add_argument("--tune", choices=LEVELS, help="tune kernels on the device, as opencl.mode=tuning=LEVEL does")
+    command.add_argument("--trusted", action="append", metavar="KEY.pem", help="as of byoc run, for an artefact")
+    add_flags(command.add_argument_group("options for a model, as of byoc compile"), "warm", CompileRequest)
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """What was done for one device.
+
+    Attributes:
+        device: its name.
+        file: its cache file.
+        built: programs that were compiled.
+        found: programs that were there.
+        trials: measurements that were made.
+        seconds: all of it took, compiling the model included.
+    """
+
+    device: str
+    file: str
+    built: int
+    found: int
+    trials: int
+    seconds: float
+
+    def __str__(self) -> str:
+        tried = f", {self.trials} trials" if self.trials else ""
+        made = f"{self.built} programs built, {self.found} were there{tried}"
+        return f"{self.device}: {made}, in {self.seconds:.2f} s\n  {self.file}"
+
+
+def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
+    """Prepare the model on each device. Raises UserError with one sentence."""
+    if not cache_limit():
+        raise UserError("$BYOC_OPENCL_CACHE_MB is 0, so that nothing is kept for devices: set it to more")
+    done = []
+    with StageProgress(quiet=arguments.json) as tell:
+        for device in named_devices(arguments.device) if arguments.device else [""]:
+            done.append(_warm(arguments, device, tell))
+    data = {"devices": [vars(warmed) for warmed in done]}
+    return data, "\n".join(map(str, done)), 0
+
+
+def _warm(arguments: argparse.Namespace, device: str, tell: StageProgress) -> Warmed:
+    """Prepare the model on *device*, with what that took."""
+    start, before = time.perf_counter(), build_counts()
+    library = _library(arguments, device, tell)
+    info = use_device(library, device)
+    problem = why_unavailable(device)  # which builds what loading an artefact asks the device with
+    if problem is not None:
+        raise DeviceError(problem)
+    tell(f"preparing {info.name}")
+    library.prepare(random_inputs(library, parse_sizes(library, arguments.size)))
+    if library.fallbacks:
+        raise UserError(f"{info.name} is not warm: {library.fallbacks[0]}")
+    cache, after = device_cache(info), build_counts()
+    if not cache.file.path.is_file():
+        raise UserError(f"{cache.file.path}: the cache cannot be written: name another folder with BYOC_CACHE_DIR")
+    built, found = after.from_source - before.from_source, after.from_cache - before.from_cache
+    trials = library.device_counts["trials"]
+    return Warmed(info.name, str(cache.file.path), built, found, trials, time.perf_counter() - start)
+
+
+def _library(arguments: argparse.Namespace, device: str, tell: StageProgress) -> Library:
+    """The model compiled for *device*, or the artefact."""
+    path = Path(arguments.file)
+    if not is_model(path):
+        if arguments.tune:
+            raise UserError(f"--tune is for models; {path} is compiled already")
+        return load_artifact(path, arguments, tell)
+    if arguments.trusted:
+        raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
+    given = with_device({"targets": [BACKEND], **given_options(arguments, CompileRequest)}, device)
+    if arguments.tune:
+        options = {**(given.get("backend_options") or {})}
+        own = {**options.get(BACKEND, {})}
+        own["mode"] = ",".join(filter(None, [str(own.get("mode", "")), f"tuning={arguments.tune}"]))
+        given["backend_options"] = {**options, BACKEND: own}
+    return compile_model(CompileRequest(path, **given, progress=tell))

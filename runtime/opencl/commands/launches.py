@@ -1,0 +1,83 @@
+"""The kernels of a call as a list that is ready to go: arguments set, sizes known.
+
+They go into the queue one by one, which a driver takes in about a microsecond each, or all at once where they were
+recorded (``command_buffer.py``). A queue that is flushed every *n* kernels hands these to the device while the host
+still puts others behind them; some devices begin too late otherwise, and each flush costs others time. Source: MNN
+flushes every 10 kernels on Adreno, every 2 elsewhere (``OpenCLRunningUtils.cpp``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple
+
+from byoc.runtime.core.device_event import Told
+from byoc.runtime.core.errors import DeviceError
+from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, RecordedKernels
+
+if TYPE_CHECKING:
+    import pyopencl
+
+
+class ReadyKernel(NamedTuple):
+    """A kernel whose arguments are set, its sizes, and what is told of it to whoever profiles."""
+
+    kernel: pyopencl.Kernel
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...]
+    told: Told
+
+
+Tell = Callable[[Told, "pyopencl.Event"], None]
+
+
+class LaunchList:
+    """*kernels* for *queue*, which is flushed after every *flush_every* of them; 0: not before the end of the call.
+
+    With *buffers* they are recorded, and ``enqueue`` is one call; ``why_single`` says why not, if the driver refused.
+    """
+
+    def __init__(
+        self,
+        queue: pyopencl.CommandQueue,
+        kernels: Sequence[ReadyKernel],
+        flush_every: int = 0,
+        buffers: CommandBuffers | None = None,
+    ):
+        self.kernels = tuple(kernels)
+        self._queue, self._flush_every = queue, flush_every
+        self._recorded: RecordedKernels | None = None
+        self.why_single = ""
+        if buffers is not None and self.kernels:
+            try:
+                self._recorded = RecordedKernels(buffers, queue, [kernel[:3] for kernel in self.kernels])
+            except DeviceError as error:
+                self.why_single = str(error)
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+    def enqueue_recorded(self, is_idle: Callable[[], bool]) -> bool:
+        """Put all kernels into the queue by one call, if they were recorded; *is_idle*: whether none is in it still.
+
+        Raises DeviceError.
+        """
+        if self._recorded is None or not (self._recorded.runs_twice or is_idle()):
+            return False
+        self._recorded.enqueue()
+        return True
+
+    def enqueue(self, cl: ModuleType, tell: Tell | None = None) -> int:
+        """Put the kernels into the queue one by one; how often it was flushed. *tell* hears of each with its event.
+
+        Raises pyopencl's error.
+        """
+        put, queue, flush_every = cl.enqueue_nd_range_kernel, self._queue, self._flush_every
+        for number, ready in enumerate(self.kernels, start=1):
+            event = put(queue, ready.kernel, ready.global_size, ready.local_size)
+            if tell is not None:
+                tell(ready.told, event)
+            if flush_every and number % flush_every == 0:
+                queue.flush()
+        return len(self.kernels) // flush_every if flush_every else 0
