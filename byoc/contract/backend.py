@@ -144,6 +144,13 @@ class Backend:
         ``compile`` is given the same *options*, and may refuse them in the same words.
         """
 
+    def tuning_level(self, options: Mapping[str, object]) -> str | None:
+        """The level of tuning that *options* ask for, one of ``byoc.compile``'s ``tune``; None where they say nothing.
+
+        A backend that tunes declares the option ``tune``, with which ``compile`` is given the tuner.
+        """
+        return None
+
     def why_not_in(self, precision: str, options: Mapping[str, object]) -> str | None:
         """Why its regions do not compute in *precision* (``"fp16"``) under its *options*, in words; None where they do.
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from byoc.partition.plan.plan import Plan
 
 PRECISIONS = ("f32", "bf16", "fp16", "int8")
-TUNE_LEVELS = ("none", "fast", "normal", "heavy")  # of byoc.codegen.tune.level
+TUNE_LEVELS = ("none", "fast", "normal", "wide", "heavy")  # of byoc.codegen.tune.level
 UNTUNED = "none"
 WEIGHTS = ("c", "incbin", "bin")  # of byoc.codegen.c.export.options
 _MODEL = described(
@@ -120,7 +120,7 @@ class HostOptions(PrecisionOptions):
     )
     tune: str | Tuner = option(
         UNTUNED,
-        "how much is tried for fast kernels of the host; what won is kept in the cache folder",
+        "how much is tried for fast kernels of the host and of targets that tune; what won is kept in the cache folder",
         choices=TUNE_LEVELS,
         flag=Flag("--tune", commands=("compile", "export-c"), note="none: a cost model decides"),
     )

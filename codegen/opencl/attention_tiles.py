@@ -12,15 +12,17 @@ Rows, columns and keys that do not exist are zeros in local memory, and are neve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
 from byoc.codegen.kernel.attention import Attention
+from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.kernel.loops import Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.opencl.choosing import STEP_PENALTY, Ranked, roughly
 from byoc.codegen.opencl.kernel_plan import KernelPlan, numbered
 from byoc.codegen.opencl.profile import DeviceProfile
 from byoc.codegen.opencl.row_statements import OwnText, RowWriter
@@ -30,6 +32,7 @@ from byoc.te.expr import Const
 from byoc.te.tensor import Load
 from byoc.te.walk import mentions, unique_nodes
 
+KIND = "attention"  # of schedules and choices
 ACROSS, DOWN = 8, 16  # work-items of a group, along the keys and the columns, and along the rows
 TILES = ((4, 4), (2, 4), (2, 2), (1, 2), (1, 1))  # rows and keys of a work-item, the largest that fits is taken
 _WORDS = "lane tx ty blocks first start queries keys values weights tops kept scores totals sums i j r c d e".split()
@@ -68,16 +71,21 @@ class TileSizes:
         return (tiles + 2 * self.block) * dtype_bytes(dtype)
 
 
-def tile_sizes(found: Attention, profile: DeviceProfile, simplify: Simplifier) -> TileSizes | None:
-    """The tiles of *found*; None where the least are too large, or a group of work-items is."""
+def fitting_tiles(found: Attention, profile: DeviceProfile, simplify: Simplifier) -> list[TileSizes]:
+    """The tiles of *found* that a device can launch, the largest first."""
     depth = int(found.depth.extent)
     column, _ = numbered("column", found.columns, simplify)
     columns = -(-int(_number(column, simplify) or 1) // ACROSS)
     room = min(profile.local_memory, LARGEST_LOCAL)
     if profile.max_group < ACROSS * DOWN:
-        return None
+        return []
     made = [TileSizes(rows, keys, columns, depth) for rows, keys in TILES if rows * columns <= MOST_RESULTS]
-    fitting = [t for t in made if t.bytes(found.total.dtype) <= room]
+    return [t for t in made if t.bytes(found.total.dtype) <= room]
+
+
+def tile_sizes(found: Attention, profile: DeviceProfile, simplify: Simplifier) -> TileSizes | None:
+    """The tiles of *found*; None where the least are too large, or a group of work-items is."""
+    fitting = fitting_tiles(found, profile, simplify)
     row, _ = numbered("row", found.rows, simplify)
     batch, _ = numbered("batch", found.batch, simplify)
     count, batches = _number(row, simplify), _number(batch, simplify)
@@ -87,6 +95,17 @@ def tile_sizes(found: Attention, profile: DeviceProfile, simplify: Simplifier) -
         if count is None or batches is None or -(-count // tiles.block) * batches >= ENOUGH_GROUPS * profile.units:
             return tiles
     return fitting[-1] if fitting else None
+
+
+def attention_space(found: Attention, profile: DeviceProfile, simplify: Simplifier) -> Ranked:
+    """Every tile of *found*, the model's first."""
+    fitting, expected = fitting_tiles(found, profile, simplify), tile_sizes(found, profile, simplify)
+    if expected is None:
+        return []
+    base, own = roughly(found.stages, profile), fitting.index(expected)
+    steps = {t: abs(k - own) for k, t in enumerate(fitting)}
+    order = sorted(fitting, key=lambda t: steps[t])
+    return [(base * (1 + STEP_PENALTY * steps[t]), Choice.of(KIND, rows=t.rows, keys=t.keys)) for t in order]
 
 
 def _number(axis: Index, simplify: Simplifier) -> int | None:
@@ -100,7 +119,7 @@ def tiled_attention(found: Attention, tiles: TileSizes, simplify: Simplifier) ->
     batch, _ = numbered("batch", found.batch, simplify)
     blocks = binary("div", as_index(row.extent) + (tiles.block - 1), tiles.block)
     extent = simplify(binary("mul", blocks, as_index(batch.extent)))
-    return KernelPlan("attention", [TiledAttention(found, tiles)], extent, groups=True, items=ACROSS * DOWN)
+    return KernelPlan(KIND, [TiledAttention(found, tiles)], extent, groups=True, items=ACROSS * DOWN)
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,9 +376,15 @@ class _Tiled:
             yield
 
 
-def attention_plan(found: Attention, profile: DeviceProfile, simplify: Simplifier) -> KernelPlan | None:
-    """The kernel of *found*; None where no tile of it fits the device."""
+def attention_plan(
+    found: Attention, profile: DeviceProfile, simplify: Simplifier, choose: Callable[[], Choice | None]
+) -> KernelPlan | None:
+    """The kernel of *found*, by the tile that *choose* gives where it gives one; None where none fits the device."""
     if found.dot.dtype != found.total.dtype or found.power.dtype != found.total.dtype:
         return None
+    choice = choose()
     tiles = tile_sizes(found, profile, simplify)
+    if choice is not None:
+        fitting = fitting_tiles(found, profile, simplify)
+        tiles = next((t for t in fitting if (t.rows, t.keys) == (choice["rows"], choice["keys"])), tiles)
     return None if tiles is None else tiled_attention(found, tiles, simplify)

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from byoc.codegen.kernel.choice import Choices, Question
 from byoc.codegen.kernel.lower import lower_function
+from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import (
     constant_arrays,
     fuse_body,
@@ -18,20 +21,27 @@ from byoc.codegen.kernel.region import (
     no_recurrence,
     tensors_of,
 )
-from byoc.codegen.opencl.emit import emit_programs
-from byoc.codegen.opencl.options import HALVES, NAMES, OpenCLOptions
+from byoc.codegen.opencl.alone import alone
+from byoc.codegen.opencl.choosing import Chooser, KernelQuestion
+from byoc.codegen.opencl.emit import emit_prepared, emit_programs
+from byoc.codegen.opencl.options import HALVES, NAMES, TUNE, OpenCLOptions
 from byoc.codegen.opencl.patterns import pattern_table
-from byoc.codegen.opencl.profile import profile_for
+from byoc.codegen.opencl.profile import DeviceProfile, profile_for
+from byoc.codegen.opencl.thresholds import Thresholds
+from byoc.codegen.opencl.tuning.bench import DeviceBench
+from byoc.codegen.tune.tuner import Tuner
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.verdict import EVERY, constraint
-from byoc.errors import CompileError, DeviceError
+from byoc.errors import CompileError, DeviceError, UserError
 from byoc.relay.expr import Call, Function
 from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.opencl.build import why_unavailable
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.module import OpenCLModule
+from byoc.runtime.opencl.plan import FunctionPlan
 
 MIN_ELEMENTS = 64
+MEASURED_FROM = "normal"  # the level from which on the device's thresholds are measured where they are not known
 
 
 @constraint("float64", of=EVERY, machine=True)
@@ -96,6 +106,14 @@ class OpenCLBackend(Backend):
 
     def check_options(self, options: Mapping[str, object]) -> None:
         OpenCLOptions.of(options)
+        Thresholds.of(options.get("thresholds", ""), Thresholds())
+        if not isinstance(options.get(TUNE), Tuner | None):
+            raise UserError(
+                f"opencl.tune: a level is given as byoc.compile's tune, or as opencl.mode=tuning={options[TUNE]}"
+            )
+
+    def tuning_level(self, options: Mapping[str, object]) -> str | None:
+        return OpenCLOptions.of(options).mode.tuning or None
 
     def why_not_in(self, precision: str, options: Mapping[str, object]) -> str | None:
         chosen = OpenCLOptions.of(options)
@@ -132,6 +150,45 @@ def check_options(options: Mapping[str, object]) -> None:
         raise CompileError(f"the backend opencl takes the options {known}, got {', '.join(unknown)}")
 
 
+def tuned(
+    programs: Sequence[Program], profile: DeviceProfile, halves: bool, tuner: Tuner, thresholds: object
+) -> tuple[str, tuple[FunctionPlan, ...]]:
+    """As ``emit_programs``, with the choices of *tuner* on the device here, whose *thresholds* the user may have set.
+
+    Raises DeviceError where there is no device to try kernels on.
+    """
+    bench = _bench(profile, halves)
+    found = tuner.measured(lambda: bench.crossovers(measure=tuner.level.covers(MEASURED_FROM)))
+    profile = replace(
+        profile, thresholds=Thresholds.of(thresholds, Thresholds.of(found.thresholds, profile.thresholds))
+    )
+    tuner.report.thresholds[bench.place] = profile.thresholds.to_json()
+    tuner.report.notes += [f"{bench.place}: {name} was not measured: {why}" for name, why in found.failures.items()]
+    bench = _bench(profile, halves)
+
+    def make(choices: Choices) -> tuple[str, tuple[FunctionPlan, ...]]:
+        return emit_programs(programs, profile, halves, choices)
+
+    return tuner.settled(make, bench, lambda threads: bench.laboratory(tuner.level.rounds))
+
+
+def _bench(profile: DeviceProfile, halves: bool) -> DeviceBench:
+    def of(question: Question) -> Program:
+        assert isinstance(question, KernelQuestion)
+        return alone(question.stages, question.targets, "candidate")
+
+    def emit(program: Program, choices: Choices) -> tuple[str, FunctionPlan]:
+        source, (plan,) = emit_prepared([program], Chooser(profile, choices), halves)
+        return source, plan
+
+    def emit_with(program: Program, thresholds: Mapping[str, int]) -> tuple[str, FunctionPlan]:
+        forced = replace(profile, thresholds=Thresholds.of(thresholds, profile.thresholds))
+        source, (plan,) = emit_prepared([program], Chooser(forced), halves)
+        return source, plan
+
+    return DeviceBench(open_device(), {"kind": profile.kind, "halves": str(halves)}, of, emit, emit_with)
+
+
 def compile_functions(functions: Mapping[str, Function], options: Mapping[str, object] | None = None) -> OpenCLModule:
     """Many functions, by their symbols, in one source; each ``Primitive`` function inside is one group of kernels.
 
@@ -139,7 +196,13 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     function for which no code can be generated, and for an option that there is not.
     """
     check_options(options or {})
-    chosen, profile = OpenCLOptions.of(options or {}), profile_for(options or {})
+    given = options or {}
+    chosen, profile = OpenCLOptions.of(given), profile_for(given)
+    halves = chosen.writes_halves(lambda: _has_float16(chosen.device))
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
-    source, plans = emit_programs(programs, profile, chosen.writes_halves(lambda: _has_float16(chosen.device)))
+    tuner = given.get(TUNE)
+    if isinstance(tuner, Tuner) and tuner.tunes:
+        source, plans = tuned(programs, profile, halves, tuner, given.get("thresholds", ""))
+    else:
+        source, plans = emit_programs(programs, profile, halves)
     return OpenCLModule(source, plans, constant_arrays(programs), chosen.run)

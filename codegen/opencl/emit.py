@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.attention import Attention, attentions, group_of
+from byoc.codegen.kernel.choice import Choice, Choices
 from byoc.codegen.kernel.expr_text import ExprWriter, outside_name
 from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.program import Group, Program
@@ -20,15 +21,16 @@ from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Writer
-from byoc.codegen.opencl.attention_tiles import attention_plan
+from byoc.codegen.opencl.attention_tiles import attention_plan, attention_space
+from byoc.codegen.opencl.choosing import Chooser
 from byoc.codegen.opencl.kernel_plan import KernelPlan, product
 from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
 from byoc.codegen.opencl.padding import read_through_padding
-from byoc.codegen.opencl.products.split import split_sums
+from byoc.codegen.opencl.products.split import SCHEDULE, split_sums
 from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
-from byoc.codegen.opencl.row_kernels import row_kernels
+from byoc.codegen.opencl.row_kernels import have_own_kernel, row_kernels, row_space
 from byoc.codegen.opencl.row_statements import RowWriter
-from byoc.codegen.opencl.schedule import index_type, schedule_stage
+from byoc.codegen.opencl.schedule import index_type, schedule_stage, stage_space
 from byoc.codegen.opencl.work import counted_work
 from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
@@ -64,8 +66,8 @@ class _Stage:
 
 
 class _Emitter:
-    def __init__(self, profile: DeviceProfile) -> None:
-        self.profile = profile
+    def __init__(self, chooser: Chooser) -> None:
+        self.profile, self.chooser = chooser.profile, chooser
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
 
@@ -92,7 +94,12 @@ class _Emitter:
     def _attention(self, program: Program, found: Attention) -> _Stage | None:
         """The kernel of an attention; None where no schedule fits the device."""
         simplify = Simplifier()
-        plan = attention_plan(found, self.profile, simplify)
+        stages = [s for g in program.groups for s in g.stages if s in found.stages]
+
+        def choose() -> Choice | None:
+            return self.chooser.choose(stages, [found.result], lambda: attention_space(found, self.profile, simplify))
+
+        plan = attention_plan(found, self.profile, simplify, choose)
         if plan is None:
             return None
         group = group_of(program, found)
@@ -104,7 +111,11 @@ class _Emitter:
         """The kernels of stages over shared rows; None where each is better alone."""
         simplify = Simplifier()
         outside = {s for s in found.stages if s in program.outputs or readers.get(s, set()) - set(found.stages)}
-        kernels = row_kernels(found, outside, self.profile, simplify)
+        choice = None
+        if have_own_kernel(found, self.profile, simplify):
+            targets = [s for s in found.stages if s in outside]
+            choice = self.chooser.choose(found.stages, targets, lambda: row_space(found, self.profile, simplify))
+        kernels = row_kernels(found, outside, self.profile, simplify, choice)
         if kernels is None:
             return None
         return self._kernels(program, group, kernels.stages, kernels.targets, kernels.plans, simplify)
@@ -112,9 +123,11 @@ class _Emitter:
     def stage(self, program: Program, group: Group, stage: Tensor) -> _Stage:
         """The kernels that fill *stage*."""
         simplify = Simplifier()
-        return self._kernels(
-            program, group, (stage,), (stage,), schedule_stage(stage, simplify, self.profile), simplify
-        )
+        choice = stage.meta.get(SCHEDULE)
+        if not isinstance(choice, Choice):
+            choice = self.chooser.choose([stage], [stage], lambda: stage_space(stage, simplify, self.profile))
+        plans = schedule_stage(stage, simplify, self.profile, choice)
+        return self._kernels(program, group, (stage,), (stage,), plans, simplify)
 
     def _kernels(
         self,
@@ -199,16 +212,29 @@ def _pointers(
 
 
 def emit_programs(
-    programs: Sequence[Program], profile: DeviceProfile = ANY_GPU, halves: bool = False
+    programs: Sequence[Program],
+    profile: DeviceProfile = ANY_GPU,
+    halves: bool = False,
+    choices: Choices | None = None,
 ) -> tuple[str, tuple[FunctionPlan, ...]]:
     """OpenCL C with the kernels of all *programs* for devices of *profile*, and how each is launched.
 
-    With *halves* a float16 is the type ``half``.
+    With *halves* a float16 is the type ``half``. *choices* are asked which kernel is taken where several are possible.
 
     Raises UnsupportedError for a function that OpenCL C cannot express.
     """
-    emitter = _Emitter(profile)
-    programs = [_prepared(as_stored(program, typed=TYPED if halves else ()), profile) for program in programs]
+    programs = [as_stored(program, typed=TYPED if halves else ()) for program in programs]
+    if not profile.is_cpu:
+        programs = [read_through_padding(program) for program in programs]
+    return emit_prepared(programs, Chooser(profile, choices), halves)
+
+
+def emit_prepared(
+    programs: Sequence[Program], chooser: Chooser, halves: bool = False
+) -> tuple[str, tuple[FunctionPlan, ...]]:
+    """As :func:`emit_programs`, for programs over what lies in memory, whose padding is read through."""
+    emitter = _Emitter(chooser)
+    programs = [_with_schedules(program, chooser) for program in programs]
     for program in programs:
         if any(recurrence(group.stages) for group in program.groups):
             raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
@@ -227,11 +253,21 @@ def _all_tensors(program: Program) -> Iterator[Tensor]:
     yield from (*program.inputs, *(t for t, _ in program.constants), *(s for g in program.groups for s in g.stages))
 
 
-def _prepared(program: Program, profile: DeviceProfile) -> Program:
-    """*program* as a device of *profile* computes it."""
+def _with_schedules(program: Program, chooser: Chooser) -> Program:
+    """*program* with its products in parts, where the device has units for them."""
+    profile = chooser.profile
     if profile.is_cpu:
         return program
-    return split_sums(read_through_padding(program), profile)
+    if chooser.choices is None:
+        return split_sums(program, profile)
+    apart = {s for a in attentions(program) for s in a.stages}
+
+    def decide(stage: Tensor, parts: Sequence[int]) -> Choice | None:
+        if stage in apart:
+            return None
+        return chooser.choose([stage], [stage], lambda: stage_space(stage, Simplifier(), profile, parts))
+
+    return split_sums(program, profile, decide)
 
 
 def stage_sizes(stage: Tensor) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ class KernelPlan:
     """A kernel's statements and its launch: *extent* work-items, or as many work-groups where *groups*.
 
     *schedule* names it; it is for calls in which all of *when* holds. *items*: the work-items that each of its groups
-    must have; without it any power of two up to *local* serves.
+    must have; without it any divisor of *local* serves, and the driver chooses where that is 0.
     """
 
     schedule: str

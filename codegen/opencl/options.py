@@ -175,4 +175,5 @@ class OpenCLOptions:
         return self.half == "compute" or (self.half == HALVES[0] and device_has_them())
 
 
-NAMES = ("device", "half", "mode", "schedules")
+TUNE = "tune"  # whoever tunes, as the driver hands it on
+NAMES = ("device", "half", "mode", "schedules", "thresholds", TUNE)

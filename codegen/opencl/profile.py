@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from byoc.codegen.opencl.thresholds import ON_GPUS, ON_PROCESSORS, Thresholds
 from byoc.errors import CompileError, DeviceError
 from byoc.runtime.opencl.devices import DeviceInfo, open_device
 
@@ -21,7 +22,8 @@ SCHEDULES = ("auto", "cpu", "gpu")
 class DeviceProfile:
     """``units`` that run work-groups at once, bytes of ``local_memory`` and most work-items of a group.
 
-    ``float_lanes``: the float32 of one vector register, 1 where work-items are the lanes.
+    ``float_lanes``: the float32 of one vector register, 1 where work-items are the lanes. ``thresholds``: where the
+    schedules of reductions change over.
     """
 
     kind: str
@@ -29,6 +31,7 @@ class DeviceProfile:
     local_memory: int
     max_group: int
     float_lanes: int = 1
+    thresholds: Thresholds = ON_GPUS
 
     @property
     def is_cpu(self) -> bool:
@@ -37,18 +40,27 @@ class DeviceProfile:
 
 
 ANY_GPU = DeviceProfile("gpu", 16, 32 << 10, 256)
-ANY_CPU = DeviceProfile("cpu", 4, 256 << 10, 4096, 8)
+ANY_CPU = DeviceProfile("cpu", 4, 256 << 10, 4096, 8, ON_PROCESSORS)
 
 
 def profile_of(info: DeviceInfo) -> DeviceProfile:
     """The profile of a device."""
     lanes = info.float_lanes if info.kind == "cpu" else 1
     kind = "cpu" if info.kind == "cpu" else "gpu"
-    return DeviceProfile(kind, info.units, info.local_memory, info.max_work_group_size, lanes)
+    thresholds = ON_PROCESSORS if kind == "cpu" else ON_GPUS
+    return DeviceProfile(kind, info.units, info.local_memory, info.max_work_group_size, lanes, thresholds)
 
 
 def profile_for(options: Mapping[str, object]) -> DeviceProfile:
-    """The profile to compile for, by the option ``schedules``. Raises CompileError for another value of it."""
+    """The profile to compile for, by the options ``schedules`` and ``thresholds``.
+
+    Raises CompileError for another value of the first, UserError for one of the second.
+    """
+    found = _profile_for(options)
+    return replace(found, thresholds=Thresholds.of(options.get("thresholds", ""), found.thresholds))
+
+
+def _profile_for(options: Mapping[str, object]) -> DeviceProfile:
     wanted = options.get("schedules", SCHEDULES[0])
     if wanted not in SCHEDULES:
         raise CompileError(f"option 'schedules' of backend opencl is one of {', '.join(SCHEDULES)}, got {wanted!r}")

@@ -16,24 +16,26 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.kernel.collapse import merge_axes
 from byoc.codegen.kernel.loops import Alloc, For, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral
 from byoc.codegen.kernel.shared_rows import SharedRows
 from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.opencl.choosing import OTHER_WAY, Ranked, group_sizes, local_sizes, penalty, roughly
 from byoc.codegen.opencl.kernel_plan import KernelPlan, Range, numbered, product
 from byoc.codegen.opencl.profile import DeviceProfile
 from byoc.codegen.opencl.row_loops import RowLoop, reduces_of, row_loops
 from byoc.codegen.opencl.row_statements import GroupFold, GroupPosition, Scope, wins
 from byoc.codegen.opencl.row_storage import RowStorage, row_storage
 from byoc.codegen.opencl.statements import FirstItem, LocalArray, LocalItem, SharedLoop, WorkGroup, WorkItem
+from byoc.codegen.opencl.thresholds import NEVER
 from byoc.te import Dimension, Index, PrimExpr, Tensor, const, placeholder
 from byoc.te.expr import INDEX, Const, Reduce
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, mentions, unique_nodes
 
-SHORTEST_TREE = 32  # points of a row, from which on a GPU gives it a work-group
-ENOUGH_ROWS = 2048  # that leave no part of a GPU idle when each is a work-item's
+SHORTEST_ROW = 32  # points of a row, from which on one stage alone has a kernel of this kind
 MOST_LANES, FEWEST_LANES, FREE_LANES = 512, 32, 128  # work-items of a row's group; where its length is free
 POINTS_PER_LANE = 8
 MOST_ITEMS, FEW_ITEMS = 64, 16  # work-items of a group where each has a row: on a GPU, on a processor
@@ -50,21 +52,58 @@ class RowKernels:
 
 
 def row_kernels(
-    found: SharedRows, outside: Collection[Tensor], profile: DeviceProfile, simplify: Simplifier
+    found: SharedRows,
+    outside: Collection[Tensor],
+    profile: DeviceProfile,
+    simplify: Simplifier,
+    choice: Choice | None = None,
 ) -> RowKernels | None:
     """The kernels of the stages of *found*, of which anything else reads those in *outside*.
 
-    None for one stage of short rows, which needs no kernel of its own kind.
+    With *choice*, one of :func:`row_space`, the kernel that it means. None for one stage of short rows, which needs no
+    kernel of its own kind.
     """
-    length = _count(found.points, simplify)
-    if len(found.stages) == 1 and not (isinstance(length, Const) and int(length.value) >= SHORTEST_TREE):
+    if not have_own_kernel(found, profile, simplify):
         return None
     chosen = list(_schedules(found, profile, simplify))
-    kernels = [_RowKernel(found, outside, profile, simplify, lanes) for lanes, _ in chosen]
+    local = None
+    if choice is not None:
+        own = dict(choice.parameters)
+        chosen = [(int(own.get("lanes", 0)), ())]
+        local = int(own["local"]) if "local" in own else None
+    kernels = [_RowKernel(found, outside, profile, simplify, lanes, local) for lanes, _ in chosen]
     spilled = {t for k in kernels for t in k.storage.spilled}
     targets = tuple(s for s in found.stages if s in outside or s in spilled)
     plans = tuple(kernel.plan(when) for kernel, (_, when) in zip(kernels, chosen, strict=True))
     return RowKernels(found.stages, targets, plans)
+
+
+def have_own_kernel(found: SharedRows, profile: DeviceProfile, simplify: Simplifier) -> bool:
+    """Whether the stages of *found* have a kernel of this kind: several, one of long rows, a position in free ones."""
+    length = _count(found.points, simplify)
+    shortest = min(SHORTEST_ROW, profile.thresholds.shortest_tree)
+    if isinstance(length, Const):
+        return len(found.stages) > 1 or int(length.value) >= shortest
+    return len(found.stages) > 1 or any(r.kind.startswith("arg") for s in found.stages for r in reduces_of(s))
+
+
+def row_space(found: SharedRows, profile: DeviceProfile, simplify: Simplifier) -> Ranked:
+    """Every way for *found* with every work-group, the model's first; nothing where the sizes of a call decide."""
+    lanes, when = next(_schedules(found, profile, simplify))
+    count = _count(found.rows, simplify)
+    if when or not isinstance(count, Const):
+        return []
+    base = roughly(found.stages, profile)
+    own = _RowKernel(found, (), profile, simplify, 0).items()
+    wide = lanes or min(_lanes(_count(found.points, simplify)), profile.max_group)
+    sizes = [n for n in group_sizes(wide, profile.max_group) if n <= MOST_LANES]
+    tree = [(base * (1 + penalty(n, wide)), Choice.of("rows", lanes=n)) for n in sizes]
+    locals_ = dict.fromkeys([own, *local_sizes(int(count.value), profile.max_group)])
+    row = [(base * (1 + penalty(n, own)), Choice.of("row", local=n)) for n in locals_]
+    first, second = (tree, row) if lanes else (row, tree)
+    ranked = sorted([*first, *((cost * (1 + OTHER_WAY), c) for cost, c in second)], key=lambda pair: pair[0])
+    default = Choice.of("rows", lanes=lanes) if lanes else Choice.of("row", local=own)
+    return [next(p for p in ranked if p[1] == default), *(p for p in ranked if p[1] != default)]
 
 
 def _count(axes: Sequence[Index], simplify: Simplifier) -> PrimExpr:
@@ -76,9 +115,10 @@ def _schedules(
 ) -> Iterator[tuple[int, tuple[Range, ...]]]:
     """For each kernel the work-items that share a row, 0 for one a row, and the sizes that it is for."""
     length, count = _count(found.points, simplify), _count(found.rows, simplify)
-    if not profile.is_cpu:
-        when = [Range(length, SHORTEST_TREE)]
-        when += [Range(count, most=ENOUGH_ROWS - 1)] if _are_columns(found, simplify) else []
+    of = profile.thresholds
+    if of.shortest_tree < NEVER:
+        when = [Range(length, of.shortest_tree)]
+        when += [Range(count, most=of.enough_rows - 1)] if _are_columns(found, simplify) else []
         if not any(r.known() is False for r in when):
             left = tuple(r for r in when if r.known() is None)
             yield min(_lanes(length), profile.max_group), left
@@ -127,12 +167,22 @@ def _reduces(ops: Sequence[_Op]) -> list[Reduce]:
 
 
 class _RowKernel:
-    """The statements of one kernel; *lanes* work-items share a row, or one has it where that is 0."""
+    """The statements of one kernel; *lanes* work-items share a row, or one has it where that is 0.
+
+    *local* are the work-items of a group where each has a row, if the model does not say them.
+    """
 
     def __init__(
-        self, found: SharedRows, outside: Collection[Tensor], profile: DeviceProfile, simplify: Simplifier, lanes: int
+        self,
+        found: SharedRows,
+        outside: Collection[Tensor],
+        profile: DeviceProfile,
+        simplify: Simplifier,
+        lanes: int,
+        local: int | None = None,
     ):
         self.found, self.outside, self.profile, self.simplify, self.lanes = found, outside, profile, simplify, lanes
+        self.local = local
         self.loops = row_loops(found)
         self.storage: RowStorage = row_storage(found, self.loops, outside, profile, bool(lanes), simplify)
         self.numbers: dict[Tensor, Tensor] = {}
@@ -143,16 +193,19 @@ class _RowKernel:
         """The kernel, for sizes in *when*."""
         found = self.found
         row, axes = numbered("row", found.rows, self.simplify)
-        code: list[Stmt] = [WorkGroup(row) if self.lanes else WorkItem(row), *axes]
+        local = self.items() if self.local is None else self.local
+        item = WorkItem(row) if self.local is None else WorkItem(row, local)
+        code: list[Stmt] = [WorkGroup(row) if self.lanes else item, *axes]
         code += [LocalArray(t) if self.lanes else Alloc(t) for t in self.storage.arrays]
         for loop in self.loops:
             code += self._loop(loop)
         count = as_index(row.extent)
         if self.lanes:
             return KernelPlan("rows", code, count, True, when, local=self.lanes)
-        return KernelPlan("row", code, count, False, when, local=self._items())
+        return KernelPlan("row", code, count, False, when, local=local)
 
-    def _items(self) -> int:
+    def items(self) -> int:
+        """The work-items of a group where each has a row, as the model takes them."""
         if not self.profile.is_cpu:
             return MOST_ITEMS
         return 1 if not isinstance(self.length, Const) or int(self.length.value) >= LONG_ROW else FEW_ITEMS

@@ -3,7 +3,7 @@
 Four schedules, the first that fits the sizes; where these are free, a kernel each, and the sizes of a call choose:
 
 - *product*: a sum of products whose operands many outputs share, by tiles in local memory (``products``);
-- *tree*: few outputs, each a long reduction: a work-group an output, its partial results folded in local memory;
+- *tree*: few outputs, each a long reduction (``thresholds.py``): a work-group an output, folded in local memory;
 - *tile*: a sum of products (convolution, matrix product): each work-item computes several outputs along one axis that
   an operand does not depend on, so that this operand is read once for all of them;
 - *item*: one work-item an output element, in row-major order, so that neighbours read and write neighbours.
@@ -14,15 +14,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.kernel.collapse import Nest, collapse_axes
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import Alloc, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.opencl.choosing import Ranked, Way, chosen_way, ranked_ways, roughly
 from byoc.codegen.opencl.kernel_plan import KernelPlan, Range, at, numbered
 from byoc.codegen.opencl.products.kernel import product_kernel
 from byoc.codegen.opencl.products.shape import block_product
-from byoc.codegen.opencl.products.tile import choose, is_worth_tiles
+from byoc.codegen.opencl.products.tile import Tile, is_worth_tiles, ranked
 from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.statements import (
     LOCAL_SIZE,
@@ -34,50 +36,70 @@ from byoc.codegen.opencl.statements import (
 )
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, placeholder
-from byoc.te.expr import INDEX, Binary, Reduce, Select
+from byoc.te.expr import INDEX, Binary, Const, Reduce, Select
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, unique_nodes
 
 TILES = (8, 4, 2)
 ENOUGH_ITEMS = 2048  # a tile may not leave fewer work-items than this, or a device stands idle
-FEW_OUTPUTS = 2048
-LONG_REDUCTION = 256
 
 
-def schedule_stage(stage: Tensor, simplify: Simplifier, profile: DeviceProfile = ANY_GPU) -> tuple[KernelPlan, ...]:
+def schedule_stage(
+    stage: Tensor, simplify: Simplifier, profile: DeviceProfile = ANY_GPU, choice: Choice | None = None
+) -> tuple[KernelPlan, ...]:
     """The kernels that fill the buffer of *stage*, over as few axes as its accesses allow, one where sizes are known.
 
-    A call takes the first that is for its sizes; the last is for all.
+    A call takes the first that is for its sizes; the last is for all. With *choice*, one of :func:`stage_space`, that.
     """
     nest = collapse_axes(stage, simplify)
+    if choice is not None:
+        plan = chosen_way(list(_ways(nest, simplify, profile)), choice)
+        if plan is not None:
+            return (plan,)
     found: list[KernelPlan] = []
-    for plan in _schedules(nest, simplify, profile):
-        found.append(plan)
-        if not plan.when:
-            break
+    for way in _ways(nest, simplify, profile):
+        if way.when is not None:
+            found.append(way.make(way.when, None))
+            if not way.when:
+                break
     return tuple(found)
 
 
-def _schedules(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> Iterator[KernelPlan]:
+def stage_space(stage: Tensor, simplify: Simplifier, profile: DeviceProfile, parts: Sequence[int] = (1,)) -> Ranked:
+    """Every schedule of *stage* with every work-group, the model's first; a product in so many *parts*.
+
+    Nothing where the sizes of a call decide.
+    """
+    ways = list(_ways(collapse_axes(stage, simplify), simplify, profile, parts))
+    return ranked_ways(ways, roughly([stage], profile), LOCAL_SIZE, profile)
+
+
+def _ways(nest: Nest, simplify: Simplifier, profile: DeviceProfile, parts: Sequence[int] = (1,)) -> Iterator[Way]:
+    """The schedules of a stage, in the order in which the model would take them."""
     if not profile.is_cpu:
-        tiled = _product(nest, simplify, profile)
-        if tiled is not None:
-            yield tiled
-            return
-    tree = _tree(nest, simplify)
-    if tree is not None:
-        yield tree
+        yield from _products(nest, simplify, profile, parts)
+    yield from _trees(nest, simplify, profile)
     yield from _tiles(nest, simplify)
-    yield _item(nest, simplify)
+    count = _number(Range.of([a.extent for a in nest.axes], simplify))
+    yield Way(Choice.of("item"), (), lambda when, local: _item(nest, simplify, local), count)
 
 
-def _product(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> KernelPlan | None:
+def _number(count: Range) -> int:
+    return int(count.number.value) if isinstance(count.number, Const) else 0
+
+
+def _products(nest: Nest, simplify: Simplifier, profile: DeviceProfile, parts: Sequence[int]) -> Iterator[Way]:
     """Tiles of rows and columns, for products whose operands many outputs share."""
     p = block_product(nest, simplify)
     if p is None or not is_worth_tiles(p.sizes()):
-        return None
-    chosen = choose(p.sizes(), profile, dtype_bytes(p.reduce.dtype))
-    return None if chosen is None else product_kernel(p, chosen.tile, simplify)
+        return
+    for k, found in enumerate(ranked(p.sizes(), profile, dtype_bytes(p.reduce.dtype), parts)):
+        choice = Choice.of("product", tile=found.tile.name, parts=found.parts)
+
+        def make(when: tuple[Range, ...], _: int | None, tile: Tile = found.tile) -> KernelPlan:
+            return product_kernel(p, tile, simplify, when)
+
+        yield Way(choice, None if k else (), make, cost=found.cost)
 
 
 def _open(ranges: Sequence[Range]) -> tuple[Range, ...] | None:
@@ -87,12 +109,14 @@ def _open(ranges: Sequence[Range]) -> tuple[Range, ...] | None:
     return tuple(r for r in ranges if r.known() is None)
 
 
-def _item(nest: Nest, simplify: Simplifier) -> KernelPlan:
+def _item(nest: Nest, simplify: Simplifier, local: int | None = None) -> KernelPlan:
     """One work-item an element."""
+    size = LOCAL_SIZE if local is None else local
     item, axes = numbered("item", nest.axes, simplify)
     statements, value = without_reductions(nest.value)
     store = Store(nest.stage, at(nest.stage, item), value)
-    return KernelPlan("item", [WorkItem(item), *axes, *statements, store], as_index(item.extent))
+    code = [WorkItem(item, size), *axes, *statements, store]
+    return KernelPlan("item", code, as_index(item.extent), local=size)
 
 
 def _only_reduction(nest: Nest) -> Reduce | None:
@@ -105,23 +129,32 @@ def _replace(value: PrimExpr, old: PrimExpr, new: PrimExpr) -> PrimExpr:
     return map_expr(value, lambda e: new if e is old else None)
 
 
-def _tree(nest: Nest, simplify: Simplifier) -> KernelPlan | None:
-    """A work-group an element, for few elements of long reductions."""
-    reduce, stage = _only_reduction(nest), nest.stage
+def _trees(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> Iterator[Way]:
+    """A work-group an element, which the model takes for few elements of long reductions."""
+    reduce = _only_reduction(nest)
     if reduce is None:
-        return None
-    when = _open(
-        [
-            Range.of(stage.shape, simplify, most=FEW_OUTPUTS),
-            Range.of([a.extent for a in reduce.axes], simplify, least=LONG_REDUCTION),
-        ]
-    )
-    if when is None:
-        return None
+        return
+    of = profile.thresholds
+    count = Range.of(nest.stage.shape, simplify, most=of.few_outputs)
+    terms = Range.of([a.extent for a in reduce.axes], simplify, least=of.long_reduction)
+    when = _open([count, terms])
+    far = 0.0
+    if _number(count) and _number(terms):
+        far = math.log2(max(_number(count) / of.few_outputs, 1)) + math.log2(max(of.long_reduction / _number(terms), 1))
+
+    def make(when: tuple[Range, ...], local: int | None) -> KernelPlan:
+        return _tree(nest, reduce, when, simplify, LOCAL_SIZE if local is None else local)
+
+    yield Way(Choice.of("tree"), when, make, _number(count), shares=True, far=far)
+
+
+def _tree(nest: Nest, reduce: Reduce, when: tuple[Range, ...], simplify: Simplifier, local: int) -> KernelPlan:
+    """A work-group of *local* work-items, a power of two, an element."""
+    stage = nest.stage
     group, axes = numbered("group", nest.axes, simplify)
     point, points = numbered("point", reduce.axes, simplify)
     acc = placeholder((), reduce.dtype, "acc")
-    scratch = placeholder((LOCAL_SIZE,), reduce.dtype, "scratch")
+    scratch = placeholder((local,), reduce.dtype, "scratch")
     fold = Store(acc, (), combine(reduce.kind, acc[()], reduce.body))
     value = _replace(nest.value, reduce, scratch[0])
     return KernelPlan(
@@ -137,30 +170,36 @@ def _tree(nest: Nest, simplify: Simplifier) -> KernelPlan | None:
         as_index(group.extent),
         groups=True,
         when=when,
+        local=local,
     )
 
 
-def _tiles(nest: Nest, simplify: Simplifier) -> Iterator[KernelPlan]:
+def _tiles(nest: Nest, simplify: Simplifier) -> Iterator[Way]:
     """Several outputs along one axis a work-item, for sums of products: the first where sizes are known."""
     reduce = _only_reduction(nest)
     if reduce is None or reduce.kind != "sum":
         return
-    for axis in _tile_axes(nest, reduce, simplify):
-        found = [(tile, when) for tile in TILES if (when := _tile_fits(nest, axis, tile, simplify)) is not None]
-        for tile, when in found:
-            yield _tile(nest, reduce, axis, tile, when, simplify)
-        if found:
+    for number, axis in enumerate(_tile_axes(nest, reduce, simplify)):
+        found = [tile for tile in TILES if _divides_enough(axis, tile)]
+        for tile in found:
+
+            def make(when: tuple[Range, ...], local: int | None, axis: Index = axis, tile: int = tile) -> KernelPlan:
+                return _tile(nest, reduce, axis, tile, when, simplify, LOCAL_SIZE if local is None else local)
+
+            left = _items_left(nest, axis, tile, simplify)
+            yield Way(Choice.of("tile", outputs=tile, axis=number), _open([left]), make, _number(left))
+        if any(_open([_items_left(nest, axis, tile, simplify)]) is not None for tile in found):
             return
 
 
 def _tile(
-    nest: Nest, reduce: Reduce, axis: Index, tile: int, when: tuple[Range, ...], simplify: Simplifier
+    nest: Nest, reduce: Reduce, axis: Index, tile: int, when: tuple[Range, ...], simplify: Simplifier, local: int
 ) -> KernelPlan:
     """*tile* outputs along *axis* a work-item."""
     length = int(axis.extent)
     block = Index("block", -(-length // tile))
     item, axes = numbered("item", [block if a is axis else a for a in nest.axes], simplify)
-    statements: list[Stmt] = [WorkItem(item), *axes]
+    statements: list[Stmt] = [WorkItem(item, local), *axes]
     accs = [placeholder((), reduce.dtype, f"acc{u}") for u in range(tile)]
     places: list[PrimExpr] = [binary("add", binary("mul", block, tile), u) for u in range(tile)]
     inside: Sequence[PrimExpr] = places
@@ -177,7 +216,7 @@ def _tile(
         value = substitute_axes(_replace(nest.value, reduce, acc[()]), [axis], [i])
         store = Store(nest.stage, [substitute_axes(index, [axis], [i]) for index in nest.indices], value)
         statements.append(store if length % tile == 0 else If(binary("lt", place, length), [store]))
-    return KernelPlan(f"tile{tile}", statements, as_index(item.extent), when=when)
+    return KernelPlan(f"tile{tile}", statements, as_index(item.extent), when=when, local=local)
 
 
 def _clamped(place: PrimExpr, length: int) -> PrimExpr:
@@ -200,13 +239,16 @@ def _tile_axes(nest: Nest, reduce: Reduce, simplify: Simplifier) -> list[Index]:
     return list(dict.fromkeys((*best, *shared)))
 
 
-def _tile_fits(nest: Nest, axis: Index, tile: int, simplify: Simplifier) -> tuple[Range, ...] | None:
-    """When *tile* elements of *axis* waste little and leave enough work-items; None where they never do."""
+def _divides_enough(axis: Index, tile: int) -> bool:
+    """Whether *tile* elements of *axis* waste little."""
     extent = axis.extent
-    if not isinstance(extent, int) or (extent % tile and extent < 2 * tile):
-        return None
-    left = [-(-extent // tile), *(a.extent for a in nest.axes if a is not axis)]
-    return _open([Range.of(left, simplify, least=ENOUGH_ITEMS)])
+    return isinstance(extent, int) and (extent % tile == 0 or extent >= 2 * tile)
+
+
+def _items_left(nest: Nest, axis: Index, tile: int, simplify: Simplifier) -> Range:
+    """The work-items that *tile* elements of *axis* leave, and how many are enough of them."""
+    left = [-(-int(axis.extent) // tile), *(a.extent for a in nest.axes if a is not axis)]
+    return Range.of(left, simplify, least=ENOUGH_ITEMS)
 
 
 def index_type(stage: Tensor, simplify: Simplifier) -> str:

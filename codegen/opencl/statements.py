@@ -19,17 +19,20 @@ from byoc.te import Dimension, Index, PrimExpr, Tensor
 from byoc.te.expr import Const
 
 LINE_BYTES = 128  # where arrays in local memory begin
-LOCAL_SIZE = 64  # the most work-items of a group; a launch may take any smaller power of two
+DRIVERS = 0  # in the place of a local size: the driver's own choice
+LOCAL_SIZE = 64  # work-items of a group where nothing else is chosen; a launch may take any divisor of what is chosen
 
 
 @dataclass(frozen=True, eq=False)
 class WorkItem(Stmt):
     """*index* is this work-item's number; those beyond the extent (padding of the global size) end here.
 
-    There are none where the extent is a multiple of the local size; PoCL vectorises a kernel only without a branch.
+    There are none where the extent is a multiple of the local size, which is *local* or a divisor of it (0: the
+    driver's own choice); PoCL vectorises a kernel only without a branch.
     """
 
     index: Index
+    local: int = LOCAL_SIZE
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +126,7 @@ class KernelWriter:
         self.writer.line(f"const {self.index_type} {i} = get_global_id(0);")
         extent = self.exprs.simplify(as_index(stmt.index.extent))
         count = self.exprs.simplify.polynomial(extent)
-        if any(n % LOCAL_SIZE for n in (count.constant, *count.terms.values())):
+        if stmt.local and any(n % stmt.local for n in (count.constant, *count.terms.values())):
             self.writer.line(f"if ({i} >= {self.exprs.text(extent, 11)}) return;")
 
     def work_group(self, stmt: WorkGroup) -> None:

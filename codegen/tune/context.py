@@ -92,10 +92,10 @@ def cache_sizes(folder: Path = CACHES) -> dict[int, int]:
 
 
 @functools.cache
-def schedules_digest() -> str:
-    """What tells one version of the schedules from another: the hash of their sources."""
+def schedules_digest(packages: tuple[str, ...] = SCHEDULES) -> str:
+    """What tells one version of the schedules in *packages* from another: the hash of their sources."""
     digest = hashlib.sha256()
-    for package in SCHEDULES:
+    for package in packages:
         files = (f for f in importlib.resources.files(package).iterdir() if f.name.endswith(".py"))
         for file in sorted(files, key=lambda f: f.name):
             digest.update(f"{package}/{file.name}\0".encode() + file.read_bytes() + b"\0")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -49,6 +50,14 @@ class Heat:
     team: bytes | None = None
     caches: Mapping[int, int] = field(default_factory=dict)
 
+    def run(self, tell: Tell) -> list[Outcome]:
+        """What became of each runner."""
+        return run_heat(self, tell)
+
+    def only(self, numbers: Sequence[int]) -> Heat:
+        """The heat of these of its runners."""
+        return replace(self, runners=tuple(self.runners[k] for k in numbers))
+
 
 @dataclass(frozen=True)
 class Timed:
@@ -60,6 +69,22 @@ class Timed:
 
 
 Outcome = Timed | str  # a text says why there are no times
+
+
+class AnyHeat(Protocol):
+    """Candidates that can be tried in another process, whatever runs them; as data."""
+
+    @property
+    def runners(self) -> tuple[object, ...]:
+        """The candidates."""
+
+    def run(self, tell: Tell) -> list[Outcome]:
+        """What became of each runner, in their order; *tell* hears the number of the one that is about to run."""
+
+    def only(self, numbers: Sequence[int]) -> AnyHeat:
+        """The heat of these of its runners."""
+
+
 RunHeat = Callable[[Heat], Sequence[Outcome]]
 
 
@@ -118,5 +143,8 @@ def agrees(found: np.ndarray, expected: np.ndarray) -> bool:
     if found.shape != expected.shape:
         return False
     a, b = found.astype("float64"), expected.astype("float64")
-    largest = np.max(np.abs(b), initial=0.0)
-    return bool(np.all(np.abs(a - b) <= LARGEST_ERROR * largest)) and bool(np.all(np.isfinite(a) == np.isfinite(b)))
+    finite = np.isfinite(b)
+    if not np.array_equal(np.where(finite, 0.0, a), np.where(finite, 0.0, b), equal_nan=True):
+        return False
+    largest = np.max(np.abs(b[finite]), initial=0.0)
+    return bool(np.all(np.abs(a[finite] - b[finite]) <= LARGEST_ERROR * largest))

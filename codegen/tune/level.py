@@ -1,4 +1,4 @@
-"""How much may be tried: the levels ``none``, ``fast``, ``normal`` and ``heavy``."""
+"""How much may be tried: the levels ``none``, ``fast``, ``normal``, ``wide`` and ``heavy``."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ LEVELS = {
         Level("none", candidates=1, slower=1.0, rest=1.0, seconds=0.0, rounds=0),
         Level("fast", candidates=3, slower=1.3, rest=0.05, seconds=25.0, rounds=8),
         Level("normal", candidates=10, slower=1.6, rest=0.02, seconds=300.0, rounds=16),
+        Level("wide", candidates=40, slower=2.0, rest=0.01, seconds=1800.0, rounds=20),
         Level("heavy", candidates=200, slower=3.0, rest=0.0, seconds=7200.0, rounds=30),
     )
 }

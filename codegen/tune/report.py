@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.tune.record import Record
@@ -15,8 +15,9 @@ MOST_FAILURES = 8  # that the text names
 class TuningReport:
     """``tuned`` now, ``known`` from before, ``left`` to the cost model since they matter little.
 
-    ``threads`` are the numbers of threads with which candidates are timed. ``not_kept`` says why the database could not
-    be written, where it could not.
+    ``threads`` are the numbers of threads with which the host's candidates are timed, ``devices`` the names of devices
+    by the context of their records, ``thresholds`` what was measured of each of them, ``notes`` what could not be.
+    ``not_kept`` says why the database could not be written, where it could not.
     """
 
     level: str
@@ -26,6 +27,16 @@ class TuningReport:
     seconds: float = 0.0
     not_kept: str | None = None
     threads: set[int] = field(default_factory=set)
+    devices: dict[str, str] = field(default_factory=dict)
+    thresholds: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def place(self, context: str, device: str, threads: int) -> None:
+        """Kernels of *context* are timed on *device*, or where that is empty on the host with so many *threads*."""
+        if device:
+            self.devices[context] = device
+        else:
+            self.threads.add(threads)
 
     def add_tuned(self, records: Sequence[Record], not_kept: str | None) -> None:
         """Records of what was tried now."""
@@ -45,12 +56,27 @@ class TuningReport:
         return {
             "level": self.level,
             "threads": sorted(self.threads),
-            "tuned": [_row(r) for r in self.tuned],
-            "known": [_row(r) for r in self.known],
+            "devices": sorted(set(self.devices.values())),
+            "thresholds": {name: dict(values) for name, values in sorted(self.thresholds.items())},
+            "tuned": [self._row(r) for r in self.tuned],
+            "known": [self._row(r) for r in self.known],
             "left_to_the_cost_model": self.left,
             "trials": self.trials,
             "seconds": round(self.seconds, 3),
+            "notes": list(self.notes),
             "not_kept": self.not_kept,
+        }
+
+    def _row(self, record: Record) -> dict[str, object]:
+        device = self.devices.get(record.context)
+        return {
+            "kernel": record.kernel,
+            **({"device": device} if device else {}),
+            "choice": record.choice.to_json(),
+            "expected": record.expected.to_json(),
+            "gain": record.gain,
+            "complete": record.complete,
+            "trials": [t.to_json() for t in record.trials],
         }
 
     def text(self) -> str:
@@ -62,7 +88,10 @@ class TuningReport:
             f"{self.left} left to the cost model",
         ]
         parts += [f"{late} not reached in time"] if late else []
-        lines = [f"tuning, level {self.level}, {_threads(self.threads)}: {', '.join(parts)}"]
+        where = [_threads(self.threads)] if self.threads or not self.devices else []
+        where += sorted(set(self.devices.values()))
+        lines = [f"tuning, level {self.level}, {' and '.join(where)}: {', '.join(parts)}"]
+        lines += [f"  {name}: {_pairs(values)}" for name, values in sorted(self.thresholds.items())]
         records = [*self.tuned, *self.known]
         other = [r for r in records if r.gain is not None and r.choice != r.expected]
         timed = [r.gain for r in records if r.gain is not None]
@@ -74,6 +103,7 @@ class TuningReport:
         failed = [(t, r.kernel) for r in self.tuned for t in r.trials if t.shortest is None]
         lines += [f"  {t.choice.text()} {t.state}: {kernel}" for t, kernel in failed[:MOST_FAILURES]]
         lines += [f"  and {len(failed) - MOST_FAILURES} more that failed"] if len(failed) > MOST_FAILURES else []
+        lines += [f"  {note}" for note in self.notes]
         return "\n".join([*lines, f"not kept: {self.not_kept}"] if self.not_kept else lines)
 
 
@@ -81,12 +111,5 @@ def _threads(numbers: Collection[int]) -> str:
     return f"{' and '.join(map(str, sorted(numbers))) or 'no'} thread{'' if set(numbers) == {1} else 's'}"
 
 
-def _row(record: Record) -> dict[str, object]:
-    return {
-        "kernel": record.kernel,
-        "choice": record.choice.to_json(),
-        "expected": record.expected.to_json(),
-        "gain": record.gain,
-        "complete": record.complete,
-        "trials": [t.to_json() for t in record.trials],
-    }
+def _pairs(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())

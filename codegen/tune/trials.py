@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from byoc.codegen.kernel.choice import Choice, Choices, Question
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.tune.context import Context
 from byoc.codegen.tune.heat import Heat, Outcome, RunHeat, Runner
 from byoc.codegen.tune.kernel_program import inputs_for, kernel_program, output_of
-from byoc.codegen.tune.record import DROPPED, MEASURED, Trial
+from byoc.codegen.tune.record import DROPPED, MEASURED, Record, Trial
 from byoc.codegen.tune.worker_process import WorkerProcess
 from byoc.errors import ByocError
 from byoc.runtime.dso.module import DsoModule
@@ -20,6 +21,35 @@ WON = 0.985  # of the time of the model's choice: what another must stay below t
 HEAT = 12  # candidates that are in memory at once, with copies of their weights
 
 Try = Callable[[Question, Sequence[Choice], Choices], Sequence[Trial]]
+
+
+class Bench(Protocol):
+    """Where kernels are tried, as a tuner sees it.
+
+    ``context`` tells where times with so many threads hold; ``threads`` is with how many what is compiled will run,
+    ``place`` the device that runs it, empty for the host. A bench may keep records of its own beside the database.
+    """
+
+    @property
+    def threads(self) -> int:
+        """See the class."""
+
+    @property
+    def place(self) -> str:
+        """See the class."""
+
+    @property
+    def context(self) -> Callable[[int], Context]:
+        """See the class."""
+
+    def recall(self, kernel: str) -> Record | None:
+        """What is kept about *kernel*, or None."""
+
+    def keep(self, record: Record) -> None:
+        """Keep *record*."""
+
+    def winner(self, trials: Sequence[Trial], expected: Choice) -> Choice:
+        """The choice that won among *trials*, or what the model *expected*."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +66,21 @@ class Workbench:
     caches: Mapping[int, int] = field(default_factory=dict)
     threads: int = 1
     team: Callable[[], bytes] | None = None
+    place: str = ""
+
+    def recall(self, kernel: str) -> Record | None:
+        """None: the database alone keeps what was found out."""
+
+    def keep(self, record: Record) -> None:
+        """Nothing, as :meth:`recall`."""
+
+    def winner(self, trials: Sequence[Trial], expected: Choice) -> Choice:
+        """The choice that won."""
+        return winner(trials, expected)
 
 
 @dataclass(frozen=True)
-class _Only:
+class Only:
     """One answer for one kernel; the *rest* answers what is asked about others."""
 
     kernel: str
@@ -110,7 +151,7 @@ class Laboratory:
         failed: dict[Choice, str] = {}
         for k, choice in enumerate(candidates):
             try:
-                programs[choice] = self._program(question, _Only(question.kernel, choice, rest), f"candidate_{k}")
+                programs[choice] = self._program(question, Only(question.kernel, choice, rest), f"candidate_{k}")
             except ByocError as error:
                 failed[choice] = f"failed: {error}"
         modules: dict[Choice, DsoModule] = {}
@@ -124,7 +165,7 @@ class Laboratory:
                     failed[choice] = f"failed: {error}"
         return {c: (programs[c], modules[c]) if c in modules else failed[c] for c in candidates}
 
-    def _program(self, question: Question, only: _Only, symbol: str) -> Program:
+    def _program(self, question: Question, only: Only, symbol: str) -> Program:
         program = self.bench.prepare(kernel_program(question, symbol), only)
         if not only.given:
             raise ByocError("alone the kernel is another one")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.codegen.kernel.choice import Asked, Choice, Choices, Question
@@ -14,23 +15,30 @@ from byoc.codegen.kernel.program import Program
 from byoc.codegen.tune.database import FOLDER, Database
 from byoc.codegen.tune.level import LEVELS, Level, level_named
 from byoc.codegen.tune.measure import Clock
-from byoc.codegen.tune.record import Record, Trial
+from byoc.codegen.tune.record import Record
 from byoc.codegen.tune.report import TuningReport
-from byoc.codegen.tune.trials import Try, Workbench, laboratory, winner
+from byoc.codegen.tune.trials import Bench, Try, Workbench, laboratory
 from byoc.runtime.graph.executor_base import check_threads
 
 OpenLaboratory = Callable[[Workbench, int, int], AbstractContextManager[Try]]
+OpenTrials = Callable[[int], AbstractContextManager[Try]]
+Made = TypeVar("Made")
 
 
 @dataclass
 class _Answers(Asked):
-    """Answers from what is known, and remembers what was asked."""
+    """Answers from what is *known*, or what *recall* tells and is known from then on; remembers what was asked."""
 
     known: dict[str, Record] = field(default_factory=dict)
+    recall: Callable[[str], Record | None] = lambda kernel: None
 
     def choose(self, question: Question) -> Choice | None:
         """The known choice, where it is legal."""
         Asked.choose(self, question)
+        if question.kernel not in self.known:
+            found = self.recall(question.kernel)
+            if found is not None:
+                self.known[question.kernel] = found
         record = self.known.get(question.kernel)
         return record.choice if record is not None and question.legal(record.choice) else None
 
@@ -70,51 +78,85 @@ class Tuner:
         """*programs* prepared by *bench*, after tuning what matters in them and is not known."""
         if not self.tunes:
             return [bench.prepare(p, None) for p in programs]
+
+        def prepare(choices: Choices) -> list[Program]:
+            return [bench.prepare(p, choices) for p in programs]
+
+        return self.settled(prepare, bench, lambda threads: self._laboratory(bench, self.level.rounds, threads))
+
+    def settled(self, make: Callable[[Choices], Made], bench: Bench, laboratory: OpenTrials) -> Made:
+        """What *make* makes with choices that were tuned where they matter and were not known.
+
+        *make* asks the same questions again until all that matter have an answer; *laboratory* tries candidates with
+        so many threads. For a level that tunes.
+        """
         threads = self.threads or bench.threads
         context = bench.context(threads).digest
-        self.report.threads.add(threads)
+        self.report.place(context, bench.place, threads)
         known = self.database.read(context)
-        before = set(known)
+        tuned: set[str] = set()  # now
         while True:
-            answers = _Answers(known=known)
-            made = [bench.prepare(p, answers) for p in programs]
+            answers = _Answers(known=known, recall=bench.recall)
+            made = make(answers)
             worth = self.level.worth(answers)
-            missing = [q for q in worth if not self._is_known(q, known, before)]
+            missing = [q for q in worth if not self._is_known(q, known, tuned)]
             if not missing:
                 break
-            found = self._tune(missing, bench, threads, answers)  # the answers may lead to other questions
+            attempt = _Attempt(bench, laboratory, threads, answers)
+            found = self._tune(missing, attempt)  # the answers may lead to other questions
             known = {**known, **{r.kernel: r for r in found}}
-            before -= {r.kernel for r in found}
-        self.report.add_known([known[q.kernel] for q in worth if q.kernel in before])
+            tuned |= {r.kernel for r in found}
+        tuned |= {r.kernel for r in self.report.tuned if r.context == context}  # for another part of the model
+        self.report.add_known([known[q.kernel] for q in worth if q.kernel not in tuned])
         self.report.left += len(answers.questions) - len(worth)
         return made
 
-    def _is_known(self, question: Question, known: Mapping[str, Record], before: AbstractSet[str]) -> bool:
-        """Whether nothing is to be tried: *known* has it, from now or, well enough, from *before*."""
+    def measured(self, measure: Callable[[], Made]) -> Made:
+        """What *measure* gives, whose time is a part of what the level allows."""
+        start = self.clock()
+        self._tell("measuring the device")
+        made = measure()
+        self._spent += self.clock() - start
+        self.report.seconds = self._spent
+        return made
+
+    def _is_known(self, question: Question, known: Mapping[str, Record], tuned: AbstractSet[str]) -> bool:
+        """Whether nothing is to be tried: *known* has it, *tuned* now or, well enough, before."""
         record = known.get(question.kernel)
-        if record is None or question.kernel not in before:
+        if record is None or question.kernel in tuned:
             return record is not None
         wanted = LEVELS[record.level].covers(self.level.name) and (record.complete or not self.again)
         return wanted and question.legal(record.choice)
 
-    def _tune(self, questions: Sequence[Question], bench: Workbench, threads: int, rest: Choices) -> list[Record]:
+    def _tune(self, questions: Sequence[Question], at: _Attempt) -> list[Record]:
         """A record for each question, kept at once: tried until the time is over."""
-        context, records = bench.context(threads).digest, []
+        context, records = at.bench.context(at.threads).digest, []
         start = self.clock()
-        with self._laboratory(bench, self.level.rounds, threads) as attempt:
+        with at.laboratory(at.threads) as attempt:
             for k, question in enumerate(questions):
                 late = self._spent + self.clock() - start >= self.level.seconds
                 self._tell(f"tuning, kernel {k + 1} of {len(questions)}")
-                trials = () if late else attempt(question, self.level.of(question), rest)
-                records.append(self._record(question, context, trials, late))
+                trials = () if late else attempt(question, self.level.of(question), at.rest)
+                choice = at.bench.winner(trials, question.expected)
+                record = Record(
+                    context, question.kernel, self.level.name, choice, question.expected, tuple(trials), not late
+                )
+                records.append(record)
+                at.bench.keep(record)
                 self.report.add_tuned(records[-1:], self.database.add(records[-1:]))
         self._spent += self.clock() - start
         self.report.seconds = self._spent
         return records
 
-    def _record(self, question: Question, context: str, trials: Sequence[Trial], late: bool) -> Record:
-        choice = winner(trials, question.expected)
-        return Record(context, question.kernel, self.level.name, choice, question.expected, tuple(trials), not late)
+
+@dataclass(frozen=True)
+class _Attempt:
+    """Where questions are tried, with so many *threads*; *rest* answers what candidates ask in their turn."""
+
+    bench: Bench
+    laboratory: OpenTrials
+    threads: int
+    rest: Choices
 
 
 def own_database() -> Database:

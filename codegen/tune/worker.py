@@ -10,7 +10,7 @@ import signal
 import sys
 from multiprocessing.connection import Connection
 
-from byoc.codegen.tune.heat import Heat, run_heat
+from byoc.codegen.tune.heat import AnyHeat
 from byoc.runtime.core.errors import ByocError
 
 RUNNING, DONE, FAILED = "running", "done", "failed"
@@ -26,9 +26,9 @@ def serve(connection: Connection) -> None:
         connection.send(_answer(connection, heat))
 
 
-def _answer(connection: Connection, heat: Heat) -> tuple[str, object]:
+def _answer(connection: Connection, heat: AnyHeat) -> tuple[str, object]:
     try:
-        return DONE, run_heat(heat, lambda number: connection.send((RUNNING, number)))
+        return DONE, heat.run(lambda number: connection.send((RUNNING, number)))
     except (ByocError, MemoryError) as error:
         return FAILED, str(error) or type(error).__name__
 

@@ -5,7 +5,6 @@ One process serves many heats; a new one is started after one was lost.
 
 from __future__ import annotations
 
-import dataclasses
 import multiprocessing
 import os
 import signal
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import TracebackType
 
-from byoc.codegen.tune.heat import Heat, Outcome
+from byoc.codegen.tune.heat import AnyHeat, Outcome
 from byoc.codegen.tune.worker import DONE, RUNNING
 
 MODULE = "byoc.codegen.tune.worker"
@@ -51,12 +50,12 @@ class WorkerProcess:
     ) -> None:
         self._end()
 
-    def run(self, heat: Heat) -> list[Outcome]:
+    def run(self, heat: AnyHeat) -> list[Outcome]:
         """What became of each runner of *heat*; the heat begins anew without one that crashed or did not end."""
         outcomes: dict[int, Outcome] = {}
         left = list(range(len(heat.runners)))
         while left:
-            found = self._attempt(dataclasses.replace(heat, runners=tuple(heat.runners[k] for k in left)))
+            found = self._attempt(heat.only(left))
             if isinstance(found, _Lost) and found.number is not None:
                 outcomes[left.pop(found.number)] = f"failed: {found.reason}"
                 continue
@@ -65,7 +64,7 @@ class WorkerProcess:
             left = []
         return [outcomes[k] for k in range(len(heat.runners))]
 
-    def _attempt(self, heat: Heat) -> list[Outcome] | _Lost:
+    def _attempt(self, heat: AnyHeat) -> list[Outcome] | _Lost:
         number: int | None = None
         try:
             connection = self._started()

@@ -98,6 +98,12 @@ def build_program(source: str, opened: OpenDevice) -> pyopencl.Program:
     return result
 
 
+@in_driver
+def build_trial(source: str, opened: OpenDevice) -> pyopencl.Program:
+    """As :func:`build_program`, for a program that is run a few times: nothing is taken from a cache, nor kept."""
+    return _from_source(import_pyopencl(), source, build_options(opened), opened, with_binary=False)[0]
+
+
 @functools.lru_cache(maxsize=32)
 @in_driver
 def _built(source: str, options: str, opened: OpenDevice, folder: str) -> pyopencl.Program:

@@ -6,10 +6,10 @@ Kernels run in order; the arguments of each are its buffers, then where those of
 units of :data:`ALIGNMENT` bytes, then its sizes (all ``long``). A :data:`Number` is an int, the name of a size, or
 ``[operation, left, right]``. A launch has variants, kernels that compute the same, of which a call takes the first
 whose bounds hold for its sizes. A variant has *extent* work-items (rounded up to whole groups; the kernel itself
-ignores those beyond), or with *groups* that many groups. The local size is a power of two, and a device with a lower
-limit takes a smaller power of two. A launch that *checks* indices has one more argument, memory of
-:data:`FOUND_WORDS` numbers that is 0 before the run: the check that found an index outside its dimension (its number
-and 1), the place, and the size of the dimension.
+ignores those beyond), or with *groups* that many groups. A device with a limit below the local size takes the largest
+divisor of it within the limit; where it is 0 the driver chooses, and no work-item is beyond. A launch that *checks*
+indices has one more argument, memory of :data:`FOUND_WORDS` numbers that is 0 before the run: the check that found an
+index outside its dimension (its number and 1), the place, and the size of the dimension.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Variant:
     exact: bool = False
 
     def shape(self, sizes: Mapping[str, int], max_local: int) -> tuple[int, int]:
-        """The global and the local size for a device whose groups have at most *max_local* work-items.
+        """The global and the local size (0: the driver's) where groups have at most *max_local* work-items.
 
         Raises DeviceError where these are too few for a kernel that needs more.
         """
@@ -134,9 +134,11 @@ class Variant:
                 f"the kernel {self.kernel} has work-groups of {local} work-items, and the device takes {max_local}: "
                 "compile the model on a machine that has this device"
             )
-        while local > max_local:
-            local //= 2
         extent = counted(self.extent, sizes)
+        if not local:
+            return extent, 0
+        if local > max_local:
+            local = max(d for d in range(1, max_local + 1) if local % d == 0)
         return (extent if self.groups else -(-extent // local)) * local, local
 
 
@@ -294,17 +296,18 @@ def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
 
 def _variant(data: object, where: str, names: frozenset[str]) -> Variant:
     fields = object_of(data, where, ("schedule", "kernel", "extent", "local", "groups", "when", "exact"))
-    local = number_of(fields["local"], at(where, "local"), 1, MOST_LOCAL)
-    if local & (local - 1):
-        raise ArtifactError(f"{where}.local: expected a power of two, found {local}")
+    local = number_of(fields["local"], at(where, "local"), 0, MOST_LOCAL)
+    groups, exact = (switch_of(fields[name], at(where, name)) for name in ("groups", "exact"))
+    if (groups and local & (local - 1)) or (not local and (groups or exact)):
+        raise ArtifactError(f"{where}.local: the groups of this kernel have a power of two work-items, found {local}")
     return Variant(
         text_of(fields["schedule"], at(where, "schedule")),
         symbol_of(fields["kernel"], at(where, "kernel"), of_c=True),
         check_number(fields["extent"], names),
         local,
-        switch_of(fields["groups"], at(where, "groups")),
+        groups,
         tuple(_bound(item, place, names) for place, item in numbered(fields, "when", where)),
-        switch_of(fields["exact"], at(where, "exact")),
+        exact,
     )
 
 

@@ -38,7 +38,7 @@ from byoc.runtime.opencl.device_memory import FunctionMemory, Part
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.flush_trial import flush_every
 from byoc.runtime.opencl.found_indices import FoundIndices
-from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.runtime.opencl.plan import FunctionPlan, Variant
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.timed_events import Tell, TimedEvents, told_of_copy, told_of_launch
 from byoc.runtime.opencl.waiting import is_complete, wait_for
@@ -54,6 +54,7 @@ Named = tuple[tuple[str, int], ...]  # sizes
 KEPT_SIZES = 4
 HANGING_SECONDS = 30.0  # that a call which was given up may still take before the next one
 MOST_RECORDS = 64  # sets of sizes whose kernels are told
+ASKED_FOR = 64  # work-items of a group, from which on a kernel is asked whether it takes them
 
 
 @dataclass(frozen=True)
@@ -295,18 +296,26 @@ class Session:
         variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
         for launch, variant in zip(plan.launches, variants, strict=True):
-            global_size, local_size = variant.shape(sizes, self._opened.info.max_work_group_size)
+            kernel = self._cl.Kernel(self._program, variant.kernel)
+            global_size, local_size = variant.shape(sizes, self._most_items(kernel, variant))
             if not global_size:
                 continue
-            kernel = self._cl.Kernel(self._program, variant.kernel)
             self._counts.kernels += 1
             found = [self._found.buffer] if launch.checks and self._found is not None else []
             numbers = [*(parts[b].step for b in plan.placed(launch)), *(sizes[s] for s in launch.sizes)]
             kernel.set_args(*(parts[b].buffer for b in launch.buffers), *map(np.int64, numbers), *found)
-            told = told_of_launch(launch, variant, (global_size, local_size), sizes)
-            launches.append(ReadyKernel(kernel, (global_size,), (local_size,), told))
+            told = told_of_launch(launch, variant, (global_size, *([local_size] if local_size else [])), sizes)
+            launches.append(ReadyKernel(kernel, (global_size,), (local_size,) if local_size else None, told))
         self._record(named, tuple(v.schedule for v in variants))
         return _Binding(parts, LaunchList(self._queue, launches, self._flush_every, self._buffers))
+
+    def _most_items(self, kernel: pyopencl.Kernel, variant: Variant) -> int:
+        """The work-items that a group of *kernel* may have; its registers may allow fewer than the device does."""
+        most = self._opened.info.max_work_group_size
+        if variant.exact or variant.local <= ASKED_FOR:
+            return most
+        query = self._cl.kernel_work_group_info.WORK_GROUP_SIZE
+        return min(most, int(kernel.get_work_group_info(query, self._opened.device)) or most)
 
     def _record(self, key: tuple[tuple[str, int], ...], variants: tuple[str, ...]) -> None:
         times = 1 + (self.chosen.pop(key).times if key in self.chosen else 0)

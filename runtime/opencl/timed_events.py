@@ -23,8 +23,8 @@ NANO = 1e-9
 Times = tuple[int, int, int, int]  # queued, submitted, started, ended: nanoseconds of the device
 
 
-def told_of_launch(launch: Launch, variant: Variant, shape: tuple[int, int], sizes: Mapping[str, int]) -> Told:
-    """Of the kernel that *variant* is, launched with the global and the local size *shape* for a call with *sizes*."""
+def told_of_launch(launch: Launch, variant: Variant, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Told:
+    """Of the kernel that *variant* is, launched with the sizes *shape* (global, local) for a call with *sizes*."""
     work = launch.work
     if work is None:
         return Told(variant.kernel, launch.nodes, shape, EventFacts(variant.schedule))

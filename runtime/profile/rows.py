@@ -133,7 +133,7 @@ class Row:
             "in_queue_ms": None if self.in_queue is None else 1e3 * self.in_queue,
             "on_device_ms": None if self.on_device is None else 1e3 * self.on_device,
             "gws": self.sizes[0] if self.sizes else None,
-            "lws": self.sizes[-1] if self.sizes else None,
+            "lws": self.sizes[1] if len(self.sizes) > 1 else None,
         }
 
 

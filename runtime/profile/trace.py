@@ -85,7 +85,7 @@ def _told(function: FunctionRecord, part: PartRecord, waits: Span | None) -> dic
         "operators": list(facts.operators),
         "variant": facts.variant,
         "gws": sizes[0] if sizes else None,
-        "lws": sizes[-1] if sizes else None,
+        "lws": sizes[1] if len(sizes) > 1 else None,
         "operations": facts.operations,
         "bytes": facts.bytes,
         "in_queue_us": None if waits is None else MICRO * waits[0],

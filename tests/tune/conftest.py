@@ -1,10 +1,16 @@
-"""What the tests of tuning share: an answer that has to be the same under any seed of Python's hashes."""
+"""What the tests of tuning share: an answer that has to be the same under any seed of Python's hashes.
+
+Makes ``opencl_network`` importable: pytest's importlib mode adds no folder.
+"""
 
 import os
+import pathlib
 import subprocess
 import sys
 
 import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 SEEDS = ("1", "2", "3")
 

@@ -40,7 +40,7 @@ def test_levels_take_ever_more_candidates_no_one_twice_and_the_models_own_first(
     costs = [1.0 + k / 50 for k in range(120)]
     asked = Question("kernel", (*question(costs=costs).ranked, (9.0, Choice.of("tile", rows=0))), STAGE)
     taken = {name: level.of(asked) for name, level in LEVELS.items()}
-    assert list(taken) == ["none", "fast", "normal", "heavy"]
+    assert list(taken) == ["none", "fast", "normal", "wide", "heavy"]
     counts = [len(found) for found in taken.values()]
     assert counts == sorted(set(counts)) and counts[0] == 1
     for found in taken.values():
@@ -69,8 +69,8 @@ def test_nothing_asked_is_nothing_worth():
 
 
 def test_an_unknown_level_is_named_with_the_known_ones():
-    with pytest.raises(UserError, match="one of none, fast, normal, heavy, got 'wide'"):
-        level_named("wide")
+    with pytest.raises(UserError, match="one of none, fast, normal, wide, heavy, got 'broad'"):
+        level_named("broad")
 
 
 def test_a_higher_level_covers_a_lower_one_only():

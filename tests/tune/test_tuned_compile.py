@@ -56,7 +56,7 @@ def records_file(path, *kernels, level="fast"):
 
 
 def test_an_unknown_level_is_a_mistake_of_the_user():
-    with pytest.raises(UserError, match="tune is one of none, fast, normal, heavy, got 'much'"):
+    with pytest.raises(UserError, match="tune is one of none, fast, normal, wide, heavy, got 'much'"):
         byoc.compile(network(), tune="much")
 
 

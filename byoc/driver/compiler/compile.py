@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
 from byoc.driver.bytecode.control import control_modules, external, told_of, with_externs
 from byoc.driver.bytecode.outline import outlined
 from byoc.driver.compiler.not_slower import not_slower
 from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, read_plan, silent, target_alone
+from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
 from byoc.driver.half_regions import FP16, HalfCalibration, HalfRegions, half_calibration, with_halves
@@ -90,12 +90,13 @@ def compile_model(asked: CompileRequest) -> Library:
 
 def _compile_model(asked: CompileRequest) -> Library:
     tell = asked.progress or silent
-    tuner = tuner_of(asked.tune, tell)
+    checked = checked_options(asked.backend_options or {})
+    tuner = tuner_for(asked.tune, checked, tell)
     options = CompileOptions(
         asked.target_list(),
         asked.shapes,
         PlacingOptions(**part_of(asked, PlacingOptions)),
-        with_tuner(checked_options(asked.backend_options or {}), tuner),
+        with_tuner(checked, tuner, asked.tune),
         Precision.of(asked.precision, asked.keep_f32, asked.calibration),
         asked.replan,
         asked.fallback,
@@ -186,13 +187,6 @@ def _ranged(mod: IRModule, options: CompileOptions, tell: Progress) -> Quantized
     tell("finding what leaves the range of float16")
     beyond = by.observed(mod, lambda probe: build_host(probe, options, tell))
     return QuantizedModule(mod, replace(options, beyond=beyond), by)
-
-
-def with_tuner(backend_options: Mapping[str, Mapping[str, object]], tuner: Tuner) -> Mapping[str, Mapping[str, object]]:
-    """*backend_options* with *tuner* for generated C, where it tunes."""
-    if not tuner.tunes:
-        return dict(backend_options)
-    return {**backend_options, "c": {**backend_options.get("c", {}), "tune": tuner}}
 
 
 def plan_for(mod: IRModule, options: CompileOptions, model: object = None, tell: Progress = silent) -> Plan:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from byoc.codegen.tune.tuner import Tuner, tuner_of
+from byoc.codegen.tune.tuner import Tuner
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
 from byoc.driver.bytecode.lower import lower_function
 from byoc.driver.bytecode.passes import prepare
 from byoc.driver.bytecode.program import ProgramBuilder
-from byoc.driver.compiler.compile import CompileOptions, with_tuner
+from byoc.driver.compiler.compile import CompileOptions
+from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
 from byoc.driver.integers import host_integers, region_integers
@@ -56,7 +57,7 @@ def compile_module(
     mod = host_integers(region_integers(mod))
     given = checked_options(backend_options or {})
     options = CompileOptions(
-        backend_options=with_tuner(given, tuner_of(tune)),
+        backend_options=with_tuner(given, tuner_for(tune, given), tune),
         precision=narrow.precision,
         fallback=fallback,
         beyond=Beyond(keep=tuple(keep_f32)),

@@ -6,12 +6,13 @@ the end of an image network, has a dozen tiles for a hundred units otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.kernel.collapse import collapse_axes
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.program import Program
-from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
+from byoc.codegen.kernel.rewrite_stages import with_body, with_meta, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.opencl.products.shape import block_product
 from byoc.codegen.opencl.products.tile import FEWEST_TERMS, MOST_PARTS, choose, is_worth_tiles
@@ -22,14 +23,21 @@ from byoc.te.expr import Reduce
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, unique_nodes
 
+Decide = Callable[[Tensor, Sequence[int]], "Choice | None"]
+SCHEDULE = "schedule"  # in a stage's ``meta``: the choice that was made for it
 
-def split_sums(program: Program, profile: DeviceProfile) -> Program:
-    """*program* with the products in parts for which that is cheaper on a device of *profile*."""
+
+def split_sums(program: Program, profile: DeviceProfile, decide: Decide | None = None) -> Program:
+    """*program* with the products in parts for which that is cheaper on a device of *profile*.
+
+    *decide* gives the schedule of a product whose terms can be divided into so many parts, or None to leave it to the
+    model; the stages say in their ``meta`` what was decided.
+    """
     simplify = Simplifier()
-    return with_stages(program, lambda _, stage: _split(stage, profile, simplify))
+    return with_stages(program, lambda _, stage: _split(stage, profile, simplify, decide))
 
 
-def _split(stage: Tensor, profile: DeviceProfile, simplify: Simplifier) -> Sequence[Tensor]:
+def _split(stage: Tensor, profile: DeviceProfile, simplify: Simplifier, decide: Decide | None) -> Sequence[Tensor]:
     if 0 in stage.shape:
         return [stage]
     p = block_product(collapse_axes(stage, simplify), simplify)
@@ -42,13 +50,26 @@ def _split(stage: Tensor, profile: DeviceProfile, simplify: Simplifier) -> Seque
     terms = p.sizes()[3]
     extent = int(axis.extent)
     parts = [n for n in range(1, MOST_PARTS + 1) if extent % n == 0 and (n == 1 or terms // n >= FEWEST_TERMS)]
+    decided = None if decide is None else decide(stage, parts)
+    if decided is not None:
+        return _as_decided(stage, reduce, axis, decided)
     chosen = choose(p.sizes(), profile, dtype_bytes(reduce.dtype), parts)
     if chosen is None or chosen.parts == 1:
         return [stage]
     return _in_parts(stage, reduce, axis, chosen.parts)
 
 
-def _in_parts(stage: Tensor, reduce: Reduce, axis: Index, parts: int) -> Sequence[Tensor]:
+def _as_decided(stage: Tensor, reduce: Reduce, axis: Index, decided: Choice) -> Sequence[Tensor]:
+    own = dict(decided.parameters)
+    parts = int(own.get("parts", 1))
+    if parts == 1:
+        return [with_meta(stage, SCHEDULE, decided)]
+    sums, total = _in_parts(stage, reduce, axis, parts)
+    sums.meta[SCHEDULE] = Choice.of(decided.kind, **{**own, "parts": 1})
+    return [sums, total]
+
+
+def _in_parts(stage: Tensor, reduce: Reduce, axis: Index, parts: int) -> tuple[Tensor, Tensor]:
     length = int(axis.extent) // parts
     part, inner = Index("part", parts), Index(axis.name, length)
     places = [Index(a.name, a.extent) for a in stage.axes]
@@ -65,4 +86,4 @@ def _in_parts(stage: Tensor, reduce: Reduce, axis: Index, parts: int) -> Sequenc
     )
     of = Index("part", parts)
     total = Reduce("sum", Load(sums, (of, *stage.axes)), (of,))
-    return [sums, with_body(stage, map_expr(stage.element, lambda e: total if e is reduce else None))]
+    return sums, with_body(stage, map_expr(stage.element, lambda e: total if e is reduce else None))

@@ -47,6 +47,11 @@ class Tile:
     def __str__(self) -> str:
         return f"{self.rows}x{self.columns}x{self.points}"
 
+    @property
+    def name(self) -> str:
+        """What tells it from all others."""
+        return f"{self}x{self.item_rows}x{self.item_columns}"
+
 
 @dataclass(frozen=True)
 class Pace:
@@ -106,12 +111,19 @@ def choose(
 
     *parts* are the divisions of the terms that are possible.
     """
+    return next(iter(ranked(sizes, profile, itemsize, parts)), None)
+
+
+def ranked(
+    sizes: tuple[int, int, int, int], profile: DeviceProfile, itemsize: int = 4, parts: Sequence[int] = (1,)
+) -> list[Choice]:
+    """Every tile in every number of *parts*, the cheapest first; as :func:`choose`."""
     found = [
         Choice(tile, part, _cost(sizes, tile, pace, part, profile))
         for tile, pace in tiles_for(profile, itemsize)
         for part in parts
     ]
-    return min(found, key=lambda c: c.cost, default=None)
+    return sorted(found, key=lambda c: c.cost)
 
 
 _FEW_WAVES = 4  # up to which the last one, however full, takes as long as the others

@@ -94,7 +94,7 @@ class RecordedKernels:
         self,
         buffers: CommandBuffers,
         queue: pyopencl.CommandQueue,
-        kernels: Iterable[tuple[pyopencl.Kernel, tuple[int, ...], tuple[int, ...]]],
+        kernels: Iterable[tuple[pyopencl.Kernel, tuple[int, ...], tuple[int, ...] | None]],
     ):
         ffi, call = buffers.ffi, buffers.call
         self.runs_twice = buffers.runs_twice
@@ -108,8 +108,9 @@ class RecordedKernels:
         self._handle = handle
         self._kernels = []  # the driver may not hold them
         for kernel, global_size, local_size in kernels:
-            own, sizes = ffi.cast("void *", kernel.int_ptr), [ffi.new("size_t[]", s) for s in (global_size, local_size)]
             none = ffi.NULL
+            sizes = [none if s is None else ffi.new("size_t[]", s) for s in (global_size, local_size)]
+            own = ffi.cast("void *", kernel.int_ptr)
             rest = (len(global_size), none, *sizes, 0, none, none, none)
             _check("clCommandNDRangeKernelKHR", call("clCommandNDRangeKernelKHR", handle, none, none, own, *rest))
             self._kernels.append(kernel)

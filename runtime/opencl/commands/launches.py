@@ -25,7 +25,7 @@ class ReadyKernel(NamedTuple):
 
     kernel: pyopencl.Kernel
     global_size: tuple[int, ...]
-    local_size: tuple[int, ...]
+    local_size: tuple[int, ...] | None  # None: the driver chooses
     told: Told
 
 

@@ -1,0 +1,55 @@
+"""Who tunes: the host's code and every backend that declares the option ``tune``, by one tuner and one report.
+
+``tune`` of ``byoc.compile`` is for all of them. A backend's own options may ask for a level too, for its kernels alone;
+another level than that of ``tune`` contradicts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from byoc.codegen.tune.level import LEVELS
+from byoc.codegen.tune.tuner import Tuner, tuner_of
+from byoc.contract.registration import backend_names, get_backend
+from byoc.errors import UserError
+
+HOST = "c"
+TUNE = "tune"
+BackendOptions = Mapping[str, Mapping[str, object]]
+
+
+def tuner_for(asked: object, backend_options: BackendOptions, tell: Callable[[str], None] | None = None) -> Tuner:
+    """The tuner that ``tune`` (*asked*: a level or a tuner) and *backend_options* ask for.
+
+    Raises UserError for an unknown level, and where two levels are asked for.
+    """
+    tuner = tuner_of(asked, tell)
+    for name, level in _levels(backend_options).items():
+        if tuner.tunes and level != tuner.level.name:
+            raise UserError(
+                f"tune is {tuner.level.name}, and the options of backend {name} ask for tuning={level}: "
+                "give one of them, or the same level"
+            )
+        if not tuner.tunes and LEVELS[level].rounds:
+            tuner = tuner_of(level, tell)
+    return tuner
+
+
+def with_tuner(backend_options: BackendOptions, tuner: Tuner, asked: object) -> BackendOptions:
+    """*backend_options* with *tuner*, where it tunes: for all that tune, or where *asked* tunes nothing for those whose
+    own options say so.
+    """
+    if not tuner.tunes:
+        return dict(backend_options)
+    levels = _levels(backend_options)
+    if tuner_of(asked).tunes:
+        tuning = [name for name in backend_names() if TUNE in (get_backend(name).options or ())]
+    else:
+        tuning = [name for name, level in levels.items() if LEVELS[level].rounds]
+    return {**backend_options, **{n: {**backend_options.get(n, {}), TUNE: tuner} for n in tuning}}
+
+
+def _levels(backend_options: BackendOptions) -> dict[str, str]:
+    """The levels that options ask for, by the backend's name."""
+    found = {name: get_backend(name).tuning_level(options) for name, options in backend_options.items()}
+    return {name: level for name, level in found.items() if level is not None}

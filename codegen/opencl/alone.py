@@ -1,0 +1,50 @@
+"""Stages of a program as a program of their own, with names that do not depend on the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byoc.codegen.kernel.program import Group, Program
+from byoc.errors import CompileError
+from byoc.runtime.core.signature import Signature, TensorSpec
+from byoc.te import PrimExpr, Tensor
+from byoc.te.tensor import Load
+from byoc.te.walk import checks_of, loaded_tensors, map_expr
+
+GROUP = "kernel"
+
+
+def alone(stages: Sequence[Tensor], targets: Sequence[Tensor], symbol: str) -> Program:
+    """The program *symbol* of *stages*, whose outputs are the *targets* among them; what else they load is an input.
+
+    Raises CompileError for a stage with a dimension that is no number.
+    """
+    loaded = dict.fromkeys(t for s in stages for t in loaded_tensors(s.element) if t not in stages)
+    table = {t: Tensor(f"in{k}", t.shape, t.dtype, known=t.known) for k, t in enumerate(loaded)}
+    inputs = tuple(table.values())
+
+    def leaf(e: PrimExpr) -> PrimExpr | None:
+        if isinstance(e, Load) and e.tensor in table:
+            return e.of(table[e.tensor], [map_expr(i, leaf) for i in e.indices])
+        return None
+
+    for k, stage in enumerate(stages):
+        table[stage] = Tensor(
+            f"stage{k}", stage.shape, stage.dtype, stage.axes, map_expr(stage.element, leaf), stage.tag
+        )
+    new = tuple(table[s] for s in stages)
+    outputs = tuple(table[s] for s in targets)
+    signature = Signature(
+        symbol,
+        tuple(_spec(t, f"input_{k}") for k, t in enumerate(inputs)),
+        tuple(_spec(t, f"output_{k}") for k, t in enumerate(outputs)),
+        (),
+        checks=checks_of([s.element for s in new]),
+    )
+    return Program(symbol, signature, inputs, (), outputs, (Group(GROUP, (), new, GROUP),))
+
+
+def _spec(tensor: Tensor, name: str) -> TensorSpec:
+    if not all(isinstance(d, int) for d in tensor.shape):
+        raise CompileError(f"{tensor.name} has a dimension that is no number, so that it cannot be tried alone")
+    return TensorSpec(name, tuple(d for d in tensor.shape if isinstance(d, int)), tensor.dtype)

@@ -1,0 +1,194 @@
+"""What may be chosen for a kernel: its schedules and work-groups, ranked, as a question to whoever tunes.
+
+Of a kernel with known sizes everything that is legal is ranked, the cost model's own way first: ``tune/level.py`` says
+how much of it is tried. Costs are microseconds where a model has them (tiles of products); else they are what the
+model's way is thought to take, times :func:`penalty`, so that what lies further away is tried at higher levels only.
+A kernel with free sizes is left to the thresholds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from byoc.codegen.kernel.choice import Choice, Choices, Question
+from byoc.codegen.kernel.group_key import group_key
+from byoc.codegen.opencl.alone import alone
+from byoc.codegen.opencl.kernel_plan import KernelPlan, Range
+from byoc.codegen.opencl.profile import DeviceProfile
+from byoc.codegen.opencl.statements import DRIVERS
+from byoc.te import Dimension, Tensor
+from byoc.te.expr import Reduce
+from byoc.te.tensor import Load
+from byoc.te.walk import unique_nodes
+
+Ranked = list[tuple[float, Choice]]
+Make = Callable[[tuple[Range, ...], "int | None"], KernelPlan]
+
+DRIVERS_PENALTY = 0.05  # the driver's own choice of a work-group is tried first of all others
+STEP_PENALTY = 0.1  # for each time that a work-group is twice, or half, as large
+FACTOR_PENALTY = 1.2  # factors of the range that are no powers of two: beyond the level wide
+OTHER_WAY = 0.15  # for each schedule that the model would rather take
+LEAST_GROUP = 8  # work-items that share one output
+ELEMENTS = 5000.0  # that a unit of a device loads or computes in a microsecond, roughly
+LAUNCH = 3.0  # microseconds
+
+
+@dataclass(frozen=True)
+class Way:
+    """A schedule of a stage: *choice* without its work-group, whose kernel *make* makes.
+
+    *when* are the sizes for which the model takes it, None for none; *cost* are its microseconds where a model says
+    them; *items* the work-items (of groups that share an output where *shares*), 0 where their number is fixed; *far*
+    how many times the sizes are twice too large, or too small, for the model to take it.
+    """
+
+    choice: Choice
+    when: tuple[Range, ...] | None
+    make: Make
+    items: int = 0
+    shares: bool = False
+    cost: float | None = None
+    far: float = 0.0
+
+
+def local_sizes(extent: int, most: int) -> list[int]:
+    """The sizes of work-groups for *extent* work-items: the driver's choice, powers of two, factors of *extent*.
+
+    None is larger than *most*, nor twice as large as the whole; none stands twice.
+
+    >>> local_sizes(12, 64)
+    [0, 1, 2, 4, 8, 16, 3, 6, 12]
+    """
+    powers = [1 << k for k in range(most.bit_length()) if 1 << k <= most and 1 << k < 2 * extent]
+    small = [d for d in range(1, math.isqrt(extent) + 1) if extent % d == 0]
+    factors = sorted({d for s in small for d in (s, extent // s) if d <= most})
+    return list(dict.fromkeys([DRIVERS, *powers, *factors]))
+
+
+def penalty(local: int, first: int) -> float:
+    """What a work-group of *local* is thought to cost beside the model's *first*: a share of the kernel's time."""
+    if local == first:
+        return 0.0
+    if local == DRIVERS:
+        return DRIVERS_PENALTY
+    steps = abs(math.log2(local / first))
+    if local & (local - 1):
+        return FACTOR_PENALTY + STEP_PENALTY * steps / 10
+    return STEP_PENALTY * steps + (STEP_PENALTY / 100 if local < first else 0.0)
+
+
+def ranked_ways(ways: Sequence[Way], base: float, first: int, profile: DeviceProfile) -> Ranked:
+    """Every way with every work-group, the model's first; nothing where sizes that are free decide.
+
+    *base* are the microseconds of ways for which no model says them, *first* the model's work-items of a group.
+    """
+    default = next((w for w in ways if w.when is not None), None)
+    if default is None or default.when:
+        return []
+    found: Ranked = []
+    for k, way in enumerate([default, *(w for w in ways if w is not default)]):
+        cost = way.cost
+        if cost is None:
+            cost = base * (1 + OTHER_WAY * k) if default.cost is None else max(base, 2 * default.cost)
+            cost *= 1 + OTHER_WAY * way.far
+        if not way.items:
+            found.append((cost, way.choice))
+            continue
+        for local in group_sizes(first, profile.max_group) if way.shares else local_sizes(way.items, profile.max_group):
+            choice = Choice.of(way.choice.kind, **dict(way.choice.parameters), local=local)
+            found.append((cost * (1 + penalty(local, first)), choice))
+        if not any(c["local"] == first for _, c in found if c.kind == way.choice.kind):
+            found.append((cost, Choice.of(way.choice.kind, **dict(way.choice.parameters), local=first)))
+    head = found.index(next(pair for pair in found if _is(pair[1], default, first)))
+    return [found[head], *sorted(found[:head] + found[head + 1 :], key=lambda pair: pair[0])]
+
+
+def _is(choice: Choice, way: Way, first: int) -> bool:
+    own = dict(choice.parameters)
+    return choice.kind == way.choice.kind and own == {
+        **dict(way.choice.parameters),
+        **({"local": first} if way.items else {}),
+    }
+
+
+def group_sizes(first: int, most: int) -> list[int]:
+    """The sizes of groups that share an output: powers of two, among them *first*."""
+    powers = [1 << k for k in range(most.bit_length()) if LEAST_GROUP <= 1 << k <= most]
+    return sorted({*powers, first})
+
+
+def chosen_way(ways: Sequence[Way], choice: Choice) -> KernelPlan | None:
+    """The kernel that *choice* means; None where none of *ways* is that."""
+    own = dict(choice.parameters)
+    local = own.pop("local", None)
+    bare = Choice.of(choice.kind, **own)
+    way = next((w for w in ways if w.choice == bare), None)
+    return None if way is None else way.make((), None if local is None else int(local))
+
+
+def roughly(stages: Sequence[Tensor], profile: DeviceProfile) -> float:
+    """Microseconds for *stages* of known sizes, by what they load and compute."""
+    total = 0.0
+    for stage in stages:
+        nodes = list(unique_nodes(stage.element))
+        loads = sum(isinstance(n, Load) for n in nodes)
+        terms = sum(_count([a.extent for a in n.axes]) for n in nodes if isinstance(n, Reduce))
+        total += _count(stage.shape) * (max(terms, 1) * max(loads, 1) + 1)
+    return LAUNCH + total / (ELEMENTS * max(profile.units, 1))
+
+
+def _count(shape: Sequence[Dimension]) -> int:
+    return math.prod(d for d in shape if isinstance(d, int))
+
+
+def is_static(stages: Sequence[Tensor]) -> bool:
+    """Whether every size in *stages* is a number."""
+    nodes = [n for s in stages for n in unique_nodes(s.element)]
+    shapes = [s.shape for s in stages] + [n.tensor.shape for n in nodes if isinstance(n, Load)]
+    shapes += [tuple(a.extent for a in n.axes) for n in nodes if isinstance(n, Reduce)]
+    return all(isinstance(d, int) for shape in shapes for d in shape)
+
+
+@dataclass(frozen=True)
+class KernelQuestion(Question):
+    """A question about *stages*, of which others read the *targets*; ``stage`` is the last of them."""
+
+    stages: tuple[Tensor, ...] = ()
+    targets: tuple[Tensor, ...] = ()
+
+
+def described(stages: Sequence[Tensor], targets: Sequence[Tensor], kind: str) -> str:
+    """What *stages* compute, for a device of *kind*, as one canonical text without names."""
+    program = alone(stages, targets, "kernel")
+    (group,) = program.groups
+    key = (group_key(group, ()), [t in program.outputs for t in group.stages])
+    mark = hashlib.sha256(repr(key).encode()).hexdigest()[:20]
+    return f"{kind}: {', '.join(map(_notation, program.inputs))} -> {', '.join(map(_notation, targets))} #{mark}"
+
+
+def _notation(tensor: Tensor) -> str:
+    return f"{tensor.dtype}[{', '.join(str(d) for d in tensor.shape)}]"
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """Asks *choices* about kernels for a device of *profile*; without any, the model decides."""
+
+    profile: DeviceProfile
+    choices: Choices | None = None
+
+    def choose(
+        self, stages: Sequence[Tensor], targets: Sequence[Tensor], ranked: Callable[[], Ranked]
+    ) -> Choice | None:
+        """The choice for the kernels of *stages*; None where nobody is asked: the schedule's own way is taken."""
+        if self.choices is None or not is_static(stages):
+            return None
+        found = ranked()
+        if len(found) < 2:
+            return None
+        text = described(stages, targets, self.profile.kind)
+        question = KernelQuestion(text, tuple(found), stages[-1], {}, tuple(stages), tuple(targets))
+        return self.choices.choose(question) or question.expected

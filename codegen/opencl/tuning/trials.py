@@ -1,0 +1,100 @@
+"""The trials of one kernel on a device: every candidate emitted alone, then run in a heat; and which of them won."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from byoc.codegen.kernel.choice import Choice, Choices, Question
+from byoc.codegen.kernel.program import Program
+from byoc.codegen.opencl.tuning.device_heat import DeviceHeat, DeviceRunner, InputData
+from byoc.codegen.tune.heat import Outcome
+from byoc.codegen.tune.record import DROPPED, MEASURED, Trial
+from byoc.codegen.tune.trials import Only, Try
+from byoc.codegen.tune.worker_process import WorkerProcess
+from byoc.errors import ByocError
+from byoc.runtime.core.signature import TensorSpec
+from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.te.tensor import Load
+from byoc.te.walk import unique_nodes
+
+WON = 0.95  # of the time of the model's choice: what another must stay below to be taken
+Alone = Callable[[Question], Program]
+Emit = Callable[[Program, Choices], tuple[str, FunctionPlan]]
+RunDeviceHeat = Callable[[DeviceHeat], Sequence[Outcome]]
+
+
+class DeviceLaboratory:
+    """Tries candidates in so many *rounds*: *alone* makes a program of a question's kernel, *emit* writes it."""
+
+    def __init__(self, alone: Alone, emit: Emit, rounds: int, run_heat: RunDeviceHeat):
+        self.alone, self.emit, self.rounds, self.run_heat = alone, emit, rounds, run_heat
+
+    def trials(self, question: Question, candidates: Sequence[Choice], rest: Choices) -> list[Trial]:
+        """A trial for each of *candidates*, in their order; the first is the one that others must agree with.
+
+        *rest* answers the questions that a candidate asks in its turn.
+        """
+        program = self.alone(question)
+        runners: dict[Choice, DeviceRunner] = {}
+        outcomes: dict[Choice, Outcome] = {}
+        for choice in candidates:
+            only = Only(question.kernel, choice, rest)
+            try:
+                source, plan = self.emit(program, only)
+            except ByocError as error:
+                outcomes[choice] = f"failed: {error}"
+                continue
+            if only.given:
+                runners[choice] = DeviceRunner(source, plan)
+            else:
+                outcomes[choice] = "failed: alone the kernel is another one"
+        if runners:
+            heat = DeviceHeat(tuple(runners.values()), inputs_of(program), self.rounds)
+            outcomes.update(zip(runners, self.run_heat(heat), strict=True))
+        return [_trial(choice, outcomes[choice]) for choice in candidates]
+
+
+@contextmanager
+def device_laboratory(alone: Alone, emit: Emit, rounds: int) -> Iterator[Try]:
+    """Trials whose candidates run in a process of their own, which ends with the context."""
+    with WorkerProcess() as worker:
+        yield DeviceLaboratory(alone, emit, rounds, worker.run).trials
+
+
+def inputs_of(program: Program) -> tuple[InputData, ...]:
+    """What the inputs of *program* hold while it is tried."""
+    stages = [s for group in program.groups for s in group.stages]
+    loads = [n for s in stages for n in unique_nodes(s.element) if isinstance(n, Load)]
+    places = {n.tensor for load in loads for i in load.indices for n in unique_nodes(i) if isinstance(n, Load)}
+    return tuple(
+        InputData(_shape(spec), spec.dtype, tensor in places)
+        for tensor, spec in zip(program.inputs, program.signature.inputs, strict=True)
+    )
+
+
+def _shape(spec: TensorSpec) -> tuple[int, ...]:
+    return spec.concrete_shape({})
+
+
+def _trial(choice: Choice, outcome: Outcome) -> Trial:
+    if isinstance(outcome, str):
+        return Trial(choice, state=outcome)
+    return Trial(choice, outcome.shortest, outcome.median, DROPPED if outcome.dropped else MEASURED)
+
+
+def clear_winner(trials: Sequence[Trial], expected: Choice) -> Choice:
+    """The choice with the shortest time of those measured to the end, where it is clearly faster than *expected*.
+
+    By the shortest of its times, and no slower by the median: devices are shared, and their clocks go up and down.
+    *expected* where nothing is, and where it failed itself the best of the others.
+    """
+    timed = [t for t in trials if t.shortest is not None and t.state == MEASURED]
+    best = min(timed, key=lambda t: t.shortest or 0.0, default=None)
+    if best is None:
+        return expected
+    own = next((t for t in trials if t.choice == expected), None)
+    if own is None or own.shortest is None or own.median is None:
+        return best.choice
+    assert best.shortest is not None and best.median is not None
+    return best.choice if best.shortest < WON * own.shortest and best.median <= own.median else expected
