@@ -1,9 +1,9 @@
 """The most that an OpenCL device can do, measured once by small kernels and its own clock, and kept for the device.
 
 Three things are measured: multiply-adds by dtype, by independent chains of them in registers; bytes, by copies of more
-memory than caches hold; and the launch of a kernel that does nothing. Of several ways to write a kernel the fastest
-counts. What a vendor has beside OpenCL C, as matrix units, is not in these rates, and small data in a near cache move
-faster than far memory: a share of the peak above 1 says so. Source: clpeak (Krishnaraj Bhat), whose kernels have the
+memory than caches hold, and of less; and the launch of a kernel that does nothing. Of several ways to write a kernel
+the fastest counts. What a vendor has beside OpenCL C, as matrix units, is not in these rates: a share of the peak above
+1 says so. Source: clpeak (Krishnaraj Bhat), whose kernels have the
 same form.
 """
 
@@ -30,15 +30,17 @@ if TYPE_CHECKING:
     import pyopencl
 
 SETTING = "device.peaks"
-EDITION = 1  # of what is measured and how: another one is measured anew
+EDITION = 2  # of what is measured and how: another one is measured anew
 NANO = 1e-9
 TYPES = {"float32": "float", "float64": "double", "float16": "half", "int32": "int"}
 CHAINS = 8  # multiply-adds of a work-item that do not wait for each other
 SECONDS = 2e-3  # that a kernel is timed for at least
 REPEAT = 4
 MOST_STEPS = 1 << 16
-COPY_BYTES = 128 << 20
+COPY_BYTES = 64 << 20
 LEAST_COPY = 1 << 20
+NEAR_COPIES = (1 << 15, 1 << 19, 1 << 23)  # bytes that are copied within nearer memories
+NEAR_REPEAT = 16
 LAUNCHES = 64
 
 _ARITHMETIC = """
@@ -74,17 +76,27 @@ def known_peak(opened: OpenDevice) -> Peak | None:
         return None
     rates = found.get("operations")
     bandwidth, launch = _rate(found.get("bandwidth")), _rate(found.get("launch"))
+    near = found.get("near")
     known = {str(dtype): _rate(rate) for dtype, rate in rates.items()} if isinstance(rates, dict) else {}
-    if ANY not in known or min(*known.values(), bandwidth, launch) <= 0:
+    if not isinstance(near, list) or len(near) != len(NEAR_COPIES):
         return None
-    return Peak(known, bandwidth, _source(opened.info), launch)
+    nearer = tuple((2 * size, _rate(rate)) for size, rate in zip(NEAR_COPIES, near, strict=True))
+    if ANY not in known or min(*known.values(), bandwidth, launch, *(rate for _, rate in nearer)) <= 0:
+        return None
+    return Peak(known, bandwidth, _source(opened.info), launch, nearer)
 
 
 def measure_peak(opened: OpenDevice) -> Peak:
     """Measure the device now, whatever is kept, and keep what is found. Raises DeviceError as :func:`device_peak`."""
     found = _measured(opened)
-    kept = {"operations": dict(found.operations), "bandwidth": found.bandwidth, "launch": found.launch}
-    settings_of(opened).put(SETTING, {"edition": EDITION, **kept})
+    kept = {
+        "edition": EDITION,
+        "operations": dict(found.operations),
+        "bandwidth": found.bandwidth,
+        "launch": found.launch,
+        "near": [rate for _, rate in found.near],
+    }
+    settings_of(opened).put(SETTING, kept)
     return found
 
 
@@ -103,7 +115,9 @@ def _measured(opened: OpenDevice) -> Peak:
     try:
         bench = _Bench(opened)
         rates = {dtype: bench.rate(dtype) for dtype in _dtypes(opened.info)}
-        return Peak({**rates, ANY: rates["float32"]}, bench.bandwidth(), _source(opened.info), bench.launch())
+        bandwidth = bench.bandwidth()
+        near = tuple((2 * size, bench.near_bandwidth(size, bandwidth)) for size in NEAR_COPIES)
+        return Peak({**rates, ANY: rates["float32"]}, bandwidth, _source(opened.info), bench.launch(), near)
     except (cl.Error, ValueError) as error:
         raise DeviceError(f"the peaks of the OpenCL device {opened.info.name!r} cannot be measured: {error}") from error
 
@@ -199,12 +213,20 @@ class _Bench:
         size = COPY_BYTES
         while size > max(self.info.global_memory // 16, LEAST_COPY):
             size //= 2
+        return self._bandwidth(size, REPEAT)
+
+    def near_bandwidth(self, size: int, far: float) -> float:
+        """The same of copies of *size* bytes that were copied before; no less than that of *far* memory."""
+        return max(self._bandwidth(size, NEAR_REPEAT), far)
+
+    def _bandwidth(self, size: int, repeat: int) -> float:
         one, other = self._buffer(size), self._buffer(size)
-        seconds = [self._best(lambda: self.cl.enqueue_copy(self.queue, other, one))]
+        seconds = [self._best(lambda: self.cl.enqueue_copy(self.queue, other, one), repeat)]
         for width in (1, 4):
             kernel = self.cl.Kernel(self.program, f"copy_{width}")
             kernel.set_args(one, other)
-            seconds.append(self._best(functools.partial(self._launched, kernel, size // (4 * width))))
+            launched = functools.partial(self._launched, kernel, size // (4 * width))
+            seconds.append(self._best(launched, repeat))
         return 2.0 * size / min(seconds)
 
     def launch(self) -> float:
@@ -229,8 +251,8 @@ class _Bench:
         event: pyopencl.Event = self.cl.enqueue_nd_range_kernel(self.queue, kernel, (items,), (self.local,))
         return event
 
-    def _best(self, enqueue: Callable[[], pyopencl.Event]) -> float:
-        return min(self._seconds(enqueue) for _ in range(REPEAT))
+    def _best(self, enqueue: Callable[[], pyopencl.Event], repeat: int) -> float:
+        return min(self._seconds(enqueue) for _ in range(repeat))
 
     def _seconds(self, enqueue: Callable[[], pyopencl.Event]) -> float:
         event = enqueue()

@@ -136,6 +136,7 @@ class ProfileRecord:
                     "bandwidth": p.bandwidth,
                     "source": p.source,
                     **({"launch": p.launch} if p.launch else {}),
+                    **({"near": p.near} if p.near else {}),
                 }
                 for name, p in self.peaks.items()
             },
@@ -277,13 +278,19 @@ def _number(data: object, where: str) -> float:
 
 
 def _peak(data: object, where: str) -> Peak:
-    made = object_of(data, where, ("operations", "bandwidth", "source"), ("launch",))
+    made = object_of(data, where, ("operations", "bandwidth", "source"), ("launch", "near"))
     rates = mapping_of(made["operations"], where)
     found = {dtype: _number(rate, where) for dtype, rate in rates.items()}
     if "*" not in found or min(*found.values(), bandwidth := _number(made["bandwidth"], where)) <= 0:
         raise ArtifactError(f"{where}: expected rates above 0, with one of '*'")
     launch = max(_number(made.get("launch", 0), where), 0.0)
-    return Peak(found, bandwidth, text_of(made["source"], where), launch)
+    near = []
+    for item in list_of(made.get("near", ()), where):
+        most, rate = list_of(item, where, 2)
+        near.append((number_of(most, where), _number(rate, where)))
+    if any(rate <= 0 for _, rate in near):
+        raise ArtifactError(f"{where}: expected rates above 0")
+    return Peak(found, bandwidth, text_of(made["source"], where), launch, tuple(near))
 
 
 def _compile_times(made: Mapping[str, object], where: str) -> CompileTimes:

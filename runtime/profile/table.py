@@ -64,8 +64,8 @@ def table(profile: ProfileRecord, by: str = "kernel", most: int | None = 40) -> 
         )
     if any((row.of_peak or 0.0) > ABOVE for row in found):
         lines.append(
-            "more than 100 % of a peak: data that lay in a near cache, units that the peak leaves out, or a peak that "
-            "was measured while the machine was busy"
+            "more than 100 % of a peak: units that the peak leaves out, a cache that is nearer than its copies, or a "
+            "peak that was measured while the machine was busy"
         )
     lines += [f"{_ms(profile.rest())} ms of the median run are outside of all functions"]
     lines += [f"note: {note}" for note in profile.notes]
@@ -97,7 +97,8 @@ def peak_text(peak: Peak) -> str:
     }
     rates = ", ".join(f"{rate / 1e9:.3g} in {dtype}" for dtype, rate in named.items()).replace(" in", " GFLOP/s in", 1)
     launch = f"{1e6 * peak.launch:.3g} us a launch" if peak.launch else ""
-    return "; ".join(filter(None, [rates, f"{peak.bandwidth / 1e9:.3g} GB/s", launch, peak.source]))
+    near = "".join(f", {rate / 1e9:.3g} up to {most >> 10} KB" for most, rate in peak.near)
+    return "; ".join(filter(None, [rates, f"{peak.bandwidth / 1e9:.3g} GB/s{near}", launch, peak.source]))
 
 
 def _cells(row: Row, total: float) -> tuple[str, ...]:

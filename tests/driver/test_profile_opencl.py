@@ -23,7 +23,7 @@ from byoc.runtime.opencl.devices import import_pyopencl
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 IMAGE = np.random.default_rng(0).random((4, 1, 8, 8), "float32")
-PEAK = Peak({"float32": 1e11, ANY: 1e10}, 1e10, "said by a test", 1e-7)
+PEAK = Peak({"float32": 1e11, ANY: 1e10}, 1e10, "said by a test", 1e-7, ((1 << 12, 4e10),))
 CONVOLUTION = 2 * 4 * 64 * 32 * 288 + 2 * 4 * 64 * 32  # of four images, with bias and relu
 pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_opencl]
 
@@ -63,6 +63,9 @@ def test_C13_each_kernel_has_operators_nodes_variant_sizes_times_and_rates(profi
     assert list(heavy.operators) == ["nn.conv2d", "nn.bias_add", "nn.relu"]
     assert list(heavy.nodes) == ["node_Conv_27", "node_relu_1"]
     assert heavy.rate == CONVOLUTION / heavy.median and heavy.limit == "compute"
+    small = next(row for row in found if row.bytes <= 1 << 12)
+    assert small.of_memory == pytest.approx(small.bytes / 4e10 / small.median)
+    assert heavy.of_memory == pytest.approx(heavy.bytes / 1e10 / heavy.median)
     assert heavy.of_compute == pytest.approx(CONVOLUTION / 1e11 / heavy.median)
 
 
@@ -101,7 +104,7 @@ def test_C13_with_profiling_off_the_queue_keeps_no_times(library):
 
 def test_a_profile_is_saved_read_and_compared_kernel_by_kernel(profile, tmp_path):
     again = RunProfile.from_json(json.dumps(profile.to_json()))
-    assert again == profile and again.peaks["opencl"].launch == 1e-7
+    assert again == profile and again.peaks["opencl"] == PEAK
     rows = {row.name: row.to_json() for row in again.rows("kernel") if row.sizes}
     told = next(row for row in rows.values() if row["operations"] == CONVOLUTION)
     assert told["limit"] == "compute" and told["variant"] and told["operators"][0] == "nn.conv2d"
@@ -112,7 +115,7 @@ def test_a_profile_is_saved_read_and_compared_kernel_by_kernel(profile, tmp_path
 
 def test_the_table_tells_the_peaks_and_which_of_them_limits(profile):
     lines = profile.table().splitlines()
-    assert "peak of opencl: 100 GFLOP/s in float32; 10 GB/s; 0.1 us a launch; said by a test" in lines
+    assert "peak of opencl: 100 GFLOP/s in float32; 10 GB/s, 40 up to 4 KB; 0.1 us a launch; said by a test" in lines
     head = next(line for line in lines if line.startswith("by kernel"))
     assert [head.index(name) for name in ("limit", "in queue", "on device", "variant", "gws/lws", "operators")]
     assert any("compute" in line and "nn.conv2d +2" in line and "node_Conv_27 +1" in line for line in lines)
@@ -197,7 +200,8 @@ def test_a_damaged_profile_is_refused(profile):
 def test_a_calibration_measures_the_peaks_of_devices_again_where_it_is_asked_to(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("BYOC_CACHE_DIR", str(tmp_path))
     measured = []
-    monkeypatch.setattr(peaks, "_measured", lambda opened: measured.append(opened) or PEAK)
+    found = dataclasses.replace(PEAK, near=tuple((2 * size, 4e10) for size in peaks.NEAR_COPIES))
+    monkeypatch.setattr(peaks, "_measured", lambda opened: measured.append(opened) or found)
     monkeypatch.setattr(Machine, "kept", lambda self, name: HOST_DEFAULTS)
     monkeypatch.setattr(Machine, "calibrate", lambda self, name: HOST_DEFAULTS)
     assert main(["calibrate", "-t", "opencl", "--threads", "1", "--again", "--json"]) == 0

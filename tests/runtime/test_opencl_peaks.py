@@ -40,19 +40,23 @@ def test_peaks_are_measured_once_and_found_by_other_processes(fresh_cache, monke
         "from byoc.runtime.opencl import peaks\n"
         "from byoc.runtime.opencl.devices import open_device\n"
         "p = peaks.known_peak(open_device())\n"
-        "print(json.dumps([p.operations, p.bandwidth, p.launch]))\n"
+        "print(json.dumps([p.operations, p.bandwidth, p.launch, p.near]))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [found.operations, found.bandwidth, found.launch]
+    told = [found.operations, found.bandwidth, found.launch, [list(pair) for pair in found.near]]
+    assert json.loads(done.stdout) == told
+    assert all(rate >= found.bandwidth for _, rate in found.near) and len(found.near) == len(peaks.NEAR_COPIES)
 
 
 @pytest.mark.parametrize(
     "kept",
     [
         {"edition": 0, "operations": {"*": 1.0}, "bandwidth": 1.0, "launch": 1.0},
-        {"edition": peaks.EDITION, "operations": {"float32": 1.0}, "bandwidth": 1.0, "launch": 1.0},
-        {"edition": peaks.EDITION, "operations": {"*": 0.0}, "bandwidth": 1.0, "launch": 1.0},
+        {"edition": peaks.EDITION, "operations": {"float32": 1.0}, "bandwidth": 1.0, "launch": 1.0, "near": [2.0] * 3},
+        {"edition": peaks.EDITION, "operations": {"*": 0.0}, "bandwidth": 1.0, "launch": 1.0, "near": [2.0] * 3},
+        {"edition": peaks.EDITION, "operations": {"*": 1.0}, "bandwidth": 1.0, "launch": 1.0, "near": [2.0, 0.0, 1.0]},
+        {"edition": peaks.EDITION, "operations": {"*": 1.0}, "bandwidth": 1.0, "launch": 1.0, "near": [2.0]},
         {"edition": peaks.EDITION, "operations": {"*": 1.0}, "bandwidth": "fast"},
         [1, 2],
     ],
