@@ -66,7 +66,7 @@ def test_a_damaged_line_is_passed_over_and_the_next_is_whole(tmp_path, damage):
 
 def test_a_line_of_another_version_with_an_unknown_level_is_passed_over(tmp_path):
     database = Database(tmp_path)
-    database.add([dataclasses.replace(record(), level="wide")])
+    database.add([dataclasses.replace(record(), level="broad")])
     assert database.read("c") == {}
 
 
