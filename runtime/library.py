@@ -25,6 +25,7 @@ from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.executors.bound_library import BoundLibrary
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.executors.mapped_executor import MappedExecutor
+from byoc.runtime.executors.preparation import Preparation, device_guards
 from byoc.runtime.executors.prepared_inputs import prepared_inputs
 from byoc.runtime.files.file_memory import FileWatch
 from byoc.runtime.files.weights import write_weights
@@ -237,12 +238,42 @@ class Library:
             InputError: a name that no input has, a shape that does not fit, a size that nothing tells.
             DeviceError: what a device refuses, where the host does not stand in.
         """
+        for inputs in self._asked(shapes):
+            self.run(inputs)
+
+    def prepare_in_background(self, *shapes: Mapping[str, object]) -> Preparation:
+        """As :meth:`prepare`, while runs go on: until it is done, the host computes what devices shall compute.
+
+        Each region that waits for its device has a record in ``fallbacks`` of the stage ``warming``. The model must
+        have been compiled with ``fallback=True``, so that the host has a version of each region.
+
+        Args:
+            shapes: as :meth:`prepare` takes them.
+
+        Returns:
+            What tells whether it is done, and waits for it.
+
+        Raises:
+            InputError: as :meth:`prepare` does.
+            UserError: a region on a device that the host has no version of.
+        """
+        asked = self._asked(shapes)
+
+        def work() -> None:
+            executor = self.graph_executor()  # which calls all regions from this thread
+            for inputs in asked:
+                values: Sequence[object] = [inputs[spec.name] for spec in self.inputs]
+                executor.compute(vectors(self.inputs, self._forms[0], values) if any(self._forms) else values)
+
+        return Preparation(device_guards(self.module), work)
+
+    def _asked(self, shapes: Sequence[Mapping[str, object]]) -> list[dict[str, np.ndarray]]:
+        """Inputs of the *shapes* that are to be prepared, which modules are to keep ready from now on."""
         asked = [prepared_inputs(self.inputs, given) for given in shapes or ({},)]
         self._prepared += len(asked)
         for module in self.module.walk():
             module.keep_sizes(self._prepared)
-        for inputs in asked:
-            self.run(inputs)
+        return asked
 
     @property
     def device_counts(self) -> Mapping[str, int]:

@@ -11,11 +11,11 @@ import functools
 import re
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from byoc.runtime.core.build_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
 from byoc.runtime.core.errors import DeviceError
@@ -29,6 +29,7 @@ from byoc.runtime.opencl.process import driver_use, in_driver
 if TYPE_CHECKING:
     import pyopencl
 
+Built = TypeVar("Built")
 STANDARD = "-cl-std=CL1.2"
 EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 _PROBE = "__kernel void probe(__global float *out) { out[get_global_id(0)] = 1.0f; }\n"
@@ -135,14 +136,33 @@ def _kernels(cl: ModuleType, program: pyopencl.Program) -> list[str]:
 def _from_binary(
     cl: ModuleType, binary: bytes, kernels: Sequence[str], options: str, opened: OpenDevice
 ) -> pyopencl.Program | None:
-    """The program of a kept binary; None where the driver refuses it or finds other kernels in it."""
+    """The program of a kept binary; None where the driver refuses it or finds other kernels in it.
+
+    Raises DeviceError for a driver that does not end.
+    """
+
+    def build() -> pyopencl.Program:
+        result: pyopencl.Program = cl.Program(opened.context, [opened.device], [binary]).build(options)
+        return result
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result: pyopencl.Program = cl.Program(opened.context, [opened.device], [binary]).build(options)
+            result = _in_time(build, opened)
             return result if _kernels(cl, result) == list(kernels) else None
     except cl.Error:
         return None
+
+
+def _in_time(build: Callable[[], Built], opened: OpenDevice) -> Built:
+    """What *build* gives. Raises DeviceError where the driver does not end it within the limit of compilers."""
+    try:
+        return bounded(build, compiler_seconds())
+    except TimeLimitError as error:
+        raise DeviceError(
+            f"the OpenCL compiler of {opened.info.name!r} {error}: give it more by ${LIMIT_VARIABLE}, or use another "
+            "device"
+        ) from error
 
 
 def _from_source(
@@ -160,12 +180,7 @@ def _from_source(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # pyopencl warns that its own cache is not used, and of compiler chatter
-            built, binary = bounded(build, compiler_seconds())
-    except TimeLimitError as error:
-        raise DeviceError(
-            f"the OpenCL compiler of {opened.info.name!r} {error}: give it more by ${LIMIT_VARIABLE}, or use another "
-            "device"
-        ) from error
+            built, binary = _in_time(build, opened)
     except cl.Error as error:
         raise DeviceError(
             f"the OpenCL compiler of {opened.info.name!r} refused the generated kernels: {first_error(str(error))}"

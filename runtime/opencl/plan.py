@@ -123,6 +123,10 @@ class Variant:
     when: tuple[Bound, ...] = ()
     exact: bool = False
 
+    def has_work(self, sizes: Mapping[str, int]) -> bool:
+        """Whether a call with *sizes* has an item for it."""
+        return counted(self.extent, sizes) > 0
+
     def shape(self, sizes: Mapping[str, int], max_local: int) -> tuple[int, int]:
         """The global and the local size (0: the driver's) where groups have at most *max_local* work-items.
 

@@ -30,7 +30,7 @@ from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.time_limit import seconds_left, timed_out
 from byoc.runtime.executors.shape_cache import ShapeCache
 from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, command_buffers
-from byoc.runtime.opencl.commands.launches import LaunchList, ReadyKernel
+from byoc.runtime.opencl.commands.launches import LaunchList, ReadyKernel, most_items
 from byoc.runtime.opencl.commands.options import RunOptions
 from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.device_array import DeviceArray, blocks_of
@@ -38,7 +38,7 @@ from byoc.runtime.opencl.device_memory import FunctionMemory, Part
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.flush_trial import flush_every
 from byoc.runtime.opencl.found_indices import FoundIndices
-from byoc.runtime.opencl.plan import FunctionPlan, Variant
+from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.timed_events import Tell, TimedEvents, told_of_copy, told_of_launch
 from byoc.runtime.opencl.waiting import is_complete, wait_for
@@ -54,7 +54,6 @@ Named = tuple[tuple[str, int], ...]  # sizes
 KEPT_SIZES = 4
 HANGING_SECONDS = 30.0  # that a call which was given up may still take before the next one
 MOST_RECORDS = 64  # sets of sizes whose kernels are told
-ASKED_FOR = 64  # work-items of a group, from which on a kernel is asked whether it takes them
 
 
 @dataclass(frozen=True)
@@ -177,7 +176,7 @@ class Session:
     def failed(self, what: str, error: Exception) -> DeviceError:
         """The error for what the device refused."""
         text = f"{self._plan.signature.symbol} {what} on the OpenCL device {self._opened.info.name!r}: {error}"
-        if isinstance(error, DeviceMemoryError | MemoryError):
+        if isinstance(error, DeviceMemoryError | MemoryError | self._cl.MemoryError):  # pyopencl's is none of Python's
             return DeviceMemoryError(f"{text}; use smaller inputs, or a device with more memory")
         return DeviceError(text)
 
@@ -296,10 +295,11 @@ class Session:
         variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
         for launch, variant in zip(plan.launches, variants, strict=True):
-            kernel = self._cl.Kernel(self._program, variant.kernel)
-            global_size, local_size = variant.shape(sizes, self._most_items(kernel, variant))
-            if not global_size:
+            if not variant.has_work(sizes):
                 continue
+            kernel = self._cl.Kernel(self._program, variant.kernel)
+            most = most_items(self._cl, kernel, self._opened.device, self._opened.info.max_work_group_size)
+            global_size, local_size = variant.shape(sizes, most)
             self._counts.kernels += 1
             found = [self._found.buffer] if launch.checks and self._found is not None else []
             numbers = [*(parts[b].step for b in plan.placed(launch)), *(sizes[s] for s in launch.sizes)]
@@ -308,14 +308,6 @@ class Session:
             launches.append(ReadyKernel(kernel, (global_size,), (local_size,) if local_size else None, told))
         self._record(named, tuple(v.schedule for v in variants))
         return _Binding(parts, LaunchList(self._queue, launches, self._flush_every, self._buffers))
-
-    def _most_items(self, kernel: pyopencl.Kernel, variant: Variant) -> int:
-        """The work-items that a group of *kernel* may have; its registers may allow fewer than the device does."""
-        most = self._opened.info.max_work_group_size
-        if variant.exact or variant.local <= ASKED_FOR:
-            return most
-        query = self._cl.kernel_work_group_info.WORK_GROUP_SIZE
-        return min(most, int(kernel.get_work_group_info(query, self._opened.device)) or most)
 
     def _record(self, key: tuple[tuple[str, int], ...], variants: tuple[str, ...]) -> None:
         times = 1 + (self.chosen.pop(key).times if key in self.chosen else 0)

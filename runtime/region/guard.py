@@ -9,6 +9,7 @@ Paddle Lite's subgraph engines, which launch the origin program where they canno
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from byoc.runtime.region.checks import CallChecks, checks_asked
 from byoc.runtime.region.known_outputs import has_known_outputs, next_outputs
 from byoc.runtime.region.locked import Lock
 from byoc.runtime.region.record import (
+    WARM,
     Fallback,
     Region,
     Shapes,
@@ -64,6 +66,8 @@ class RegionGuard:
         self._load, self._stand_in, self.lock = load, stand_in, lock
         self.initialize_seconds: float | None = None  # what it took to load the function, once it is there
         self._function: PackedFunction | None = None
+        self._preparing: int | None = None  # the thread that prepares it
+        self._told_warming = False
         self._failures: OrderedDict[Shapes, None] = OrderedDict()
         self._lock = new_rlock()
 
@@ -119,8 +123,30 @@ class RegionGuard:
         return self._stand_in()
 
     def may_try(self, shapes: Shapes) -> bool:
-        """Whether the backend is not known to fail for inputs of these shapes."""
+        """Whether the backend is not known to fail for inputs of these shapes, and is not being prepared elsewhere."""
+        preparing = self._preparing
+        if preparing is not None and preparing != threading.get_ident():
+            self._record_warming(shapes)
+            return False
         return shapes not in self._failures
+
+    def begin_preparing(self, thread: int) -> None:
+        """Have *thread* alone use the backend, and all others the host's function, until :meth:`end_preparing`."""
+        with self._lock:
+            self._preparing, self._told_warming = thread, False
+
+    def end_preparing(self) -> None:
+        """Have all threads use the backend again."""
+        self._preparing = None
+
+    def _record_warming(self, shapes: Shapes) -> None:
+        """Keep that the host computes while the backend is being prepared, once a preparation."""
+        if self._told_warming:
+            return
+        self._told_warming = True
+        region = self.region
+        message = f"is being prepared on {region.target}; the host computes until it is ready"
+        self.fallbacks.append(Fallback(self.symbol, region.target, WARM, "", message, region.nodes, shapes))
 
     def failed(self, shapes: Shapes, error: Exception) -> None:
         """Record that the backend failed with *error*; where nothing stands in, raise it with its place.

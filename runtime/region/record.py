@@ -15,6 +15,7 @@ from byoc.runtime.core.strict_json import at, list_of, number_of, numbered, obje
 CONVERT, BUILD = "convert", "build"
 # and when it runs: its module is read, its device asked for, its constants given, it runs
 LOAD, DEVICE, INITIALIZE, LAUNCH = "load", "device", "initialize", "launch"
+WARM = "warming"  # no failure: its device is being prepared, and the host computes until then
 NODES_NAMED = 3
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -104,6 +105,8 @@ class Fallback:
     @property
     def why(self) -> str:
         """What happened, behind the name of what failed."""
+        if self.stage == WARM:
+            return self.message
         return f"failed at {self.stage}: {self.message}"
 
 

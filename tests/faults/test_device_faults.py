@@ -92,7 +92,12 @@ def test_kernels_that_the_driver_refuses_are_one_sentence_when_loading(tmp_path,
     build._built.cache_clear()
 
 
-def test_a_build_that_never_ends_is_one_sentence(monkeypatch):
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_build_that_never_ends_is_one_sentence(monkeypatch, tmp_path, is_kept):
+    monkeypatch.setenv("BYOC_CACHE_DIR", str(tmp_path))
+    build._built.cache_clear()
+    if is_kept:
+        build.build_program(build._PROBE, build.open_device())
     for_ever = threading.Event()
 
     class Program:

@@ -29,6 +29,12 @@ class ReadyKernel(NamedTuple):
     told: Told
 
 
+def most_items(cl: ModuleType, kernel: pyopencl.Kernel, device: pyopencl.Device, most: int) -> int:
+    """The work-items that a group of *kernel* may have: *most*, or fewer where it needs many registers."""
+    own = int(kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device))
+    return min(most, own) if own > 0 else most
+
+
 Tell = Callable[[Told, "pyopencl.Event"], None]
 
 
