@@ -19,9 +19,9 @@ import numpy as np
 from byoc.runtime.artefact.artifact import write_artifact
 from byoc.runtime.core.distribution import version
 from byoc.runtime.core.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError
-from byoc.runtime.core.peak import Peak
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.core.time_limit import time_limit
+from byoc.runtime.devices.peak import Peak
 from byoc.runtime.executors.bound_library import BoundLibrary
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.executors.mapped_executor import MappedExecutor

@@ -16,8 +16,8 @@ from byoc.errors import DeviceError, UserError
 from byoc.options.texts import parse_targets
 from byoc.partition.costs.model import HOST_BACKEND
 from byoc.partition.costs.profile import Profile
-from byoc.runtime.core.peak import Peak
 from byoc.runtime.core.processor import usable_processors
+from byoc.runtime.devices.peak import Peak
 from byoc.runtime.profile.table import peak_text
 
 HELP = "measure what the devices of this machine can do, which plans by cost then use"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from byoc.runtime.core.device_event import DeviceEvent
-from byoc.runtime.core.peak import Peak
+from byoc.runtime.devices.peak import Peak
 
 
 class OnDevice:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from byoc.runtime.core.errors import DeviceError
-from byoc.runtime.core.peak import ANY, Peak
+from byoc.runtime.devices.peak import ANY, Peak
 from byoc.runtime.opencl.build import build_program
 from byoc.runtime.opencl.devices import DeviceInfo, OpenDevice, import_pyopencl
 from byoc.runtime.opencl.process import driver_use, in_driver

@@ -15,7 +15,7 @@ import numpy as np
 
 from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.errors import DeviceError, UserError
-from byoc.runtime.core.peak import Peak
+from byoc.runtime.devices.peak import Peak
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.graph.executor_base import Executor
 from byoc.runtime.graph.graph import RESHAPE, Node

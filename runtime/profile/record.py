@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from byoc.runtime.core.device_event import NO_FACTS, EventFacts
 from byoc.runtime.core.errors import ArtifactError, UserError
 from byoc.runtime.core.function_work import OperatorWork
-from byoc.runtime.core.peak import Peak
 from byoc.runtime.core.strict_json import at, list_of, mapping_of, number_of, numbered, object_of, text_of, texts_of
+from byoc.runtime.devices.peak import Peak
 
 SCHEMA = "byoc.profile/1"
 Made = TypeVar("Made", bound="ProfileRecord")

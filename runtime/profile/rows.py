@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from byoc.runtime.core.errors import UserError
 from byoc.runtime.core.function_work import OperatorWork
-from byoc.runtime.core.peak import Peak
+from byoc.runtime.devices.peak import Peak
 from byoc.runtime.profile.record import FunctionRecord, PartRecord, ProfileRecord, names_of_functions, run_seconds
 
 Number = TypeVar("Number", int, float)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from byoc.runtime.core.peak import ANY, Peak
+from byoc.runtime.devices.peak import ANY, Peak
 from byoc.runtime.profile.record import ProfileRecord
 from byoc.runtime.profile.rows import Row, rows
 

@@ -16,7 +16,7 @@ from byoc.driver.costs.machine import Machine
 from byoc.partition.costs.profile import HOST_DEFAULTS
 from byoc.runtime import RunProfile, UserError
 from byoc.runtime.core.errors import DeviceError
-from byoc.runtime.core.peak import ANY, Peak
+from byoc.runtime.devices.peak import ANY, Peak
 from byoc.runtime.opencl import module as opencl_module
 from byoc.runtime.opencl import peaks
 from byoc.runtime.opencl.devices import import_pyopencl

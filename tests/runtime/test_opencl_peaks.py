@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from byoc.runtime.core.errors import DeviceError
-from byoc.runtime.core.peak import ANY
+from byoc.runtime.devices.peak import ANY
 from byoc.runtime.opencl import peaks
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.settings import settings_of

@@ -13,7 +13,7 @@ from byoc.driver.costs.machine import Machine, is_calibrated
 from byoc.errors import DeviceError
 from byoc.partition.costs.analytic import registered_profile
 from byoc.partition.costs.profile import Profile
-from byoc.runtime.core.peak import Peak
+from byoc.runtime.devices.peak import Peak
 
 
 def kept_peaks(backends: Sequence[str], threads: int = 1) -> Mapping[str, Peak]:
