@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from byoc.codegen.kernel.inline import CHEAP_INTRINSICS, MAX_NODES, substitute_axes
 from byoc.codegen.kernel.late_division import INVERSE, POWERS, split_factors
-from byoc.codegen.kernel.program import Group, Program
+from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr, Tensor, const, placeholder
 from byoc.te.expr import INDEX, Binary, Cast, Checked, Const, Intrinsic, Reduce
@@ -79,14 +79,6 @@ def attentions(program: Program) -> list[Attention]:
             result.append(found)
             taken |= set(found.stages)
     return result
-
-
-def group_of(program: Program, found: Attention) -> Group:
-    """The group of the result of *found*, with the ONNX nodes and the operators of all its stages."""
-    groups = [g for g in program.groups if any(s in found.stages for s in g.stages)]
-    last = next(g for g in groups if found.result in g.stages)
-    origin = tuple(dict.fromkeys(n for g in groups for n in g.origin))
-    return replace(last, origin=origin, operators=tuple(name for g in groups for name in g.operators))
 
 
 @dataclass(frozen=True)

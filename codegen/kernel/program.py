@@ -7,7 +7,8 @@ recurrence (``te.recurrence``) from steps before its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from byoc.errors import InternalError
 from byoc.runtime.core.ndarray import NDArray
@@ -74,6 +75,14 @@ class Program:
     def temporaries(self) -> tuple[Tensor, ...]:
         """Every stage with a buffer that is not an output: buffers that live only during a run."""
         return tuple(s for g in self.groups for s in g.stored if s not in self.outputs)
+
+
+def group_of_stages(program: Program, stages: Sequence[Tensor], last: Tensor) -> Group:
+    """The group that fills *last*, with the ONNX nodes and the operators of all groups of *stages*."""
+    groups = [g for g in program.groups if any(s in stages for s in g.stages)]
+    origin = tuple(dict.fromkeys(n for g in groups for n in g.origin))
+    operators = tuple(name for g in groups for name in g.operators)
+    return replace(next(g for g in groups if last in g.stages), origin=origin, operators=operators)
 
 
 def group_sizes(group: Group) -> tuple[str, ...]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.kernel.attention import Attention, attentions, group_of
+from byoc.codegen.kernel.attention import Attention, attentions
 from byoc.codegen.kernel.choice import Choice, Choices
 from byoc.codegen.kernel.expr_text import ExprWriter, outside_name
 from byoc.codegen.kernel.names import Names, comment_text
-from byoc.codegen.kernel.program import Group, Program
+from byoc.codegen.kernel.program import Group, Program, group_of_stages
 from byoc.codegen.kernel.shared_rows import SharedRows, row_runs
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.spelling import short_name
@@ -102,7 +102,7 @@ class _Emitter:
         plan = attention_plan(found, self.profile, simplify, choose)
         if plan is None:
             return None
-        group = group_of(program, found)
+        group = group_of_stages(program, found.stages, found.result)
         return self._kernels(program, group, found.stages, (found.result,), (plan,), simplify, found.sources)
 
     def _rows(
