@@ -21,6 +21,7 @@ from byoc.runtime.core.distribution import version
 from byoc.runtime.core.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.core.time_limit import time_limit
+from byoc.runtime.devices.peak import Peak
 from byoc.runtime.executors.bound_library import BoundLibrary
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.executors.mapped_executor import MappedExecutor
@@ -41,9 +42,7 @@ from byoc.runtime.modules.module import (
     packages_of,
     saved_members,
 )
-from byoc.runtime.profile.graph_profile import Runs, backends_of, profile_graph
-from byoc.runtime.profile.kept_peaks import kept_peaks
-from byoc.runtime.profile.record import Peak
+from byoc.runtime.profile.graph_profile import Runs, peaks_of, profile_graph
 from byoc.runtime.profile.run_profile import RunProfile
 from byoc.runtime.profile.seeded import seeded_inputs
 from byoc.runtime.region.record import Fallback
@@ -306,8 +305,9 @@ class Library:
             inputs: arrays by name; seeded numbers where there are none, a free dimension being 1.
             repeat: the runs that count.
             warmup: the runs before them that do not.
-            peaks: what the devices can do at most, by backend; None for what ``byoc calibrate`` found on this machine,
-                where the compiler is installed that keeps it.
+            peaks: what the devices can do at most, by backend; None for what a device's module knows of it (OpenCL's
+                measures it once), and else what ``byoc calibrate`` found on this machine, where the compiler is
+                installed that keeps it.
 
         Returns:
             Times, bytes and operations by region, kernel, operator and ONNX node; ``print`` shows them.
@@ -317,9 +317,10 @@ class Library:
             UserError: a number of runs that is none.
         """
         values = seeded_inputs(self.inputs) if inputs is None else {**inputs}
-        found = kept_peaks(backends_of(self.module)) if peaks is None else peaks
+        found, problems = peaks_of(self.module) if peaks is None else (peaks, [])
         executors = self.graph_executor(), self.executor()
-        return profile_graph("model", self.module, executors, values, Runs(repeat, warmup), found)
+        profile = profile_graph("model", self.module, executors, values, Runs(repeat, warmup), found)
+        return profile.noting(problems)
 
     @property
     def plan(self) -> Any:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from byoc.cli.progress import StageProgress
 from byoc.driver.compiler.planning import accelerators
 from byoc.driver.costs import Machine
 from byoc.driver.costs.machine import LONGEST_SECONDS, is_calibrated
-from byoc.errors import UserError
+from byoc.driver.costs.peaks import device_peak_of
+from byoc.errors import DeviceError, UserError
 from byoc.options.texts import parse_targets
 from byoc.partition.costs.model import HOST_BACKEND
 from byoc.partition.costs.profile import Profile
 from byoc.runtime.core.processor import usable_processors
+from byoc.runtime.devices.peak import Peak
+from byoc.runtime.profile.table import peak_text
 
 HELP = "measure what the devices of this machine can do, which plans by cost then use"
 MICRO, GIGA = 1e6, 1e-9
@@ -69,11 +73,29 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
                 problems += [problem for problem in machine.problems if problem not in problems]
                 if found is not None:
                     rows.append((name, threads if name == HOST_BACKEND else 0, found))
+        tell("measuring the peaks of devices")
+        peaks = _peaks([name for name, _, _ in rows if name != HOST_BACKEND], arguments.again, problems)
     data = {
+        "peaks": {name: {**asdict(peak), "operations": dict(peak.operations)} for name, peak in peaks.items()},
         "profiles": [{"backend": name, "threads": threads or None, **p.to_json()} for name, threads, p in rows],
         "problems": problems,
     }
-    return data, "\n".join([*_table(rows), *(f"note: {problem}" for problem in problems)]), 0 if rows else 3
+    told = [f"peak of {name}: {peak_text(peak)}" for name, peak in peaks.items()]
+    return data, "\n".join([*_table(rows), *told, *(f"note: {problem}" for problem in problems)]), 0 if rows else 3
+
+
+def _peaks(backends: Sequence[str], again: bool, problems: list[str]) -> dict[str, Peak]:
+    """What the devices of *backends* can do at most; what cannot be measured is told among the *problems*."""
+    found = {}
+    for name in backends:
+        try:
+            peak = device_peak_of(name, again)
+        except DeviceError as error:
+            problems.append(str(error))
+            continue
+        if peak is not None:
+            found[name] = peak
+    return found
 
 
 def _table(rows: Sequence[tuple[str, int, Profile]]) -> list[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from byoc.codegen.kernel.inline import CHEAP_INTRINSICS, MAX_NODES, estimated_size, substitute_axes
 from byoc.codegen.kernel.late_division import INVERSE, POWERS, split_factors
-from byoc.codegen.kernel.program import Group, Program
+from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr, Tensor, const, placeholder
 from byoc.te.expr import INDEX, Binary, Cast, Checked, Const, Intrinsic, Reduce
@@ -80,13 +80,6 @@ def attentions(program: Program) -> list[Attention]:
             result.append(found)
             taken |= set(found.stages)
     return result
-
-
-def nodes_of(program: Program, found: Attention) -> tuple[Group, tuple[str, ...]]:
-    """The group of the result of *found*, and the ONNX nodes of all its stages."""
-    groups = [g for g in program.groups if any(s in found.stages for s in g.stages)]
-    last = next(g for g in groups if found.result in g.stages)
-    return last, tuple(dict.fromkeys(n for g in groups for n in g.origin))
 
 
 @dataclass(frozen=True)

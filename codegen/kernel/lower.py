@@ -179,12 +179,14 @@ class _Lowering:
         """End the group that computes *raw*: its stages, fused, and what stands for *raw* now."""
         stages, outputs = fuse_stages(raw, self.ready)
         if stages:
-            self._append(_group_name(self.trace.names), self.trace.spans, stages)
+            self._append(_group_name(self.trace.names), self.trace.spans, stages, tuple(self.trace.names))
         return outputs
 
-    def _append(self, name: str, spans: Iterable[AnySpan | None], stages: Tensors) -> None:
+    def _append(
+        self, name: str, spans: Iterable[AnySpan | None], stages: Tensors, operators: tuple[str, ...] = ()
+    ) -> None:
         origin = tuple(dict.fromkeys(n for s in spans for n in span_names(s)))
-        self.groups.append(Group(_unique(name, self.names), origin, stages, name))
+        self.groups.append(Group(_unique(name, self.names), origin, stages, name, operators=operators))
         self.ready.update(stages)
 
     def _inner(self, call: Call, args: Sequence[Tensor]) -> Tensors:

@@ -7,7 +7,8 @@ recurrence (``te.recurrence``) from steps before its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from byoc.errors import InternalError
 from byoc.runtime.core.ndarray import NDArray
@@ -23,6 +24,7 @@ class Group:
     ``name`` is a C identifier, unique in the program (``fused_nn_conv2d_add_nn_relu_1``); ``title`` the same without
     a number, which equal groups share; ``origin`` the names of the ONNX nodes that it computes. ``local`` are stages
     that need no buffer of the program: the group keeps a part of them at a time, and nothing else reads them.
+    ``operators`` are the names of those that it computes, in order.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Group:
     stages: tuple[Tensor, ...]
     title: str = ""
     local: tuple[Tensor, ...] = ()
+    operators: tuple[str, ...] = ()
 
     @property
     def checks(self) -> tuple[str, ...]:
@@ -72,6 +75,14 @@ class Program:
     def temporaries(self) -> tuple[Tensor, ...]:
         """Every stage with a buffer that is not an output: buffers that live only during a run."""
         return tuple(s for g in self.groups for s in g.stored if s not in self.outputs)
+
+
+def group_of_stages(program: Program, stages: Sequence[Tensor], last: Tensor) -> Group:
+    """The group that fills *last*, with the ONNX nodes and the operators of all groups of *stages*."""
+    groups = [g for g in program.groups if any(s in stages for s in g.stages)]
+    origin = tuple(dict.fromkeys(n for g in groups for n in g.origin))
+    operators = tuple(name for g in groups for name in g.operators)
+    return replace(next(g for g in groups if last in g.stages), origin=origin, operators=operators)
 
 
 def group_sizes(group: Group) -> tuple[str, ...]:

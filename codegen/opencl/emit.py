@@ -9,13 +9,13 @@ constants, temporaries, outputs. A number that depends on the sizes of a call is
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from byoc.codegen.kernel.attention import Attention, attentions, nodes_of
+from byoc.codegen.kernel.attention import Attention, attentions
 from byoc.codegen.kernel.choice import Choice, Choices
 from byoc.codegen.kernel.expr_text import ExprWriter, outside_name
 from byoc.codegen.kernel.names import Names, comment_text
-from byoc.codegen.kernel.program import Group, Program
+from byoc.codegen.kernel.program import Group, Program, group_of_stages
 from byoc.codegen.kernel.shared_rows import SharedRows, row_runs
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.spelling import short_name
@@ -32,10 +32,11 @@ from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.row_kernels import have_own_kernel, row_kernels, row_space
 from byoc.codegen.opencl.row_statements import RowWriter
 from byoc.codegen.opencl.schedule import index_type, schedule_stage, stage_space
+from byoc.codegen.opencl.work import counted_work
 from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.graph.memory_plan import ALIGNMENT
-from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Number, Variant
+from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, KernelWork, Launch, Number, Variant
 from byoc.te import Dimension, PrimExpr, Size, Tensor, binary, recurrence
 from byoc.te.expr import Binary, Const
 from byoc.te.walk import checks_of, loaded_tensors, unique_nodes
@@ -62,6 +63,7 @@ class _Stage:
     checks: bool
     nodes: tuple[str, ...]
     stages: tuple[Tensor, ...]
+    work: KernelWork | None = None
 
 
 class _Emitter:
@@ -102,8 +104,7 @@ class _Emitter:
         plan = attention_plan(found, self.profile, simplify, choose)
         if plan is None:
             return None
-        group, nodes = nodes_of(program, found)
-        group = replace(group, origin=nodes)
+        group = group_of_stages(program, found.stages, found.result)
         return self._kernels(program, group, found.stages, (found.result,), (plan,), simplify, found.sources)
 
     def _rows(
@@ -182,7 +183,15 @@ class _Emitter:
             self.helpers.update(exprs.helpers)
             kernels.append((name, plan))
         return _Stage(
-            tuple(kernels), writer.text(), sources, tuple(targets), sizes, bool(checks), group.origin, tuple(stages)
+            tuple(kernels),
+            writer.text(),
+            sources,
+            tuple(targets),
+            sizes,
+            bool(checks),
+            group.origin,
+            tuple(stages),
+            _work(group, stages, sources, targets, simplify),
         )
 
 
@@ -312,8 +321,18 @@ def _function_plan(program: Program, stages: Sequence[_Stage], places: Mapping[T
             buffers.append(_buffer(target, simplify))
         used = tuple(numbers[t] for t in used_tensors)
         variants = tuple(_variant(name, plan, simplify) for name, plan in stage.kernels)
-        launches.append(Launch(used, stage.sizes, variants, stage.checks, stage.nodes))
+        launches.append(Launch(used, stage.sizes, variants, stage.checks, stage.nodes, stage.work))
     return FunctionPlan(program.signature, tuple(buffers), tuple(launches))
+
+
+def _work(
+    group: Group, stages: Sequence[Tensor], sources: Sequence[Tensor], targets: Sequence[Tensor], simplify: Simplifier
+) -> KernelWork | None:
+    """What the launch that computes *stages* has to do, for profiles."""
+    found = counted_work(stages, sources, targets, simplify)
+    if found is None:
+        return None
+    return KernelWork(number(found.operations), number(found.bytes), found.dtype, group.operators)
 
 
 def _buffer(tensor: Tensor, simplify: Simplifier) -> Buffer:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from byoc.runtime.core.at_work import timed_to_the_end
+
 
 class BenchmarkResult:
     """Seconds of each repetition, with their statistics. Source: ``tvm.runtime.module.BenchmarkResult``."""
@@ -38,9 +40,11 @@ def benchmark(
 ) -> BenchmarkResult:
     """Seconds for one *call*: *repeat* times the mean of *number* calls, or of as many as take *min_repeat_ms*.
 
-    One call before is not counted. Source: ``Module.time_evaluator``.
+    One call before is not counted. Raises UserError for a call that comes back while what it started on a device has
+    not been waited for. Source: ``Module.time_evaluator``.
     """
-    call()
+    with timed_to_the_end("a call"):
+        call()
     results = []
     for turn in range(max(repeat, 1)):
         count = max(number, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from byoc.runtime.core.device_event import DeviceEvent
+from byoc.runtime.devices.peak import Peak
 
 
 class OnDevice:
@@ -21,6 +22,13 @@ class OnDevice:
 
     def keep_sizes(self, count: int) -> None:
         """Keep what is made for each set of input sizes for so many of them, where it keeps the most recent."""
+
+    def peak(self) -> Peak | None:
+        """The most that its device can do, for profiles: as it is known, else measured now; None where nobody asks it.
+
+        Raises DeviceError where the device cannot be measured.
+        """
+        return None
 
     def profile(self, on: bool) -> Sequence[DeviceEvent]:
         """Begin to keep events of what this module does (*on*), or end: what was kept since the last call, in order.

@@ -17,6 +17,7 @@ from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.core.strict_json import read_json
+from byoc.runtime.devices.peak import Peak
 from byoc.runtime.dso.contract import check_contract, contract_text, digest_of
 from byoc.runtime.graph.memory_plan import ALIGNMENT
 from byoc.runtime.modules.module import Members, Module, PackedFunction
@@ -25,6 +26,7 @@ from byoc.runtime.opencl.commands.options import RunOptions
 from byoc.runtime.opencl.counts import DeviceCounts, summed
 from byoc.runtime.opencl.device_memory import place_buffers
 from byoc.runtime.opencl.devices import open_device
+from byoc.runtime.opencl.peaks import device_peak
 from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan, plans_from_json, run_options_from_json
 from byoc.runtime.opencl.process import driver_use
 from byoc.runtime.opencl.session import Session
@@ -120,6 +122,9 @@ class OpenCLModule(Module):
             return {}
         placement = place_buffers(plan, plan.buffer_bytes({}), ALIGNMENT)
         return {"device_memory": placement.total, "device_memory_bound": placement.bound}
+
+    def peak(self) -> Peak:
+        return device_peak(open_device(self.options.device))
 
     def profile(self, on: bool) -> Sequence[DeviceEvent]:
         with self._lock:

@@ -147,10 +147,43 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class KernelWork:
+    """What a launch has to do, counted when its code was made, for profiles alone: plans without it are valid.
+
+    Attributes:
+        operations: arithmetic on data, a multiply-add being two; what finds places in memory is not among it.
+        bytes: what has to be read and written at least: each element that is used once, each result once.
+        dtype: what most of it is computed in.
+        operators: those that the launch computes a part of.
+    """
+
+    operations: Number
+    bytes: Number
+    dtype: str = "float32"
+    operators: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """As data."""
+        operators = {"operators": list(self.operators)} if self.operators else {}
+        return {"operations": self.operations, "bytes": self.bytes, "dtype": self.dtype, **operators}
+
+    @staticmethod
+    def from_json(data: object, where: str, names: frozenset[str]) -> KernelWork:
+        """The work that :meth:`to_json` gave, over the sizes *names*. Raises ArtifactError for another."""
+        fields = object_of(data, where, ("operations", "bytes", "dtype"), ("operators",))
+        return KernelWork(
+            check_number(fields["operations"], names),
+            check_number(fields["bytes"], names),
+            text_of(fields["dtype"], at(where, "dtype")),
+            texts_of(fields.get("operators", ()), at(where, "operators")),
+        )
+
+
+@dataclass(frozen=True)
 class Launch:
     """One step: the buffers and sizes that are its kernel's arguments, and the kernels, of which one is launched.
 
-    *nodes* are the ONNX nodes that it computes a part of, for profiles.
+    *nodes* are the ONNX nodes that it computes a part of, and *work* is what it has to do, both for profiles.
     """
 
     buffers: tuple[int, ...]
@@ -158,11 +191,13 @@ class Launch:
     variants: tuple[Variant, ...]
     checks: bool = False
     nodes: tuple[str, ...] = ()
+    work: KernelWork | None = None
 
     def to_json(self) -> dict[str, object]:
-        """As data; what checks nothing, or comes from no node, does not say so."""
-        left_out = [name for name in ("checks", "nodes") if not getattr(self, name)]
-        return {name: value for name, value in asdict(self).items() if name not in left_out}
+        """As data; what checks nothing, comes from no node, or was not counted, does not say so."""
+        left_out = ["work", *(name for name in ("checks", "nodes") if not getattr(self, name))]
+        work = {} if self.work is None else {"work": self.work.to_json()}
+        return {**{name: value for name, value in asdict(self).items() if name not in left_out}, **work}
 
     def choose(self, sizes: Mapping[str, int]) -> Variant:
         """The first variant that is for these sizes; the last is for all."""
@@ -249,7 +284,7 @@ class FunctionPlan:
 
 
 def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
-    fields = object_of(data, where, ("buffers", "sizes", "variants"), ("checks", "nodes"))
+    fields = object_of(data, where, ("buffers", "sizes", "variants"), ("checks", "nodes", "work"))
     sizes = texts_of(fields["sizes"], at(where, "sizes"))
     if not all(is_told(size, names) for size in sizes):
         raise ArtifactError(f"{where}.sizes: {', '.join(sizes)} are not all told by the inputs")
@@ -259,6 +294,7 @@ def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
         tuple(_variant(item, place, names) for place, item in numbered(fields, "variants", where)),
         switch_of(fields.get("checks", False), at(where, "checks")),
         texts_of(fields.get("nodes", ()), at(where, "nodes")),
+        KernelWork.from_json(fields["work"], at(where, "work"), names) if "work" in fields else None,
     )
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from byoc.runtime.core.at_work import begin_work
 from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.errors import DeviceError, DeviceMemoryError, InputError
 from byoc.runtime.core.fork import new_lock
@@ -40,7 +41,7 @@ from byoc.runtime.opencl.flush_trial import flush_every
 from byoc.runtime.opencl.found_indices import FoundIndices
 from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.process import driver_use, in_driver
-from byoc.runtime.opencl.timed_events import Tell, TimedEvents
+from byoc.runtime.opencl.timed_events import Tell, TimedEvents, told_of_copy, told_of_launch
 from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.device_tensor import DeviceTensor
@@ -204,7 +205,7 @@ class Session:
         if after and not all(a.flags.c_contiguous for a in arrays.values()):
             self.wait_for(after)  # the host copies them, which has to see what they will be
         events = []
-        timed = TimedEvents(self._plan.signature.symbol)
+        timed = TimedEvents(self._plan.signature.symbol) if self._tell is not None else None
         if after and not any(a.nbytes for a in arrays.values()):
             cl.enqueue_barrier(queue, wait_for=after)
         for k, array in arrays.items():
@@ -214,7 +215,8 @@ class Session:
                 to = binding.parts[k]
                 made = cl.enqueue_copy(queue, to.buffer, held, dst_offset=to.offset, is_blocking=False, wait_for=after)
                 events.append(made)
-                timed.add("copy in", events[-1])
+                if timed is not None:
+                    timed.add(told_of_copy("copy in", array.nbytes), made)
         if self._found is not None:
             self._found.begin()
         self._enqueue_kernels(binding.launches, timed)
@@ -228,7 +230,8 @@ class Session:
                 self._counts.bytes_out += result.nbytes
                 of = binding.parts[number]
                 events.append(cl.enqueue_copy(queue, result, of.buffer, src_offset=of.offset, is_blocking=False))
-                timed.add("copy out", events[-1])
+                if timed is not None:
+                    timed.add(told_of_copy("copy out", result.nbytes), events[-1])
         words = None
         if self._found is not None:
             words, event = self._found.read()
@@ -244,16 +247,12 @@ class Session:
         results = [(array, result) for array, result, _ in pairs]
         return StartedCall(self, done, events, binding, results, (words, timed))
 
-    def _enqueue_kernels(self, launches: LaunchList, timed: TimedEvents) -> None:
+    def _enqueue_kernels(self, launches: LaunchList, timed: TimedEvents | None) -> None:
         """Put the kernels of a call into the queue."""
         if launches.enqueue_recorded(lambda: self._last is None or is_complete(self._last)):
             self._counts.recorded += 1
             return
-
-        def tell(ready: ReadyKernel, event: pyopencl.Event) -> None:
-            timed.add(ready.kernel.function_name, event, ready.nodes, (*ready.global_size, *(ready.local_size or ())))
-
-        self._counts.flushes += launches.enqueue(self._cl, tell if self._tell is not None else None)
+        self._counts.flushes += launches.enqueue(self._cl, timed.add if timed is not None else None)
 
     @in_driver
     def empty_on_device(self, shape: Sequence[int], dtype: np.dtype) -> DeviceArray:
@@ -274,10 +273,14 @@ class Session:
         """Whether *tensor* lies on this device, in the context of this process."""
         return isinstance(tensor, DeviceArray) and tensor.opened.context == self._opened.context
 
-    def tell_times(self, timed: TimedEvents) -> None:
-        """Hand the times of a call that is done to whoever profiles."""
-        if self._tell is not None:
+    def tell_times(self, timed: TimedEvents | None) -> None:
+        """Hand the times of a call that is done to whoever profiles. Raises DeviceError for a driver without times."""
+        if self._tell is None or timed is None:
+            return
+        try:
             self._tell(timed.told())
+        except self._cl.Error as error:
+            raise self.failed("is profiled, and the driver tells no times", error) from error
 
     def check_indices(self, words: np.ndarray) -> None:
         """Raises InputError where a call's *words* tell of an index outside its dimension."""
@@ -307,8 +310,8 @@ class Session:
             found = [self._found.buffer] if launch.checks and self._found is not None else []
             numbers = [*(parts[b].step for b in plan.placed(launch)), *(sizes[s] for s in launch.sizes)]
             kernel.set_args(*(parts[b].buffer for b in launch.buffers), *map(np.int64, numbers), *found)
-            local = (local_size,) if local_size else None
-            launches.append(ReadyKernel(kernel, (global_size,), local, launch.nodes))
+            told = told_of_launch(launch, variant, (global_size, *([local_size] if local_size else [])), sizes)
+            launches.append(ReadyKernel(kernel, (global_size,), (local_size,) if local_size else None, told))
         self._record(named, tuple(v.schedule for v in variants))
         quiet = None
         if gains_by_quiet(self._opened.info):
@@ -339,13 +342,14 @@ class StartedCall:
         events: list[pyopencl.Event],
         binding: _Binding,
         results: Sequence[tuple[np.ndarray, np.ndarray]],
-        rest: tuple[np.ndarray | None, TimedEvents],
+        rest: tuple[np.ndarray | None, TimedEvents | None],
     ):
         self.event, self.context = event, session.context
         driver_use().keep(self)
         self._binding = binding  # what was recorded stays until it is done
         self._session, self._events, self._results = session, events, results
         self._found, self._timed = rest
+        self._ticket = begin_work()
 
     keeps_time = True
 
@@ -358,6 +362,7 @@ class StartedCall:
     def wait(self) -> None:
         """Return when the outputs are filled. Raises DeviceError, RunTimeoutError, IndexOutsideError."""
         error = import_pyopencl().Error
+        self._ticket.end()
         try:
             self._session.wait_for([self.event, *self._events])
         except error as problem:

@@ -9,17 +9,19 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from byoc.runtime.core.device_event import DeviceEvent
-from byoc.runtime.core.errors import UserError
+from byoc.runtime.core.errors import DeviceError, UserError
+from byoc.runtime.devices.peak import Peak
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.graph.executor_base import Executor
 from byoc.runtime.graph.graph import RESHAPE, Node
 from byoc.runtime.modules.metadata import MetadataModule
-from byoc.runtime.profile.record import FunctionRecord, PartRecord, Peak, Span
+from byoc.runtime.profile.kept_peaks import kept_peaks
+from byoc.runtime.profile.record import FunctionRecord, PartRecord, Span
 from byoc.runtime.profile.run_profile import RunProfile
 from byoc.runtime.region.call import RegionCall
 
@@ -114,7 +116,7 @@ def profile_graph(
             if turn >= 0:
                 totals.append(seconds)
                 spans.append({name: _from(begin, [s for t in steps for s in t.spans]) for name, steps in timed.items()})
-                events.append([replace(e, begin=e.begin - begin, end=e.end - begin) for e in told])
+                events.append([event.since(begin) for event in told])
     finally:
         executor.wrap = None
         for module in root.imports:
@@ -211,17 +213,37 @@ def function_record(
     backend = region.target if region is not None else owner.type_key if owner is not None else ""
     told = {e.name: e for run in events for e in run if e.symbol == symbol}
     parts = [
-        PartRecord(
-            name,
-            tuple(tuple((e.begin, e.end) for e in run if (e.symbol, e.name) == (symbol, name)) for run in events),
-            last.nodes,
-            last.sizes,
-        )
+        _part(last, [[e for e in run if (e.symbol, e.name) == (symbol, name)] for run in events])
         for name, last in told.items()
     ]
     return FunctionRecord(
         symbol, backend, tuple(map(tuple, spans)), region is not None, operators, nodes, *counts, tuple(parts)
     )
+
+
+def _part(last: DeviceEvent, runs: Sequence[Sequence[DeviceEvent]]) -> PartRecord:
+    """What its module told of a kernel or a copy in each run, *last* of all."""
+    spans = tuple(tuple((e.begin, e.end) for e in run) for run in runs)
+    waits = tuple(tuple(e.waits for e in run) for run in runs) if last.queue else ()
+    return PartRecord(last.name, spans, last.nodes, last.sizes, last.facts, last.queue, waits)
+
+
+def peaks_of(root: MetadataModule) -> tuple[dict[str, Peak], list[str]]:
+    """By backend what the devices of the library *root* can do at most, and why that of one is not known.
+
+    A module that measures its device knows best; of others a calibration of this machine is taken where one is kept.
+    """
+    found, problems = dict(kept_peaks(backends_of(root))), list[str]()
+    for module in root.imports:
+        names = {root.regions[s].target if s in root.regions else module.type_key for s in module.symbols}
+        try:
+            peak = module.peak()
+        except DeviceError as error:
+            problems.append(f"shares of a peak are not told: {error}")
+            continue
+        if peak is not None:
+            found.update(dict.fromkeys(names, peak))
+    return found, problems
 
 
 def backends_of(root: MetadataModule) -> list[str]:

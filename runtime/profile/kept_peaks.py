@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 
-from byoc.runtime.profile.record import Peak
+from byoc.runtime.devices.peak import Peak
 
 FINDER, FUNCTION = "byoc.driver.costs.peaks", "kept_peaks"  # by name alone: the runtime is there without it
 

@@ -9,7 +9,7 @@ from byoc.runtime.page.parts import Cell, Mark, legend, table, time_line
 from byoc.runtime.profile.record import FunctionRecord, ProfileRecord, names_of_functions
 from byoc.runtime.profile.rows import LEVELS, Row, rows
 from byoc.runtime.profile.table import heading
-from byoc.runtime.profile.trace import lane_of
+from byoc.runtime.profile.trace import lane_of, lane_of_part
 
 HOST = "host"
 HEADER = (
@@ -22,6 +22,8 @@ HEADER = (
     "GFLOP/s",
     "GB/s",
     "of peak, %",
+    "limit",
+    "variant",
     "memory, KB",
     "nodes",
 )
@@ -63,10 +65,11 @@ def _marks(profile: ProfileRecord) -> list[Mark]:
         lane = lane_of(function)
         for begin, end in function.runs[-1] if function.runs else ():
             found.append(Mark(lane, begin, end, name, _tip(function, end - begin), lane))
+        inside = f"in {function.symbol}"
         for part in function.parts:
             for begin, end in part.runs[-1] if part.runs else ():
-                tip = f"{part.name}\n{1e3 * (end - begin):.4g} ms\nin {function.symbol}"
-                found.append(Mark(f"{lane}: parts", begin, end, part.name, tip, lane))
+                tip = "\n".join(filter(None, [part.name, part.facts.variant, f"{1e3 * (end - begin):.4g} ms", inside]))
+                found.append(Mark(lane_of_part(function, part), begin, end, part.name, tip, lane))
     return found
 
 
@@ -84,7 +87,7 @@ def _rows(profile: ProfileRecord, level: str, places: list[str]) -> str:
 
 def _cells(row: Row, longest: float, places: list[str]) -> list[Cell]:
     place = row.backend if row.backend in places else HOST
-    numbers = ((row.rate, 1e-9), (row.bandwidth, 1e-9), (row.of_peak, 100.0), (row.memory, 1e-3))
+    rates = ((row.rate, 1e-9), (row.bandwidth, 1e-9), (row.of_peak, 100.0))
     divided = " (estimated share)" if row.is_divided else ""
     return [
         Cell(row.name),
@@ -95,9 +98,16 @@ def _cells(row: Row, longest: float, places: list[str]) -> list[Cell]:
             for value in (min(row.seconds, default=0), max(row.seconds, default=0))
         ),
         Cell(str(row.calls), row.calls),
-        *(Cell("-", 0.0) if v is None else Cell(f"{v * scale:.3g}", v) for v, scale in numbers),
+        *(_number(value, scale) for value, scale in rates),
+        Cell(row.limit or "-"),
+        Cell(row.variant or "-"),
+        _number(row.memory, 1e-3),
         Cell(", ".join(row.nodes)),
     ]
+
+
+def _number(value: float | None, scale: float) -> Cell:
+    return Cell("-", 0.0) if value is None else Cell(f"{value * scale:.3g}", float(value))
 
 
 def _stages(profile: ProfileRecord) -> str:

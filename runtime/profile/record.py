@@ -10,12 +10,14 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
+from byoc.runtime.core.device_event import NO_FACTS, EventFacts
 from byoc.runtime.core.errors import ArtifactError, UserError
 from byoc.runtime.core.function_work import OperatorWork
 from byoc.runtime.core.strict_json import at, list_of, mapping_of, number_of, numbered, object_of, text_of, texts_of
+from byoc.runtime.devices.peak import Peak
 
 SCHEMA = "byoc.profile/1"
 Made = TypeVar("Made", bound="ProfileRecord")
@@ -24,38 +26,31 @@ Runs = tuple[tuple[Span, ...], ...]  # the spans in each of the profiled runs
 
 
 @dataclass(frozen=True)
-class Peak:
-    """The most that a device can do: *operations* a second of large products by dtype (``*`` for others), where a
-    multiply-add is two, and *bandwidth* in bytes a second. *source* says who found it.
-    """
-
-    operations: Mapping[str, float]
-    bandwidth: float
-    source: str = ""
-
-    def seconds(self, work: OperatorWork) -> float | None:
-        """The least time in which the device can do *work*; None where its sizes are not known."""
-        if work.operations is None or work.bytes is None:
-            return None
-        rate = self.operations.get(work.dtype) or self.operations["*"]
-        return max(work.operations / rate, work.bytes / self.bandwidth)
-
-
-@dataclass(frozen=True)
 class PartRecord:
     """Something that a module told of the calls of a function: a kernel on its device, a copy, an operator.
 
-    *nodes* and *sizes* are those of ``DeviceEvent``; empty where its module does not tell them.
+    *nodes*, *sizes*, *facts* and *queue* are those of ``DeviceEvent``; empty where its module does not tell them.
+    *waits* has for each span in *runs* the seconds in the queue, and those on the device before it began.
     """
 
     name: str
     runs: Runs
     nodes: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
+    facts: EventFacts = NO_FACTS
+    queue: str = ""
+    waits: Runs = ()
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it moves data between the host and a device."""
+        return bool(self.queue) and not self.sizes
 
     def to_json(self) -> dict[str, object]:
         """The part as values; what is empty does not stand there."""
-        more: dict[str, object] = {"nodes": list(self.nodes), "sizes": list(self.sizes)}
+        facts = asdict(self.facts) if self.facts != NO_FACTS else None
+        more = {"nodes": list(self.nodes), "sizes": list(self.sizes), "facts": facts, "queue": self.queue}
+        more["waits"] = self.waits
         return {"name": self.name, "runs": self.runs, **{name: value for name, value in more.items() if value}}
 
 
@@ -119,6 +114,10 @@ class ProfileRecord:
         busy = [statistics.median(f.seconds()) for f in self.functions]
         return max(statistics.median(self.seconds) - sum(busy), 0.0)
 
+    def noting(self: Made, notes: Sequence[str]) -> Made:
+        """The record with more *notes*."""
+        return replace(self, notes=(*self.notes, *notes))
+
     def to_json(self) -> dict[str, object]:
         """The record as values that ``json.dumps`` takes."""
         return {
@@ -132,7 +131,13 @@ class ProfileRecord:
             "warmup": self.warmup,
             "memory": dict(self.memory),
             "peaks": {
-                name: {"operations": dict(p.operations), "bandwidth": p.bandwidth, "source": p.source}
+                name: {
+                    "operations": dict(p.operations),
+                    "bandwidth": p.bandwidth,
+                    "source": p.source,
+                    **({"launch": p.launch} if p.launch else {}),
+                    **({"near": p.near} if p.near else {}),
+                }
                 for name, p in self.peaks.items()
             },
             "functions": [_function_to_json(f) for f in self.functions],
@@ -216,10 +221,7 @@ def _function(data: object, where: str) -> FunctionRecord:
     counts = {k: None if made[k] is None else number_of(made[k], at(where, k)) for k in ("bytes", "memory")}
     parts = []
     for place, item in numbered(made, "parts", where):
-        part = object_of(item, place, ("name", "runs"), ("nodes", "sizes"))
-        sizes = tuple(number_of(size, place) for size in list_of(part.get("sizes", []), place))
-        nodes = texts_of(part.get("nodes", ()), place)
-        parts.append(PartRecord(text_of(part["name"], place), _runs(part["runs"], place), nodes, sizes))
+        parts.append(_part(item, place))
     return FunctionRecord(
         text_of(made["symbol"], where),
         text_of(made["backend"], where),
@@ -230,6 +232,30 @@ def _function(data: object, where: str) -> FunctionRecord:
         counts["bytes"],
         counts["memory"],
         tuple(parts),
+    )
+
+
+def _part(data: object, where: str) -> PartRecord:
+    part = object_of(data, where, ("name", "runs"), ("nodes", "sizes", "facts", "queue", "waits"))
+    runs, waits = _runs(part["runs"], where), _runs(part.get("waits", ()), where)
+    if waits and list(map(len, waits)) != list(map(len, runs)):
+        raise ArtifactError(f"{where}: expected a wait for each of its spans")
+    return PartRecord(
+        text_of(part["name"], where),
+        runs,
+        texts_of(part.get("nodes", ()), where),
+        tuple(number_of(size, where) for size in list_of(part.get("sizes", []), where)),
+        _facts(part["facts"], at(where, "facts")) if "facts" in part else NO_FACTS,
+        text_of(part.get("queue", ""), where),
+        waits,
+    )
+
+
+def _facts(data: object, where: str) -> EventFacts:
+    made = object_of(data, where, ("variant", "operators", "dtype", "operations", "bytes"))
+    counts = [None if made[k] is None else number_of(made[k], at(where, k)) for k in ("operations", "bytes")]
+    return EventFacts(
+        text_of(made["variant"], where), texts_of(made["operators"], where), text_of(made["dtype"], where), *counts
     )
 
 
@@ -252,12 +278,19 @@ def _number(data: object, where: str) -> float:
 
 
 def _peak(data: object, where: str) -> Peak:
-    made = object_of(data, where, ("operations", "bandwidth", "source"))
+    made = object_of(data, where, ("operations", "bandwidth", "source"), ("launch", "near"))
     rates = mapping_of(made["operations"], where)
     found = {dtype: _number(rate, where) for dtype, rate in rates.items()}
     if "*" not in found or min(*found.values(), bandwidth := _number(made["bandwidth"], where)) <= 0:
         raise ArtifactError(f"{where}: expected rates above 0, with one of '*'")
-    return Peak(found, bandwidth, text_of(made["source"], where))
+    launch = max(_number(made.get("launch", 0), where), 0.0)
+    near = []
+    for item in list_of(made.get("near", ()), where):
+        most, rate = list_of(item, where, 2)
+        near.append((number_of(most, where), _number(rate, where)))
+    if any(rate <= 0 for _, rate in near):
+        raise ArtifactError(f"{where}: expected rates above 0")
+    return Peak(found, bandwidth, text_of(made["source"], where), launch, tuple(near))
 
 
 def _compile_times(made: Mapping[str, object], where: str) -> CompileTimes:

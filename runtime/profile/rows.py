@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from byoc.runtime.core.errors import UserError
 from byoc.runtime.core.function_work import OperatorWork
-from byoc.runtime.profile.record import FunctionRecord, PartRecord, Peak, ProfileRecord, names_of_functions, run_seconds
+from byoc.runtime.devices.peak import Peak
+from byoc.runtime.profile.record import FunctionRecord, PartRecord, ProfileRecord, names_of_functions, run_seconds
 
 Number = TypeVar("Number", int, float)
 HOST = "host"
@@ -25,8 +26,10 @@ NAMELESS = "(no node)"
 class Row:
     """One line: *seconds* of each run, *calls* in one run, *operations* and *bytes* of one run, or None where unknown.
 
-    *sizes* are the work-items of a device's kernel, and those of a group. *memory* is the most that stood in memory
-    between nodes while it ran; *least* the seconds in which the peaks of the device would do the work.
+    *memory* is the most that stood in memory between nodes while it ran; *least* the seconds in which the device's
+    peaks would do the work, *computing* and *moving* those of its operations and of its bytes alone, *launch* those of
+    a kernel without work. Of a device's kernel *sizes* are the work-items and those of a group, *variant* its schedule,
+    *waits* for each run the seconds of its calls in the queue and on the device before they began.
     """
 
     name: str
@@ -37,9 +40,15 @@ class Row:
     bytes: int | None = 0
     memory: int | None = None
     least: float | None = 0.0
+    computing: float | None = 0.0
+    moving: float | None = 0.0
+    launch: float = 0.0
     is_divided: bool = False
     nodes: dict[str, None] = field(default_factory=dict)
+    operators: dict[str, None] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
+    variant: str = ""
+    waits: Sequence[tuple[float, float]] = ()
 
     @property
     def median(self) -> float:
@@ -61,10 +70,44 @@ class Row:
         """The share of the device's peak that is reached: the least time by the measured one."""
         return self.least / self.median if self.least and self.median else None
 
+    @property
+    def of_compute(self) -> float | None:
+        """The share of the device's peak of operations that is reached."""
+        return self.computing / self.median if self.computing and self.median else None
+
+    @property
+    def of_memory(self) -> float | None:
+        """The share of the device's peak of bytes that is reached."""
+        return self.moving / self.median if self.moving and self.median else None
+
+    @property
+    def limit(self) -> str | None:
+        """What keeps the device from being faster: ``compute``, ``memory``, or ``launch`` for work that takes less
+        than a launch; None where the work or the peaks are not known."""
+        if not self.least or self.computing is None or self.moving is None:
+            return None
+        if self.launch and self.least < self.calls * self.launch:
+            return "launch"
+        return "compute" if self.computing >= self.moving else "memory"
+
+    @property
+    def in_queue(self) -> float | None:
+        """Seconds of a call between the host's putting it into the queue and its going to the device."""
+        return self._wait(0)
+
+    @property
+    def on_device(self) -> float | None:
+        """Seconds of a call on the device before it began."""
+        return self._wait(1)
+
+    def _wait(self, kind: int) -> float | None:
+        return statistics.median(w[kind] for w in self.waits) / max(self.calls, 1) if self.waits else None
+
     def to_json(self) -> dict[str, object]:
         """The row as values that ``json.dumps`` takes."""
         times: Mapping[str, Callable[[Sequence[float]], float]] = {
             "min": min,
+            "mean": statistics.fmean,
             "median": statistics.median,
             "max": max,
             "last": lambda s: s[-1],
@@ -78,26 +121,60 @@ class Row:
             "bytes": self.bytes,
             "memory": self.memory,
             "gflops": None if self.rate is None else self.rate / 1e9,
+            "gbs": None if self.bandwidth is None else self.bandwidth / 1e9,
             "of_peak": self.of_peak,
+            "of_compute": self.of_compute,
+            "of_memory": self.of_memory,
+            "limit": self.limit,
             "divided": self.is_divided,
             "nodes": list(self.nodes),
+            "operators": list(self.operators),
+            "variant": self.variant or None,
+            "in_queue_ms": None if self.in_queue is None else 1e3 * self.in_queue,
+            "on_device_ms": None if self.on_device is None else 1e3 * self.on_device,
             "gws": self.sizes[0] if self.sizes else None,
-            "lws": self.sizes[-1] if self.sizes else None,
+            "lws": self.sizes[1] if len(self.sizes) > 1 else None,
         }
 
 
 @dataclass(frozen=True)
+class _Work:
+    """What is to be done in a run: operations, bytes, and the least seconds of both together, and of each."""
+
+    operations: int | None = None
+    bytes: int | None = None
+    least: float | None = None
+    computing: float | None = None
+    moving: float | None = None
+
+    @staticmethod
+    def of(operations: int | None, nbytes: int | None, dtype: str, peak: Peak | None) -> _Work:
+        """That of so many operations and bytes, on a device of this *peak*."""
+        bounds = None if peak is None else peak.bounds(operations, nbytes, dtype)
+        return _Work(operations, nbytes) if bounds is None else _Work(operations, nbytes, max(bounds), *bounds)
+
+    def times(self, calls: int) -> _Work:
+        """That of so many calls."""
+
+        def of(value: Number | None) -> Number | None:
+            return None if value is None else calls * value
+
+        return _Work(of(self.operations), of(self.bytes), of(self.least), of(self.computing), of(self.moving))
+
+
+@dataclass(frozen=True)
 class _Piece:
-    """What a function adds to a row."""
+    """What a function adds to a row; *part* is what its module told, where the row is that alone."""
 
     key: tuple[str, str]
     seconds: Sequence[float]
-    work: tuple[int | None, int | None, float | None]  # operations, bytes, least seconds
+    work: _Work
     memory: int | None = None
     calls: int = 1
     is_divided: bool = False
     nodes: Sequence[str] = ()
-    sizes: tuple[int, ...] = ()
+    operators: Sequence[str] = ()
+    part: PartRecord | None = None
 
 
 def rows(profile: ProfileRecord, by: str = "kernel") -> list[Row]:
@@ -106,22 +183,26 @@ def rows(profile: ProfileRecord, by: str = "kernel") -> list[Row]:
         raise UserError(f"a profile is by {', '.join(LEVELS)}, got {by!r}")
     found: dict[tuple[str, str], Row] = {}
     for function, name in zip(profile.functions, names_of_functions(profile.functions), strict=True):
-        for piece in _PIECES[by](function, name, profile.peaks.get(function.backend)):
+        peak = profile.peaks.get(function.backend)
+        for piece in _PIECES[by](function, name, peak):
             row = found.setdefault(piece.key, Row(*piece.key, [0.0] * len(piece.seconds)))
-            _add(row, piece)
+            _add(row, piece, peak)
     return sorted(found.values(), key=lambda row: (-row.median, row.name))
 
 
-def _add(row: Row, piece: _Piece) -> None:
+def _add(row: Row, piece: _Piece, peak: Peak | None) -> None:
     row.seconds = [a + b for a, b in zip(row.seconds, piece.seconds, strict=True)]
     row.calls += piece.calls
     row.is_divided |= piece.is_divided
     row.nodes.update(dict.fromkeys(piece.nodes))
-    row.sizes = piece.sizes
-    operations, moved, least = piece.work
-    row.operations = None if row.operations is None or operations is None else row.operations + operations
-    row.bytes = None if row.bytes is None or moved is None else row.bytes + moved
-    row.least = None if row.least is None or least is None else row.least + least
+    row.operators.update(dict.fromkeys(piece.operators))
+    if piece.part is not None:
+        row.sizes, row.variant = piece.part.sizes, piece.part.facts.variant
+        row.waits = [(sum(w[0] for w in run), sum(w[1] for w in run)) for run in piece.part.waits]
+        row.launch = peak.launch if peak is not None else 0.0
+    for name, value in vars(piece.work).items():
+        before = getattr(row, name)
+        setattr(row, name, None if before is None or value is None else before + value)
     if piece.memory is not None:
         row.memory = max(row.memory or 0, piece.memory)
 
@@ -130,60 +211,83 @@ def _calls(function: FunctionRecord) -> int:
     return max(map(len, function.runs), default=0)
 
 
-def _whole_work(function: FunctionRecord, peak: Peak | None) -> tuple[int | None, int | None, float | None]:
-    """Of all calls in a run: operations, bytes, and the least seconds."""
+def _whole_work(function: FunctionRecord, peak: Peak | None) -> _Work:
+    """That of all calls in a run."""
     calls = _calls(function)
     counted = [operator.operations for operator in function.operators]
     known = [count for count in counted if count is not None]
     operations = calls * sum(known) if known and len(known) == len(counted) else None
     heaviest = max(function.operators, key=lambda o: o.operations or 0, default=None)
-    least = None
-    if peak is not None and heaviest is not None:
-        least = peak.seconds(OperatorWork("", (), heaviest.dtype, 1, operations, function.bytes))
-    return operations, function.bytes, least
+    if heaviest is None:
+        return _Work(operations, function.bytes)
+    return _Work.of(operations, function.bytes, heaviest.dtype, peak)
 
 
 def _by_region(function: FunctionRecord, name: str, peak: Peak | None) -> Iterator[_Piece]:
     key = (function.symbol, function.backend) if function.is_region else (HOST, "")
     work = _whole_work(function, peak)
-    yield _Piece(key, function.seconds(), work, function.memory, _calls(function), nodes=function.nodes)
+    yield _Piece(
+        key,
+        function.seconds(),
+        work,
+        function.memory,
+        _calls(function),
+        nodes=function.nodes,
+        operators=_operators(function),
+    )
+
+
+def _operators(function: FunctionRecord) -> list[str]:
+    return [operator.operator for operator in function.operators]
 
 
 def _by_kernel(function: FunctionRecord, name: str, peak: Peak | None) -> Iterator[_Piece]:
     """The function; what its module told of it stands in its place, with what is left of the calls."""
     work, seconds = _whole_work(function, peak), function.seconds()
     if not function.parts:
-        yield _Piece((name, function.backend), seconds, work, function.memory, _calls(function), nodes=function.nodes)
+        more = _calls(function), False, function.nodes, _operators(function)
+        yield _Piece((name, function.backend), seconds, work, function.memory, *more)
         return
     inside = [0.0] * len(seconds)
     for part in function.parts:
         spent, calls = run_seconds(part.runs), max(map(len, part.runs), default=0)
         inside = [a + b for a, b in zip(inside, spent, strict=True)]
-        told = _told_work(function, part.name, peak)
-        key = f"{name}: {part.name}", function.backend
-        yield _Piece(key, spent, told, calls=calls, nodes=part.nodes, sizes=part.sizes)
+        told, key = _told_work(function, part, calls, peak), (f"{name}: {part.name}", function.backend)
+        operators = part.facts.operators
+        yield _Piece(key, spent, told, None, calls, nodes=part.nodes, operators=operators, part=part)
     rest = [max(a - b, 0.0) for a, b in zip(seconds, inside, strict=True)]
-    yield _Piece(
-        (f"{name}: around its parts", function.backend), rest, (None, None, None), function.memory, _calls(function)
-    )
+    yield _Piece((f"{name}: around its parts", function.backend), rest, _Work(), function.memory, _calls(function))
 
 
-def _told_work(function: FunctionRecord, name: str, peak: Peak | None) -> tuple[int | None, int | None, float | None]:
-    """Of the operators that a part of a function's calls is named after, in a run."""
-    alike = [operator for operator in function.operators if operator.operator == name]
+def _told_work(function: FunctionRecord, part: PartRecord, calls: int, peak: Peak | None) -> _Work:
+    """Of a part of a function's calls, in a run: as its module counted, else that of operators of its name.
+
+    A copy between host and device is held against no peak, which is that of the device's own memory.
+    """
+    facts = part.facts
+    if facts.operations is not None or facts.bytes is not None:
+        return _Work.of(facts.operations, facts.bytes, facts.dtype, None if part.is_copy else peak).times(calls)
+    alike = [operator for operator in function.operators if operator.operator == part.name]
     if not alike:
-        return None, None, None
-    return (
-        _times(_calls(function), [o.operations for o in alike]),
-        _times(_calls(function), [o.bytes for o in alike]),
-        _times(_calls(function), [peak.seconds(o) if peak is not None else None for o in alike]),
+        return _Work()
+    works = [_Work.of(o.operations, o.bytes, o.dtype, peak) for o in alike]
+    return _sum(works).times(_calls(function))
+
+
+def _sum(works: Sequence[_Work]) -> _Work:
+    """All of *works*; None where one is not known."""
+    return _Work(
+        _total([work.operations for work in works]),
+        _total([work.bytes for work in works]),
+        _total([work.least for work in works]),
+        _total([work.computing for work in works]),
+        _total([work.moving for work in works]),
     )
 
 
-def _times(calls: int, values: Sequence[Number | None]) -> Number | None:
-    """The sum of *values*, so many times; None where one is not known."""
+def _total(values: Sequence[Number | None]) -> Number | None:
     known = [value for value in values if value is not None]
-    return calls * sum(known[1:], known[0]) if known and len(known) == len(values) else None
+    return sum(known[1:], known[0]) if known and len(known) == len(values) else None
 
 
 def _divided(function: FunctionRecord, key_of: Callable[[OperatorWork], str], peak: Peak | None) -> Iterator[_Piece]:
@@ -200,18 +304,9 @@ def _divided(function: FunctionRecord, key_of: Callable[[OperatorWork], str], pe
             share = _share(operator, alike)
             spent = [share * s for s in (told[operator.operator] if is_told else seconds)]
             is_divided = 0 < share < 1
-        moved = None if operator.bytes is None else calls * operator.bytes
-        operations = None if operator.operations is None else calls * operator.operations
-        least = peak.seconds(operator) if peak is not None else None
-        yield _Piece(
-            (key_of(operator), function.backend),
-            spent,
-            (operations, moved, None if least is None else calls * least),
-            function.memory,
-            calls,
-            is_divided,
-            operator.nodes,
-        )
+        work = _Work.of(operator.operations, operator.bytes, operator.dtype, peak).times(calls)
+        key = key_of(operator), function.backend
+        yield _Piece(key, spent, work, function.memory, calls, is_divided, operator.nodes, [operator.operator])
 
 
 def _share(operator: OperatorWork, among: Sequence[OperatorWork]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from byoc.runtime.devices.peak import ANY, Peak
 from byoc.runtime.profile.record import ProfileRecord
 from byoc.runtime.profile.rows import Row, rows
 
@@ -20,12 +21,26 @@ HEADER = (
     "GFLOP/s",
     "GB/s",
     "of peak",
+    "limit",
     "memory",
+    "in queue",
+    "on device",
+    "variant",
     "gws/lws",
+    "operators",
     "nodes",
 )
-UNITS = ("", "", "", "ms", "ms", "ms", "ms", "%", "", "", "%", "KB", "", "")
+UNITS = ("", "", "", "ms", "ms", "ms", "ms", "%", "", "", "%", "", "KB", "ms", "ms", "", "", "", "")
+OF_DEVICE = (
+    "in queue",
+    "on device",
+    "variant",
+    "gws/lws",
+    "operators",
+)  # told where a row is a kernel or a copy of a device
 LONGEST_NAME, LONGEST_NODE = 60, 32
+TAIL = 16  # letters of a long name that are shown of its end, in which kernels of one kind differ
+ABOVE = 1.05  # of a peak: what is less may be the clock's
 DIVIDED = "~"
 
 
@@ -34,8 +49,10 @@ def table(profile: ProfileRecord, by: str = "kernel", most: int | None = 40) -> 
     found = rows(profile, by)
     total = statistics.median(profile.seconds) if profile.seconds else 0.0
     cells = [(f"by {by}", *HEADER[1:]), UNITS, *(_cells(row, total) for row in found[:most])]
-    if not any(row.sizes for row in found):
-        cells = [(*line[:-2], line[-1]) for line in cells]
+    left_out = [] if any(row.sizes for row in found) else list(OF_DEVICE)
+    left_out += [] if any(row.limit for row in found) else ["limit"]
+    shown = [k for k, name in enumerate(HEADER) if name not in left_out]
+    cells = [tuple(line[k] for k in shown) for line in cells]
     numbers = _aligned([line[:-1] for line in cells])  # behind them the nodes, to the left
     lines = [heading(profile), *(f"{n}  {line[-1]}".rstrip() for n, line in zip(numbers, cells, strict=True))]
     if most is not None and len(found) > most:
@@ -44,6 +61,11 @@ def table(profile: ProfileRecord, by: str = "kernel", most: int | None = 40) -> 
     if any(row.is_divided for row in found):
         lines.append(
             f"{DIVIDED} the time of a kernel with several operators, divided by what each is estimated to take"
+        )
+    if any((row.of_peak or 0.0) > ABOVE for row in found):
+        lines.append(
+            "more than 100 % of a peak: units that the peak leaves out, a cache that is nearer than its copies, or a "
+            "peak that was measured while the machine was busy"
         )
     lines += [f"{_ms(profile.rest())} ms of the median run are outside of all functions"]
     lines += [f"note: {note}" for note in profile.notes]
@@ -62,13 +84,25 @@ def heading(profile: ProfileRecord) -> str:
         whole = f"; the whole program at once, on {threads}: {_ms(statistics.median(profile.whole))} ms"
     begun = f"; the first run, which initialises: {_ms(profile.first)} ms" if profile.first else ""
     memory = ", ".join(f"{name} {size / 1e3:,.0f} KB" for name, size in profile.memory.items())
+    peaks = "".join(f"\npeak of {name}: {peak_text(peak)}" for name, peak in profile.peaks.items())
     return f"{profile.model}: {took} by the {profile.executor}, median of {runs}{whole}{begun}" + (
-        f"\nmemory: {memory}" if memory else ""
+        (f"\nmemory: {memory}" if memory else "") + peaks
     )
 
 
+def peak_text(peak: Peak) -> str:
+    """``99.5 GFLOP/s in float32, 29 in float64; 10.5 GB/s; 0.9 us a launch; measured on ...``"""
+    named = {dtype: rate for dtype, rate in peak.operations.items() if dtype != ANY} or {
+        "any dtype": peak.operations[ANY]
+    }
+    rates = ", ".join(f"{rate / 1e9:.3g} in {dtype}" for dtype, rate in named.items()).replace(" in", " GFLOP/s in", 1)
+    launch = f"{1e6 * peak.launch:.3g} us a launch" if peak.launch else ""
+    near = "".join(f", {rate / 1e9:.3g} up to {most >> 10} KB" for most, rate in peak.near)
+    return "; ".join(filter(None, [rates, f"{peak.bandwidth / 1e9:.3g} GB/s{near}", launch, peak.source]))
+
+
 def _cells(row: Row, total: float) -> tuple[str, ...]:
-    name = row.name if len(row.name) <= LONGEST_NAME else row.name[: LONGEST_NAME - 1] + "…"
+    name = row.name if len(row.name) <= LONGEST_NAME else f"{row.name[: LONGEST_NAME - TAIL - 1]}…{row.name[-TAIL:]}"
     spread = [min(row.seconds), row.median, max(row.seconds), row.seconds[-1]] if row.seconds else []
     return (
         f"{DIVIDED if row.is_divided else ''}{name}",
@@ -79,8 +113,13 @@ def _cells(row: Row, total: float) -> tuple[str, ...]:
         _number(row.rate, 1e9),
         _number(row.bandwidth, 1e9),
         _number(row.of_peak, 0.01),
+        row.limit or "-",
         _number(None if row.memory is None else float(row.memory), 1e3),
+        "-" if row.in_queue is None else _ms(row.in_queue),
+        "-" if row.on_device is None else _ms(row.on_device),
+        row.variant or "-",
         "/".join(map(str, row.sizes)),
+        _first_of(list(row.operators)),
         _first_of(list(row.nodes)),
     )
 

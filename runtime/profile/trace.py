@@ -1,12 +1,13 @@
 """A profile as a trace that Perfetto and chrome://tracing read.
 
 Source: "Trace Event Format" of the Chromium project: complete events (``ph: "X"``) with ``ts`` and ``dur`` in
-microseconds, and metadata events that name processes and threads. A thread is a backend, another what its device told.
+microseconds, and metadata events that name processes and threads. A thread is a backend; what its device told stands
+on others, one for each of the device's queues and one for the copies in it.
 """
 
 from __future__ import annotations
 
-from byoc.runtime.profile.record import FunctionRecord, ProfileRecord, Runs, names_of_functions
+from byoc.runtime.profile.record import FunctionRecord, PartRecord, ProfileRecord, Runs, Span, names_of_functions
 
 PROCESS = 1
 MICRO = 1e6
@@ -32,8 +33,10 @@ def trace(profile: ProfileRecord) -> dict[str, object]:
         for function, name in zip(profile.functions, names_of_functions(profile.functions), strict=True):
             events += _spans(name, function.runs, run, (lanes[lane_of(function)], begin), _arguments(function))
             for part in function.parts:
-                place = lanes[f"{lane_of(function)}: parts"], begin
-                events += _spans(part.name, part.runs, run, place, {"function": function.symbol})
+                place = lanes[lane_of_part(function, part)], begin
+                for number, (first, last) in enumerate(part.runs[run]):
+                    told = _told(function, part, part.waits[run][number] if part.waits else None)
+                    events.append(_complete(part.name, place[0], begin + first, last - first, told))
         begin += GAP * seconds
     return {
         "traceEvents": events,
@@ -47,13 +50,20 @@ def lane_of(function: FunctionRecord) -> str:
     return function.backend if function.is_region else "host"
 
 
+def lane_of_part(function: FunctionRecord, part: PartRecord) -> str:
+    """Where a part is drawn: among the function's others, or in its device's queue, copies apart."""
+    lane = lane_of(function)
+    if not part.queue:
+        return f"{lane}: parts"
+    return f"{lane}: {'copies of ' if part.is_copy else ''}queue {part.queue}"
+
+
 def lanes_of(profile: ProfileRecord) -> dict[str, int]:
     """The threads of a trace with their numbers, in the order in which they are shown."""
     names = ["compile"] if profile.compiling.stages else []
     names += ["runs", "host"]
     for function in profile.functions:
-        lane = lane_of(function)
-        names += [lane, f"{lane}: parts"] if function.parts else [lane]
+        names += [lane_of(function), *(lane_of_part(function, part) for part in function.parts)]
     return {name: number for number, name in enumerate(dict.fromkeys(names), 1)}
 
 
@@ -65,6 +75,23 @@ def _arguments(function: FunctionRecord) -> dict[str, object]:
         "operators": [operator.operator for operator in function.operators],
         **({} if function.bytes is None else {"bytes": function.bytes}),
     }
+
+
+def _told(function: FunctionRecord, part: PartRecord, waits: Span | None) -> dict[str, object]:
+    """What is told of a span of a part beside its times; *waits* are those in the queue and on the device."""
+    facts, sizes = part.facts, part.sizes
+    known: dict[str, object] = {
+        "nodes": list(part.nodes),
+        "operators": list(facts.operators),
+        "variant": facts.variant,
+        "gws": sizes[0] if sizes else None,
+        "lws": sizes[1] if len(sizes) > 1 else None,
+        "operations": facts.operations,
+        "bytes": facts.bytes,
+        "in_queue_us": None if waits is None else MICRO * waits[0],
+        "on_device_us": None if waits is None else MICRO * waits[1],
+    }
+    return {"function": function.symbol, **{k: v for k, v in known.items() if v not in (None, "", [])}}
 
 
 def _spans(

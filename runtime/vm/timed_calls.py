@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Module
-from byoc.runtime.profile.graph_profile import Clock, Runs, backends_of, function_record
-from byoc.runtime.profile.kept_peaks import kept_peaks
+from byoc.runtime.profile.graph_profile import Clock, Runs, function_record, peaks_of
 from byoc.runtime.profile.record import Span
 from byoc.runtime.profile.run_profile import RunProfile
 from byoc.runtime.vm.library_calls import LibraryCalls
@@ -54,7 +52,7 @@ def profile_calls(
             if turn >= 0:
                 totals.append(seconds)
                 spans.append({s: [(a - begin, b - begin) for a, b in found] for s, found in calls.spans.items()})
-                events.append([replace(e, begin=e.begin - begin, end=e.end - begin) for e in told])
+                events.append([event.since(begin) for event in told])
     finally:
         for module in root.imports:
             module.profile(False)
@@ -63,6 +61,7 @@ def profile_calls(
         function_record(root, s, [found.get(s, ()) for found in spans], events, (calls.moved.get(s), None), {})
         for s in symbols
     ]
+    peaks, problems = peaks_of(root)
     return RunProfile(
         name,
         "virtual machine",
@@ -70,5 +69,5 @@ def profile_calls(
         tuple(records),
         warmup=runs.warmup,
         memory={"constants": root.constant_bytes},
-        peaks=kept_peaks(backends_of(root)),
-    )
+        peaks=peaks,
+    ).noting(problems)

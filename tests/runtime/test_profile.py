@@ -10,10 +10,11 @@ from started_module import Late, StartedModule, apply, graph_of, tree
 from byoc.runtime import MetadataModule, Module, UserError
 from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.function_work import FunctionWork, OperatorWork
+from byoc.runtime.devices.peak import Peak
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.profile.graph_profile import Runs, profile_graph
-from byoc.runtime.profile.record import FunctionRecord, PartRecord, Peak
+from byoc.runtime.profile.record import FunctionRecord, PartRecord
 from byoc.runtime.profile.rows import LEVELS
 from byoc.runtime.profile.run_profile import RunProfile
 from byoc.runtime.region.record import Region

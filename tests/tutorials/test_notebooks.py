@@ -25,7 +25,7 @@ FOLDER = pathlib.Path(__file__).parents[2] / "tutorials"
 PATHS = sorted(FOLDER.glob("*.ipynb"))
 SAME_EVERYWHERE = ("quickstart", "bring_your_own_codegen", "int8_npu")  # others measure, or tell versions
 PICTURES = {"quickstart": 1, "bring_your_own_codegen": 0, "where_should_it_run": 2, "wrong_numbers": 0, "int8_npu": 0}
-PICTURES["profile_and_cost"] = 0
+PICTURES |= {"profile_and_cost": 0, "opencl": 3}
 
 
 def code_cells(notebook):

@@ -1,14 +1,19 @@
-"""What profiles measure devices against: the calibrations of this machine that are kept."""
+"""What profiles measure devices against: the peaks of OpenCL devices, and calibrations of this machine.
+
+A device's peak is what it can do; a calibration is what code of ours reaches, and stands in where no module asks its
+device.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from byoc.contract.registration import backend_names
+from byoc.contract.registration import backend_names, get_backend
 from byoc.driver.costs.machine import Machine, is_calibrated
+from byoc.errors import DeviceError
 from byoc.partition.costs.analytic import registered_profile
 from byoc.partition.costs.profile import Profile
-from byoc.runtime.profile.record import Peak
+from byoc.runtime.devices.peak import Peak
 
 
 def kept_peaks(backends: Sequence[str], threads: int = 1) -> Mapping[str, Peak]:
@@ -23,6 +28,23 @@ def kept_peaks(backends: Sequence[str], threads: int = 1) -> Mapping[str, Peak]:
         if name in known
     }
     return {name: peak_of(profile) for name, profile in found.items() if profile is not None}
+
+
+def device_peak_of(backend: str, again: bool = False) -> Peak | None:
+    """The peak of the OpenCL device of *backend*: as it is kept, else, or *again*, measured now.
+
+    None for a backend that has no such device, or where none is here. Raises DeviceError for one that cannot be
+    measured.
+    """
+    if "opencl" not in get_backend(backend).devices:
+        return None
+    try:
+        from byoc.runtime.opencl import devices, peaks  # a part that an installation may leave out
+
+        opened = devices.open_device()
+    except (DeviceError, ModuleNotFoundError):
+        return None
+    return peaks.measure_peak(opened) if again else peaks.device_peak(opened)
 
 
 def peak_of(profile: Profile) -> Peak:

@@ -108,8 +108,9 @@ class RecordedKernels:
         self._handle = handle
         self._kernels = []  # the driver may not hold them
         for kernel, global_size, local_size in kernels:
-            none, own = ffi.NULL, ffi.cast("void *", kernel.int_ptr)
+            none = ffi.NULL
             sizes = [none if s is None else ffi.new("size_t[]", s) for s in (global_size, local_size)]
+            own = ffi.cast("void *", kernel.int_ptr)
             rest = (len(global_size), none, *sizes, 0, none, none, none)
             _check("clCommandNDRangeKernelKHR", call("clCommandNDRangeKernelKHR", handle, none, none, own, *rest))
             self._kernels.append(kernel)

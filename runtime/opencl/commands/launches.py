@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
+from byoc.runtime.core.device_event import Told
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, RecordedKernels
 from byoc.runtime.opencl.commands.quiet_launches import QuietLaunches
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class ReadyKernel(NamedTuple):
-    """A kernel whose arguments are set, its sizes, and the ONNX nodes of which it computes a part."""
+    """A kernel whose arguments are set, its sizes, and what is told of it to whoever profiles."""
 
     kernel: pyopencl.Kernel
     global_size: tuple[int, ...]
-    local_size: tuple[int, ...] | None  # None: the driver's
-    nodes: tuple[str, ...]
+    local_size: tuple[int, ...] | None  # None: the driver chooses
+    told: Told
 
 
 def most_items(cl: ModuleType, kernel: pyopencl.Kernel, device: pyopencl.Device, most: int) -> int:
@@ -35,7 +36,7 @@ def most_items(cl: ModuleType, kernel: pyopencl.Kernel, device: pyopencl.Device,
     return min(most, own) if own > 0 else most
 
 
-Tell = Callable[[ReadyKernel, "pyopencl.Event"], None]
+Tell = Callable[[Told, "pyopencl.Event"], None]
 
 
 class LaunchList:
@@ -88,7 +89,7 @@ class LaunchList:
             if quiet is None or not quiet.enqueue(number - 1):  # what the driver refused, the binding says
                 event = put(queue, ready.kernel, ready.global_size, ready.local_size)
                 if tell is not None:
-                    tell(ready, event)
+                    tell(ready.told, event)
             if flush_every and number % flush_every == 0:
                 queue.flush()
         return len(self.kernels) // flush_every if flush_every else 0
