@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from byoc.codegen.kernel.expr_parts import divisors, factors, loads_of, reduces_in, times, uncast, with_value
 from byoc.codegen.kernel.inline import CHEAP_INTRINSICS, MAX_NODES, estimated_size, substitute_axes
 from byoc.codegen.kernel.late_division import INVERSE, POWERS, split_factors
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr, Tensor, const, placeholder
-from byoc.te.expr import INDEX, Binary, Cast, Checked, Const, Intrinsic, Reduce
+from byoc.te.expr import INDEX, Binary, Checked, Intrinsic, Reduce
 from byoc.te.tensor import Load
 from byoc.te.walk import loaded_tensors, map_expr, mentions, operands, unique_nodes
 
@@ -116,7 +117,7 @@ class _Search:
         return None
 
     def _softmax(self, inverse: Tensor) -> _Softmax | None:
-        sums = _reduces(inverse.element)
+        sums = reduces_in(inverse.element)
         if len(sums) != 1 or sums[0].kind != "sum" or len(sums[0].axes) != 1 or not isinstance(sums[0].body, Load):
             return None
         powers = sums[0].body.tensor
@@ -126,7 +127,7 @@ class _Search:
         less = powers.element.args[0] if isinstance(powers.element, Intrinsic) else None
         if not isinstance(less, Binary) or less.op != "sub":
             return None
-        right = _uncast(less.right)
+        right = uncast(less.right)
         if not isinstance(right, Load) or right.tensor not in self.readers:
             return None
         top = right.tensor.element
@@ -134,7 +135,7 @@ class _Search:
             return None
         own = substitute_axes(top.body, right.tensor.axes, right.indices)
         own = map_expr(own, lambda e: powers.axes[places[0]] if e is top.axes[0] else None)
-        if not self._same(own, _uncast(less.left)):
+        if not self._same(own, uncast(less.left)):
             return None
         return _Softmax(right.tensor, powers, inverse, places[0])
 
@@ -146,7 +147,7 @@ class _Search:
             readers = self.readers[stage]
             stage = readers[0] if len(readers) == 1 else None
             if stage is not None:
-                products += len(_reduces(stage.element))
+                products += len(reduces_in(stage.element))
                 if products > 1:
                     return
                 if products:
@@ -166,7 +167,7 @@ class _Search:
                 if stage in core:
                     return None
                 continue
-            reduces = _reduces(stage.element)
+            reduces = reduces_in(stage.element)
             if stage in core:
                 continue
             if reduces:
@@ -205,42 +206,42 @@ class _Search:
     def _parts(self, softmax: _Softmax, result: Tensor, inner: set[Tensor]) -> Attention | None:
         core = {softmax.top, softmax.powers, softmax.inverse}
         element = self._inlined(result.element, inner - core)
-        sums = _reduces(element)
+        sums = reduces_in(element)
         if len(sums) != 1 or sums[0].kind != "sum" or len(sums[0].axes) != 1 or sums[0].dtype not in FLOATS:
             return None
         weighed = sums[0]
         (key,) = weighed.axes
         body, behind = split_factors(weighed.body, key)
-        factors = list(_factors(body))
-        weight = [f for f in factors if _loads_of(f, softmax.powers)]
-        column = [f for f in factors if f not in weight]
-        loads = _loads_of(body, softmax.powers)
-        if len(weight) != 1 or not column or len(loads) != 1 or _loads_of(body, softmax.inverse):
+        parts = list(factors(body))
+        weight = [f for f in parts if loads_of(f, softmax.powers)]
+        column = [f for f in parts if f not in weight]
+        loads = loads_of(body, softmax.powers)
+        if len(weight) != 1 or not column or len(loads) != 1 or loads_of(body, softmax.inverse):
             return None
         place = loads[0].indices
         if place[softmax.axis] is not key or any(mentions(i, key) for k, i in enumerate(place) if k != softmax.axis):
             return None
         dot, power = placeholder((), "float32", "dot"), placeholder((), softmax.powers.dtype, "power")
         total, summed = placeholder((), weighed.dtype, "total"), placeholder((), softmax.powers.dtype, "sum")
-        inverse = _over(softmax.inverse.element, _reduces(softmax.inverse.element)[0], summed[()])
+        inverse = with_value(softmax.inverse.element, reduces_in(softmax.inverse.element)[0], summed[()])
         value = map_expr(element, lambda e: behind(total[()]) if e is weighed else None)
-        if not self._same_row(_loads_of(value, softmax.inverse), place, softmax):
+        if not self._same_row(loads_of(value, softmax.inverse), place, softmax):
             return None
         value = map_expr(value, lambda e: inverse if isinstance(e, Load) and e.tensor is softmax.inverse else None)
         less = softmax.powers.element.args[0]  # type: ignore[attr-defined]
         score = self._inlined(substitute_axes(less.left, softmax.powers.axes, place), inner - core)
-        products = _reduces(score)
+        products = reduces_in(score)
         if len(products) != 1 or products[0].kind != "sum" or len(products[0].axes) != 1:
             return None
         (product,) = products
         dot.dtype = product.dtype
-        sides = list(_factors(product.body))
+        sides = list(factors(product.body))
         keyed = [f for f in sides if mentions(f, key)]
         query = [f for f in sides if f not in keyed]
         others = [*keyed, *query, weight[0], *column, value]
-        if not keyed or not query or any(_loads_of(e, t) for e in [score, *others] for t in (softmax.top,)):
+        if not keyed or not query or any(loads_of(e, t) for e in [score, *others] for t in (softmax.top,)):
             return None
-        if any(_reduces(e) for e in (weight[0], *column, *keyed, *query, value)) or product.dtype not in FLOATS:
+        if any(reduces_in(e) for e in (weight[0], *column, *keyed, *query, value)) or product.dtype not in FLOATS:
             return None
         made = Attention(
             result,
@@ -250,11 +251,11 @@ class _Search:
             (),
             key,
             product.axes[0],
-            _times(query),
-            _times(keyed),
+            times(query),
+            times(keyed),
             map_expr(score, lambda e: dot[()] if e is product else None),
             map_expr(weight[0], lambda e: power[()] if e is loads[0] else None),
-            _times(column),
+            times(column),
             value,
             dot,
             power,
@@ -289,7 +290,7 @@ class _Search:
         """*made* with each axis that is a head and a column of it, as one axis of both, made two."""
         table: dict[Index, PrimExpr] = {}
         for axis in made.result.axes:
-            sizes = {n for e in made.expressions for n in _divisors(e, axis)}
+            sizes = {n for e in made.expressions for n in divisors(e, axis)}
             if len(sizes) == 1 and isinstance(axis.extent, int) and axis.extent % (count := sizes.pop()) == 0:
                 table[axis] = Index(axis.name, axis.extent // count) * count + Index("column", count)
 
@@ -352,24 +353,6 @@ class _Search:
         return all(same) and all(map(self._same, operands(left), operands(right)))
 
 
-def _uncast(expr: PrimExpr) -> PrimExpr:
-    return expr.value if isinstance(expr, Cast) else expr
-
-
-def _reduces(expr: PrimExpr) -> list[Reduce]:
-    return [n for n in unique_nodes(expr) if isinstance(n, Reduce)]
-
-
-def _loads_of(expr: PrimExpr, tensor: Tensor) -> list[Load]:
-    return [n for n in unique_nodes(expr) if isinstance(n, Load) and n.tensor is tensor]
-
-
-def _divisors(expr: PrimExpr, axis: Index) -> set[int]:
-    """The numbers by which *expr* divides *axis*, or takes its rest."""
-    found = [n for n in unique_nodes(expr) if isinstance(n, Binary) and n.op in ("div", "mod") and n.left is axis]
-    return {int(n.right.value) for n in found if isinstance(n.right, Const)}
-
-
 def _is_cheap(stage: Tensor) -> bool:
     """Whether computing an element again costs about what loading it does.
 
@@ -381,22 +364,3 @@ def _is_cheap(stage: Tensor) -> bool:
         return False
     functions = {n.name for n in nodes if isinstance(n, Intrinsic)}
     return functions <= CHEAP_INTRINSICS and len(nodes) <= MAX_NODES and not any(isinstance(n, Checked) for n in nodes)
-
-
-def _factors(expr: PrimExpr) -> Iterator[PrimExpr]:
-    if isinstance(expr, Binary) and expr.op == "mul":
-        yield from _factors(expr.left)
-        yield from _factors(expr.right)
-    else:
-        yield expr
-
-
-def _times(factors: list[PrimExpr]) -> PrimExpr:
-    result = factors[0]
-    for factor in factors[1:]:
-        result = result * factor
-    return result
-
-
-def _over(expr: PrimExpr, reduce: Reduce, value: PrimExpr) -> PrimExpr:
-    return map_expr(expr, lambda e: value if e is reduce else None)

@@ -153,7 +153,7 @@ def check_options(options: Mapping[str, object]) -> None:
 def tuned(
     programs: Sequence[Program], profile: DeviceProfile, halves: bool, tuner: Tuner, given: Mapping[str, object]
 ) -> tuple[str, tuple[FunctionPlan, ...]]:
-    """As ``emit_programs``, with the choices of *tuner* on a device: which, with which thresholds, say the options *given*.
+    """As ``emit_programs``, with the choices of *tuner*; the options *given* say on which device.
 
     Raises DeviceError where there is no device to try kernels on.
     """

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
+from byoc.codegen.kernel.expr_parts import reduces_in
 from byoc.codegen.kernel.inline import MAX_NODES, substitute_axes
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
@@ -18,7 +19,7 @@ from byoc.codegen.kernel.shared_rows import shared_rows
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.opencl.kernel_plan import product
 from byoc.te import PrimExpr, Tensor, const, recurrence
-from byoc.te.expr import INDEX, Reduce
+from byoc.te.expr import INDEX
 from byoc.te.tensor import Load
 from byoc.te.walk import checks_of, loaded_tensors, map_expr, unique_nodes
 
@@ -43,7 +44,7 @@ def _one_round(program: Program, simplify: Simplifier) -> Program:
     for stage in reversed(list(readers)):
         if stage in gone or stage in program.outputs or len(readers[stage]) != 1:
             continue
-        if stage in together and not _reduces(stage):
+        if stage in together and not reduces_in(stage.element):
             continue  # the rows of its group would lose it
         (reader,) = readers[stage]
         if reader not in gone and reader not in gone.values() and _may_go_into(stage, reader, simplify):
@@ -61,16 +62,12 @@ def _readers(program: Program) -> dict[Tensor, list[Tensor]]:
     return readers
 
 
-def _reduces(stage: Tensor) -> list[Reduce]:
-    return [n for n in unique_nodes(stage.element) if isinstance(n, Reduce)]
-
-
 def _may_go_into(stage: Tensor, reader: Tensor, simplify: Simplifier) -> bool:
-    if any(s.tag.startswith(SOFTMAX) for s in (stage, reader)) or _reduces(reader):
+    if any(s.tag.startswith(SOFTMAX) for s in (stage, reader)) or reduces_in(reader.element):
         return False
     if checks_of([stage.element, reader.element]):
         return False
-    if len(_reduces(stage)) > 1 or any(r.kind.startswith("arg") for r in _reduces(stage)):
+    if len(reduces_in(stage.element)) > 1 or any(r.kind.startswith("arg") for r in reduces_in(stage.element)):
         return False
     nodes = [*unique_nodes(stage.element), *unique_nodes(reader.element)]
     loads = [n for n in nodes if isinstance(n, Load) and n.tensor is stage]
@@ -149,7 +146,7 @@ def _begins(before: Group, group: Group) -> bool:
     """Whether the last stage of *before* is a part of the rows of *group*."""
     stage = before.stages[-1]
     read = {t for s in group.stages for t in loaded_tensors(s.element)}
-    if stage not in read or _reduces(stage) or recurrence(before.stages) or recurrence(group.stages):
+    if stage not in read or reduces_in(stage.element) or recurrence(before.stages) or recurrence(group.stages):
         return False
     return shared_rows([stage, *group.stages]) is not None
 
