@@ -141,5 +141,5 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     check_options(options or {})
     chosen, profile = OpenCLOptions.of(options or {}), profile_for(options or {})
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
-    source, plans = emit_programs(programs, profile, chosen.writes_halves(_has_float16))
+    source, plans = emit_programs(programs, profile, chosen.writes_halves(_has_float16), chosen.mode.memory)
     return OpenCLModule(source, plans, constant_arrays(programs))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from byoc.codegen.kernel.attention import Attention, attentions, nodes_of
-from byoc.codegen.kernel.expr_text import ExprWriter, outside_name
+from byoc.codegen.kernel.expr_text import outside_name
 from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.shared_rows import SharedRows, row_runs
@@ -21,6 +21,10 @@ from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Writer
 from byoc.codegen.opencl.attention_tiles import attention_plan
+from byoc.codegen.opencl.images.choice import BUFFER, IMAGE, ChosenImages, choose_images
+from byoc.codegen.opencl.images.coordinates import ImageTensors
+from byoc.codegen.opencl.images.reading import ImageExprWriter
+from byoc.codegen.opencl.images.texel_kernel import texel_kernel
 from byoc.codegen.opencl.kernel_plan import KernelPlan, product
 from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
 from byoc.codegen.opencl.padding import read_through_padding
@@ -60,33 +64,58 @@ class _Stage:
     stages: tuple[Tensor, ...]
 
 
+@dataclass(frozen=True)
+class _Unit:
+    """What one step computes, before it is written: the *plans* that compute *stages* and leave *targets* in memory.
+
+    *sources* are what they read, if that is not simply what the stages load; *single* says that a stage is computed
+    alone, by kernels of which each work-item or group has its own elements.
+    """
+
+    group: Group
+    stages: tuple[Tensor, ...]
+    targets: tuple[Tensor, ...]
+    plans: tuple[KernelPlan, ...]
+    simplify: Simplifier
+    sources: tuple[Tensor, ...] = ()
+    single: bool = False
+
+
 class _Emitter:
-    def __init__(self, profile: DeviceProfile) -> None:
-        self.profile = profile
+    def __init__(self, profile: DeviceProfile, memory: str) -> None:
+        self.profile, self.memory = profile, memory
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
 
-    def program(self, program: Program) -> list[_Stage]:
+    def program(self, program: Program) -> _Written:
         """The kernels of *program*, in order."""
+        units = list(self._units(program))
+        images = ChosenImages()
+        if self.memory == IMAGE:
+            by_texels = {u.stages[0] for u in units if u.single and u.plans[0].schedule != "tree"}
+            images = choose_images(program, by_texels, self.profile)
+        stages = [self._written(program, u, images) for u in units]
+        return _Written(stages, images)
+
+    def _units(self, program: Program) -> Iterator[_Unit]:
+        """What is computed together, in order, with its schedules."""
         readers: dict[Tensor, set[Tensor]] = {}
         for stage in (s for g in program.groups for s in g.stages):
             for tensor in loaded_tensors(stage.element):
                 readers.setdefault(tensor, set()).add(stage)
-        result: list[_Stage] = []
         found = {a.result: made for a in attentions(program) if (made := self._attention(program, a)) is not None}
         done = {s for made in found.values() for s in made.stages}
         for group in program.groups:
             left = [s for s in group.stages if s not in done or s in found]
             for run in row_runs(left, found):
                 if isinstance(run, Tensor) and run in found:
-                    result.append(found[run])
+                    yield found[run]
                     continue
                 rows = self._rows(program, group, run, readers) if isinstance(run, SharedRows) else None
                 alone = run.stages if isinstance(run, SharedRows) else (run,)
-                result += [rows] if rows is not None else [self.stage(program, group, s) for s in alone]
-        return result
+                yield from [rows] if rows is not None else [self._single(group, s) for s in alone]
 
-    def _attention(self, program: Program, found: Attention) -> _Stage | None:
+    def _attention(self, program: Program, found: Attention) -> _Unit | None:
         """The kernel of an attention; None where no schedule fits the device."""
         simplify = Simplifier()
         plan = attention_plan(found, self.profile, simplify)
@@ -94,44 +123,36 @@ class _Emitter:
             return None
         group, nodes = nodes_of(program, found)
         group = replace(group, origin=nodes)
-        return self._kernels(program, group, found.stages, (found.result,), (plan,), simplify, found.sources)
+        return _Unit(group, found.stages, (found.result,), (plan,), simplify, found.sources)
 
     def _rows(
         self, program: Program, group: Group, found: SharedRows, readers: Mapping[Tensor, set[Tensor]]
-    ) -> _Stage | None:
+    ) -> _Unit | None:
         """The kernels of stages over shared rows; None where each is better alone."""
         simplify = Simplifier()
         outside = {s for s in found.stages if s in program.outputs or readers.get(s, set()) - set(found.stages)}
         kernels = row_kernels(found, outside, self.profile, simplify)
         if kernels is None:
             return None
-        return self._kernels(program, group, kernels.stages, kernels.targets, kernels.plans, simplify)
+        return _Unit(group, kernels.stages, kernels.targets, kernels.plans, simplify)
 
-    def stage(self, program: Program, group: Group, stage: Tensor) -> _Stage:
+    def _single(self, group: Group, stage: Tensor) -> _Unit:
         """The kernels that fill *stage*."""
         simplify = Simplifier()
-        return self._kernels(
-            program, group, (stage,), (stage,), schedule_stage(stage, simplify, self.profile), simplify
+        return _Unit(
+            group, (stage,), (stage,), schedule_stage(stage, simplify, self.profile), simplify, (), single=True
         )
 
-    def _kernels(
-        self,
-        program: Program,
-        group: Group,
-        stages: Sequence[Tensor],
-        targets: Sequence[Tensor],
-        plans: Sequence[KernelPlan],
-        simplify: Simplifier,
-        sources: tuple[Tensor, ...] = (),
-    ) -> _Stage:
-        """The kernels of *plans*, which compute *stages* and leave the *targets* among these in buffers.
-
-        *sources* are what they read, if that is not simply what the stages load.
-        """
+    def _written(self, program: Program, unit: _Unit, chosen: ChosenImages) -> _Stage:
+        """The kernels of *unit*, whose tensors are images as *chosen*."""
+        group, stages, targets, plans, simplify = unit.group, unit.stages, unit.targets, unit.plans, unit.simplify
+        images = chosen.sizes
+        if targets[0] in chosen.by_texels:
+            plans = (texel_kernel(targets[0], images, simplify),)
         checks = checks_of([s.element for s in stages])
         numbers = program.signature.check_numbers(checks)
         read = dict.fromkeys(t for s in stages for t in loaded_tensors(s.element))
-        sources = sources or tuple(t for t in read if t not in stages)
+        sources = unit.sources or tuple(t for t in read if t not in stages)
         sizes = tuple(dict.fromkeys(n for s in stages for n in stage_sizes(s)))
         part = "" if len(stages) >= len(group.stages) else f"{'_'.join(s.name for s in stages)}_of_"
         long = any(index_type(s, simplify) == "long" for s in stages)
@@ -140,12 +161,12 @@ class _Emitter:
             suffix = f"_{plan.schedule}" if len(plans) > 1 else ""
             name = self.kernels.fresh(f"kernel_{part}{group.name}{suffix}")
             names = Names(RESERVED)
-            exprs = ExprWriter(OPENCL_C, names, simplify)
+            exprs = ImageExprWriter(OPENCL_C, names, simplify, images)
             exprs.checks = checks
             for k in range(len(checks)):
                 names.reserve(outside_name(k))
-            parameters = [f"__global const {TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in sources]
-            parameters += [f"__global {TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in targets]
+            parameters = [_parameter(t, names(t, t.name), "read", images) for t in sources]
+            parameters += [_parameter(t, names(t, t.name), "write", images) for t in targets]
             parameters += [f"const long {names(Size(s), s)}" for s in sizes]
             parameters += ["__global long *restrict found"] if checks else []
             body = Writer()
@@ -169,28 +190,44 @@ class _Emitter:
         )
 
 
+@dataclass(frozen=True)
+class _Written:
+    """The kernels of one program, and which of its tensors are images."""
+
+    stages: Sequence[_Stage]
+    images: ChosenImages
+
+
+def _parameter(tensor: Tensor, name: str, access: str, images: ImageTensors) -> str:
+    """The kernel's parameter *name* for *tensor*; *access* is ``read`` or ``write``."""
+    if tensor in images:
+        return f"__{access}_only image2d_t {name}"
+    return f"__global {'const ' if access == 'read' else ''}{TYPES[tensor.dtype]} *restrict {name}"
+
+
 def emit_programs(
-    programs: Sequence[Program], profile: DeviceProfile = ANY_GPU, halves: bool = False
+    programs: Sequence[Program], profile: DeviceProfile = ANY_GPU, halves: bool = False, memory: str = BUFFER
 ) -> tuple[str, tuple[FunctionPlan, ...]]:
     """OpenCL C with the kernels of all *programs* for devices of *profile*, and how each is launched.
 
-    With *halves* a float16 is the type ``half``.
+    With *halves* a float16 is the type ``half``. *memory* is ``buffer``, or ``image`` for tensors that can be images.
 
     Raises UnsupportedError for a function that OpenCL C cannot express.
     """
-    emitter = _Emitter(profile)
-    programs = [_prepared(as_stored(program, typed=TYPED if halves else ()), profile) for program in programs]
+    emitter = _Emitter(profile, memory)
+    stored = (as_stored(program, typed=TYPED if halves else ()) for program in programs)
+    programs = [_prepared(program, profile, memory) for program in stored]
     for program in programs:
         if any(recurrence(group.stages) for group in program.groups):
             raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
-    stages = [emitter.program(p) for p in programs]
+    written = [emitter.program(p) for p in programs]
     helpers = [SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
-    text = "\n".join([NO_CONTRACTION, *helpers, *(s.text for of_program in stages for s in of_program)])
+    text = "\n".join([NO_CONTRACTION, *helpers, *(s.text for of_program in written for s in of_program.stages)])
     if "double" in text:
         text = f"{FP64}\n{text}"
     if halves and any(t.dtype in TYPED for t in (t for p in programs for t in _all_tensors(p))):
         text = f"{FP16}\n{text}"
-    return text, tuple(_function_plan(p, own) for p, own in zip(programs, stages, strict=True))
+    return text, tuple(_function_plan(p, own) for p, own in zip(programs, written, strict=True))
 
 
 def _all_tensors(program: Program) -> Iterator[Tensor]:
@@ -198,11 +235,12 @@ def _all_tensors(program: Program) -> Iterator[Tensor]:
     yield from (*program.inputs, *(t for t, _ in program.constants), *(s for g in program.groups for s in g.stages))
 
 
-def _prepared(program: Program, profile: DeviceProfile) -> Program:
-    """*program* as a device of *profile* computes it."""
+def _prepared(program: Program, profile: DeviceProfile, memory: str) -> Program:
+    """*program* as a device of *profile* computes it; sums in parts are for products by tiles in local memory."""
     if profile.is_cpu:
         return program
-    return split_sums(read_through_padding(program), profile)
+    read = read_through_padding(program)
+    return read if memory == IMAGE else split_sums(read, profile)
 
 
 def stage_sizes(stage: Tensor) -> tuple[str, ...]:
@@ -240,23 +278,26 @@ def number(value: Dimension) -> Number:
     raise UnsupportedError(f"a size of a buffer is arithmetic on named sizes, got a {type(value).__name__}")
 
 
-def _function_plan(program: Program, stages: Sequence[_Stage]) -> FunctionPlan:
+def _function_plan(program: Program, written: _Written) -> FunctionPlan:
+    images = written.images.sizes
     simplify = Simplifier()
     inputs, constants = program.inputs, tuple(t for t, _ in program.constants)
     numbers = {t: k for k, t in enumerate((*inputs, *constants, *program.outputs))}
-    buffers = [_buffer(t, simplify) for t in numbers]
+    buffers = [_buffer(t, images, simplify) for t in numbers]
     launches: list[Launch] = []
-    for stage in stages:
+    for stage in written.stages:
         for target in (t for t in stage.targets if t not in numbers):
             numbers[target] = len(buffers)
-            buffers.append(_buffer(target, simplify))
+            buffers.append(_buffer(target, images, simplify))
         used = tuple(numbers[t] for t in (*stage.sources, *stage.targets))
         variants = tuple(_variant(name, plan, simplify) for name, plan in stage.kernels)
         launches.append(Launch(used, stage.sizes, variants, stage.checks, stage.nodes))
-    return FunctionPlan(program.signature, tuple(buffers), tuple(launches))
+    return FunctionPlan(program.signature, tuple(buffers), tuple(launches), written.images.notes)
 
 
-def _buffer(tensor: Tensor, simplify: Simplifier) -> Buffer:
+def _buffer(tensor: Tensor, images: ImageTensors, simplify: Simplifier) -> Buffer:
+    if tensor in images:
+        return Buffer.of_image(images[tensor])
     return Buffer(number(simplify(binary("mul", product(tensor.shape), as_index(dtype_bytes(tensor.dtype))))))
 
 

@@ -21,7 +21,8 @@ SCHEDULES = ("auto", "cpu", "gpu")
 class DeviceProfile:
     """``units`` that run work-groups at once, bytes of ``local_memory`` and most work-items of a group.
 
-    ``float_lanes``: the float32 of one vector register, 1 where work-items are the lanes.
+    ``float_lanes``: the float32 of one vector register, 1 where work-items are the lanes. ``image_width`` and
+    ``image_height``: the most texels of a two-dimensional image, 0 where there are none.
     """
 
     kind: str
@@ -29,6 +30,8 @@ class DeviceProfile:
     local_memory: int
     max_group: int
     float_lanes: int = 1
+    image_width: int = 0
+    image_height: int = 0
 
     @property
     def is_cpu(self) -> bool:
@@ -36,15 +39,17 @@ class DeviceProfile:
         return self.kind == "cpu"
 
 
-ANY_GPU = DeviceProfile("gpu", 16, 32 << 10, 256)
-ANY_CPU = DeviceProfile("cpu", 4, 256 << 10, 4096, 8)
+LEAST_IMAGE = 8192  # texels along each side, which OpenCL 1.2 has every device with images take
+ANY_GPU = DeviceProfile("gpu", 16, 32 << 10, 256, 1, LEAST_IMAGE, LEAST_IMAGE)
+ANY_CPU = DeviceProfile("cpu", 4, 256 << 10, 4096, 8, LEAST_IMAGE, LEAST_IMAGE)
 
 
 def profile_of(info: DeviceInfo) -> DeviceProfile:
     """The profile of a device."""
     lanes = info.float_lanes if info.kind == "cpu" else 1
     kind = "cpu" if info.kind == "cpu" else "gpu"
-    return DeviceProfile(kind, info.units, info.local_memory, info.max_work_group_size, lanes)
+    most = info.max_work_group_size
+    return DeviceProfile(kind, info.units, info.local_memory, most, lanes, info.image_width, info.image_height)
 
 
 def profile_for(options: Mapping[str, object]) -> DeviceProfile:
@@ -58,6 +63,7 @@ def profile_for(options: Mapping[str, object]) -> DeviceProfile:
         found = ANY_GPU
     if wanted in ("auto", found.kind):
         return found
+    images = {"image_width": found.image_width, "image_height": found.image_height}
     if wanted == "cpu":
-        return ANY_CPU
-    return replace(ANY_GPU, local_memory=min(ANY_GPU.local_memory, found.local_memory))
+        return replace(ANY_CPU, **images)
+    return replace(ANY_GPU, local_memory=min(ANY_GPU.local_memory, found.local_memory), **images)
