@@ -19,6 +19,8 @@ from byoc.codegen.kernel.region import (
     tensors_of,
 )
 from byoc.codegen.opencl.emit import emit_programs
+from byoc.codegen.opencl.images.decide import in_memory
+from byoc.codegen.opencl.images.trial import Form
 from byoc.codegen.opencl.options import HALVES, NAMES, OpenCLOptions
 from byoc.codegen.opencl.patterns import pattern_table
 from byoc.codegen.opencl.profile import profile_for
@@ -141,5 +143,10 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     check_options(options or {})
     chosen, profile = OpenCLOptions.of(options or {}), profile_for(options or {})
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
-    source, plans = emit_programs(programs, profile, chosen.writes_halves(_has_float16), chosen.mode.memory)
-    return OpenCLModule(source, plans, constant_arrays(programs))
+    halves, constants = chosen.writes_halves(_has_float16), constant_arrays(programs)
+
+    def form(memory: str) -> Form:
+        return emit_programs(programs, profile, halves, memory)
+
+    source, plans = in_memory(chosen.mode.memory, form, constants)
+    return OpenCLModule(source, plans, constants)

@@ -109,6 +109,9 @@ class OpenCLModule(Module):
         placement = place_buffers(plan, plan.buffer_bytes({}), ALIGNMENT)
         return {"device_memory": placement.total, "device_memory_bound": placement.bound}
 
+    def memory_notes(self, symbol: str) -> Sequence[str]:
+        return self._plans[symbol].notes
+
     def profile(self, on: bool) -> Sequence[DeviceEvent]:
         with self._lock:
             told = list(self._events or ())

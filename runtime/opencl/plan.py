@@ -195,7 +195,9 @@ class FunctionPlan:
     @staticmethod
     def from_json(data: object, where: str = "plan.json") -> FunctionPlan:
         """Raises ArtifactError when something is missing or of the wrong form."""
-        fields = object_of(data, f"{where} does not describe a function", ("signature", "buffers", "launches"), ("notes",))
+        fields = object_of(
+            data, f"{where} does not describe a function", ("signature", "buffers", "launches"), ("notes",)
+        )
         signature = Signature.from_json(fields["signature"], at(where, "signature"))
         names = frozenset(d for spec in signature.inputs for d in spec.shape if isinstance(d, str))
         plan = FunctionPlan(
@@ -245,7 +247,9 @@ class FunctionPlan:
             if image is None:
                 continue
             if not self.first_constant <= k < self.first_output:
-                raise ArtifactError(f"plan.json: {spec.name} of {signature.symbol} is an argument, and cannot be an image")
+                raise ArtifactError(
+                    f"plan.json: {spec.name} of {signature.symbol} is an argument, and cannot be an image"
+                )
             own = ImageSize.of(tuple(d if isinstance(d, int) else 0 for d in spec.shape), spec.dtype)
             if own != image:
                 raise ArtifactError(
