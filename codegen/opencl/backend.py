@@ -20,6 +20,7 @@ from byoc.codegen.kernel.region import (
 )
 from byoc.codegen.opencl.emit import emit_programs
 from byoc.codegen.opencl.images.decide import in_memory
+from byoc.codegen.opencl.images.places import opencl_places, options_at, why_not_at
 from byoc.codegen.opencl.images.trial import Form
 from byoc.codegen.opencl.options import HALVES, NAMES, OpenCLOptions
 from byoc.codegen.opencl.patterns import pattern_table
@@ -82,6 +83,7 @@ class OpenCLBackend(Backend):
     constraints = CONSTRAINTS
     devices = ("opencl",)
     small_dtypes = tuple(SMALL)
+    precisions_inside = ("fp16",)
     options = NAMES
 
     def patterns(self) -> Sequence[PatternEntry]:
@@ -98,6 +100,15 @@ class OpenCLBackend(Backend):
 
     def check_options(self, options: Mapping[str, object]) -> None:
         OpenCLOptions.of(options)
+
+    def places(self) -> Sequence[str]:
+        return opencl_places()
+
+    def why_not_at(self, place: str) -> str | None:
+        return why_not_at(place)
+
+    def options_at(self, places: Sequence[str], options: Mapping[str, object]) -> Mapping[str, object]:
+        return options_at(places, options)
 
     def why_not_in(self, precision: str, options: Mapping[str, object]) -> str | None:
         chosen = OpenCLOptions.of(options)

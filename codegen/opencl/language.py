@@ -315,7 +315,8 @@ RESERVED = (
         "M_1_PI M_2_PI M_2_SQRTPI M_SQRT2 M_SQRT1_2 CHAR_BIT CHAR_MAX CHAR_MIN INT_MAX INT_MIN LONG_MAX LONG_MIN "
         "SCHAR_MAX SCHAR_MIN SHRT_MAX SHRT_MIN UCHAR_MAX UINT_MAX ULONG_MAX USHRT_MAX FLT_MAX FLT_MIN FLT_EPSILON "
         "DBL_MAX DBL_MIN DBL_EPSILON CLK_LOCAL_MEM_FENCE CLK_GLOBAL_MEM_FENCE get_global_id get_local_id "
-        "get_local_size get_group_id barrier copysign tanh read_imagef write_imagef clamp found report_outside atomic_cmpxchg linux unix i386".split()
+        "get_local_size get_group_id barrier copysign tanh clamp read_imagef write_imagef "
+        "found report_outside atomic_cmpxchg linux unix i386".split()
     )
     | frozenset(_SCALARS)
     | frozenset(f"{s}{n}" for s in _SCALARS for n in (2, 3, 4, 8, 16))

@@ -22,6 +22,7 @@ from byoc.driver.model import module_of
 from byoc.driver.options import CompileRequest, PlanRequest
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
+from byoc.driver.placed_options import at_places
 from byoc.driver.precision import NarrowProducts, Precision, with_precision
 from byoc.driver.region_build import BuildRequest, build_regions, keeping_unconverted
 from byoc.driver.region_report import region_deviations, region_memory
@@ -245,7 +246,7 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = s
 def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -> Library:
     """:func:`build`, but a region that fails raises RegionLostError."""
     check_inputs(mod["main"])  # type: ignore[arg-type]
-    request = options.regions()
+    request = at_places(plan, options.regions(), options.beyond)
     built = build_regions(region_integers(mod), request, tell)
     mod, regions, modules = built.mod, built.regions, built.modules
     tell("compiling the host's share")

@@ -1,8 +1,9 @@
 """Which tensors of a function are images, and why the others are buffers, in words.
 
 Inputs and outputs are the arrays of a caller, and stay buffers: kernels read and fill them as they are, an output that
-is made of images four channels a work-item too. Constants that such a kernel reads and intermediate results are images where they have one (``runtime/opencl/images.py``), where the
-device takes images of their size, and where the kernel that fills them writes whole texels.
+is made of images four channels a work-item too. Constants that such a kernel reads and intermediate results are images
+where they have one (``runtime/opencl/images.py``), where the device takes images of their size, and where the kernel
+that fills them writes whole texels.
 """
 
 from __future__ import annotations

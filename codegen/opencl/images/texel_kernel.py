@@ -27,11 +27,12 @@ from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, unique_nodes
 
 SCHEDULE = "texel"
+PADDING = 0.0  # what components beyond the last channel are written as; no kernel reads them
 
 
 @dataclass(frozen=True, eq=False)
 class WriteTexel(OwnText):
-    """The texel of *image* at column *x* of row *y* becomes the four *values*, float32 scalars or None for 0."""
+    """The texel of *image* at column *x* of row *y* becomes the four *values*, float32 scalars or None for padding."""
 
     image: Tensor
     x: PrimExpr
@@ -40,7 +41,8 @@ class WriteTexel(OwnText):
 
     def write(self, writer: RowWriter) -> None:
         exprs = image_writer(writer)
-        texts = ["0.0f" if v is None else exprs.names(v, v.name) for v in self.values]
+        padding = exprs.language.literal(PADDING, "float32")
+        texts = [padding if v is None else exprs.names(v, v.name) for v in self.values]
         place = f"(int2)({exprs.text(self.x)}, {exprs.text(self.y)})"
         name = exprs.names(self.image, self.image.name)
         writer.writer.line(f"write_imagef({name}, {place}, (float4)({', '.join(texts)}));")
@@ -123,11 +125,11 @@ class _TexelKernel:
         return binary("lt", place, self.channels)
 
     def _to_image(self, lanes: Sequence[_Lane], values: Sequence[PrimExpr]) -> list[Stmt]:
-        """The texel, with 0 for what the tensor does not have."""
+        """The texel, with padding for what the tensor does not have."""
         statements: list[Stmt] = []
         results: list[Tensor | None] = [None] * CHANNELS
         for lane, value in zip(lanes, values, strict=True):
-            number = value if lane.always else Select(self._inside(lane), value, const(0, "float32"))
+            number = value if lane.always else Select(self._inside(lane), value, const(PADDING, "float32"))
             result = results[lane.number] = placeholder((), "float32", f"out{lane.number}")
             statements.append(Alloc(result, number))
         texel = texel_place(self.stage, self._at(lanes[0].channel), self.simplify)
