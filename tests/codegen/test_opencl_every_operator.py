@@ -9,7 +9,7 @@ that none may be read as a number.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +32,7 @@ from byoc.runtime.kernels.core.registry import get_kernel
 from byoc.runtime.opencl.module import OpenCLModule
 
 pytestmark = pytest.mark.needs_opencl
-PROGRAMS = 2
+PROGRAMS = {"buffer": 2, "image": 32}  # in which all samples stand: images have several kernels for each
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ def _between_copies(function: Function) -> Function:
 def _modules(schedules: str, memory: str) -> Sequence[OpenCLModule]:
     change = _between_copies if memory == "image" else (lambda function: function)
     functions = {f"case_{k}": change(case.function) for k, case in enumerate(_cases().values())}
-    chunks = [dict(list(functions.items())[k::PROGRAMS]) for k in range(PROGRAMS)]
+    count = PROGRAMS[memory]
+    chunks = [dict(list(functions.items())[k::count]) for k in range(count)]
     options = {"schedules": schedules, "mode": f"memory={memory}"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(texel_kernel, "PADDING", float("nan"))
@@ -131,11 +132,19 @@ def test_most_samples_of_floats_read_or_fill_images():
     assert sum(bool(plan.images) for plan in plans) > len(plans) / 2
 
 
-@pytest.mark.parametrize(
-    ("schedules", "memory"),
-    [("cpu", "buffer"), ("gpu", "buffer"), ("gpu", "image"), pytest.param("cpu", "image", marks=pytest.mark.slow)],
-)
-@pytest.mark.parametrize("name", sorted(_cases()))
+def _runs() -> Iterator[object]:
+    """Each sample in buffers by both schedules; in images an operator's first one by those of a GPU, the rest slow."""
+    first: set[str] = set()
+    for name in sorted(_cases()):
+        op = _cases()[name].op.name
+        yield from (pytest.param(name, schedules, "buffer") for schedules in ("cpu", "gpu"))
+        for schedules in ("cpu", "gpu"):
+            slow = op in first or schedules == "cpu"
+            yield pytest.param(name, schedules, "image", marks=[pytest.mark.slow] if slow else [])
+        first.add(op)
+
+
+@pytest.mark.parametrize(("name", "schedules", "memory"), _runs())
 def test_generated_kernels_equal_the_numpy_kernel(name, schedules, memory):
     case = _cases()[name]
     symbol = f"case_{list(_cases()).index(name)}"
