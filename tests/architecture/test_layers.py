@@ -97,6 +97,7 @@ LAYERS = {
         "byoc.codegen.kernel",
         "byoc.codegen.json",
         "byoc.codegen.opencl",
+        "byoc.codegen.opencl.images",
         "byoc.codegen.opencl.products",
         "byoc.codegen.c.toolchain",
         "byoc.codegen.c.language",

@@ -33,8 +33,8 @@ RULES = (
     MemoryRule(r"adreno|qualcomm", "gpu", IMAGE, "its textures have a cache of their own"),
     MemoryRule(r"\bmali\b|\barm platform\b|\bimmortalis\b", "gpu", BUFFER, "its textures and buffers share a cache"),
     MemoryRule(r"\bintel\b", "gpu", BUFFER, "block reads of buffers are its fastest"),
-    MemoryRule(r"\bnvidia\b", "gpu", BUFFER, "measured: products by tiles in local memory are faster"),
-    MemoryRule(r"", "cpu", BUFFER, "measured: a processor reads an image by a function call"),
+    MemoryRule(r"\bnvidia\b", "gpu", BUFFER, "products by tiles in local memory are for buffers"),
+    MemoryRule(r"", "cpu", BUFFER, "measured on PoCL: a processor reads an image by a function call, ten times slower"),
     MemoryRule(r"", "", BUFFER, "nothing was measured there"),
 )
 
