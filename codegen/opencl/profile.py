@@ -63,7 +63,7 @@ def profile_for(options: Mapping[str, object]) -> DeviceProfile:
         found = ANY_GPU
     if wanted in ("auto", found.kind):
         return found
-    images = {"image_width": found.image_width, "image_height": found.image_height}
     if wanted == "cpu":
-        return replace(ANY_CPU, **images)
-    return replace(ANY_GPU, local_memory=min(ANY_GPU.local_memory, found.local_memory), **images)
+        return replace(ANY_CPU, image_width=found.image_width, image_height=found.image_height)
+    least = min(ANY_GPU.local_memory, found.local_memory)
+    return replace(ANY_GPU, local_memory=least, image_width=found.image_width, image_height=found.image_height)

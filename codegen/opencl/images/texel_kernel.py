@@ -68,7 +68,8 @@ class _TexelKernel:
         self.channels = static_four(stage)[1]
         self.position = 0 if stage.ndim == 1 else 1
         self.channel = stage.axes[self.position]
-        self.block = Index("block", -(-self.channels // CHANNELS))
+        self.blocks = -(-self.channels // CHANNELS)
+        self.block = Index("block", self.blocks)
         self.is_image = stage in images
 
     def plan(self) -> KernelPlan:
@@ -89,10 +90,9 @@ class _TexelKernel:
 
     def _lanes(self, statements: list[Stmt]) -> list[_Lane]:
         """The channels that a work-item computes; one that some texels lack repeats the last of the tensor there."""
-        blocks = int(self.block.extent)  # type: ignore[call-overload]
-        rest = self.channels - (blocks - 1) * CHANNELS
+        rest = self.channels - (self.blocks - 1) * CHANNELS
         lanes = []
-        for k in range(CHANNELS if blocks > 1 else rest):
+        for k in range(CHANNELS if self.blocks > 1 else rest):
             place = binary("add", binary("mul", self.block, CHANNELS), k)
             if k >= rest:
                 held = Index(f"{self.channel.name}_{k}", self.channels)
@@ -158,16 +158,18 @@ class _TexelKernel:
         if split is None:
             statements += self._folds(reduce, accs, bodies, reduce.axes, [])
         else:
-            statements += self._in_fours(reduce, accs, bodies, split)
+            statements += self._in_fours(reduce, accs, bodies, *split)
         return [
-            self._of_lane(map_expr(self.stage.element, lambda e, acc=acc: acc[()] if e is reduce else None), lane)
+            self._of_lane(_replaced(self.stage.element, reduce, acc), lane)
             for acc, lane in zip(accs, lanes, strict=True)
         ]
 
-    def _in_fours(self, reduce: Reduce, accs: Sequence[Tensor], bodies: Sequence[PrimExpr], axis: Index) -> list[Stmt]:
-        """The loops with four points of *axis* a step, then those over the points that are left."""
-        extent = int(axis.extent)  # type: ignore[call-overload]
-        fours, statements = extent // CHANNELS, []
+    def _in_fours(
+        self, reduce: Reduce, accs: Sequence[Tensor], bodies: Sequence[PrimExpr], axis: Index, extent: int
+    ) -> list[Stmt]:
+        """The loops with four points of *axis* a step, then those over the points of *extent* that are left."""
+        fours = extent // CHANNELS
+        statements: list[Stmt] = []
         if fours:
             step = Index(axis.name, fours)
             axes = [step if a is axis else a for a in reduce.axes]
@@ -196,8 +198,8 @@ class _TexelKernel:
                 stores.append(Store(acc, (), combine(reduce.kind, acc[()], reads.of(value))))
         return loops(axes, [*reads.statements, *stores])
 
-    def _channel_axis(self, reduce: Reduce, body: PrimExpr) -> Index | None:
-        """The axis of *reduce* of which four points a step make most components known; None where none does."""
+    def _channel_axis(self, reduce: Reduce, body: PrimExpr) -> tuple[Index, int] | None:
+        """The axis of *reduce* of which four points a step make most components known, and its extent, if any does."""
         best, most = None, self._known(body)
         for axis in reduce.axes:
             if not isinstance(axis.extent, int):
@@ -205,9 +207,14 @@ class _TexelKernel:
             step = Index(axis.name, max(axis.extent // CHANNELS, 1))
             known = self._known(substitute_axes(body, [axis], [binary("mul", step, CHANNELS)]))
             if known > most:
-                best, most = axis, known
+                best, most = (axis, axis.extent), known
         return best
 
     def _known(self, body: PrimExpr) -> int:
         loads = [n for n in unique_nodes(body) if isinstance(n, Load) and n.tensor in self.images]
         return sum(texel_place(n.tensor, n.indices, self.simplify).known is not None for n in loads)
+
+
+def _replaced(value: PrimExpr, reduce: Reduce, result: Tensor) -> PrimExpr:
+    """*value* with the local *result* in the place of *reduce*."""
+    return map_expr(value, lambda e: result[()] if e is reduce else None)
