@@ -103,7 +103,7 @@ def new_image(cl: ModuleType, opened: OpenDevice, size: ImageSize, read_only: bo
     check_limits(size, opened.info)
     channel = cl.channel_type.FLOAT if size.dtype == "float32" else cl.channel_type.HALF_FLOAT
     flags = cl.mem_flags.READ_ONLY if read_only else cl.mem_flags.READ_WRITE
-    made: pyopencl.Image = cl.Image(
+    made: pyopencl.Image = cl.create_image(
         opened.context, flags, cl.ImageFormat(cl.channel_order.RGBA, channel), shape=(size.width, size.height)
     )
     return made
