@@ -85,7 +85,7 @@ def texels(array: np.ndarray, dtype: str) -> np.ndarray:
     padded = np.zeros((n, blocks * CHANNELS, h, w), dtype)
     padded[:, :c] = array.view(dtype).reshape(four)
     parts = padded.reshape(n, blocks, CHANNELS, h, w).transpose(0, 3, 1, 4, 2)
-    return np.ascontiguousarray(parts).reshape(n * h, blocks * w, CHANNELS)
+    return np.asarray(parts, order="C").reshape(n * h, blocks * w, CHANNELS)
 
 
 def check_limits(size: ImageSize, info: DeviceInfo) -> None:

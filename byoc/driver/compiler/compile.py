@@ -11,6 +11,7 @@ from byoc.driver.assembly import assemble
 from byoc.driver.bytecode.control import control_modules, external, told_of, with_externs
 from byoc.driver.bytecode.outline import outlined
 from byoc.driver.compiler.not_slower import not_slower
+from byoc.driver.compiler.placed_regions import at_places
 from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, read_plan, silent, target_alone
 from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
@@ -22,7 +23,6 @@ from byoc.driver.model import module_of
 from byoc.driver.options import CompileRequest, PlanRequest
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
-from byoc.driver.placed_options import at_places
 from byoc.driver.precision import NarrowProducts, Precision, with_precision
 from byoc.driver.region_build import BuildRequest, build_regions, keeping_unconverted
 from byoc.driver.region_report import region_deviations, region_memory
