@@ -294,14 +294,10 @@ class _Search:
     def _split(self, made: Attention) -> Attention:
         """*made* with each axis that is a head and a column of it, as one axis of both, made two."""
         table: dict[Index, PrimExpr] = {}
-        for node in unique_nodes(made.column):
-            if isinstance(node, Binary) and node.op == "mod" and isinstance(node.left, Index):
-                axis, size = node.left, node.right
-                if not isinstance(size, Const) or axis not in made.result.axes or axis in table:
-                    continue
-                count = int(size.value)
-                if isinstance(axis.extent, int) and axis.extent % count == 0:
-                    table[axis] = Index(axis.name, axis.extent // count) * count + Index("column", count)
+        for axis in made.result.axes:
+            sizes = {n for e in made.expressions for n in _divisors(e, axis)}
+            if len(sizes) == 1 and isinstance(axis.extent, int) and axis.extent % (count := sizes.pop()) == 0:
+                table[axis] = Index(axis.name, axis.extent // count) * count + Index("column", count)
 
         def over(expr: PrimExpr) -> PrimExpr:
             new = map_expr(expr, lambda e: table.get(e) if isinstance(e, Index) else None)
@@ -372,6 +368,12 @@ def _reduces(expr: PrimExpr) -> list[Reduce]:
 
 def _loads_of(expr: PrimExpr, tensor: Tensor) -> list[Load]:
     return [n for n in unique_nodes(expr) if isinstance(n, Load) and n.tensor is tensor]
+
+
+def _divisors(expr: PrimExpr, axis: Index) -> set[int]:
+    """The numbers by which *expr* divides *axis*, or takes its rest."""
+    found = [n for n in unique_nodes(expr) if isinstance(n, Binary) and n.op in ("div", "mod") and n.left is axis]
+    return {int(n.right.value) for n in found if isinstance(n.right, Const)}
 
 
 def _is_cheap(expr: PrimExpr) -> bool:

@@ -8,7 +8,7 @@ constants, temporaries, outputs. A number that depends on the sizes of a call is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from byoc.codegen.kernel.attention import Attention, attentions, nodes_of
@@ -27,6 +27,7 @@ from byoc.codegen.opencl.images.reading import ImageExprWriter
 from byoc.codegen.opencl.images.texel_kernel import texel_kernel
 from byoc.codegen.opencl.kernel_plan import KernelPlan, product
 from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
+from byoc.codegen.opencl.neighbours import is_view, join_neighbours, join_rows, views
 from byoc.codegen.opencl.padding import read_through_padding
 from byoc.codegen.opencl.products.split import split_sums
 from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
@@ -35,6 +36,7 @@ from byoc.codegen.opencl.row_statements import RowWriter
 from byoc.codegen.opencl.schedule import index_type, schedule_stage
 from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
+from byoc.runtime.graph.memory_plan import ALIGNMENT
 from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Number, Variant
 from byoc.te import Dimension, PrimExpr, Size, Tensor, binary, recurrence
 from byoc.te.expr import Binary, Const
@@ -87,17 +89,17 @@ class _Emitter:
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
 
-    def program(self, program: Program) -> _Written:
-        """The kernels of *program*, in order."""
-        units = list(self._units(program))
+    def program(self, program: Program, places: Mapping[Tensor, Tensor]) -> _Written:
+        """The kernels of *program*, in order; *places* as of ``views``."""
+        units = list(self._units(program, places))
         images = ChosenImages()
         if self.memory == IMAGE:
             by_texels = {u.stages[0] for u in units if u.single and u.plans[0].schedule != "tree"}
             images = choose_images(program, by_texels, self.profile)
         stages = [self._written(program, u, images) for u in units]
-        return _Written(stages, images)
+        return _Written(stages, images, places)
 
-    def _units(self, program: Program) -> Iterator[_Unit]:
+    def _units(self, program: Program, places: Mapping[Tensor, Tensor]) -> Iterator[_Unit]:
         """What is computed together, in order, with its schedules."""
         readers: dict[Tensor, set[Tensor]] = {}
         for stage in (s for g in program.groups for s in g.stages):
@@ -105,6 +107,7 @@ class _Emitter:
                 readers.setdefault(tensor, set()).add(stage)
         found = {a.result: made for a in attentions(program) if (made := self._attention(program, a)) is not None}
         done = {s for made in found.values() for s in made.stages}
+        done |= {s for g in program.groups for s in g.stages if is_view(s, places, program.outputs)}
         for group in program.groups:
             left = [s for s in group.stages if s not in done or s in found]
             for run in row_runs(left, found):
@@ -165,8 +168,8 @@ class _Emitter:
             exprs.checks = checks
             for k in range(len(checks)):
                 names.reserve(outside_name(k))
-            parameters = [_parameter(t, names(t, t.name), "read", images) for t in sources]
-            parameters += [_parameter(t, names(t, t.name), "write", images) for t in targets]
+            whole = {*(t for t, _ in program.constants), *images}
+            parameters, begins = _pointers(names, sources, targets, whole, images)
             parameters += [f"const long {names(Size(s), s)}" for s in sizes]
             parameters += ["__global long *restrict found"] if checks else []
             body = Writer()
@@ -178,6 +181,7 @@ class _Emitter:
                 else f"__kernel __attribute__((reqd_work_group_size({plan.items}, 1, 1))) void"
             )
             with writer.block(f"{head} {name}({', '.join(parameters)}) {{"):
+                writer.lines("\n".join(begins))
                 for k in exprs.extents:
                     writer.line(f"ulong {outside_name(k)} = 0;")
                 writer.lines(body.text())
@@ -192,17 +196,38 @@ class _Emitter:
 
 @dataclass(frozen=True)
 class _Written:
-    """The kernels of one program, and which of its tensors are images."""
+    """The kernels of one program, which of its tensors are images, and in whose memory those lie that are views."""
 
     stages: Sequence[_Stage]
     images: ChosenImages
+    places: Mapping[Tensor, Tensor]
 
 
-def _parameter(tensor: Tensor, name: str, access: str, images: ImageTensors) -> str:
-    """The kernel's parameter *name* for *tensor*; *access* is ``read`` or ``write``."""
-    if tensor in images:
-        return f"__{access}_only image2d_t {name}"
-    return f"__global {'const ' if access == 'read' else ''}{TYPES[tensor.dtype]} *restrict {name}"
+def _pointers(
+    names: Names,
+    sources: Sequence[Tensor],
+    targets: Sequence[Tensor],
+    whole: Collection[Tensor],
+    images: ImageTensors,
+) -> tuple[list[str], list[str]]:
+    """The parameters of a kernel for its buffers, and the lines by which those that lie among others begin.
+
+    Those in *whole*, constants and *images*, have memory of their own.
+    """
+    parameters, offsets, lines = [], [], []
+    for tensor in (*sources, *targets):
+        name = names(tensor, tensor.name)
+        ctype = f"__global {'' if tensor in targets else 'const '}{TYPES[tensor.dtype]} *restrict"
+        if tensor in images:
+            ctype = f"__{'write' if tensor in targets else 'read'}_only image2d_t"
+        if tensor in whole:
+            parameters.append(f"{ctype} {name}")
+            continue
+        piece, begin = names.fresh(f"{name}_piece"), names.fresh(f"{name}_begin")
+        parameters.append(f"{ctype} {piece}")
+        offsets.append(f"const long {begin}")
+        lines.append(f"{ctype} {name} = {piece} + {ALIGNMENT // dtype_bytes(tensor.dtype)} * {begin};")
+    return [*parameters, *offsets], lines
 
 
 def emit_programs(
@@ -220,7 +245,8 @@ def emit_programs(
     for program in programs:
         if any(recurrence(group.stages) for group in program.groups):
             raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
-    written = [emitter.program(p) for p in programs]
+    places = [{} if profile.is_cpu or memory == IMAGE else views(p) for p in programs]  # an image has one shape
+    written = [emitter.program(p, own) for p, own in zip(programs, places, strict=True)]
     helpers = [SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
     text = "\n".join([NO_CONTRACTION, *helpers, *(s.text for of_program in written for s in of_program.stages)])
     if "double" in text:
@@ -239,8 +265,8 @@ def _prepared(program: Program, profile: DeviceProfile, memory: str) -> Program:
     """*program* as a device of *profile* computes it; sums in parts are for products by tiles in local memory."""
     if profile.is_cpu:
         return program
-    read = read_through_padding(program)
-    return read if memory == IMAGE else split_sums(read, profile)
+    joined = join_neighbours(read_through_padding(program))
+    return join_rows(joined if memory == IMAGE else split_sums(joined, profile))
 
 
 def stage_sizes(stage: Tensor) -> tuple[str, ...]:
@@ -286,10 +312,11 @@ def _function_plan(program: Program, written: _Written) -> FunctionPlan:
     buffers = [_buffer(t, images, simplify) for t in numbers]
     launches: list[Launch] = []
     for stage in written.stages:
-        for target in (t for t in stage.targets if t not in numbers):
+        used_tensors = [written.places.get(t, t) for t in (*stage.sources, *stage.targets)]
+        for target in (t for t in used_tensors if t not in numbers):
             numbers[target] = len(buffers)
             buffers.append(_buffer(target, images, simplify))
-        used = tuple(numbers[t] for t in (*stage.sources, *stage.targets))
+        used = tuple(numbers[t] for t in used_tensors)
         variants = tuple(_variant(name, plan, simplify) for name, plan in stage.kernels)
         launches.append(Launch(used, stage.sizes, variants, stage.checks, stage.nodes))
     return FunctionPlan(program.signature, tuple(buffers), tuple(launches), written.images.notes)

@@ -3,11 +3,12 @@
 A function's buffers are numbered: its inputs, its constants, its outputs, then temporaries. One of a constant or a
 temporary may be an image instead (``images.py``), of a constant's or a temporary's floats. Where they lie is decided
 for the sizes of a call and the device's alignment (``device_memory.py``), by the first and last launch that uses each.
-Kernels run in order, each with its buffers and then its sizes (``long``) as arguments. A :data:`Number` is an int, the
-name of a size, or ``[operation, left, right]``. A launch has variants, kernels that compute the same, of which a call
-takes the first whose bounds hold for its sizes. A variant has *extent* work-items (rounded up to whole groups; the
-kernel itself ignores those beyond), or with *groups* that many groups. The local size is a power of two, and a device
-with a lower limit takes a smaller power of two. A launch that *checks* indices has one more argument, memory of
+Kernels run in order; the arguments of each are its buffers, then where those of them begin that are neither constants
+nor images, in units of :data:`ALIGNMENT` bytes, then its sizes (all ``long``). A :data:`Number` is an int, the name of
+a size, or ``[operation, left, right]``. A launch has variants, kernels that compute the same, of which a call takes the
+first whose bounds hold for its sizes. A variant has *extent* work-items (rounded up to whole groups; the kernel itself
+ignores those beyond), or with *groups* that many groups. The local size is a power of two, and a device with a lower
+limit takes a smaller power of two. A launch that *checks* indices has one more argument, memory of
 :data:`FOUND_WORDS` numbers that is 0 before the run: the check that found an index outside its dimension (its number
 and 1), the place, and the size of the dimension.
 """
@@ -35,7 +36,7 @@ from byoc.runtime.core.strict_json import (
 )
 from byoc.runtime.opencl.images import COMPONENT_BYTES, ImageSize
 
-PLAN_VERSION = 4
+PLAN_VERSION = 5
 MOST_LOCAL = 1 << 16  # work-items of a group
 MOST_TEXELS = 1 << 20  # along one side of an image
 FOUND_WORDS = 3  # of 64 bits
@@ -221,6 +222,11 @@ class FunctionPlan:
     @property
     def first_output(self) -> int:
         return self.first_constant + len(self.signature.constants)
+
+    def placed(self, launch: Launch) -> tuple[int, ...]:
+        """The buffers of *launch* that lie in memory with others: all but constants and images."""
+        own = [b for b in launch.buffers if not self.first_constant <= b < self.first_output]
+        return tuple(b for b in own if self.buffers[b].image is None)
 
     def check(self) -> None:
         """Raises ArtifactError when a launch names a buffer that there is not."""

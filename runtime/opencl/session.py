@@ -29,7 +29,7 @@ from byoc.runtime.core.time_limit import seconds_left, timed_out
 from byoc.runtime.executors.shape_cache import ShapeCache
 from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.device_array import DeviceArray, blocks_of
-from byoc.runtime.opencl.device_memory import FunctionMemory
+from byoc.runtime.opencl.device_memory import FunctionMemory, Part
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl
 from byoc.runtime.opencl.found_indices import FoundIndices
 from byoc.runtime.opencl.images import texels
@@ -55,7 +55,7 @@ MOST_RECORDS = 64  # sets of sizes whose kernels are told
 class _Binding:
     """What a call with certain sizes uses: buffers by number, and launches that are ready to go."""
 
-    buffers: Mapping[int, pyopencl.MemoryObject]
+    parts: Mapping[int, Part]
     launches: Sequence[tuple[pyopencl.Kernel, tuple[int], tuple[int], tuple[str, ...]]]
 
 
@@ -185,7 +185,9 @@ class Session:
             if array.nbytes:
                 self._counts.bytes_in += array.nbytes
                 held = np.asarray(array, order="C")
-                events.append(cl.enqueue_copy(queue, binding.buffers[k], held, is_blocking=False, wait_for=after))
+                to = binding.parts[k]
+                made = cl.enqueue_copy(queue, to.buffer, held, dst_offset=to.offset, is_blocking=False, wait_for=after)
+                events.append(made)
                 timed.add("copy in", events[-1])
         if self._found is not None:
             self._found.begin()
@@ -201,7 +203,8 @@ class Session:
         for _, result, number in pairs:
             if result.nbytes:
                 self._counts.bytes_out += result.nbytes
-                events.append(cl.enqueue_copy(queue, result, binding.buffers[number], is_blocking=False))
+                of = binding.parts[number]
+                events.append(cl.enqueue_copy(queue, result, of.buffer, src_offset=of.offset, is_blocking=False))
                 timed.add("copy out", events[-1])
         words = None
         if self._found is not None:
@@ -251,7 +254,8 @@ class Session:
         sizes = Sizes(named)
         plan, first = self._plan, self._plan.first_constant
         own = self._memory.buffers(plan, plan.buffer_bytes(sizes), given)
-        buffers = {**own, **given, **{first + k: buffer for k, buffer in enumerate(self._constants)}}
+        others = {**given, **{first + k: buffer for k, buffer in enumerate(self._constants)}}
+        parts = {**own, **{k: Part(buffer) for k, buffer in others.items()}}
         variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
         for launch, variant in zip(plan.launches, variants, strict=True):
@@ -261,10 +265,11 @@ class Session:
             kernel = self._cl.Kernel(self._program, variant.kernel)
             self._counts.kernels += 1
             found = [self._found.buffer] if launch.checks and self._found is not None else []
-            kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(sizes[s]) for s in launch.sizes), *found)
+            numbers = [*(parts[b].step for b in plan.placed(launch)), *(sizes[s] for s in launch.sizes)]
+            kernel.set_args(*(parts[b].buffer for b in launch.buffers), *map(np.int64, numbers), *found)
             launches.append((kernel, (global_size,), (local_size,), launch.nodes))
         self._record(named, tuple(v.schedule for v in variants))
-        return _Binding(buffers, launches)
+        return _Binding(parts, launches)
 
     def _record(self, key: tuple[tuple[str, int], ...], variants: tuple[str, ...]) -> None:
         times = 1 + (self.chosen.pop(key).times if key in self.chosen else 0)

@@ -182,7 +182,8 @@ def test_names_of_the_model_never_reach_the_code_as_they_are():
     x = Var('float; } /* "evil" */ __kernel', TensorType((70,)))
     source = get_backend("opencl").compile(region([x], relay.exp(x)), {}).get_source()
     code = re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)
-    assert re.findall(r"\w*evil\w*", code) == ["float_evil___kernel"] * 2
+    name = "float_evil___kernel"
+    assert set(re.findall(r"\w*evil\w*", code)) == {name, f"{name}_piece", f"{name}_begin"}
     assert not re.search(r'[";}] */|"', code)
     assert source.count("/*") == source.count("*/") == 1
 

@@ -274,7 +274,7 @@ def test_the_memory_of_images_is_told_and_equal_ones_are_shared():
 
 
 def plan_data(library):
-    return {"version": 4, "functions": [json.loads(json.dumps(opencl_part(library).plans[0].to_json()))]}
+    return {"version": 5, "functions": [json.loads(json.dumps(opencl_part(library).plans[0].to_json()))]}
 
 
 @pytest.mark.parametrize(

@@ -19,15 +19,16 @@ from byoc.runtime.opencl.module import OpenCLModule
 from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Variant, evaluate
 
 SOURCE = """
-__kernel void twice(__global const float *x, __global float *t, const long N) {
+__kernel void twice(__global const float *in, __global float *out, const long x, const long t, const long N) {
   const long i = get_global_id(0);
   if (i >= N * 3) return;
-  t[i] = 2.0f * x[i];
+  out[16 * t + i] = 2.0f * in[16 * x + i];
 }
-__kernel void plus(__global const float *t, __global const float *w, __global float *y, const long N) {
+__kernel void plus(__global const float *in, __global const float *w, __global float *out, const long t, const long y,
+                   const long N) {
   const long i = get_global_id(0);
   if (i >= N * 3) return;
-  y[i] = t[i] + w[i % 3];
+  out[16 * y + i] = in[16 * t + i] + w[i % 3];
 }
 """
 WEIGHT = np.array([10, 20, 30], "float32")
@@ -216,7 +217,7 @@ def damaged(change):
     [
         (lambda: {"kernels.cl": b""}, "needs the member 'plan.json', which is missing"),
         (lambda: {**module().save(), "plan.json": b"{"}, "cannot be read"),
-        (lambda: damaged(lambda c: c.update(version=99)), "expected version 4"),
+        (lambda: damaged(lambda c: c.update(version=99)), "expected version 5"),
         (lambda: damaged(lambda c: c["functions"][0].pop("launches")), "does not describe a function"),
         (lambda: damaged(lambda c: c["functions"][0]["launches"][0].update(variants=[])), "has no kernel"),
         (lambda: damaged(lambda c: c["functions"][0]["launches"][0].update(buffers=[9])), "does not declare"),

@@ -6,21 +6,24 @@ the end of an image network, has a dozen tiles for a hundred units otherwise.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from byoc.codegen.kernel.collapse import collapse_axes
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
-from byoc.codegen.kernel.simplify import Simplifier
+from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.products.shape import block_product
 from byoc.codegen.opencl.products.tile import FEWEST_TERMS, MOST_PARTS, choose, is_worth_tiles
 from byoc.codegen.opencl.profile import DeviceProfile
 from byoc.ir.types import dtype_bytes
-from byoc.te import Index, Tensor, binary
+from byoc.te import Index, PrimExpr, Tensor, binary
 from byoc.te.expr import Reduce
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, unique_nodes
+
+FEW_PARTS = 8
 
 
 def split_sums(program: Program, profile: DeviceProfile) -> Program:
@@ -48,6 +51,15 @@ def _split(stage: Tensor, profile: DeviceProfile, simplify: Simplifier) -> Seque
     return _in_parts(stage, reduce, axis, chosen.parts)
 
 
+def _sum_of(sums: Tensor, parts: int, places: Sequence[Index]) -> PrimExpr:
+    """The sum of all *parts* at *places*: few are added one by one, so that what reads it stays pointwise."""
+    if parts > FEW_PARTS:
+        part = Index("part", parts)
+        return Reduce("sum", Load(sums, (part, *places)), (part,))
+    loads: list[PrimExpr] = [Load(sums, (as_index(k), *places)) for k in range(parts)]
+    return functools.reduce(lambda a, b: binary("add", a, b), loads)
+
+
 def _in_parts(stage: Tensor, reduce: Reduce, axis: Index, parts: int) -> Sequence[Tensor]:
     length = int(axis.extent) // parts
     part, inner = Index("part", parts), Index(axis.name, length)
@@ -63,6 +75,5 @@ def _in_parts(stage: Tensor, reduce: Reduce, axis: Index, parts: int) -> Sequenc
         (part, *places),
         Reduce(reduce.kind, term, inside),
     )
-    of = Index("part", parts)
-    total = Reduce("sum", Load(sums, (of, *stage.axes)), (of,))
+    total = _sum_of(sums, parts, stage.axes)
     return [sums, with_body(stage, map_expr(stage.element, lambda e: total if e is reduce else None))]
