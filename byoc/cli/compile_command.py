@@ -58,6 +58,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         deviation_lines,
         quantization_lines,
         tuning_lines,
+        memory_note_lines,
     )
     notes = "".join(lines(library.report) for lines in told)
     plan = library.report["plan_text"]
@@ -133,6 +134,14 @@ def half_lines(report: Mapping[str, object]) -> str:
     """Which products take halves, by target, where fp16 was asked for; else empty."""
     told = report.get("half_precision")
     return f"\n{told['text']}" if isinstance(told, Mapping) and told.get("text") else ""
+
+
+def memory_note_lines(report: Mapping[str, object]) -> str:
+    """What the tensors of regions lie in, where their backends have something to say of it; else empty."""
+    regions = report.get("regions")
+    told = [r for r in regions if isinstance(r, dict)] if isinstance(regions, list) else []
+    rows = "".join(f"  {r['region']}: {note}\n" for r in told for note in r.get("memory_notes", ()))
+    return f"\nwhat tensors of regions lie in:\n{rows}" if rows else ""
 
 
 def output_path(model: str, output: str | None) -> Path:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from byoc.cli.compile_command import fallback_lines
+from byoc.cli.compile_command import fallback_lines, memory_note_lines
 from byoc.cli.report.quantization_text import quantization_lines
 from byoc.contract.signature import spec_of
 from byoc.driver.model import is_torch_program, module_of
@@ -66,10 +66,15 @@ def inspect_artifact(path: Path, source: bool) -> tuple[Mapping[str, object], st
         *(f"  {line}" for line in library.module.tree().splitlines()),
         *(f"cannot run here: {place}: {problem}" for place, problem in problems.items()),
         "",
-        f"{plan}\n{fallback_lines(library.report)}{quantization_lines(library.report)}".rstrip(),
+        f"{plan}\n{_told(library.report)}".rstrip(),
         *(f"\n// {key}\n{text}" for key, text in sources.items()),
     ]
     return data, "\n".join(lines), 0
+
+
+def _told(report: Mapping[str, object]) -> str:
+    """What the artefact tells of itself beside its plan."""
+    return "".join(lines(report) for lines in (fallback_lines, quantization_lines, memory_note_lines))
 
 
 def _memory_lines(report: Mapping[str, object]) -> list[str]:

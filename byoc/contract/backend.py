@@ -90,7 +90,8 @@ class Backend:
     ``float8_e4m3fn``, ... What neither they nor a constraint ``dtypes(...)`` names it is not asked about.
     ``quantized`` says on which integers it computes, where it does: what a model quantizes then reaches it as operators
     of ``relay.qnn``, and ``precision="int8"`` quantizes the rest for it. ``deviations`` are the corners in which its
-    results may be other numbers (``byoc.contract.NAN_LOST``).
+    results may be other numbers (``byoc.contract.NAN_LOST``). ``precisions_inside`` are those of its ``places`` to
+    which a region is brought when it is compiled, with float32 at its border; to others casts bring its inputs.
     """
 
     name: str = ""
@@ -100,6 +101,7 @@ class Backend:
     options: Sequence[str] | None = None
     quantized: Quantized | None = None
     deviations: Sequence[Deviation] = ()
+    precisions_inside: Sequence[str] = ()
     small_dtypes: Sequence[str] = ()
 
     def patterns(self) -> Sequence[PatternEntry]:
@@ -130,6 +132,17 @@ class Backend:
         come. Policy ``score`` chooses among them.
         """
         return (f"{self.name}/any/any",)
+
+    def why_not_at(self, place: str) -> str | None:
+        """Why there is no kernel at *place*, which names this target: a clause; None where nothing more is known."""
+        return None
+
+    def options_at(self, places: Sequence[str], options: Mapping[str, object]) -> Mapping[str, object]:
+        """*options* for regions whose calls were given *places*, those of ``places`` that the user asked for.
+
+        Raises UserError where the user's options contradict them.
+        """
+        return options
 
     def seconds(self, call: Call) -> float | None:
         """What *call*, of an operator or a composite, takes on this backend, where its vendor knows; else None.

@@ -46,15 +46,18 @@ WHERE = "half_precision"  # in the report
 @dataclass
 class HalfRegions:
     """Makes the regions of one build; *products* tells what became of each product, by target, *refusals* which target
-    has none and why.
+    has none and why. *targets* are those whose regions are in half precision; None for all.
     """
 
     beyond: Beyond
+    targets: frozenset[str] | None = None
     products: list[tuple[str, HalfProduct]] = field(default_factory=list)
     refusals: dict[str, str] = field(default_factory=dict)
 
     def lowered(self, region: Function, backend: Backend, options: Mapping[str, object]) -> Function:
         """*region* as *backend* is to compile it."""
+        if self.targets is not None and backend.name not in self.targets:
+            return region
         why = backend.why_not_in(FP16, options)
         if why is not None:
             self.refusals[backend.name] = why

@@ -23,6 +23,9 @@ def region_memory(root: MetadataModule) -> list[dict[str, object]]:
             entry["constants"] = _bytes(signature.constants)
         if owner is not None:
             entry.update({name: int(size) for name, size in owner.memory(symbol).items()})
+            notes = [str(note) for note in owner.memory_notes(symbol)]
+            if notes:
+                entry["memory_notes"] = notes
         told.append(entry)
     return told
 

@@ -24,6 +24,10 @@ from byoc.codegen.kernel.region import (
 from byoc.codegen.opencl.alone import alone
 from byoc.codegen.opencl.choosing import Chooser, KernelQuestion
 from byoc.codegen.opencl.emit import emit_prepared, emit_programs
+from byoc.codegen.opencl.images.choice import BUFFER
+from byoc.codegen.opencl.images.decide import in_memory
+from byoc.codegen.opencl.images.places import opencl_places, options_at, why_not_at
+from byoc.codegen.opencl.images.trial import Form
 from byoc.codegen.opencl.options import HALVES, NAMES, TUNE, OpenCLOptions
 from byoc.codegen.opencl.patterns import pattern_table
 from byoc.codegen.opencl.profile import DeviceProfile, profile_for
@@ -90,6 +94,7 @@ class OpenCLBackend(Backend):
     constraints = CONSTRAINTS
     devices = ("opencl",)
     small_dtypes = tuple(SMALL)
+    precisions_inside = ("fp16",)
     options = NAMES
 
     def patterns(self) -> Sequence[PatternEntry]:
@@ -114,6 +119,15 @@ class OpenCLBackend(Backend):
 
     def tuning_level(self, options: Mapping[str, object]) -> str | None:
         return OpenCLOptions.of(options).mode.tuning or None
+
+    def places(self) -> Sequence[str]:
+        return opencl_places()
+
+    def why_not_at(self, place: str) -> str | None:
+        return why_not_at(place)
+
+    def options_at(self, places: Sequence[str], options: Mapping[str, object]) -> Mapping[str, object]:
+        return options_at(places, options)
 
     def why_not_in(self, precision: str, options: Mapping[str, object]) -> str | None:
         chosen = OpenCLOptions.of(options)
@@ -201,9 +215,15 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     chosen, profile = OpenCLOptions.of(given), profile_for(given)
     halves = chosen.writes_halves(lambda: _has_float16(chosen.device))
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
-    tuner = given.get(TUNE)
-    if isinstance(tuner, Tuner) and tuner.tunes:
-        source, plans = tuned(programs, profile, halves, tuner, given)
-    else:
-        source, plans = emit_programs(programs, profile, halves)
-    return OpenCLModule(source, plans, constant_arrays(programs), chosen.run)
+    tuner, constants = given.get(TUNE), constant_arrays(programs)
+
+    def form(memory: str) -> Form:
+        if not isinstance(tuner, Tuner) or not tuner.tunes:
+            return emit_programs(programs, profile, halves, memory)
+        if memory == BUFFER:
+            return tuned(programs, profile, halves, tuner, given)
+        tuner.report.notes.append("opencl: kernels over images are not tuned; those over buffers are")
+        return emit_programs(programs, profile, halves, memory)
+
+    source, plans = in_memory(chosen.mode.memory, form, constants)
+    return OpenCLModule(source, plans, constants, chosen.run)

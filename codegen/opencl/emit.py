@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from byoc.codegen.kernel.attention import Attention, attentions
 from byoc.codegen.kernel.choice import Choice, Choices
-from byoc.codegen.kernel.expr_text import ExprWriter, outside_name
+from byoc.codegen.kernel.expr_text import outside_name
 from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.program import Group, Program, group_of_stages
 from byoc.codegen.kernel.shared_rows import SharedRows, row_runs
@@ -23,6 +23,10 @@ from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Writer
 from byoc.codegen.opencl.attention_tiles import attention_plan, attention_space
 from byoc.codegen.opencl.choosing import Chooser
+from byoc.codegen.opencl.images.choice import BUFFER, IMAGE, ChosenImages, choose_images
+from byoc.codegen.opencl.images.coordinates import ImageTensors
+from byoc.codegen.opencl.images.reading import ImageExprWriter
+from byoc.codegen.opencl.images.texel_kernel import texel_kernel
 from byoc.codegen.opencl.kernel_plan import KernelPlan, product
 from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
 from byoc.codegen.opencl.neighbours import is_view, join_neighbours, join_rows, views
@@ -66,19 +70,45 @@ class _Stage:
     work: KernelWork | None = None
 
 
+@dataclass(frozen=True)
+class _Unit:
+    """What one step computes, before it is written: the *plans* that compute *stages* and leave *targets* in memory.
+
+    *sources* are what they read, if that is not simply what the stages load; *single* says that a stage is computed
+    alone, by kernels of which each work-item or group has its own elements.
+    """
+
+    group: Group
+    stages: tuple[Tensor, ...]
+    targets: tuple[Tensor, ...]
+    plans: tuple[KernelPlan, ...]
+    simplify: Simplifier
+    sources: tuple[Tensor, ...] = ()
+    single: bool = False
+
+
 class _Emitter:
-    def __init__(self, chooser: Chooser) -> None:
-        self.profile, self.chooser = chooser.profile, chooser
+    def __init__(self, chooser: Chooser, memory: str) -> None:
+        self.profile, self.chooser, self.memory = chooser.profile, chooser, memory
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
 
-    def program(self, program: Program, places: Mapping[Tensor, Tensor]) -> list[_Stage]:
+    def program(self, program: Program, places: Mapping[Tensor, Tensor]) -> _Written:
         """The kernels of *program*, in order; *places* as of ``views``."""
+        units = list(self._units(program, places))
+        images = ChosenImages()
+        if self.memory == IMAGE:
+            by_texels = {u.stages[0] for u in units if u.single and u.plans[0].schedule != "tree"}
+            images = choose_images(program, by_texels, self.profile)
+        stages = [self._written(program, u, images) for u in units]
+        return _Written(stages, images, places)
+
+    def _units(self, program: Program, places: Mapping[Tensor, Tensor]) -> Iterator[_Unit]:
+        """What is computed together, in order, with its schedules."""
         readers: dict[Tensor, set[Tensor]] = {}
         for stage in (s for g in program.groups for s in g.stages):
             for tensor in loaded_tensors(stage.element):
                 readers.setdefault(tensor, set()).add(stage)
-        result: list[_Stage] = []
         found = {a.result: made for a in attentions(program) if (made := self._attention(program, a)) is not None}
         done = {s for made in found.values() for s in made.stages}
         done |= {s for g in program.groups for s in g.stages if is_view(s, places, program.outputs)}
@@ -86,14 +116,13 @@ class _Emitter:
             left = [s for s in group.stages if s not in done or s in found]
             for run in row_runs(left, found):
                 if isinstance(run, Tensor) and run in found:
-                    result.append(found[run])
+                    yield found[run]
                     continue
                 rows = self._rows(program, group, run, readers) if isinstance(run, SharedRows) else None
                 alone = run.stages if isinstance(run, SharedRows) else (run,)
-                result += [rows] if rows is not None else [self.stage(program, group, s) for s in alone]
-        return result
+                yield from [rows] if rows is not None else [self._single(group, s) for s in alone]
 
-    def _attention(self, program: Program, found: Attention) -> _Stage | None:
+    def _attention(self, program: Program, found: Attention) -> _Unit | None:
         """The kernel of an attention; None where no schedule fits the device."""
         simplify = Simplifier()
         stages = [s for g in program.groups for s in g.stages if s in found.stages]
@@ -105,11 +134,11 @@ class _Emitter:
         if plan is None:
             return None
         group = group_of_stages(program, found.stages, found.result)
-        return self._kernels(program, group, found.stages, (found.result,), (plan,), simplify, found.sources)
+        return _Unit(group, found.stages, (found.result,), (plan,), simplify, found.sources)
 
     def _rows(
         self, program: Program, group: Group, found: SharedRows, readers: Mapping[Tensor, set[Tensor]]
-    ) -> _Stage | None:
+    ) -> _Unit | None:
         """The kernels of stages over shared rows; None where each is better alone."""
         simplify = Simplifier()
         outside = {s for s in found.stages if s in program.outputs or readers.get(s, set()) - set(found.stages)}
@@ -120,35 +149,27 @@ class _Emitter:
         kernels = row_kernels(found, outside, self.profile, simplify, choice)
         if kernels is None:
             return None
-        return self._kernels(program, group, kernels.stages, kernels.targets, kernels.plans, simplify)
+        return _Unit(group, kernels.stages, kernels.targets, kernels.plans, simplify)
 
-    def stage(self, program: Program, group: Group, stage: Tensor) -> _Stage:
+    def _single(self, group: Group, stage: Tensor) -> _Unit:
         """The kernels that fill *stage*."""
         simplify = Simplifier()
         choice = stage.meta.get(SCHEDULE)
         if not isinstance(choice, Choice):
             choice = self.chooser.choose([stage], [stage], lambda: stage_space(stage, simplify, self.profile))
         plans = schedule_stage(stage, simplify, self.profile, choice)
-        return self._kernels(program, group, (stage,), (stage,), plans, simplify)
+        return _Unit(group, (stage,), (stage,), plans, simplify, single=True)
 
-    def _kernels(
-        self,
-        program: Program,
-        group: Group,
-        stages: Sequence[Tensor],
-        targets: Sequence[Tensor],
-        plans: Sequence[KernelPlan],
-        simplify: Simplifier,
-        sources: tuple[Tensor, ...] = (),
-    ) -> _Stage:
-        """The kernels of *plans*, which compute *stages* and leave the *targets* among these in buffers.
-
-        *sources* are what they read, if that is not simply what the stages load.
-        """
+    def _written(self, program: Program, unit: _Unit, chosen: ChosenImages) -> _Stage:
+        """The kernels of *unit*, whose tensors are images as *chosen*."""
+        group, stages, targets, plans, simplify = unit.group, unit.stages, unit.targets, unit.plans, unit.simplify
+        images = chosen.sizes
+        if targets[0] in chosen.by_texels:
+            plans = (texel_kernel(targets[0], images, simplify),)
         checks = checks_of([s.element for s in stages])
         numbers = program.signature.check_numbers(checks)
         read = dict.fromkeys(t for s in stages for t in loaded_tensors(s.element))
-        sources = sources or tuple(t for t in read if t not in stages)
+        sources = unit.sources or tuple(t for t in read if t not in stages)
         sizes = tuple(dict.fromkeys(n for s in stages for n in stage_sizes(s)))
         part = "" if len(stages) >= len(group.stages) else f"{'_'.join(s.name for s in stages)}_of_"
         long = any(index_type(s, simplify) == "long" for s in stages)
@@ -157,12 +178,12 @@ class _Emitter:
             suffix = f"_{plan.schedule}" if len(plans) > 1 else ""
             name = self.kernels.fresh(f"kernel_{part}{group.name}{suffix}")
             names = Names(RESERVED)
-            exprs = ExprWriter(OPENCL_C, names, simplify)
+            exprs = ImageExprWriter(OPENCL_C, names, simplify, images)
             exprs.checks = checks
             for k in range(len(checks)):
                 names.reserve(outside_name(k))
-            constants = {t for t, _ in program.constants}
-            parameters, begins = _pointers(names, sources, targets, constants)
+            whole = {*(t for t, _ in program.constants), *images}
+            parameters, begins = _pointers(names, sources, targets, whole, images)
             parameters += [f"const long {names(Size(s), s)}" for s in sizes]
             parameters += ["__global long *restrict found"] if checks else []
             body = Writer()
@@ -195,15 +216,33 @@ class _Emitter:
         )
 
 
+@dataclass(frozen=True)
+class _Written:
+    """The kernels of one program, which of its tensors are images, and in whose memory those lie that are views."""
+
+    stages: Sequence[_Stage]
+    images: ChosenImages
+    places: Mapping[Tensor, Tensor]
+
+
 def _pointers(
-    names: Names, sources: Sequence[Tensor], targets: Sequence[Tensor], constants: Collection[Tensor]
+    names: Names,
+    sources: Sequence[Tensor],
+    targets: Sequence[Tensor],
+    whole: Collection[Tensor],
+    images: ImageTensors,
 ) -> tuple[list[str], list[str]]:
-    """The parameters of a kernel for its buffers, and the lines by which those that lie among others begin."""
+    """The parameters of a kernel for its buffers, and the lines by which those that lie among others begin.
+
+    Those in *whole*, constants and *images*, have memory of their own.
+    """
     parameters, offsets, lines = [], [], []
     for tensor in (*sources, *targets):
         name = names(tensor, tensor.name)
         ctype = f"__global {'' if tensor in targets else 'const '}{TYPES[tensor.dtype]} *restrict"
-        if tensor in constants:
+        if tensor in images:
+            ctype = f"__{'write' if tensor in targets else 'read'}_only image2d_t"
+        if tensor in whole:
             parameters.append(f"{ctype} {name}")
             continue
         piece, begin = names.fresh(f"{name}_piece"), names.fresh(f"{name}_begin")
@@ -217,38 +256,41 @@ def emit_programs(
     programs: Sequence[Program],
     profile: DeviceProfile = ANY_GPU,
     halves: bool = False,
+    memory: str = BUFFER,
     choices: Choices | None = None,
 ) -> tuple[str, tuple[FunctionPlan, ...]]:
     """OpenCL C with the kernels of all *programs* for devices of *profile*, and how each is launched.
 
-    With *halves* a float16 is the type ``half``. *choices* are asked which kernel is taken where several are possible.
+    With *halves* a float16 is the type ``half``. *memory* is ``buffer``, or ``image`` for tensors that can be images.
+    *choices* are asked which kernel is taken where several are possible.
 
     Raises UnsupportedError for a function that OpenCL C cannot express.
     """
     programs = [as_stored(program, typed=TYPED if halves else ()) for program in programs]
     if not profile.is_cpu:
         programs = [join_neighbours(read_through_padding(program)) for program in programs]
-    return emit_prepared(programs, Chooser(profile, choices), halves)
+    return emit_prepared(programs, Chooser(profile, choices), halves, memory)
 
 
 def emit_prepared(
-    programs: Sequence[Program], chooser: Chooser, halves: bool = False
+    programs: Sequence[Program], chooser: Chooser, halves: bool = False, memory: str = BUFFER
 ) -> tuple[str, tuple[FunctionPlan, ...]]:
     """As :func:`emit_programs`, for programs over what lies in memory, whose padding is read through."""
-    emitter = _Emitter(chooser)
-    programs = [_with_schedules(program, chooser) for program in programs]
+    emitter = _Emitter(chooser, memory)
+    programs = [_with_schedules(program, chooser, memory) for program in programs]
     for program in programs:
         if any(recurrence(group.stages) for group in program.groups):
             raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
-    places = [{} if chooser.profile.is_cpu else views(p) for p in programs]
-    stages = [emitter.program(p, own) for p, own in zip(programs, places, strict=True)]
+    alone = chooser.profile.is_cpu or memory == IMAGE  # an image has one shape
+    places = [{} if alone else views(p) for p in programs]
+    written = [emitter.program(p, own) for p, own in zip(programs, places, strict=True)]
     helpers = [SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
-    text = "\n".join([NO_CONTRACTION, *helpers, *(s.text for of_program in stages for s in of_program)])
+    text = "\n".join([NO_CONTRACTION, *helpers, *(s.text for of_program in written for s in of_program.stages)])
     if "double" in text:
         text = f"{FP64}\n{text}"
     if halves and any(t.dtype in TYPED for t in (t for p in programs for t in _all_tensors(p))):
         text = f"{FP16}\n{text}"
-    return text, tuple(_function_plan(*made) for made in zip(programs, stages, places, strict=True))
+    return text, tuple(_function_plan(p, own) for p, own in zip(programs, written, strict=True))
 
 
 def _all_tensors(program: Program) -> Iterator[Tensor]:
@@ -256,11 +298,13 @@ def _all_tensors(program: Program) -> Iterator[Tensor]:
     yield from (*program.inputs, *(t for t, _ in program.constants), *(s for g in program.groups for s in g.stages))
 
 
-def _with_schedules(program: Program, chooser: Chooser) -> Program:
-    """*program* with its products in parts, where the device has units for them."""
+def _with_schedules(program: Program, chooser: Chooser, memory: str) -> Program:
+    """*program* with its products in parts, where the device has units for them, and tiles in local memory."""
     profile = chooser.profile
     if profile.is_cpu:
         return program
+    if memory == IMAGE:
+        return join_rows(program)
     if chooser.choices is None:
         return join_rows(split_sums(program, profile))
     apart = {s for a in attentions(program) for s in a.stages}
@@ -308,21 +352,22 @@ def number(value: Dimension) -> Number:
     raise UnsupportedError(f"a size of a buffer is arithmetic on named sizes, got a {type(value).__name__}")
 
 
-def _function_plan(program: Program, stages: Sequence[_Stage], places: Mapping[Tensor, Tensor]) -> FunctionPlan:
+def _function_plan(program: Program, written: _Written) -> FunctionPlan:
+    images = written.images.sizes
     simplify = Simplifier()
     inputs, constants = program.inputs, tuple(t for t, _ in program.constants)
     numbers = {t: k for k, t in enumerate((*inputs, *constants, *program.outputs))}
-    buffers = [_buffer(t, simplify) for t in numbers]
+    buffers = [_buffer(t, images, simplify) for t in numbers]
     launches: list[Launch] = []
-    for stage in stages:
-        used_tensors = [places.get(t, t) for t in (*stage.sources, *stage.targets)]
+    for stage in written.stages:
+        used_tensors = [written.places.get(t, t) for t in (*stage.sources, *stage.targets)]
         for target in (t for t in used_tensors if t not in numbers):
             numbers[target] = len(buffers)
-            buffers.append(_buffer(target, simplify))
+            buffers.append(_buffer(target, images, simplify))
         used = tuple(numbers[t] for t in used_tensors)
         variants = tuple(_variant(name, plan, simplify) for name, plan in stage.kernels)
         launches.append(Launch(used, stage.sizes, variants, stage.checks, stage.nodes, stage.work))
-    return FunctionPlan(program.signature, tuple(buffers), tuple(launches))
+    return FunctionPlan(program.signature, tuple(buffers), tuple(launches), written.images.notes)
 
 
 def _work(
@@ -335,7 +380,9 @@ def _work(
     return KernelWork(number(found.operations), number(found.bytes), found.dtype, group.operators)
 
 
-def _buffer(tensor: Tensor, simplify: Simplifier) -> Buffer:
+def _buffer(tensor: Tensor, images: ImageTensors, simplify: Simplifier) -> Buffer:
+    if tensor in images:
+        return Buffer.of_image(images[tensor])
     return Buffer(number(simplify(binary("mul", product(tensor.shape), as_index(dtype_bytes(tensor.dtype))))))
 
 

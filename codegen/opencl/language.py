@@ -107,6 +107,7 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     **{("floormod", k): "floormod_{T}({0}, {1})" for k in _ONE},
     **{(f"to_{d}", k): f"to_{d}_{{T}}({{0}})" for d in WIDE_UNSIGNED for k in _ONE},
     **{("step", k): "step_{T}({0}, {1}, {2})" for k in _ONE},
+    ("texel_component", "f32"): "texel_component_{T}({0}, {1})",
     ("check_index", "int"): "check_index_{T}({0}, {1}, &{2})",
     **spellings(),
     ("bits", "f16"): "as_ushort({0})",
@@ -251,6 +252,11 @@ def _check_index(dtype: str) -> str:
     )
 
 
+def _texel_component(dtype: str) -> str:
+    head = f"static inline float texel_component_{short_name(dtype)}(float4 texel, int number) {{"
+    return f"{head}\n  return number < 2 ? (number ? texel.s1 : texel.s0) : number == 2 ? texel.s2 : texel.s3;\n}}"
+
+
 _CONVERSIONS = conversions(
     Words(TYPES, "const {uint} bits = as_{uint}(x);", "const {float} number = as_{float}(bits);", "rint")
 )
@@ -279,6 +285,7 @@ def _to_half(source: str) -> str:
 SUPPORT = {
     "check_index": _check_index,
     "step": _step,
+    "texel_component": _texel_component,
     "min": lambda d: _extremum("min", "<", d),
     "max": lambda d: _extremum("max", ">", d),
     "abs": _abs,
@@ -308,7 +315,8 @@ RESERVED = (
         "M_1_PI M_2_PI M_2_SQRTPI M_SQRT2 M_SQRT1_2 CHAR_BIT CHAR_MAX CHAR_MIN INT_MAX INT_MIN LONG_MAX LONG_MIN "
         "SCHAR_MAX SCHAR_MIN SHRT_MAX SHRT_MIN UCHAR_MAX UINT_MAX ULONG_MAX USHRT_MAX FLT_MAX FLT_MIN FLT_EPSILON "
         "DBL_MAX DBL_MIN DBL_EPSILON CLK_LOCAL_MEM_FENCE CLK_GLOBAL_MEM_FENCE get_global_id get_local_id "
-        "get_local_size get_group_id barrier copysign tanh found report_outside atomic_cmpxchg linux unix i386".split()
+        "get_local_size get_group_id barrier copysign tanh clamp read_imagef write_imagef "
+        "found report_outside atomic_cmpxchg linux unix i386".split()
     )
     | frozenset(_SCALARS)
     | frozenset(f"{s}{n}" for s in _SCALARS for n in (2, 3, 4, 8, 16))

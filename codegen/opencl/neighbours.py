@@ -144,6 +144,8 @@ def join_rows(program: Program) -> Program:
 
 def _begins(before: Group, group: Group) -> bool:
     """Whether the last stage of *before* is a part of the rows of *group*."""
+    if not before.stages:  # its readers pad instead of it
+        return False
     stage = before.stages[-1]
     read = {t for s in group.stages for t in loaded_tensors(s.element)}
     if stage not in read or reduces_in(stage.element) or recurrence(before.stages) or recurrence(group.stages):

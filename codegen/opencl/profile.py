@@ -23,7 +23,8 @@ class DeviceProfile:
     """``units`` that run work-groups at once, bytes of ``local_memory`` and most work-items of a group.
 
     ``float_lanes``: the float32 of one vector register, 1 where work-items are the lanes. ``thresholds``: where the
-    schedules of reductions change over.
+    schedules of reductions change over. ``image_width`` and ``image_height``: the most texels of a two-dimensional
+    image, 0 where there are none.
     """
 
     kind: str
@@ -32,6 +33,8 @@ class DeviceProfile:
     max_group: int
     float_lanes: int = 1
     thresholds: Thresholds = ON_GPUS
+    image_width: int = 0
+    image_height: int = 0
 
     @property
     def is_cpu(self) -> bool:
@@ -39,16 +42,25 @@ class DeviceProfile:
         return self.kind == "cpu"
 
 
-ANY_GPU = DeviceProfile("gpu", 16, 32 << 10, 256)
-ANY_CPU = DeviceProfile("cpu", 4, 256 << 10, 4096, 8, ON_PROCESSORS)
+LEAST_IMAGE = 8192  # texels along each side, which OpenCL 1.2 has every device with images take
+ANY_GPU = DeviceProfile("gpu", 16, 32 << 10, 256, 1, ON_GPUS, LEAST_IMAGE, LEAST_IMAGE)
+ANY_CPU = DeviceProfile("cpu", 4, 256 << 10, 4096, 8, ON_PROCESSORS, LEAST_IMAGE, LEAST_IMAGE)
 
 
 def profile_of(info: DeviceInfo) -> DeviceProfile:
     """The profile of a device."""
     lanes = info.float_lanes if info.kind == "cpu" else 1
     kind = "cpu" if info.kind == "cpu" else "gpu"
-    thresholds = ON_PROCESSORS if kind == "cpu" else ON_GPUS
-    return DeviceProfile(kind, info.units, info.local_memory, info.max_work_group_size, lanes, thresholds)
+    return DeviceProfile(
+        kind,
+        info.units,
+        info.local_memory,
+        info.max_work_group_size,
+        lanes,
+        ON_PROCESSORS if kind == "cpu" else ON_GPUS,
+        info.image_width,
+        info.image_height,
+    )
 
 
 def profile_for(options: Mapping[str, object]) -> DeviceProfile:
@@ -71,5 +83,6 @@ def _profile_for(options: Mapping[str, object]) -> DeviceProfile:
     if wanted in ("auto", found.kind):
         return found
     if wanted == "cpu":
-        return ANY_CPU
-    return replace(ANY_GPU, local_memory=min(ANY_GPU.local_memory, found.local_memory))
+        return replace(ANY_CPU, image_width=found.image_width, image_height=found.image_height)
+    least = min(ANY_GPU.local_memory, found.local_memory)
+    return replace(ANY_GPU, local_memory=least, image_width=found.image_width, image_height=found.image_height)

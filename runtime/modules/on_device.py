@@ -15,6 +15,10 @@ class OnDevice:
         """The bytes that *symbol* takes beside its inputs, outputs and constants, by what for: for the report."""
         return {}
 
+    def memory_notes(self, symbol: str) -> Sequence[str]:
+        """Sentences on what the tensors of *symbol* lie in, where somebody may have wished for something else."""
+        return ()
+
     @property
     def counts(self) -> Mapping[str, int]:
         """What it asked of its device so far, by name (allocations, kernels, bytes copied); empty where it has none."""

@@ -2,7 +2,8 @@
 
 Inputs, outputs and temporaries are parts of these pieces, and two share bytes where no launch needs both
 (``graph/memory_plan.py``). Calls follow each other in one queue, so that those with other sizes use the same pieces,
-which grow with the largest. Constants and what a caller keeps on the device have memory of their own.
+which grow with the largest. Constants and what a caller keeps on the device have memory of their own. An image is no
+part of a piece: it is allocated by itself, and another of its size that no launch needs with it is the same one.
 
 A kernel is given a piece and the offset of a part. OpenCL's sub-buffers would spare it the offset, but a launch with
 sub-buffers that overlap costs NVIDIA's driver 81 microseconds, with any others 4 (H100, 75 kernels).
@@ -11,7 +12,7 @@ sub-buffers that overlap costs NVIDIA's driver 81 microseconds, with any others 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from byoc.runtime.core.errors import DeviceMemoryError
 from byoc.runtime.graph.memory_plan import ALIGNMENT, Lifetime, largest_live_bytes, plan_memory
 from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.devices import OpenDevice
+from byoc.runtime.opencl.images import ImageSize, new_image
 from byoc.runtime.opencl.plan import FunctionPlan
 
 if TYPE_CHECKING:
@@ -39,16 +41,21 @@ class Place:
 
 @dataclass(frozen=True)
 class Placement:
-    """The bytes of each piece, the place of each buffer by its number, and the bytes that no plan can do without."""
+    """The bytes of each piece, the place of each buffer by its number, and the bytes that no plan can do without.
+
+    ``images`` are those to allocate, and ``image_of`` which of them a buffer is, for those that are images.
+    """
 
     pieces: tuple[int, ...]
     places: Mapping[int, Place]
     bound: int
+    images: tuple[ImageSize, ...] = ()
+    image_of: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
-        """The bytes of all pieces."""
-        return sum(self.pieces)
+        """The bytes of all pieces and images."""
+        return sum(self.pieces) + sum(image.bytes for image in self.images)
 
 
 def place_buffers(
@@ -66,13 +73,15 @@ def place_buffers(
     Raises:
         DeviceMemoryError: a buffer is larger than a piece.
     """
-    lives = {k: life for k, life in lifetimes(plan).items() if k not in without}
+    images = plan.images
+    everything = {k: life for k, life in lifetimes(plan).items() if k not in without}
+    lives = {k: life for k, life in everything.items() if k not in images}
     rounded = {k: -(-max(sizes[k], 1) // alignment) * alignment for k in lives}
     piece = largest // alignment * alignment
     if largest and max(rounded.values(), default=0) > piece:
         raise DeviceMemoryError(f"a buffer of {max(rounded.values())} bytes, and at most {piece} can be had in one")
     found = plan_memory([Lifetime(rounded[k], *life) for k, life in lives.items()], piece)
-    bound = largest_live_bytes([Lifetime(sizes[k], *life) for k, life in lives.items()])
+    bound = largest_live_bytes([Lifetime(sizes[k], *life) for k, life in everything.items()])
     piece = piece or found.total or 1
     places = {
         k: Place(offset // piece, offset % piece, max(sizes[k], 1))
@@ -81,7 +90,29 @@ def place_buffers(
     ends = [0] * -(-found.total // piece)
     for k, place in places.items():
         ends[place.piece] = max(ends[place.piece], place.offset + rounded[k])
-    return Placement(tuple(ends), places, bound)
+    own, image_of = place_images(images, everything)
+    return Placement(tuple(ends), places, bound, own, image_of)
+
+
+def place_images(
+    images: Mapping[int, ImageSize], lives: Mapping[int, tuple[int, int]]
+) -> tuple[tuple[ImageSize, ...], dict[int, int]]:
+    """The images to allocate, and the number of the one that each of *images* is, which *lives* tells the need of.
+
+    Two of one size are one where the second is first needed after the last launch that needs the first.
+    """
+    made: list[ImageSize] = []
+    free_after: list[int] = []
+    found: dict[int, int] = {}
+    for k in sorted((k for k in images if k in lives), key=lambda k: (lives[k], k)):
+        first, last = lives[k]
+        slot = next((s for s, size in enumerate(made) if size == images[k] and free_after[s] < first), len(made))
+        if slot == len(made):
+            made.append(images[k])
+            free_after.append(last)
+        free_after[slot] = last
+        found[k] = slot
+    return tuple(made), found
 
 
 def lifetimes(plan: FunctionPlan) -> dict[int, tuple[int, int]]:
@@ -106,7 +137,7 @@ def lifetimes(plan: FunctionPlan) -> dict[int, tuple[int, int]]:
 class Part:
     """Where a tensor lies: in *buffer*, from byte *offset* on, a multiple of the arena's alignment."""
 
-    buffer: pyopencl.Buffer
+    buffer: pyopencl.MemoryObject
     offset: int = 0
 
     @property
@@ -124,23 +155,48 @@ class FunctionMemory:
         self.alignment = max(ALIGNMENT, device.mem_base_addr_align // BITS_OF_A_BYTE)
         self.largest = min(device.max_mem_alloc_size, opened.info.global_memory)
         self._pieces: list[pyopencl.Buffer] = []
+        self._images: list[tuple[ImageSize, pyopencl.Image]] = []
 
     def buffers(
         self, plan: FunctionPlan, sizes: Sequence[int], given: Mapping[int, pyopencl.Buffer]
     ) -> Mapping[int, Part]:
         """Where the buffers of *plan* lie, by number, all but its constants and those that are *given*.
 
-        Raises DeviceMemoryError, pyopencl's error.
+        Raises DeviceMemoryError, pyopencl's error, DeviceError for images that the device cannot have.
         """
         if self._opened.info.platform == CHECKING_PLATFORM:
-            return {k: Part(self.allocate(sizes[k])) for k in lifetimes(plan) if k not in given}
+            images = plan.images
+            own = [k for k in lifetimes(plan) if k not in given]
+            return {k: Part(self.image(images[k]) if k in images else self.allocate(sizes[k])) for k in own}
         placement = place_buffers(plan, sizes, self.alignment, self.largest, given)
         for k, size in enumerate(placement.pieces):
             if k == len(self._pieces):
                 self._pieces.append(self.allocate(size))
             elif self._pieces[k].size < size:
                 self._pieces[k] = self.allocate(size)
-        return {k: Part(self._pieces[place.piece], place.offset) for k, place in placement.places.items()}
+        found = {k: Part(self._pieces[place.piece], place.offset) for k, place in placement.places.items()}
+        return {**found, **self._placed_images(placement)}
+
+    def _placed_images(self, placement: Placement) -> Mapping[int, Part]:
+        """The images of a placement, those of an earlier one where they are of the same sizes."""
+        left = list(self._images)
+        chosen: list[Part] = []
+        for size in placement.images:
+            kept = next((item for item in left if item[0] == size), None)
+            if kept is None:
+                kept = (size, self.image(size))
+                self._images.append(kept)
+            else:
+                left.remove(kept)
+            chosen.append(Part(kept[1]))
+        return {k: chosen[slot] for k, slot in placement.image_of.items()}
+
+    def image(self, size: ImageSize, read_only: bool = False) -> pyopencl.Image:
+        """An image of *size*. Raises DeviceError where the device cannot have it, pyopencl's error for no memory."""
+        made = new_image(self._cl, self._opened, size, read_only)
+        self._counts.allocations += 1
+        self._counts.allocated_bytes += size.bytes
+        return made
 
     def allocate(self, count: int, flags: int | None = None) -> pyopencl.Buffer:
         """Memory of *count* bytes; of one where there is nothing to hold, since no buffer is empty.

@@ -54,6 +54,8 @@ class DeviceInfo:
     has_float16: bool = False
     units: int = 1  # that run work-groups at once
     float_lanes: int = 1  # of the device's own vectors of float32
+    image_width: int = 0  # texels that a two-dimensional image may have; 0 where the device has no images
+    image_height: int = 0
 
     def __str__(self) -> str:
         about = f"[{self.index}] {self.name} ({self.kind}; {self.platform}, driver {self.driver_version})"
@@ -194,4 +196,6 @@ def _describe(cl: ModuleType, index: int, platform: pyopencl.Platform, device: p
         has_float16="cl_khr_fp16" in device.extensions.split(),
         units=int(device.max_compute_units),
         float_lanes=max(int(device.native_vector_width_float), 1),
+        image_width=int(device.image2d_max_width) if device.image_support else 0,
+        image_height=int(device.image2d_max_height) if device.image_support else 0,
     )

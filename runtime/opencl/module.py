@@ -126,6 +126,9 @@ class OpenCLModule(Module):
     def peak(self) -> Peak:
         return device_peak(open_device(self.options.device))
 
+    def memory_notes(self, symbol: str) -> Sequence[str]:
+        return self._plans[symbol].notes
+
     def profile(self, on: bool) -> Sequence[DeviceEvent]:
         with self._lock:
             told = list(self._events or ())

@@ -1,11 +1,12 @@
 """How the kernels of a function are launched: data beside the source, saved as ``plan.json``.
 
-A function's buffers are numbered: its inputs, its constants, its outputs, then temporaries. Where they lie is decided
+A function's buffers are numbered: its inputs, its constants, its outputs, then temporaries. One of a constant or a
+temporary may be an image instead (``images.py``), of a constant's or a temporary's floats. Where they lie is decided
 for the sizes of a call and the device's alignment (``device_memory.py``), by the first and last launch that uses each.
-Kernels run in order; the arguments of each are its buffers, then where those of them that are no constants begin, in
-units of :data:`ALIGNMENT` bytes, then its sizes (all ``long``). A :data:`Number` is an int, the name of a size, or
-``[operation, left, right]``. A launch has variants, kernels that compute the same, of which a call takes the first
-whose bounds hold for its sizes. A variant has *extent* work-items (rounded up to whole groups; the kernel itself
+Kernels run in order; the arguments of each are its buffers, then where those of them begin that are neither constants
+nor images, in units of :data:`ALIGNMENT` bytes, then its sizes (all ``long``). A :data:`Number` is an int, the name of
+a size, or ``[operation, left, right]``. A launch has variants, kernels that compute the same, of which a call takes the
+first whose bounds hold for its sizes. A variant has *extent* work-items (rounded up to whole groups; the kernel itself
 ignores those beyond), or with *groups* that many groups. A device with a limit below the local size takes the largest
 divisor of it within the limit; where it is 0 the driver chooses, and no work-item is beyond. A launch that *checks*
 indices has one more argument, memory of :data:`FOUND_WORDS` numbers that is 0 before the run: the check that found an
@@ -34,9 +35,11 @@ from byoc.runtime.core.strict_json import (
     texts_of,
 )
 from byoc.runtime.opencl.commands.options import RunOptions
+from byoc.runtime.opencl.images import COMPONENT_BYTES, ImageSize
 
-PLAN_VERSION = 4
+PLAN_VERSION = 5
 MOST_LOCAL = 1 << 16  # work-items of a group
+MOST_TEXELS = 1 << 20  # along one side of an image
 FOUND_WORDS = 3  # of 64 bits
 Number = int | str | list["Number"]
 
@@ -89,9 +92,19 @@ def check_number(number: object, names: frozenset[str]) -> Number:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory of the device: its bytes."""
+    """Memory of the device: its bytes, and the *image* that it is, where it is no buffer."""
 
     bytes: Number
+    image: ImageSize | None = None
+
+    @staticmethod
+    def of_image(image: ImageSize) -> Buffer:
+        """The memory of an image."""
+        return Buffer(image.bytes, image)
+
+    def to_json(self) -> object:
+        """The bytes of a buffer, or the width, the height and the dtype of an image."""
+        return self.bytes if self.image is None else asdict(self.image)
 
 
 @dataclass(frozen=True)
@@ -206,29 +219,35 @@ class Launch:
 
 @dataclass(frozen=True)
 class FunctionPlan:
-    """A symbol: its signature, buffers and launches."""
+    """A symbol: its signature, buffers and launches, and what is to be told of its memory (``notes``)."""
 
     signature: Signature
     buffers: tuple[Buffer, ...]
     launches: tuple[Launch, ...]
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
+        """As data; where nothing is told of the memory, it does not say so."""
         return {
             "signature": self.signature.to_json(),
-            "buffers": [b.bytes for b in self.buffers],
+            "buffers": [b.to_json() for b in self.buffers],
             "launches": [launch.to_json() for launch in self.launches],
+            **({"notes": list(self.notes)} if self.notes else {}),
         }
 
     @staticmethod
     def from_json(data: object, where: str = "plan.json") -> FunctionPlan:
         """Raises ArtifactError when something is missing or of the wrong form."""
-        fields = object_of(data, f"{where} does not describe a function", ("signature", "buffers", "launches"))
+        fields = object_of(
+            data, f"{where} does not describe a function", ("signature", "buffers", "launches"), ("notes",)
+        )
         signature = Signature.from_json(fields["signature"], at(where, "signature"))
         names = frozenset(d for spec in signature.inputs for d in spec.shape if isinstance(d, str))
         plan = FunctionPlan(
             signature,
-            tuple(Buffer(check_number(b, names)) for _, b in numbered(fields, "buffers", where)),
+            tuple(_buffer(b, place, names) for place, b in numbered(fields, "buffers", where)),
             tuple(_launch(item, place, names) for place, item in numbered(fields, "launches", where)),
+            texts_of(fields.get("notes", ()), at(where, "notes")),
         )
         plan.check()
         return plan
@@ -247,8 +266,9 @@ class FunctionPlan:
         return self.first_constant + len(self.signature.constants)
 
     def placed(self, launch: Launch) -> tuple[int, ...]:
-        """The buffers of *launch* that lie in memory with others: all but constants."""
-        return tuple(b for b in launch.buffers if not self.first_constant <= b < self.first_output)
+        """The buffers of *launch* that lie in memory with others: all but constants and images."""
+        own = [b for b in launch.buffers if not self.first_constant <= b < self.first_output]
+        return tuple(b for b in own if self.buffers[b].image is None)
 
     def check(self) -> None:
         """Raises ArtifactError when a launch names a buffer that there is not."""
@@ -258,8 +278,32 @@ class FunctionPlan:
             raise ArtifactError(f"plan.json: a launch of {self.signature.symbol} has no kernel")
         if len(self.buffers) < own or any(not 0 <= b < len(self.buffers) for b in used):
             raise ArtifactError(f"plan.json: {self.signature.symbol} uses a buffer that it does not declare")
+        self._check_images()
         if not any(isinstance(d, str) for spec in self.signature.inputs for d in spec.shape):
             self.buffer_bytes({})
+
+    @property
+    def images(self) -> dict[int, ImageSize]:
+        """The buffers that are images, by number."""
+        return {k: b.image for k, b in enumerate(self.buffers) if b.image is not None}
+
+    def _check_images(self) -> None:
+        """Raises ArtifactError for an argument that is an image, and for a constant's image that is not its own."""
+        signature = self.signature
+        for k, spec in enumerate((*signature.inputs, *signature.constants, *signature.outputs)):
+            image = self.buffers[k].image
+            if image is None:
+                continue
+            if not self.first_constant <= k < self.first_output:
+                raise ArtifactError(
+                    f"plan.json: {spec.name} of {signature.symbol} is an argument, and cannot be an image"
+                )
+            own = ImageSize.of(tuple(d if isinstance(d, int) else 0 for d in spec.shape), spec.dtype)
+            if own != image:
+                raise ArtifactError(
+                    f"plan.json: the image of {spec.name}{spec} in {signature.symbol} has {image.width} by "
+                    f"{image.height} texels of {image.dtype}, which is not the image of such a tensor"
+                )
 
     def buffer_bytes(self, sizes: Mapping[str, int]) -> list[int]:
         """The bytes of each buffer for a call with *sizes*.
@@ -281,6 +325,17 @@ class FunctionPlan:
                     f"and it takes {wanted}"
                 )
         return found
+
+
+def _buffer(data: object, where: str, names: frozenset[str]) -> Buffer:
+    if not isinstance(data, dict):
+        return Buffer(check_number(data, names))
+    fields = object_of(data, where, ("width", "height", "dtype"))
+    dtype = text_of(fields["dtype"], at(where, "dtype"))
+    if dtype not in COMPONENT_BYTES:
+        raise ArtifactError(f"{where}.dtype: expected one of {', '.join(COMPONENT_BYTES)}, found {reprlib.repr(dtype)}")
+    width, height = (number_of(fields[k], at(where, k), 1, MOST_TEXELS) for k in ("width", "height"))
+    return Buffer.of_image(ImageSize(width, height, dtype))
 
 
 def _launch(data: object, where: str, names: frozenset[str]) -> Launch:

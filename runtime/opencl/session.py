@@ -39,6 +39,7 @@ from byoc.runtime.opencl.device_memory import FunctionMemory, Part
 from byoc.runtime.opencl.devices import DeviceInfo, OpenDevice, import_pyopencl
 from byoc.runtime.opencl.flush_trial import flush_every
 from byoc.runtime.opencl.found_indices import FoundIndices
+from byoc.runtime.opencl.images import texels
 from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.timed_events import Tell, TimedEvents, told_of_copy, told_of_launch
@@ -100,7 +101,7 @@ class Session:
             self._last: pyopencl.Event | None = None  # behind the last call
             self._flush_every = flush_every(opened, options.flush, self._counts)
             self._buffers = self._recording(options)
-            self._constants = [self._upload(c.numpy()) for c in constants]
+            self._constants = [self._upload(c.numpy(), k) for k, c in enumerate(constants, plan.first_constant)]
             self._found = FoundIndices(cl, opened.context, self._queue) if plan.checks else None
         except (DeviceMemoryError, cl.Error) as error:
             raise self.failed("cannot take the constants", error) from error
@@ -324,7 +325,17 @@ class Session:
             del self.chosen[next(iter(self.chosen))]
         self.chosen[key] = ChosenVariants(self._plan.signature.symbol, key, variants, times)
 
-    def _upload(self, array: np.ndarray) -> pyopencl.Buffer:
+    def _upload(self, array: np.ndarray, number: int) -> pyopencl.MemoryObject:
+        """The constant with this *number* among the buffers, on the device: an image of it where the plan says so."""
+        size = self._plan.buffers[number].image
+        if size is not None:
+            image, points = self._memory.image(size, read_only=True), texels(array, size.dtype)
+            self._counts.bytes_in += points.nbytes
+            whole = (size.width, size.height)
+            self.wait_for(
+                [self._cl.enqueue_copy(self._queue, image, points, origin=(0, 0), region=whole, is_blocking=False)]
+            )
+            return image
         buffer = self._memory.allocate(array.nbytes, self._cl.mem_flags.READ_ONLY)
         if array.nbytes:
             self._counts.bytes_in += array.nbytes

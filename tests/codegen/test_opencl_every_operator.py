@@ -1,13 +1,15 @@
 """Every operator with a tensor expression, on each of its samples: the OpenCL kernels give what the numpy kernel gives.
 
 All samples stand in a few programs. Floats may differ by rounding: sums are taken in another order, and a device's
-functions round otherwise than numpy's.
+functions round otherwise than numpy's. In images a sample's tensors are intermediate results, each times one: what it
+reads and what it fills then are images, where they have one, and the components beyond the last channel are NaN, so
+that none may be read as a number.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,17 +20,19 @@ import byoc.runtime.kernels  # noqa: F401 - registers the kernels
 from byoc.codegen.kernel.lower import lower_function, unsupported_reason
 from byoc.codegen.opencl.backend import OpenCLBackend, compile_functions
 from byoc.codegen.opencl.emit import emit_programs
+from byoc.codegen.opencl.images import texel_kernel
 from byoc.contract.support_table import sample_call, supported_ops
+from byoc.ir.expr import RelayExpr as Expr
 from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis import free_vars
-from byoc.relay.expr import Call, Function, Tuple, Var
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.op.nn.recurrent import RECURRENT
 from byoc.runtime.kernels.core.registry import get_kernel
 from byoc.runtime.opencl.module import OpenCLModule
 
 pytestmark = pytest.mark.needs_opencl
-PROGRAMS = 2
+PROGRAMS = {"buffer": 2, "image": 32}  # in which all samples stand: images have several kernels for each
 
 
 @dataclass(frozen=True)
@@ -68,11 +72,37 @@ def _cases() -> dict[str, Case]:
     return {name: case for name, case in cases.items() if unsupported_reason(case.function) is None}
 
 
+def _times_one(value: Expr, ty: TensorType) -> Expr:
+    """*value* times one, by a kernel of its own, where an image may hold it."""
+    if ty.dtype != "float32" or not 0 < len(ty.shape) <= 4:
+        return value
+    return Call(OPS["multiply"], [value, Constant(np.float32(1))])
+
+
+def _between_copies(function: Function) -> Function:
+    """*function* with its arguments and its results times one."""
+    call = function.body
+    assert isinstance(call, Call)
+    copies = {p: _times_one(p, p.checked_type) for p in function.params}
+    args = [Tuple([copies[v] for v in a.fields]) if isinstance(a, Tuple) else copies[a] for a in call.args]
+    made = Call(call.op, args, call.attrs)
+    ty = call.checked_type
+    if isinstance(ty, TensorType):
+        return Function(function.params, _times_one(made, ty))
+    fields = [_times_one(TupleGetItem(made, k), t) for k, t in enumerate(tensor_types(ty))]
+    return Function(function.params, Tuple(fields))
+
+
 @functools.cache
-def _modules(schedules: str) -> Sequence[OpenCLModule]:
-    functions = {f"case_{k}": case.function for k, case in enumerate(_cases().values())}
-    chunks = [dict(list(functions.items())[k::PROGRAMS]) for k in range(PROGRAMS)]
-    return [compile_functions(chunk, {"schedules": schedules}) for chunk in chunks if chunk]
+def _modules(schedules: str, memory: str) -> Sequence[OpenCLModule]:
+    change = _between_copies if memory == "image" else (lambda function: function)
+    functions = {f"case_{k}": change(case.function) for k, case in enumerate(_cases().values())}
+    count = PROGRAMS[memory]
+    chunks = [dict(list(functions.items())[k::count]) for k in range(count)]
+    options = {"schedules": schedules, "mode": f"memory={memory}"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(texel_kernel, "PADDING", float("nan"))
+        return [compile_functions(chunk, options) for chunk in chunks if chunk]
 
 
 def test_B15_every_operator_that_is_listed_as_supported_is_tested():
@@ -97,12 +127,28 @@ def test_the_samples_cover_most_operators_with_a_tensor_expression():
     assert not missing, f"no sample of these is generated: {missing}"
 
 
-@pytest.mark.parametrize("schedules", ["cpu", "gpu"])
-@pytest.mark.parametrize("name", sorted(_cases()))
-def test_generated_kernels_equal_the_numpy_kernel(name, schedules):
+def test_most_samples_of_floats_read_or_fill_images():
+    plans = [plan for module in _modules("cpu", "image") for plan in module.plans]
+    assert sum(bool(plan.images) for plan in plans) > len(plans) / 2
+
+
+def _runs() -> Iterator[object]:
+    """Each sample in buffers by both schedules; in images an operator's first one by those of a GPU, the rest slow."""
+    first: set[str] = set()
+    for name in sorted(_cases()):
+        op = _cases()[name].op.name
+        yield from (pytest.param(name, schedules, "buffer") for schedules in ("cpu", "gpu"))
+        for schedules in ("cpu", "gpu"):
+            slow = op in first or schedules == "cpu"
+            yield pytest.param(name, schedules, "image", marks=[pytest.mark.slow] if slow else [])
+        first.add(op)
+
+
+@pytest.mark.parametrize(("name", "schedules", "memory"), _runs())
+def test_generated_kernels_equal_the_numpy_kernel(name, schedules, memory):
     case = _cases()[name]
     symbol = f"case_{list(_cases()).index(name)}"
-    module = next(m for m in _modules(schedules) if symbol in m.symbols)
+    module = next(m for m in _modules(schedules, memory) if symbol in m.symbols)
     outputs = [np.empty(t.shape, t.dtype) for t in tensor_types(case.function.body.checked_type)]
     module[symbol](*case.arrays(), *outputs)
     for got, want in zip(outputs, case.expected(), strict=True):

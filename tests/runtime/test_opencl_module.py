@@ -217,7 +217,7 @@ def damaged(change):
     [
         (lambda: {"kernels.cl": b""}, "needs the member 'plan.json', which is missing"),
         (lambda: {**module().save(), "plan.json": b"{"}, "cannot be read"),
-        (lambda: damaged(lambda c: c.update(version=99)), "expected version 4"),
+        (lambda: damaged(lambda c: c.update(version=99)), "expected version 5"),
         (lambda: damaged(lambda c: c["functions"][0].pop("launches")), "does not describe a function"),
         (lambda: damaged(lambda c: c["functions"][0]["launches"][0].update(variants=[])), "has no kernel"),
         (lambda: damaged(lambda c: c["functions"][0]["launches"][0].update(buffers=[9])), "does not declare"),

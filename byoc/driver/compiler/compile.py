@@ -10,6 +10,7 @@ from byoc.driver.assembly import assemble
 from byoc.driver.bytecode.control import control_modules, external, told_of, with_externs
 from byoc.driver.bytecode.outline import outlined
 from byoc.driver.compiler.not_slower import not_slower
+from byoc.driver.compiler.placed_regions import at_places
 from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, read_plan, silent, target_alone
 from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.fallback import described, origins
@@ -239,7 +240,7 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = s
 def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -> Library:
     """:func:`build`, but a region that fails raises RegionLostError."""
     check_inputs(mod["main"])  # type: ignore[arg-type]
-    request = options.regions()
+    request = at_places(plan, options.regions(), options.beyond)
     built = build_regions(region_integers(mod), request, tell)
     mod, regions, modules = built.mod, built.regions, built.modules
     tell("compiling the host's share")

@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from byoc.contract.backend import Backend
+from byoc.contract.registration import BACKENDS
 from byoc.contract.verdict import Reason, Verdict, callee_name
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.calls import calls_of, functions_of
 from byoc.partition.cut.decide import judged
 from byoc.partition.decision import Decision
+from byoc.partition.place import IMAGES
 from byoc.partition.places import DataLayout, Place, Precision
 from byoc.partition.places.relay_casts import insert_relay_casts
 from byoc.relay.expr import Call
@@ -30,7 +32,18 @@ _AS_IT_COMES = ((Precision.ANY, Precision.FLOAT), (DataLayout.ANY, DataLayout.NC
 def asks_for_casts(places: Sequence[str]) -> bool:
     """True when one of *places* computes in something other than a model of float32 and NCHW has."""
     precisions, layouts = _AS_IT_COMES
-    return any(p.precision not in precisions or p.layout not in layouts for p in map(Place.parse, set(places)))
+    return any(p.precision not in precisions or p.layout not in layouts for p in map(_at_border, set(places)))
+
+
+def _at_border(place: str) -> Place:
+    """*place* as tensors cross its border: images, and what a backend brings its regions to, are inside of these."""
+    found = Place.parse(place)
+    if found.layout in IMAGES:
+        found = replace(found, layout=DataLayout.NCHW)
+    backend = BACKENDS.get(found.target)
+    if backend is not None and str(found.precision) in backend.precisions_inside:
+        found = replace(found, precision=Precision.FLOAT)
+    return found
 
 
 def with_casts(mod: IRModule, places: Sequence[str]) -> tuple[IRModule, list[int | None]]:
@@ -41,7 +54,7 @@ def with_casts(mod: IRModule, places: Sequence[str]) -> tuple[IRModule, list[int
     for var, func in functions_of(mod):
         calls = list(calls_of(func))
         number = {call: count + k for k, call in enumerate(calls)}
-        made = insert_relay_casts(func, {call: Place.parse(places[number[call]]) for call in calls})
+        made = insert_relay_casts(func, {call: _at_border(places[number[call]]) for call in calls})
         result[var] = made.function
         numbers += [None if call not in made.origin else number[made.origin[call]] for call in calls_of(made.function)]
         count += len(calls)

@@ -8,7 +8,7 @@ kernel for everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from byoc.contract.backend import Backend
@@ -82,10 +82,28 @@ def as_it_comes(place: Place) -> Place:
     return Place(place.target, ANY, ANY, place.device)
 
 
-def derived_kernels(unit: Unit, targets: Iterable[str], kernels: KernelRegistry = KERNELS) -> tuple[Kernel, ...]:
-    """The kernels of *unit*: those that are registered for its operator, and one at each place of each of *targets*
+def places_for(target: str, wish: Sequence[Place]) -> tuple[Place, ...]:
+    """The places of a backend's kernels that may serve *wish*.
+
+    A backend that names precisions or layouts beside ``any/any`` promises these where they are wished for; what comes
+    as it is serves a wish for ``any/any`` alone.
+    """
+    found = backend_places(target)
+    vague = tuple(p for p in found if p == as_it_comes(p))
+    if not vague or len(vague) == len(found):
+        return found
+    exact = tuple(p for p in found if p not in vague)
+    mine = [p for p in wish if p.target == target]
+    if not any(p == as_it_comes(p) for p in mine):
+        return exact
+    return (*vague, *exact) if mine[0] == as_it_comes(mine[0]) else (*exact, *vague)
+
+
+def derived_kernels(unit: Unit, wish: Sequence[Place], kernels: KernelRegistry = KERNELS) -> tuple[Kernel, ...]:
+    """The kernels of *unit*: those that are registered for its operator, and one at each place of each target of *wish*
     that accepts it. A registered kernel stands for the derived one of its place; a target that refuses has none.
     """
+    targets = tuple(p.target for p in wish)
     refused = {t for t, verdict in unit.verdicts.items() if not verdict}
     found = [k for k in kernels.of(unit.operator) if k.place.target not in refused and k.run is None]
     found = [*(k for own in unit.kernels.values() for k in own), *found]
@@ -93,24 +111,48 @@ def derived_kernels(unit: Unit, targets: Iterable[str], kernels: KernelRegistry 
     for target in dict.fromkeys(targets):
         if target in unit.kernels or (target != HOST and not unit.verdicts.get(target)):
             continue
-        for place in backend_places(target):
+        for place in places_for(target, wish):
             if place not in taken:
                 where = f"backend {target}" if target != HOST else "the host"
                 found.append(Kernel(unit.operator, place, where=where))
     return tuple(replace(k, order=n) for n, k in enumerate(found))
 
 
-def check_wish(places: Sequence[Place], units: Sequence[Unit], kernels: KernelRegistry = KERNELS) -> None:
-    """Raises PartitionError for a place that no backend and no registered kernel serves, whatever the operator."""
+def granted(
+    places: Sequence[Place], units: Sequence[Unit], kernels: KernelRegistry = KERNELS
+) -> tuple[tuple[Place, ...], tuple[str, ...]]:
+    """Those of *places* that somebody serves, whatever the operator, and why each of the others is passed over.
+
+    Raises PartitionError for a place of a target that is not asked for, and where none is left.
+    """
     asked = {t for unit in units for t in unit.verdicts} | {HOST}
     served = [k.place for k in kernels]
     for target in dict.fromkeys(p.target for p in places):
         if target in asked:
             served.extend(backend_places(target))
+    exact = [p for p in served if p != as_it_comes(p) or not any(q != p for q in served if q.target == p.target)]
+    kept = []
+    reasons = []
     for place in places:
-        if not any(_serves(has, place) for has in served):
-            known = ", ".join(map(str, sorted(set(served)))) or "none"
-            raise PartitionError(f"nobody has a kernel for place {place}; places with kernels: {known}")
+        if any(_serves(has, place) for has in (served if place == as_it_comes(place) else exact)):
+            kept.append(place)
+        else:
+            reasons.append(_not_served(place, served, asked))
+    if not kept:
+        raise PartitionError("; ".join(reasons))
+    return tuple(kept), tuple(reasons)
+
+
+def _not_served(place: Place, served: Sequence[Place], asked: Collection[str]) -> str:
+    """Why *place* is passed over. Raises PartitionError where its target has no kernels here."""
+    mine = [p for p in served if p.target == place.target]
+    if place.target not in asked or not mine:
+        known = ", ".join(map(str, sorted(set(served)))) or "none"
+        raise PartitionError(f"nobody has a kernel for place {place}; places with kernels: {known}")
+    backend = get_backend(place.target) if place.target != HOST else None
+    why = backend.why_not_at(str(place)) if backend is not None else None
+    known = ", ".join(map(str, dict.fromkeys(mine)))
+    return f"nobody has a kernel for place {place}{f': {why}' if why else ''}; places of {place.target}: {known}"
 
 
 def _serves(has: Place, place: Place) -> bool:
@@ -131,11 +173,13 @@ def score_places(
 ) -> list[Placed]:
     """A place for each of *units*, under the ordered wish *places*.
 
-    Raises PartitionError for a wish that is empty, names a place twice or one that nobody serves, and for a unit
-    without a kernel on the target of any place, naming it.
+    A place of a target that has kernels, but none there, is passed over, and every unit is told so.
+
+    Raises PartitionError for a wish that is empty, names a place twice or one of a target that nobody serves, and for a
+    unit without a kernel on the target of any place, naming it.
     """
-    wish, rule = valid_places(places), formula_of(formula)
-    check_wish(wish, units, kernels)
+    rule = formula_of(formula)
+    wish, refused = granted(valid_places(places), units, kernels)
     known: dict[_Key, Explanation] = {}  # units that differ in their names and reasons alone
     placed = []
     for unit in units:
@@ -143,7 +187,7 @@ def score_places(
         if key not in known:
             known[key] = _explained(unit, wish, kernels, rule, gate, first_wish)
         chosen = replace(known[key], request=replace(known[key].request, label=", ".join(unit.nodes)))
-        reasons = tuple(_because(text, unit) for text in chosen.reasons)
+        reasons = (*refused, *(_because(text, unit) for text in chosen.reasons))
         placed.append(Placed(chosen.place, chosen.kernel, chosen, reasons))
     return placed
 
@@ -161,7 +205,7 @@ def _explained(
     unit: Unit, wish: Sequence[Place], kernels: KernelRegistry, rule: Formula, gate: bool, first_wish: bool
 ) -> Explanation:
     targets = tuple(dict.fromkeys(p.target for p in wish))
-    found = derived_kernels(unit, targets, kernels)
+    found = derived_kernels(unit, wish, kernels)
     try:
         return pick_kernel(_request(unit, found), found, wish, rule, gate=gate, first_wish=first_wish)
     except PartitionError as error:

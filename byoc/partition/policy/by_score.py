@@ -41,8 +41,14 @@ def wish(request: Request) -> tuple[Place, ...]:
     if request.valid_places:
         settled = {b.name for b in request.backends if is_settled(b)}
         return tuple(dict.fromkeys(as_it_comes(p) if p.target in settled else p for p in request.valid_places))
-    own = (place for name in request.names for place in backend_places(name))
+    own = (place for name in request.names for place in _usual_places(name))
     return tuple(dict.fromkeys((*own, *backend_places(HOST))))
+
+
+def _usual_places(target: str) -> tuple[Place, ...]:
+    """The places of *target* where nobody wishes for one: as tensors come, where it takes them so."""
+    found = backend_places(target)
+    return tuple(p for p in found if p == as_it_comes(p)) or found
 
 
 def _unit(call: Call, backends: Sequence[Backend], view: BoundaryView) -> Unit:

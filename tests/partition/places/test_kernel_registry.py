@@ -173,13 +173,13 @@ def test_A2_a_backend_offers_a_kernel_at_each_of_its_places(backend, registry):
     assert list(toy.places()) == ["toykernels/any/any"]
     toy.places = lambda: ("toykernels/fp16/NHWC", "toykernels")
     yes = Unit("add", {"toykernels": Verdict(True, "add")})
-    found = derived_kernels(yes, ["toykernels", "host"], registry)
+    found = derived_kernels(yes, [Place("toykernels"), Place("host")], registry)
     assert [str(k.place) for k in found] == ["toykernels/fp16/NHWC", "toykernels/float/NCHW", "host/any/any"]
     no = Unit("add", {"toykernels": Verdict(False, "add")})
-    assert [k.place.target for k in derived_kernels(no, ["toykernels", "host"], registry)] == ["host"]
+    assert [k.place.target for k in derived_kernels(no, [Place("toykernels"), Place("host")], registry)] == ["host"]
     special = register_kernel("add", "toykernels", "mine", registry=registry).finalize()
-    found = derived_kernels(yes, ["toykernels"], registry)
+    found = derived_kernels(yes, [Place("toykernels")], registry)
     assert [k.alias for k in found if k.place == special.place] == ["mine"]
     toy.places = lambda: ("arm",)
     with pytest.raises(PartitionError, match="its places are its own target's"):
-        derived_kernels(yes, ["toykernels"], registry)
+        derived_kernels(yes, [Place("toykernels")], registry)

@@ -61,10 +61,19 @@ def test_A3_without_a_host_the_error_names_unit_places_and_reasons(chips):
     assert all(word in str(error.value) for word in words)
 
 
-def test_a_place_that_nobody_serves_is_refused(chips):
-    words = "nobody has a kernel for place chiphalf/int8/NCHW; places with kernels: chip"
+def test_a_place_that_nobody_serves_is_passed_over_and_told(chips):
+    words = (
+        "nobody has a kernel for place chiphalf/int8/NCHW; places of chiphalf: chiphalf/fp16/NHWC, chiphalf/float/NCHW"
+    )
+    wish = ["chiphalf/int8", "chiphalf/fp16/NHWC", "host"]
+    (found,) = score_places([unit(chiphalf=YES)], wish, KernelRegistry())
+    assert str(found.place) == "chiphalf/fp16/NHWC" and found.explanation.by_first_wish
+    assert found.reasons == (words,) and words in str(found)
     with pytest.raises(PartitionError, match=words):
-        score_places([unit(chiphalf=YES)], ["chiphalf/int8", "host"], KernelRegistry())
+        score_places([unit(chiphalf=YES)], ["chiphalf/int8"], KernelRegistry())
+
+
+def test_a_place_of_a_target_without_kernels_is_refused(chips):
     with pytest.raises(PartitionError, match="nobody has a kernel for place cuda/float/NCHW"):
         score_places([unit(chiphalf=YES)], ["cuda", "host"], KernelRegistry())
     with pytest.raises(PartitionError, match="twice"):
