@@ -18,6 +18,7 @@ from byoc.codegen.kernel.region import (
     no_recurrence,
     tensors_of,
 )
+from byoc.codegen.opencl.cpu.machine import prepared_for
 from byoc.codegen.opencl.emit import emit_programs
 from byoc.codegen.opencl.options import HALVES, NAMES, OpenCLOptions
 from byoc.codegen.opencl.patterns import pattern_table
@@ -140,6 +141,6 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     """
     check_options(options or {})
     chosen, profile = OpenCLOptions.of(options or {}), profile_for(options or {})
-    programs = [lower_function(function, symbol) for symbol, function in functions.items()]
+    programs = [prepared_for(lower_function(function, symbol), profile) for symbol, function in functions.items()]
     source, plans = emit_programs(programs, profile, chosen.writes_halves(_has_float16))
     return OpenCLModule(source, plans, constant_arrays(programs))

@@ -21,8 +21,11 @@ from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Writer
 from byoc.codegen.opencl.attention_tiles import attention_plan
+from byoc.codegen.opencl.cpu.blocks import Blocks
+from byoc.codegen.opencl.cpu.language import CPU_SUPPORT
+from byoc.codegen.opencl.cpu.machine import machine_of
 from byoc.codegen.opencl.kernel_plan import KernelPlan, product
-from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
+from byoc.codegen.opencl.language import OPENCL_C, RESERVED, TYPES
 from byoc.codegen.opencl.padding import read_through_padding
 from byoc.codegen.opencl.products.split import split_sums
 from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
@@ -65,9 +68,13 @@ class _Emitter:
         self.profile = profile
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
+        machine = machine_of(profile)
+        self.blocks = None if machine is None else Blocks(machine, profile.units, self.kernels)
 
     def program(self, program: Program) -> list[_Stage]:
         """The kernels of *program*, in order."""
+        if self.blocks is not None:
+            return [made for group in program.groups for made in self._on_cpu(program, group, self.blocks)]
         readers: dict[Tensor, set[Tensor]] = {}
         for stage in (s for g in program.groups for s in g.stages):
             for tensor in loaded_tensors(stage.element):
@@ -84,6 +91,20 @@ class _Emitter:
                 rows = self._rows(program, group, run, readers) if isinstance(run, SharedRows) else None
                 alone = run.stages if isinstance(run, SharedRows) else (run,)
                 result += [rows] if rows is not None else [self.stage(program, group, s) for s in alone]
+        return result
+
+    def _on_cpu(self, program: Program, group: Group, blocks: Blocks) -> list[_Stage]:
+        """The kernels of *group* for a processor."""
+        numbers = program.signature.check_numbers(group.checks)
+        kernels = blocks.kernels(group, {t for t, _ in program.constants}, numbers)
+        if kernels is None:
+            return [self.stage(program, group, stage) for stage in group.stages]
+        self.helpers.update(blocks.helpers)
+        result = []
+        for k in kernels:
+            text = f"/* {_comment(group, k.targets, k.sources)} */\n{k.text}" if k.text else ""
+            launched = ((k.name, blocks.plan()),)
+            result.append(_Stage(launched, text, k.sources, k.targets, k.sizes, k.checks, group.origin, k.targets))
         return result
 
     def _attention(self, program: Program, found: Attention) -> _Stage | None:
@@ -184,8 +205,9 @@ def emit_programs(
         if any(recurrence(group.stages) for group in program.groups):
             raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
     stages = [emitter.program(p) for p in programs]
-    helpers = [SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
-    text = "\n".join([NO_CONTRACTION, *helpers, *(s.text for of_program in stages for s in of_program)])
+    helpers = [CPU_SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
+    vectors = [] if emitter.blocks is None else emitter.blocks.definitions()
+    text = "\n".join([NO_CONTRACTION, *helpers, *vectors, *(s.text for of_program in stages for s in of_program)])
     if "double" in text:
         text = f"{FP64}\n{text}"
     if halves and any(t.dtype in TYPED for t in (t for p in programs for t in _all_tensors(p))):
