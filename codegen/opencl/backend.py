@@ -18,7 +18,7 @@ from byoc.codegen.kernel.region import (
     no_recurrence,
     tensors_of,
 )
-from byoc.codegen.opencl.cpu.machine import prepared_for
+from byoc.codegen.opencl.cpu.machine import grouped, prepared_for
 from byoc.codegen.opencl.emit import emit_programs
 from byoc.codegen.opencl.options import HALVES, NAMES, OpenCLOptions
 from byoc.codegen.opencl.patterns import pattern_table
@@ -114,7 +114,8 @@ class OpenCLBackend(Backend):
         symbol = function.attrs.get("global_symbol")
         if not isinstance(symbol, str):
             raise CompileError("a region needs the attribute global_symbol: the name under which it is called")
-        return compile_functions({symbol: fuse_body(function)}, options)
+        fused = grouped(function) if profile_for(options).is_cpu else fuse_body(function)
+        return compile_functions({symbol: fused}, options)
 
 
 def _has_float16() -> bool:

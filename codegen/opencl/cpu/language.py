@@ -38,8 +38,8 @@ def prelude() -> str:
         lines += [f"typedef {name} int{bits}_t;", f"typedef u{name} uint{bits}_t;"]
         lines += [f"#define INT{bits}_MAX {limit}_MAX"]
     lines += ["#define memcpy __builtin_memcpy"]
-    called = {m[1] for (_, kind), t in C_FUNCTIONS.items() if kind == "f32" for m in re.finditer(r"([a-z]\w*)\(", t)}
-    lines += [f"#define {name} {name[:-1]}" for name in sorted(called) if name.endswith("f") and name != "erf"]
+    called = {name for text in C_FUNCTIONS.values() for name in re.findall(r"([a-z]\w*)\(", text)}
+    lines += [f"#define {name}f {name}" for name in sorted(called) if f"{name}f" in called]
     return "\n".join(lines) + "\n"
 
 
@@ -66,17 +66,28 @@ def _in_spaces(template: str) -> str:
     return "\n".join(template.replace("@A", space) for space in SPACES)
 
 
-_PLACES = {
-    "load": _in_spaces(_LOAD),
-    "store": _in_spaces(_STORE),
-    "load_first": _in_spaces(_LOAD_FIRST),
-    "store_first": _in_spaces(_STORE_FIRST),
+_TANH = """static inline @V tanh_@V(@V x) { /* 1 from where it rounds to 1: PoCL stops one rounding below */
+  for (int k = 0; k < @N; ++k) x[k] = fabs(x[k]) > 19.1 ? copysign(1.0, x[k]) : tanh(x[k]);
+  return x;
+}"""
+_OWN: Mapping[tuple[str, str], str] = {
+    **{
+        (name, kind): _in_spaces(template)
+        for kind in ("f32", "f64", "int", "uint")
+        for name, template in (
+            ("load", _LOAD),
+            ("store", _STORE),
+            ("load_first", _LOAD_FIRST),
+            ("store_first", _STORE_FIRST),
+        )
+    },
+    ("tanh", "f64"): _TANH,
 }
 
 
 def vector_definitions(parts: Mapping[VectorPart, None]) -> str:
     """The vector types and functions in use, whose products and sums are contracted as C's are."""
-    definitions = [text.replace("{0}", ZEROS) for text in vector_support(tuple(parts), _PLACES)]
+    definitions = [text.replace("{0}", ZEROS) for text in vector_support(tuple(parts), _OWN)]
     return "\n".join([prelude(), CONTRACT, *definitions, DO_NOT_CONTRACT, ""])
 
 

@@ -13,6 +13,8 @@ from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.opencl.profile import DeviceProfile
+from byoc.relay.expr import Function
+from byoc.relay.transform.host_stage import host_groups
 
 ARM = ("aarch64", "arm64")
 
@@ -37,3 +39,12 @@ def prepared_for(program: Program, profile: DeviceProfile) -> Program:
     """*program* with its constants as C's schedules want them, where *profile* is a processor's; else itself."""
     machine = machine_of(profile)
     return program if machine is None else prepare(as_stored(program), machine)
+
+
+def grouped(function: Function) -> Function:
+    """A region's *function* in groups as the host's are: channels innermost where that pays, neighbours joined.
+
+    Its inputs and results stay as they are, and so do its attributes.
+    """
+    plain = Function(function.params, function.body, function.declared_ret_type, function.type_params, None)
+    return host_groups(plain).with_attr(dict(function.attrs))
