@@ -142,6 +142,8 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     """
     check_options(options or {})
     chosen, profile = OpenCLOptions.of(options or {}), profile_for(options or {})
-    programs = [prepared_for(lower_function(function, symbol), profile) for symbol, function in functions.items()]
+    programs = [lower_function(function, symbol) for symbol, function in functions.items()]
+    if profile.machine is not None:
+        programs = [prepared_for(program, profile.machine) for program in programs]
     source, plans = emit_programs(programs, profile, chosen.writes_halves(_has_float16))
     return OpenCLModule(source, plans, constant_arrays(programs))

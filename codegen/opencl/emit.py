@@ -22,10 +22,8 @@ from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Writer
 from byoc.codegen.opencl.attention_tiles import attention_plan
 from byoc.codegen.opencl.cpu.blocks import Blocks
-from byoc.codegen.opencl.cpu.language import CPU_SUPPORT
-from byoc.codegen.opencl.cpu.machine import machine_of
 from byoc.codegen.opencl.kernel_plan import KernelPlan, product
-from byoc.codegen.opencl.language import OPENCL_C, RESERVED, TYPES
+from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
 from byoc.codegen.opencl.padding import read_through_padding
 from byoc.codegen.opencl.products.split import split_sums
 from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
@@ -40,6 +38,7 @@ from byoc.te.expr import Binary, Const
 from byoc.te.walk import checks_of, loaded_tensors, unique_nodes
 
 LONGEST_ORIGIN = 400
+SHARES = 4  # work-groups of a block for each unit of a processor: one that is held up does not hold up the others
 FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 FP16 = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
 TYPED = ("float16",)  # what is a type where the device has cl_khr_fp16
@@ -68,8 +67,8 @@ class _Emitter:
         self.profile = profile
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
-        machine = machine_of(profile)
-        self.blocks = None if machine is None else Blocks(machine, profile.units, self.kernels)
+        machine = profile.machine
+        self.blocks = None if machine is None else Blocks(machine, OPENCL_C, RESERVED, self.kernels)
 
     def program(self, program: Program) -> list[_Stage]:
         """The kernels of *program*, in order."""
@@ -100,10 +99,10 @@ class _Emitter:
         if kernels is None:
             return [self.stage(program, group, stage) for stage in group.stages]
         self.helpers.update(blocks.helpers)
-        result = []
+        result, groups = [], SHARES * self.profile.units
         for k in kernels:
             text = f"/* {_comment(group, k.targets, k.sources)} */\n{k.text}" if k.text else ""
-            launched = ((k.name, blocks.plan()),)
+            launched = ((k.name, KernelPlan("block", (), as_index(groups), groups=True, items=1)),)
             result.append(_Stage(launched, text, k.sources, k.targets, k.sizes, k.checks, group.origin, k.targets))
         return result
 
@@ -205,7 +204,8 @@ def emit_programs(
         if any(recurrence(group.stages) for group in program.groups):
             raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
     stages = [emitter.program(p) for p in programs]
-    helpers = [CPU_SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
+    support = SUPPORT if emitter.blocks is None else emitter.blocks.language.support
+    helpers = [support[name](dtype) + "\n" for name, dtype in emitter.helpers]
     vectors = [] if emitter.blocks is None else emitter.blocks.definitions()
     text = "\n".join([NO_CONTRACTION, *helpers, *vectors, *(s.text for of_program in stages for s in of_program)])
     if "double" in text:

@@ -22,16 +22,20 @@ from byoc.codegen.kernel.expr_text import ExprWriter, outside_name
 from byoc.codegen.kernel.loops import Stmt
 from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.program import Group, group_sizes
-from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.kernel.simplify import Simplifier
+from byoc.codegen.kernel.spelling import Language
 from byoc.codegen.kernel.writer import Writer
-from byoc.codegen.opencl.cpu.language import CONTRACT, CPU_C, CPU_RESERVED, PART, PARTS, vector_definitions
+from byoc.codegen.opencl.cpu.language import (
+    BLOCK_RESERVED,
+    CONTRACT,
+    PART,
+    PARTS,
+    block_language,
+    vector_definitions,
+)
 from byoc.codegen.opencl.cpu.statements import BlockWriter
-from byoc.codegen.opencl.kernel_plan import KernelPlan
-from byoc.codegen.opencl.language import TYPES
 from byoc.errors import UnsupportedError
 from byoc.te import Size, Tensor
-
-SHARES = 4  # work-groups for each unit of the device, so that one that is held up does not hold up the others
 
 
 @dataclass(frozen=True)
@@ -61,17 +65,17 @@ class _Written:
 
 
 class Blocks:
-    """The kernels of a source for *machine*, each once; ``helpers`` are those of scalars that they call."""
+    """The kernels of a source for *machine*, each once, their names of *kernels*.
 
-    def __init__(self, machine: Machine, units: int, kernels: Names):
-        self.machine, self.parts, self._kernels = machine, units * SHARES, kernels
+    Scalars are spelled as in *opencl*; ``helpers`` are those of them that the kernels call.
+    """
+
+    def __init__(self, machine: Machine, opencl: Language, reserved: Collection[str], kernels: Names):
+        self.machine, self.language, self._kernels = machine, block_language(opencl), kernels
+        self._reserved = frozenset(reserved) | BLOCK_RESERVED
         self.vectors: dict[VectorPart, None] = {}
         self.helpers: dict[tuple[str, str], None] = {}
         self._known: dict[Key, list[_Written]] = {}
-
-    def plan(self) -> KernelPlan:
-        """How each kernel is launched."""
-        return KernelPlan("block", (), as_index(self.parts), groups=True, items=1)
 
     def definitions(self) -> list[str]:
         """What stands before the kernels."""
@@ -112,7 +116,8 @@ class Blocks:
         texts, written = {}, []
         for number, block in enumerate(blocks):
             suffix = f"_{number}" if len(blocks) > 1 else ""
-            one = _Block(group, sources, simplify, numbers)
+            exprs = ExprWriter(self.language, Names(self._reserved), simplify)
+            one = _Block(group, sources, exprs, numbers)
             text = one.body(block)
             self.vectors.update(one.vectors)
             self.helpers.update(one.helpers)
@@ -129,16 +134,15 @@ class Blocks:
 class _Block:
     """The text of one kernel of a group."""
 
-    def __init__(self, group: Group, sources: Sequence[Tensor], simplify: Simplifier, numbers: Sequence[int]):
-        self.group, self.numbers = group, numbers
-        names = Names(CPU_RESERVED)
-        self.exprs = exprs = ExprWriter(CPU_C, names, simplify)
+    def __init__(self, group: Group, sources: Sequence[Tensor], exprs: ExprWriter, numbers: Sequence[int]):
+        self.group, self.numbers, self.exprs = group, numbers, exprs
+        names, types = exprs.names, exprs.language.types
         exprs.checks = group.checks
         exprs.apart = not any(META in s.meta for s in group.stages)
         for k in range(len(exprs.checks)):
             names.reserve(outside_name(k))
-        read = [f"__global const {TYPES[t.dtype]} *restrict {names(t, f'p{k}')}" for k, t in enumerate(sources)]
-        stored = [f"__global {TYPES[t.dtype]} *restrict {names(t, t.name)}" for t in group.stored]
+        read = [f"__global const {types[t.dtype]} *restrict {names(t, f'p{k}')}" for k, t in enumerate(sources)]
+        stored = [f"__global {types[t.dtype]} *restrict {names(t, t.name)}" for t in group.stored]
         self._tensors = [*read, *stored]
         self._inputs = len(read)
         self._sizes = {s: f"const long {names(Size(s), s)}" for s in group_sizes(group)}

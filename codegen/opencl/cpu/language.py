@@ -1,8 +1,8 @@
 """C's text in OpenCL C: the names that C's headers give, and how scalars and vectors are spelled.
 
-Vectors are GCC's, which clang has in OpenCL C too, and with it every driver of a processor that we know (PoCL, Intel's,
-Arm's): their widths are free, and operators on them mean what they mean in C, so that one text serves both. What lies in
-memory has two address spaces, for which functions that take a place are overloaded.
+Vectors are GCC's, which clang has in OpenCL C too, and with it every driver of a processor that we know (PoCL's and
+Intel's): their widths are free, and operators on them mean what they mean in C, so that one text serves both. What lies
+in memory has two address spaces, for which functions that take a place are overloaded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from byoc.codegen.c.language.spellings import FUNCTIONS as C_FUNCTIONS
 from byoc.codegen.c.language.spellings import RESERVED as C_RESERVED
 from byoc.codegen.c.vectors.vectors import VectorPart, vector_support
 from byoc.codegen.kernel.spelling import Language, short_name
-from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
+from byoc.te.expr import INDEX
 
 SPACES = ("__global", "__private")
 PART, PARTS = "part", "parts"  # the number of a kernel's work-group, and how many there are
@@ -91,56 +91,48 @@ def vector_definitions(parts: Mapping[VectorPart, None]) -> str:
     return "\n".join([prelude(), CONTRACT, *definitions, DO_NOT_CONTRACT, ""])
 
 
-def _pair_start(dtype: str) -> str:
-    """The first place from *place* on that is not the second of a pair at the end of a row."""
-    return "\n".join(
-        [
-            f"static inline long pair_start_{short_name(dtype)}(long place, long row) {{",
-            "  return place % row == row - 1 ? place + 1 : place;",
-            "}",
-        ]
-    )
+PAIR_START = "\n".join(
+    [
+        f"static inline long pair_start_{short_name(INDEX)}(long place, long row) {{",
+        "  return place % row == row - 1 ? place + 1 : place;",
+        "}",
+    ]
+)
+# the sum of four products of unsigned and signed bytes, and sum, which wraps
+DOT_U8S8 = """static inline int dot_u8s8_u32(uint a, uint b, int sum) {
+  uint total = (uint)sum;
+  for (int k = 0; k < 32; k += 8) total += (uint)((int)(a >> k & 0xff) * (char)(b >> k & 0xff));
+  return (int)total;
+}"""
+WORD = """static inline uint __attribute__((overloadable)) word_@T(@A const @S *place) {
+  uint word;
+  __builtin_memcpy(&word, place, sizeof word);
+  return word;
+}"""
 
 
-def _word(dtype: str) -> str:
-    """The four bytes from a place on."""
-    t = TYPES[dtype]
-    return _in_spaces(
-        f"static inline uint __attribute__((overloadable)) word_{short_name(dtype)}(@A const {t} *place) {{\n"
-        "  uint word;\n  __builtin_memcpy(&word, place, sizeof word);\n  return word;\n}"
-    )
+def block_language(opencl: Language) -> Language:
+    """*opencl* with what C's schedules call, its sums of products contracted by the compiler as in C."""
+    types = opencl.types
 
+    def word(dtype: str) -> str:
+        return _in_spaces(WORD.replace("@T", short_name(dtype)).replace("@S", types[dtype]))
 
-def _dot_u8s8(dtype: str) -> str:
-    """The sum of four products of unsigned and signed bytes, and *sum*, which wraps."""
-    return "\n".join(
-        [
-            "static inline int dot_u8s8_u32(uint a, uint b, int sum) {",
-            "  uint total = (uint)sum;",
-            "  for (int k = 0; k < 32; k += 8) total += (uint)((int)(a >> k & 0xff) * (char)(b >> k & 0xff));",
-            "  return (int)total;",
-            "}",
-        ]
-    )
-
-
-CPU_SUPPORT: Mapping[str, Callable[[str], str]] = {
-    **SUPPORT,
-    "rounded": lambda dtype: rounded(TYPES[dtype], short_name(dtype)),
-    "pair_start": _pair_start,
-    "word": _word,
-    "dot_u8s8": _dot_u8s8,
-}
-CPU_C: Language = dataclasses.replace(
-    OPENCL_C,
-    functions={
-        **OPENCL_C.functions,
+    more: Mapping[str, Callable[[str], str]] = {
+        "rounded": lambda dtype: rounded(types[dtype], short_name(dtype)),
+        "pair_start": lambda dtype: PAIR_START,
+        "word": word,
+        "dot_u8s8": lambda dtype: DOT_U8S8,
+    }
+    functions = {
+        **opencl.functions,
         **{("rounded", k): "rounded_{T}({0})" for k in ("f32", "f64")},
         **{("word", k): "word_{T}(&{0})" for k in ("int", "uint")},
         ("dot_u8s8", "uint"): "dot_u8s8_{T}({0}, {1}, {2})",
-    },
-    support=CPU_SUPPORT,
-    steps=False,
-    contracts=True,
-)
-CPU_RESERVED = RESERVED | C_RESERVED | {PART, PARTS, "memcpy", "get_num_groups", "barrier", "select", "step"}
+    }
+    support = {**opencl.support, **more}
+    return dataclasses.replace(opencl, functions=functions, support=support, steps=False, contracts=True)
+
+
+# beyond what OpenCL's kernels may not use
+BLOCK_RESERVED = C_RESERVED | {PART, PARTS, "memcpy", "get_num_groups"}

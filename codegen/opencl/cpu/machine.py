@@ -1,4 +1,4 @@
-"""The machine that C's schedules are asked for, of an OpenCL device that is a processor.
+"""What a region becomes for an OpenCL device that is a processor before its kernels are written: as C's does.
 
 The device tells how many floats one of its vectors has; how many such registers there are follows from that and from
 the kind of processor. Products of narrow numbers are plain arithmetic: OpenCL C has no instructions for them.
@@ -12,33 +12,28 @@ from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.stored_types import as_stored
-from byoc.codegen.opencl.profile import DeviceProfile
 from byoc.relay.expr import Function
 from byoc.relay.transform.host_stage import host_groups
 
 ARM = ("aarch64", "arm64")
 
 
-def machine_of(profile: DeviceProfile) -> Machine | None:
-    """The machine of a processor; None for another device.
+def machine_of(float_lanes: int) -> Machine:
+    """The machine, for C's schedules, of a processor with vectors of so many float32.
 
-    >>> from byoc.codegen.opencl.profile import ANY_CPU, ANY_GPU
-    >>> machine_of(ANY_CPU), machine_of(ANY_GPU)
-    (Machine(vector_bytes=32, accumulators=12, registers=16, dots={}, matrices={}), None)
+    >>> machine_of(8)
+    Machine(vector_bytes=32, accumulators=12, registers=16, dots={}, matrices={})
     """
-    if not profile.is_cpu:
-        return None
-    if profile.float_lanes >= 16:
+    if float_lanes >= 16:
         return Machine(64, 24, 32)
-    if profile.float_lanes >= 8:
+    if float_lanes >= 8:
         return Machine(32, 12, 16)
     return Machine(16, 24, 32) if system_machine() in ARM else Machine()
 
 
-def prepared_for(program: Program, profile: DeviceProfile) -> Program:
-    """*program* with its constants as C's schedules want them, where *profile* is a processor's; else itself."""
-    machine = machine_of(profile)
-    return program if machine is None else prepare(as_stored(program), machine)
+def prepared_for(program: Program, machine: Machine) -> Program:
+    """*program* with its stages and constants as C's schedules for *machine* want them."""
+    return prepare(as_stored(program), machine)
 
 
 def grouped(function: Function) -> Function:
