@@ -21,7 +21,7 @@ from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Writer
 from byoc.codegen.opencl.attention_tiles import attention_plan
-from byoc.codegen.opencl.cpu.blocks import Blocks
+from byoc.codegen.opencl.cpu.blocks import Blocks, meets_between_rows
 from byoc.codegen.opencl.kernel_plan import KernelPlan, product
 from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
 from byoc.codegen.opencl.padding import read_through_padding
@@ -72,12 +72,13 @@ class _Emitter:
 
     def program(self, program: Program) -> list[_Stage]:
         """The kernels of *program*, in order."""
-        if self.blocks is not None:
-            return [made for group in program.groups for made in self._on_cpu(program, group, self.blocks)]
         readers: dict[Tensor, set[Tensor]] = {}
         for stage in (s for g in program.groups for s in g.stages):
             for tensor in loaded_tensors(stage.element):
                 readers.setdefault(tensor, set()).add(stage)
+        if self.blocks is not None:
+            groups = program.groups
+            return [made for group in groups for made in self._on_cpu(program, group, self.blocks, readers)]
         result: list[_Stage] = []
         found = {a.result: made for a in attentions(program) if (made := self._attention(program, a)) is not None}
         done = {s for made in found.values() for s in made.stages}
@@ -92,8 +93,15 @@ class _Emitter:
                 result += [rows] if rows is not None else [self.stage(program, group, s) for s in alone]
         return result
 
-    def _on_cpu(self, program: Program, group: Group, blocks: Blocks) -> list[_Stage]:
-        """The kernels of *group* for a processor."""
+    def _on_cpu(
+        self, program: Program, group: Group, blocks: Blocks, readers: Mapping[Tensor, set[Tensor]]
+    ) -> list[_Stage]:
+        """The kernels of *group* for a processor: C's blocks, or one for its rows where these would be several."""
+        runs = list(row_runs(group.stages, {})) if meets_between_rows(group) else []
+        if len(runs) == 1 and isinstance(runs[0], SharedRows):
+            rows = self._rows(program, group, runs[0], readers)
+            if rows is not None:
+                return [rows]
         numbers = program.signature.check_numbers(group.checks)
         kernels = blocks.kernels(group, {t for t, _ in program.constants}, numbers)
         if kernels is None:

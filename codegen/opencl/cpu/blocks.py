@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.c.language.rounding import sums_products
+from byoc.codegen.c.rows.rows import rows_of
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.vectors.math import POLYNOMIALS
 from byoc.codegen.c.vectors.vectors import VectorPart
@@ -36,6 +37,11 @@ from byoc.codegen.opencl.cpu.language import (
 from byoc.codegen.opencl.cpu.statements import BlockWriter
 from byoc.errors import UnsupportedError
 from byoc.te import Size, Tensor
+
+
+def meets_between_rows(group: Group) -> bool:
+    """Whether C's schedules take stages of *group* one by one."""
+    return len(list(rows_of(group.stages))) > 1
 
 
 @dataclass(frozen=True)
