@@ -9,17 +9,8 @@ static inline float max_f32(float a, float b) {
   return a > b || a != a ? a : b;
 }
 
-/* data: f32[1, 16, 64, 64] -> pad: f32[1, 16, 66, 66] */
-__kernel void kernel_pad_of_fused_nn_conv2d_nn_relu(__global const float *restrict data, __global float *restrict pad) {
-  const int item = get_global_id(0);
-  const int i0 = item / 4356;
-  const int i2 = item / 66 % 66;
-  const int i3 = item % 66;
-  pad[item] = i2 >= 1 && i2 < 65 && i3 >= 1 && i3 < 65 ? data[i0 * 4096 + i2 * 64 + i3 - 65] : 0.0f;
-}
-
-/* pad: f32[1, 16, 66, 66], const_0: f32[32, 16, 3, 3] -> relu: f32[1, 32, 64, 64] */
-__kernel void kernel_relu_of_fused_nn_conv2d_nn_relu(__global const float *restrict pad, __global const float *restrict const_0, __global float *restrict relu) {
+/* data: f32[1, 16, 64, 64], const_0: f32[32, 16, 3, 3] -> relu: f32[1, 32, 64, 64] */
+__kernel void kernel_fused_nn_conv2d_nn_relu(__global const float *restrict data, __global const float *restrict const_0, __global float *restrict relu) {
   const int item = get_global_id(0);
   const int block = item / 4096;
   const int i2 = item / 64 % 64;
@@ -35,14 +26,14 @@ __kernel void kernel_relu_of_fused_nn_conv2d_nn_relu(__global const float *restr
   for (int ic = 0; ic < 16; ++ic) {
     for (int kh = 0; kh < 3; ++kh) {
       for (int kw = 0; kw < 3; ++kw) {
-        acc0 = step_f32(acc0, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw]);
-        acc1 = step_f32(acc1, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 144]);
-        acc2 = step_f32(acc2, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 288]);
-        acc3 = step_f32(acc3, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 432]);
-        acc4 = step_f32(acc4, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 576]);
-        acc5 = step_f32(acc5, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 720]);
-        acc6 = step_f32(acc6, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 864]);
-        acc7 = step_f32(acc7, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 1008]);
+        acc0 = step_f32(acc0, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw]);
+        acc1 = step_f32(acc1, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw + 144]);
+        acc2 = step_f32(acc2, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw + 288]);
+        acc3 = step_f32(acc3, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw + 432]);
+        acc4 = step_f32(acc4, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw + 576]);
+        acc5 = step_f32(acc5, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw + 720]);
+        acc6 = step_f32(acc6, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw + 864]);
+        acc7 = step_f32(acc7, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw + 1008]);
       }
     }
   }

@@ -20,6 +20,7 @@ from byoc.te.expr import INDEX
 
 SPACES = ("__global", "__private")
 PART, PARTS = "part", "parts"  # the number of a kernel's work-group, and how many there are
+ONLY_CLANG = "these kernels need the vectors of clang: compile the model with schedules=gpu for the backend opencl"
 CONTRACT = "#pragma OPENCL FP_CONTRACT ON"
 DO_NOT_CONTRACT = "#pragma OPENCL FP_CONTRACT OFF"
 ZEROS = "{}"  # of a vector: OpenCL C wants all of its elements or none
@@ -33,7 +34,8 @@ _WIDTHS = {8: ("char", "CHAR"), 16: ("short", "SHRT"), 32: ("int", "INT"), 64: (
 
 def prelude() -> str:
     """What stands before vectors: C's integer types, their limits, and its functions by OpenCL's names."""
-    lines = [f"#undef {macro}" for macro in _NO_HEADERS]
+    lines = ["#ifndef __clang__", f"#error {ONLY_CLANG}", "#endif"]
+    lines += [f"#undef {macro}" for macro in _NO_HEADERS]
     for bits, (name, limit) in _WIDTHS.items():
         lines += [f"typedef {name} int{bits}_t;", f"typedef u{name} uint{bits}_t;"]
         lines += [f"#define INT{bits}_MAX {limit}_MAX"]

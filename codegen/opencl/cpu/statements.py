@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from byoc.codegen.c.vectors.expr import VectorExprWriter
 from byoc.codegen.c.whole.statements import StatementWriter
-from byoc.codegen.kernel.loops import Share, Stmt
+from byoc.codegen.kernel.loops import Barrier, Share, Stmt
 from byoc.codegen.kernel.simplify import as_index
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.opencl.cpu.language import PART, PARTS, ZEROS
@@ -27,7 +27,8 @@ class BlockWriter(StatementWriter):
     zeros = ZEROS
 
     def rules(self) -> Mapping[type[Stmt], Callable[..., None]]:
-        return {**super().rules(), Share: BlockWriter.share}
+        inherited = {kind: rule for kind, rule in super().rules().items() if kind is not Barrier}
+        return {**inherited, Share: BlockWriter.share}
 
     def _array(self, declared: str, aligned: bool) -> str:
         return f"{declared} __attribute__((aligned(64)));" if aligned else f"{declared};"
