@@ -12,7 +12,10 @@ from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.stored_types import as_stored
+from byoc.ir.module import IRModule
 from byoc.relay.expr import Function
+from byoc.relay.narrowing import as_function
+from byoc.relay.transform.fuse.fuse_ops import DefuseOps
 from byoc.relay.transform.host_stage import host_groups
 
 ARM = ("aarch64", "arm64")
@@ -39,7 +42,8 @@ def prepared_for(program: Program, machine: Machine) -> Program:
 def grouped(function: Function) -> Function:
     """A region's *function* in groups as the host's are: channels innermost where that pays, neighbours joined.
 
-    Its inputs and results stay as they are, and so do its attributes.
+    Its inputs and results stay as they are, and so do its attributes; composites are their operators.
     """
     plain = Function(function.params, function.body, function.declared_ret_type, function.type_params, None)
-    return host_groups(plain).with_attr(dict(function.attrs))
+    inlined = as_function(DefuseOps()(IRModule.from_expr(plain))["main"])
+    return host_groups(inlined).with_attr(dict(function.attrs))
