@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -244,7 +245,7 @@ def test_what_blocks_cannot_write_takes_the_schedule_of_work_items(monkeypatch):
     def without_powers(opencl):
         language = full(opencl)
         functions = {name: text for name, text in language.functions.items() if name[0] != "pow"}
-        return emit.replace(language, functions=functions)
+        return dataclasses.replace(language, functions=functions)
 
     monkeypatch.setattr(blocks, "block_language", without_powers)
     x, y = (Var(name, TensorType((5, 33))) for name in "xy")

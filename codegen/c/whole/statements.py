@@ -27,6 +27,7 @@ class StatementWriter:
     """Writes statements; ``vectors`` collects the vector types and functions in use."""
 
     zeros = "{0}"  # of a vector
+    values = VectorExprWriter
 
     def __init__(self, writer: Writer, exprs: ExprWriter, dialect: Dialect = HOSTED):
         self.writer, self.exprs, self.dialect = writer, exprs, dialect
@@ -133,7 +134,7 @@ class StatementWriter:
 
     def _vectors(self, lane: Index, count: int | None) -> VectorExprWriter:
         lanes = int(lane.extent)
-        return VectorExprWriter(
+        return self.values(
             self.exprs, lane, lanes if count is None else count, self.vectors, self.block, self.writer.line
         )
 

@@ -10,7 +10,6 @@ from byoc.codegen.kernel.loops import Barrier, Share, Stmt
 from byoc.codegen.kernel.simplify import as_index
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.opencl.cpu.language import PART, PARTS, ZEROS
-from byoc.te import Index
 from byoc.te.expr import INDEX
 
 
@@ -25,6 +24,7 @@ class BlockWriter(StatementWriter):
     """Writes the statements between two barriers: what waits for all is another kernel."""
 
     zeros = ZEROS
+    values = BlockVectors
 
     def rules(self) -> Mapping[type[Stmt], Callable[..., None]]:
         inherited = {kind: rule for kind, rule in super().rules().items() if kind is not Barrier}
@@ -32,12 +32,6 @@ class BlockWriter(StatementWriter):
 
     def _array(self, declared: str, aligned: bool) -> str:
         return f"{declared} __attribute__((aligned(64)));" if aligned else f"{declared};"
-
-    def _vectors(self, lane: Index, count: int | None) -> VectorExprWriter:
-        lanes = int(lane.extent)
-        return BlockVectors(
-            self.exprs, lane, lanes if count is None else count, self.vectors, self.block, self.writer.line
-        )
 
     def share(self, stmt: Share) -> None:
         """The bounds of this work-group's part."""
