@@ -19,7 +19,7 @@ from byoc.codegen.kernel.region import (
     tensors_of,
 )
 from byoc.codegen.opencl.cpu.machine import grouped, prepared_for
-from byoc.codegen.opencl.emit import emit_programs
+from byoc.codegen.opencl.emit import emit_programs, takes_blocks
 from byoc.codegen.opencl.options import HALVES, NAMES, OpenCLOptions
 from byoc.codegen.opencl.patterns import pattern_table
 from byoc.codegen.opencl.profile import profile_for
@@ -143,7 +143,8 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     check_options(options or {})
     chosen, profile = OpenCLOptions.of(options or {}), profile_for(options or {})
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
-    if profile.machine is not None:
-        programs = [prepared_for(program, profile.machine) for program in programs]
-    source, plans = emit_programs(programs, profile, chosen.writes_halves(_has_float16))
+    halves, machine = chosen.writes_halves(_has_float16), profile.machine
+    if machine is not None:
+        programs = [prepared_for(p, machine) if takes_blocks(p, profile, halves) else p for p in programs]
+    source, plans = emit_programs(programs, profile, halves)
     return OpenCLModule(source, plans, constant_arrays(programs))

@@ -76,7 +76,7 @@ class _Emitter:
         for stage in (s for g in program.groups for s in g.stages):
             for tensor in loaded_tensors(stage.element):
                 readers.setdefault(tensor, set()).add(stage)
-        if self.blocks is not None:
+        if self.blocks is not None and takes_blocks(program, self.profile, halves=True):
             groups = program.groups
             return [made for group in groups for made in self._on_cpu(program, group, self.blocks, readers)]
         result: list[_Stage] = []
@@ -218,9 +218,14 @@ def emit_programs(
     text = "\n".join([NO_CONTRACTION, *helpers, *vectors, *(s.text for of_program in stages for s in of_program)])
     if "double" in text:
         text = f"{FP64}\n{text}"
-    if halves and any(t.dtype in TYPED for t in (t for p in programs for t in _all_tensors(p))):
+    if halves and any(t.dtype in TYPED for p in programs for t in _all_tensors(p)):
         text = f"{FP16}\n{text}"
     return text, tuple(_function_plan(p, own) for p, own in zip(programs, stages, strict=True))
+
+
+def takes_blocks(program: Program, profile: DeviceProfile, halves: bool) -> bool:
+    """Whether *program* is written by C's schedules: on a processor, unless float16 is a type, with *halves*."""
+    return profile.is_cpu and not (halves and any(t.dtype in TYPED for t in _all_tensors(program)))
 
 
 def _all_tensors(program: Program) -> Iterator[Tensor]:
