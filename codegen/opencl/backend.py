@@ -23,8 +23,9 @@ from byoc.codegen.kernel.region import (
 )
 from byoc.codegen.opencl.alone import alone
 from byoc.codegen.opencl.choosing import Chooser, KernelQuestion
-from byoc.codegen.opencl.emit import emit_prepared, emit_programs
-from byoc.codegen.opencl.images.choice import BUFFER
+from byoc.codegen.opencl.cpu.machine import grouped, prepared_for
+from byoc.codegen.opencl.emit import emit_prepared, emit_programs, takes_blocks
+from byoc.codegen.opencl.images.choice import AUTO, BUFFER, IMAGE
 from byoc.codegen.opencl.images.decide import in_memory
 from byoc.codegen.opencl.images.places import opencl_places, options_at, why_not_at
 from byoc.codegen.opencl.images.trial import Form
@@ -145,7 +146,8 @@ class OpenCLBackend(Backend):
         symbol = function.attrs.get("global_symbol")
         if not isinstance(symbol, str):
             raise CompileError("a region needs the attribute global_symbol: the name under which it is called")
-        return compile_functions({symbol: fuse_body(function)}, options)
+        in_blocks = profile_for(options).is_cpu and OpenCLOptions.of(options).mode.memory in (AUTO, BUFFER)
+        return compile_functions({symbol: grouped(function) if in_blocks else fuse_body(function)}, options)
 
 
 def _has_float16(device: str) -> bool:
@@ -215,15 +217,18 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     chosen, profile = OpenCLOptions.of(given), profile_for(given)
     halves = chosen.writes_halves(lambda: _has_float16(chosen.device))
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
-    tuner, constants = given.get(TUNE), constant_arrays(programs)
+    machine, tuner = profile.machine, given.get(TUNE)
+    over = {BUFFER: programs, IMAGE: programs}
+    if machine is not None:
+        over[BUFFER] = [prepared_for(p, machine) if takes_blocks(p, profile, halves) else p for p in programs]
 
     def form(memory: str) -> Form:
         if not isinstance(tuner, Tuner) or not tuner.tunes:
-            return emit_programs(programs, profile, halves, memory)
+            return emit_programs(over[memory], profile, halves, memory)
         if memory == BUFFER:
-            return tuned(programs, profile, halves, tuner, given)
+            return tuned(over[memory], profile, halves, tuner, given)
         tuner.report.notes.append("opencl: kernels over images are not tuned; those over buffers are")
-        return emit_programs(programs, profile, halves, memory)
+        return emit_programs(over[memory], profile, halves, memory)
 
-    source, plans = in_memory(chosen.mode.memory, form, constants)
-    return OpenCLModule(source, plans, constants, chosen.run)
+    memory, (source, plans) = in_memory(chosen.mode.memory, form, lambda memory: constant_arrays(over[memory]))
+    return OpenCLModule(source, plans, constant_arrays(over[memory]), chosen.run)

@@ -23,51 +23,34 @@ from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Writer
 from byoc.codegen.opencl.attention_tiles import attention_plan, attention_space
 from byoc.codegen.opencl.choosing import Chooser
+from byoc.codegen.opencl.cpu.blocks import Blocks, meets_between_rows
 from byoc.codegen.opencl.images.choice import BUFFER, IMAGE, ChosenImages, choose_images
 from byoc.codegen.opencl.images.coordinates import ImageTensors
 from byoc.codegen.opencl.images.reading import ImageExprWriter
 from byoc.codegen.opencl.images.texel_kernel import texel_kernel
-from byoc.codegen.opencl.kernel_plan import KernelPlan, product
+from byoc.codegen.opencl.kernel_plan import KernelPlan
 from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
+from byoc.codegen.opencl.launch_plan import WrittenKernels, WrittenProgram, function_plan, launch_work
 from byoc.codegen.opencl.neighbours import is_view, join_neighbours, join_rows, views
 from byoc.codegen.opencl.padding import read_through_padding
+from byoc.codegen.opencl.pointers import Pointer
 from byoc.codegen.opencl.products.split import SCHEDULE, split_sums
 from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.row_kernels import have_own_kernel, row_kernels, row_space
 from byoc.codegen.opencl.row_statements import RowWriter
 from byoc.codegen.opencl.schedule import index_type, schedule_stage, stage_space
-from byoc.codegen.opencl.work import counted_work
 from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
-from byoc.runtime.graph.memory_plan import ALIGNMENT
-from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, KernelWork, Launch, Number, Variant
-from byoc.te import Dimension, PrimExpr, Size, Tensor, binary, recurrence
-from byoc.te.expr import Binary, Const
+from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.te import PrimExpr, Size, Tensor, recurrence
 from byoc.te.walk import checks_of, loaded_tensors, unique_nodes
 
 LONGEST_ORIGIN = 400
+SHARES = 4  # work-groups of a block for each unit of a processor: one that is held up does not hold up the others
 FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 FP16 = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
 TYPED = ("float16",)  # what is a type where the device has cl_khr_fp16
 NO_CONTRACTION = "#pragma OPENCL FP_CONTRACT OFF\n"  # products and sums of different operators round each
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """The kernels of a stage, or of several, by name, with their text, what they read and fill, and their sizes.
-
-    ``checks`` says that they check indices; ``nodes`` are the ONNX nodes of its group.
-    """
-
-    kernels: tuple[tuple[str, KernelPlan], ...]
-    text: str
-    sources: tuple[Tensor, ...]
-    targets: tuple[Tensor, ...]
-    sizes: tuple[str, ...]
-    checks: bool
-    nodes: tuple[str, ...]
-    stages: tuple[Tensor, ...]
-    work: KernelWork | None = None
 
 
 @dataclass(frozen=True)
@@ -92,23 +75,30 @@ class _Emitter:
         self.profile, self.chooser, self.memory = chooser.profile, chooser, memory
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
+        machine = self.profile.machine if memory == BUFFER else None
+        self.blocks = None if machine is None else Blocks(machine, OPENCL_C, RESERVED, self.kernels)
 
-    def program(self, program: Program, places: Mapping[Tensor, Tensor]) -> _Written:
+    def program(self, program: Program, places: Mapping[Tensor, Tensor]) -> WrittenProgram:
         """The kernels of *program*, in order; *places* as of ``views``."""
         units = list(self._units(program, places))
         images = ChosenImages()
         if self.memory == IMAGE:
-            by_texels = {u.stages[0] for u in units if u.single and u.plans[0].schedule != "tree"}
+            alone = [u for u in units if isinstance(u, _Unit) and u.single]
+            by_texels = {u.stages[0] for u in alone if u.plans[0].schedule != "tree"}
             images = choose_images(program, by_texels, self.profile)
-        stages = [self._written(program, u, images) for u in units]
-        return _Written(stages, images, places)
+        stages = [self._written(program, u, images) if isinstance(u, _Unit) else u for u in units]
+        return WrittenProgram(stages, images, places)
 
-    def _units(self, program: Program, places: Mapping[Tensor, Tensor]) -> Iterator[_Unit]:
+    def _units(self, program: Program, places: Mapping[Tensor, Tensor]) -> Iterator[_Unit | WrittenKernels]:
         """What is computed together, in order, with its schedules."""
         readers: dict[Tensor, set[Tensor]] = {}
         for stage in (s for g in program.groups for s in g.stages):
             for tensor in loaded_tensors(stage.element):
                 readers.setdefault(tensor, set()).add(stage)
+        if self.blocks is not None and takes_blocks(program, self.profile, halves=True):
+            for group in program.groups:
+                yield from self._on_cpu(program, group, self.blocks, readers)
+            return
         found = {a.result: made for a in attentions(program) if (made := self._attention(program, a)) is not None}
         done = {s for made in found.values() for s in made.stages}
         done |= {s for g in program.groups for s in g.stages if is_view(s, places, program.outputs)}
@@ -121,6 +111,29 @@ class _Emitter:
                 rows = self._rows(program, group, run, readers) if isinstance(run, SharedRows) else None
                 alone = run.stages if isinstance(run, SharedRows) else (run,)
                 yield from [rows] if rows is not None else [self._single(group, s) for s in alone]
+
+    def _on_cpu(
+        self, program: Program, group: Group, blocks: Blocks, readers: Mapping[Tensor, set[Tensor]]
+    ) -> Iterator[_Unit | WrittenKernels]:
+        """The kernels of *group* for a processor: C's blocks, or one for its rows where these would be several."""
+        runs = list(row_runs(group.stages, {})) if meets_between_rows(group) else []
+        if len(runs) == 1 and isinstance(runs[0], SharedRows):
+            rows = self._rows(program, group, runs[0], readers)
+            if rows is not None:
+                yield rows
+                return
+        numbers = program.signature.check_numbers(group.checks)
+        kernels = blocks.kernels(group, {t for t, _ in program.constants}, numbers)
+        if kernels is None:
+            yield from (self._single(group, stage) for stage in group.stages)
+            return
+        self.helpers.update(blocks.helpers)
+        launched = KernelPlan("block", (), as_index(SHARES * self.profile.units), groups=True, items=1)
+        for k in kernels:
+            text = f"/* {_comment(group, k.targets, k.sources)} */\n{k.text}" if k.text else ""
+            work = launch_work(group, k.targets, k.sources, k.targets, Simplifier())
+            named = ((k.name, launched),)
+            yield WrittenKernels(named, text, k.sources, k.targets, k.sizes, k.checks, group.origin, k.targets, work)
 
     def _attention(self, program: Program, found: Attention) -> _Unit | None:
         """The kernel of an attention; None where no schedule fits the device."""
@@ -160,7 +173,7 @@ class _Emitter:
         plans = schedule_stage(stage, simplify, self.profile, choice)
         return _Unit(group, (stage,), (stage,), plans, simplify, single=True)
 
-    def _written(self, program: Program, unit: _Unit, chosen: ChosenImages) -> _Stage:
+    def _written(self, program: Program, unit: _Unit, chosen: ChosenImages) -> WrittenKernels:
         """The kernels of *unit*, whose tensors are images as *chosen*."""
         group, stages, targets, plans, simplify = unit.group, unit.stages, unit.targets, unit.plans, unit.simplify
         images = chosen.sizes
@@ -183,7 +196,8 @@ class _Emitter:
             for k in range(len(checks)):
                 names.reserve(outside_name(k))
             whole = {*(t for t, _ in program.constants), *images}
-            parameters, begins = _pointers(names, sources, targets, whole, images)
+            pointers = [_pointer(names, t, targets, whole, images) for t in (*sources, *targets)]
+            parameters = [*(p.parameter for p in pointers), *(b for p in pointers for b in p.begins)]
             parameters += [f"const long {names(Size(s), s)}" for s in sizes]
             parameters += ["__global long *restrict found"] if checks else []
             body = Writer()
@@ -195,7 +209,8 @@ class _Emitter:
                 else f"__kernel __attribute__((reqd_work_group_size({plan.items}, 1, 1))) void"
             )
             with writer.block(f"{head} {name}({', '.join(parameters)}) {{"):
-                writer.lines("\n".join(begins))
+                for line in (line for p in pointers for line in p.lines):
+                    writer.line(line)
                 for k in exprs.extents:
                     writer.line(f"ulong {outside_name(k)} = 0;")
                 writer.lines(body.text())
@@ -203,7 +218,7 @@ class _Emitter:
                     writer.line(f"report_outside(found, {numbers[k]}, {outside_name(k)}, {extent});")
             self.helpers.update(exprs.helpers)
             kernels.append((name, plan))
-        return _Stage(
+        return WrittenKernels(
             tuple(kernels),
             writer.text(),
             sources,
@@ -212,44 +227,8 @@ class _Emitter:
             bool(checks),
             group.origin,
             tuple(stages),
-            _work(group, stages, sources, targets, simplify),
+            launch_work(group, stages, sources, targets, simplify),
         )
-
-
-@dataclass(frozen=True)
-class _Written:
-    """The kernels of one program, which of its tensors are images, and in whose memory those lie that are views."""
-
-    stages: Sequence[_Stage]
-    images: ChosenImages
-    places: Mapping[Tensor, Tensor]
-
-
-def _pointers(
-    names: Names,
-    sources: Sequence[Tensor],
-    targets: Sequence[Tensor],
-    whole: Collection[Tensor],
-    images: ImageTensors,
-) -> tuple[list[str], list[str]]:
-    """The parameters of a kernel for its buffers, and the lines by which those that lie among others begin.
-
-    Those in *whole*, constants and *images*, have memory of their own.
-    """
-    parameters, offsets, lines = [], [], []
-    for tensor in (*sources, *targets):
-        name = names(tensor, tensor.name)
-        ctype = f"__global {'' if tensor in targets else 'const '}{TYPES[tensor.dtype]} *restrict"
-        if tensor in images:
-            ctype = f"__{'write' if tensor in targets else 'read'}_only image2d_t"
-        if tensor in whole:
-            parameters.append(f"{ctype} {name}")
-            continue
-        piece, begin = names.fresh(f"{name}_piece"), names.fresh(f"{name}_begin")
-        parameters.append(f"{ctype} {piece}")
-        offsets.append(f"const long {begin}")
-        lines.append(f"{ctype} {name} = {piece} + {ALIGNMENT // dtype_bytes(tensor.dtype)} * {begin};")
-    return [*parameters, *offsets], lines
 
 
 def emit_programs(
@@ -284,13 +263,21 @@ def emit_prepared(
     alone = chooser.profile.is_cpu or memory == IMAGE  # an image has one shape
     places = [{} if alone else views(p) for p in programs]
     written = [emitter.program(p, own) for p, own in zip(programs, places, strict=True)]
-    helpers = [SUPPORT[name](dtype) + "\n" for name, dtype in emitter.helpers]
-    text = "\n".join([NO_CONTRACTION, *helpers, *(s.text for of_program in written for s in of_program.stages)])
+    support = SUPPORT if emitter.blocks is None else emitter.blocks.language.support
+    helpers = [support[name](dtype) + "\n" for name, dtype in emitter.helpers]
+    vectors = [] if emitter.blocks is None else emitter.blocks.definitions()
+    texts = [s.text for of_program in written for s in of_program.stages]
+    text = "\n".join([NO_CONTRACTION, *helpers, *vectors, *texts])
     if "double" in text:
         text = f"{FP64}\n{text}"
-    if halves and any(t.dtype in TYPED for t in (t for p in programs for t in _all_tensors(p))):
+    if halves and any(t.dtype in TYPED for p in programs for t in _all_tensors(p)):
         text = f"{FP16}\n{text}"
-    return text, tuple(_function_plan(p, own) for p, own in zip(programs, written, strict=True))
+    return text, tuple(function_plan(p, own) for p, own in zip(programs, written, strict=True))
+
+
+def takes_blocks(program: Program, profile: DeviceProfile, halves: bool) -> bool:
+    """Whether *program* is written by C's schedules: on a processor, unless float16 is a type, with *halves*."""
+    return profile.is_cpu and not (halves and any(t.dtype in TYPED for t in _all_tensors(program)))
 
 
 def _all_tensors(program: Program) -> Iterator[Tensor]:
@@ -317,6 +304,16 @@ def _with_schedules(program: Program, chooser: Chooser, memory: str) -> Program:
     return join_rows(split_sums(program, profile, decide))
 
 
+def _pointer(
+    names: Names, tensor: Tensor, targets: Collection[Tensor], whole: Collection[Tensor], images: ImageTensors
+) -> Pointer:
+    """The parameters of a kernel for *tensor*; those in *whole*, constants and *images*, have memory of their own."""
+    name, fills = names(tensor, tensor.name), tensor in targets
+    if tensor in images:
+        return Pointer(name, f"__{'write' if fills else 'read'}_only image2d_t {name}")
+    return Pointer.of(names, name, TYPES[tensor.dtype], dtype_bytes(tensor.dtype), fills, tensor in whole)
+
+
 def stage_sizes(stage: Tensor) -> tuple[str, ...]:
     """The names of the sizes on which the kernel of *stage* depends, in the order of their first use."""
     nodes = list(unique_nodes(stage.element))
@@ -337,56 +334,3 @@ def _comment(group: Group, targets: Sequence[Tensor], sources: Sequence[Tensor])
 def _notation(tensor: Tensor) -> str:
     dims = ", ".join(d.name if isinstance(d, Size) else str(d) if isinstance(d, int) else "?" for d in tensor.shape)
     return f"{tensor.name}: {short_name(tensor.dtype)}[{dims}]"
-
-
-def number(value: Dimension) -> Number:
-    """A size expression as data. Raises UnsupportedError for one that is no arithmetic on sizes."""
-    if isinstance(value, int):
-        return value
-    if isinstance(value, Const):
-        return int(value.value)
-    if isinstance(value, Size):
-        return value.name
-    if isinstance(value, Binary):
-        return [value.op, number(value.left), number(value.right)]
-    raise UnsupportedError(f"a size of a buffer is arithmetic on named sizes, got a {type(value).__name__}")
-
-
-def _function_plan(program: Program, written: _Written) -> FunctionPlan:
-    images = written.images.sizes
-    simplify = Simplifier()
-    inputs, constants = program.inputs, tuple(t for t, _ in program.constants)
-    numbers = {t: k for k, t in enumerate((*inputs, *constants, *program.outputs))}
-    buffers = [_buffer(t, images, simplify) for t in numbers]
-    launches: list[Launch] = []
-    for stage in written.stages:
-        used_tensors = [written.places.get(t, t) for t in (*stage.sources, *stage.targets)]
-        for target in (t for t in used_tensors if t not in numbers):
-            numbers[target] = len(buffers)
-            buffers.append(_buffer(target, images, simplify))
-        used = tuple(numbers[t] for t in used_tensors)
-        variants = tuple(_variant(name, plan, simplify) for name, plan in stage.kernels)
-        launches.append(Launch(used, stage.sizes, variants, stage.checks, stage.nodes, stage.work))
-    return FunctionPlan(program.signature, tuple(buffers), tuple(launches), written.images.notes)
-
-
-def _work(
-    group: Group, stages: Sequence[Tensor], sources: Sequence[Tensor], targets: Sequence[Tensor], simplify: Simplifier
-) -> KernelWork | None:
-    """What the launch that computes *stages* has to do, for profiles."""
-    found = counted_work(stages, sources, targets, simplify)
-    if found is None:
-        return None
-    return KernelWork(number(found.operations), number(found.bytes), found.dtype, group.operators)
-
-
-def _buffer(tensor: Tensor, images: ImageTensors, simplify: Simplifier) -> Buffer:
-    if tensor in images:
-        return Buffer.of_image(images[tensor])
-    return Buffer(number(simplify(binary("mul", product(tensor.shape), as_index(dtype_bytes(tensor.dtype))))))
-
-
-def _variant(name: str, plan: KernelPlan, simplify: Simplifier) -> Variant:
-    when = tuple(Bound(number(r.number), r.least, r.most) for r in plan.when)
-    local = plan.local if plan.items is None else plan.items
-    return Variant(plan.schedule, name, number(simplify(plan.extent)), local, plan.groups, when, plan.items is not None)

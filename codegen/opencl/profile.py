@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.opencl.cpu.machine import machine_of
 from byoc.codegen.opencl.thresholds import ON_GPUS, ON_PROCESSORS, Thresholds
 from byoc.errors import CompileError, DeviceError
 from byoc.runtime.opencl.devices import DeviceInfo, open_device
@@ -40,6 +42,15 @@ class DeviceProfile:
     def is_cpu(self) -> bool:
         """Whether a work-item is best a whole thread with vectors of its own."""
         return self.kind == "cpu"
+
+    @property
+    def machine(self) -> Machine | None:
+        """The machine that a processor's schedules are made for; None for other devices.
+
+        >>> ANY_CPU.machine, ANY_GPU.machine
+        (Machine(vector_bytes=32, accumulators=12, registers=16, dots={}, matrices={}), None)
+        """
+        return machine_of(self.float_lanes) if self.is_cpu else None
 
 
 LEAST_IMAGE = 8192  # texels along each side, which OpenCL 1.2 has every device with images take

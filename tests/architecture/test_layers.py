@@ -106,6 +106,7 @@ LAYERS = {
         "byoc.codegen.c.rows",
         "byoc.codegen.c.whole",
         "byoc.codegen.tune",
+        "byoc.codegen.opencl.cpu",
         "byoc.codegen.opencl.tuning",
         "byoc.codegen.opencl",
         "byoc.codegen.opencl.products",

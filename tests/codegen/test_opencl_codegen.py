@@ -8,13 +8,18 @@ import numpy as np
 import pytest
 
 from byoc import relay
+from byoc.codegen.kernel.lower import lower_function
+from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.opencl.backend import compile_functions
+from byoc.codegen.opencl.emit import emit_programs
+from byoc.codegen.opencl.profile import DeviceProfile
 from byoc.contract import get_backend
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule
 from byoc.ir.types import Any, TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Var, const
+from byoc.runtime.opencl.module import OpenCLModule
 
 RNG = np.random.default_rng(7)
 
@@ -150,8 +155,14 @@ def big_conv():
     return region([x], body)
 
 
+def in_tiles_of_channels():
+    """The kernels of a convolution for a device without the memory that tiles of rows and columns take."""
+    program = lower_function(fuse_body(big_conv()), "region_0")
+    return OpenCLModule(*emit_programs([program], DeviceProfile("gpu", 4, 64, 64)), {})
+
+
 def test_a_large_convolution_computes_several_channels_a_work_item_and_stores_its_epilogue_once():
-    source = get_backend("opencl").compile(big_conv(), {}).get_source()
+    source = in_tiles_of_channels().get_source()
     kernel = next(k for k in source.split("__kernel") if "acc0" in k)
     stores = re.findall(r"^ +\w+\[[^\]]+\] = max_f32\(acc(\d), 0\.0f\);$", kernel, re.MULTILINE)
     assert stores == list("01234567")
@@ -162,12 +173,12 @@ def test_a_large_convolution_computes_several_channels_a_work_item_and_stores_it
 )
 def test_only_a_global_size_that_is_padded_has_a_guard(shape, guarded):
     x = Var("x", TensorType(shape))
-    source = get_backend("opencl").compile(region([x], relay.nn.relu(x)), {}).get_source()
+    source = get_backend("opencl").compile(region([x], relay.nn.relu(x)), {"schedules": "gpu"}).get_source()
     assert ("return;" in source.split("__kernel")[1]) == guarded
 
 
 def test_emitted_kernels_are_those_of_the_golden_file(golden):
-    module = get_backend("opencl").compile(big_conv(), {})
+    module = in_tiles_of_channels()
     golden("opencl_conv2d_relu.cl", module.get_source())
     golden("opencl_conv2d_relu.json", module.get_source("plan"))
 
@@ -180,7 +191,7 @@ def test_compiling_needs_no_device_and_is_the_same_text_every_time():
 
 def test_names_of_the_model_never_reach_the_code_as_they_are():
     x = Var('float; } /* "evil" */ __kernel', TensorType((70,)))
-    source = get_backend("opencl").compile(region([x], relay.exp(x)), {}).get_source()
+    source = get_backend("opencl").compile(region([x], relay.exp(x)), {"schedules": "gpu"}).get_source()
     code = re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)
     name = "float_evil___kernel"
     assert set(re.findall(r"\w*evil\w*", code)) == {name, f"{name}_piece", f"{name}_begin"}

@@ -39,14 +39,14 @@ __kernel void kernel_relu_of_fused_nn_conv2d_nn_relu(__global const float *restr
   for (int ic = 0; ic < 16; ++ic) {
     for (int kh = 0; kh < 3; ++kh) {
       for (int kw = 0; kw < 3; ++kw) {
-        acc0 = step_f32(acc0, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw]);
-        acc1 = step_f32(acc1, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 144]);
-        acc2 = step_f32(acc2, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 288]);
-        acc3 = step_f32(acc3, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 432]);
-        acc4 = step_f32(acc4, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 576]);
-        acc5 = step_f32(acc5, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 720]);
-        acc6 = step_f32(acc6, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 864]);
-        acc7 = step_f32(acc7, pad[ic * 4356 + i2 * 66 + kh * 66 + i3 + kw], const_0[block * 1152 + ic * 9 + kh * 3 + kw + 1008]);
+        acc0 = step_f32(acc0, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw]);
+        acc1 = step_f32(acc1, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw + 144]);
+        acc2 = step_f32(acc2, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw + 288]);
+        acc3 = step_f32(acc3, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw + 432]);
+        acc4 = step_f32(acc4, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw + 576]);
+        acc5 = step_f32(acc5, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw + 720]);
+        acc6 = step_f32(acc6, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw + 864]);
+        acc7 = step_f32(acc7, i2 + kh >= 1 && i2 + kh < 65 && i3 + kw >= 1 && i3 + kw < 65 ? data[ic * 4096 + i2 * 64 + kh * 64 + i3 + kw - 65] : 0.0f, const_0[block * 1152 + ic * 9 + kh * 3 + kw + 1008]);
       }
     }
   }

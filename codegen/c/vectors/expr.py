@@ -104,7 +104,7 @@ class VectorExprWriter:
             ]
         )
         name = self.exprs.names(array, array.name)
-        pointer = f"(const uint8_t *){name}" if dtype != expr.dtype else name
+        pointer = self.bytes_at(name) if dtype != expr.dtype else name
         if self.count == self.lanes:
             return f"{self.function('load', dtype)}({pointer})"
         return f"{self.function('load_first', dtype)}({pointer}, {self.count})"
@@ -251,10 +251,14 @@ class VectorExprWriter:
             items = (f"({place})[{step * k}]" for k in range(self.count))  # type: ignore[operator]
             return f"({self.type(dtype)}){{{', '.join(items)}}}"
         if dtype != expr.dtype:
-            place = f"(const uint8_t *)({place})"
+            place = self.bytes_at(f"({place})")
         if self.count == self.lanes:
             return f"{self.function('load', dtype)}({place})"
         return f"{self.function('load_first', dtype)}({place}, {self.count})"
+
+    def bytes_at(self, place: str, const: str = "const ") -> str:
+        """*place*, an atom at which bools lie, as the place of their bytes."""
+        return f"({const}uint8_t *){place}"
 
     def address(self, tensor: Tensor, indices: Sequence[PrimExpr]) -> str:
         """The address of lane 0."""

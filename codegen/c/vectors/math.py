@@ -96,8 +96,8 @@ _EXPM1 = _define(
     "@V x = min_number_@V(89.0f, max_number_@V(-18.0f, v));",
     *_REDUCED,
     f"const @V p = ({_polynomial('r', _EXP_REST[:-1])}) * r * (r * r) + 0.5f * (r * r) + r;",
-    "const @V half = (@V)((@U)(n + 126) << 23); /* of 2**n, which may overflow where the result does not */",
-    "return select_@V(abs_@V(v) < 5.96046448e-8f, v, (half * p + (half - 0.5f)) * 2.0f);",
+    "const @V scale = (@V)((@U)(n + 126) << 23); /* half of 2**n, which may overflow where the result does not */",
+    "return select_@V(abs_@V(v) < 5.96046448e-8f, v, (scale * p + (scale - 0.5f)) * 2.0f);",
 )
 # x = 2**n * (1 + f), 1 + f from sqrt(1/2) to sqrt(2); denormals are made larger first
 _LOG_SPLIT = (

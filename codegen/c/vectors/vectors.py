@@ -20,6 +20,7 @@ from byoc.codegen.kernel.spelling import kind_of, short_name
 from byoc.errors import InternalError
 from byoc.ir.types import dtype_bytes
 
+_NO_TEMPLATES: Mapping[tuple[str, str], str] = {}
 VectorPart = tuple[str, str, int]  # a function ("" for the type itself), a dtype, lanes
 _NAME = re.compile(r"\b(?:([a-z][a-z0-9_]*)_)?([bfiu](?:8|16|32|64))x(\d+)\b")
 _DTYPES = {short_name(d): d for d in TYPES}
@@ -205,15 +206,18 @@ def _template(name: str, dtype: str) -> str | None:
     return template
 
 
-def vector_support(parts: Sequence[VectorPart]) -> list[str]:
-    """The definitions for *parts* and for all that these mention, each after what it needs."""
+def vector_support(parts: Sequence[VectorPart], own: Mapping[tuple[str, str], str] = _NO_TEMPLATES) -> list[str]:
+    """The definitions for *parts* and for all that these mention, each after what it needs.
+
+    *own* templates, by the functions' names and the kind of their elements, stand in the place of C's.
+    """
     texts: dict[VectorPart, str] = {}
     pending = [(part, False) for part in reversed(parts)]
     while pending:
         part, expanded = pending.pop()
         if part in texts:
             continue
-        text = _definition(part)
+        text = _definition(part, own)
         if expanded:
             texts[part] = text
             continue
@@ -227,12 +231,12 @@ def _part(match: re.Match[str]) -> VectorPart:
     return match[1] or "", _DTYPES[match[2]], int(match[3])
 
 
-def _definition(part: VectorPart) -> str:
+def _definition(part: VectorPart, own: Mapping[tuple[str, str], str]) -> str:
     function, dtype, lanes = part
     if not function:
         size = lanes * dtype_bytes(dtype)
         return f"typedef {TYPES[dtype]} {vector_name(dtype, lanes)} __attribute__((vector_size({size})));"
-    template = _X86.get(part) or _template(function, dtype)
+    template = own.get((function, kind_of(dtype))) or _X86.get(part) or _template(function, dtype)
     if template is None:
         raise InternalError(f"there is no function {function} for vectors of {dtype}")
     if "@H" in template:

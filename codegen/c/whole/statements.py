@@ -6,7 +6,7 @@ in registers across a loop. Loads and stores of vectors go through memcpy, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from byoc.codegen.c.language import matrix_registers
 from byoc.codegen.c.language.dialect import HOSTED, Dialect
@@ -26,6 +26,9 @@ from byoc.te.walk import operands
 class StatementWriter:
     """Writes statements; ``vectors`` collects the vector types and functions in use."""
 
+    zeros = "{0}"  # of a vector
+    values = VectorExprWriter
+
     def __init__(self, writer: Writer, exprs: ExprWriter, dialect: Dialect = HOSTED):
         self.writer, self.exprs, self.dialect = writer, exprs, dialect
         self.alone: list[Share] = []  # those of a single thread, whose bounds are written as they are
@@ -35,8 +38,13 @@ class StatementWriter:
 
     def block(self, statements: Sequence[Stmt]) -> None:
         """A sequence of statements."""
+        rules = self.rules()
         for statement in statements:
-            _RULES[type(statement)](self, statement)
+            rules[type(statement)](self, statement)
+
+    def rules(self) -> Mapping[type, Callable[..., None]]:
+        """What writes each kind of statement."""
+        return _RULES
 
     def loop(self, stmt: For) -> None:
         if is_one(stmt.extent) and is_one(stmt.index.extent):
@@ -93,11 +101,14 @@ class StatementWriter:
             for extent in tensor.shape:
                 length *= int(extent)
             self.local_bytes += length * dtype_bytes(tensor.dtype)
-            aligned = "_Alignas(64) " if stmt.aligned and not self.dialect.plain else ""
-            self.writer.line(f"{aligned}{ctype} {name}[{length}];")
+            self.writer.line(self._array(f"{ctype} {name}[{length}]", stmt.aligned))
         else:
             init = "" if stmt.init is None else f" = {self.exprs.text(self.exprs.simplify(stmt.init))}"
             self.writer.line(f"{ctype} {name}{init};")
+
+    def _array(self, declared: str, aligned: bool) -> str:
+        """The declaration of an array, which begins at a cache line where it is *aligned*."""
+        return f"_Alignas(64) {declared};" if aligned and not self.dialect.plain else f"{declared};"
 
     def _vector_variable(self, stmt: Alloc, name: str) -> str:
         """The declaration of a vector variable; where *init* needs variables of its own, these come first."""
@@ -105,7 +116,7 @@ class StatementWriter:
         vectors = self._vectors(lane, stmt.count)
         ctype = vectors.type(stmt.tensor.dtype)
         if stmt.init is None or (isinstance(stmt.init, Const) and stmt.init.value == 0):
-            return f"{ctype} {name} = {{0}};"
+            return f"{ctype} {name} = {self.zeros};"
         return f"{ctype} {name} = {vectors.root(self.exprs.simplify(stmt.init))};"
 
     def branch(self, stmt: If) -> None:
@@ -123,7 +134,7 @@ class StatementWriter:
 
     def _vectors(self, lane: Index, count: int | None) -> VectorExprWriter:
         lanes = int(lane.extent)
-        return VectorExprWriter(
+        return self.values(
             self.exprs, lane, lanes if count is None else count, self.vectors, self.block, self.writer.line
         )
 
@@ -138,7 +149,7 @@ class StatementWriter:
             return
         place, dtype = vectors.address(target, indices), target.dtype
         if dtype == "bool":
-            place, dtype = f"(uint8_t *)({place})", "uint8"
+            place, dtype = vectors.bytes_at(f"({place})", const=""), "uint8"
         if vectors.count == vectors.lanes:
             self.writer.line(f"{vectors.function('store', dtype)}({place}, {text});")
         else:

@@ -13,21 +13,23 @@ from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.module import OpenCLModule
 
+Constants = Callable[[str], Mapping[str, NDArray]]
 
-def in_memory(wanted: str, form: Callable[[str], Form], constants: Mapping[str, NDArray]) -> Form:
-    """Source and plans for the memory that is *wanted*: ``auto``, ``buffer``, ``image`` or ``trial``.
 
-    *form* gives them for ``buffer`` and ``image``; *constants* are those of the functions. Raises DeviceError where a
-    trial finds that neither runs.
+def in_memory(wanted: str, form: Callable[[str], Form], constants: Constants) -> tuple[str, Form]:
+    """The memory for what is *wanted* (``auto``, ``buffer``, ``image`` or ``trial``), and source and plans for it.
+
+    *form* gives these for ``buffer`` and ``image``, *constants* the constants. Raises DeviceError where a trial finds
+    that neither runs.
     """
     if wanted == AUTO:
         memory, note = _by_rule()
-        return _noted(form(memory), note)
+        return memory, _noted(form(memory), note)
     if wanted != TRIAL:
-        return form(wanted)
+        return wanted, form(wanted)
     forms = {memory: form(memory) for memory in FORMS}
-    found = try_memory(forms, lambda memory: OpenCLModule(*forms[memory], constants))
-    return _noted(forms[found.memory], found.told)
+    found = try_memory(forms, lambda memory: OpenCLModule(*forms[memory], constants(memory)))
+    return found.memory, _noted(forms[found.memory], found.told)
 
 
 def _by_rule() -> tuple[str, str]:

@@ -149,8 +149,8 @@ static inline f32x4 expm1_f32x4(f32x4 v) {
   const i32x4 n = (i32x4)turns - 0x4b400000;
   const f32x4 r = (x - whole * 0.693145752f) - whole * 1.42860677e-6f;
   const f32x4 p = ((((0.000199089043f * r + 0.00139345442f) * r + 0.00833328411f) * r + 0.0416664568f) * r + 0.166666668f) * r * (r * r) + 0.5f * (r * r) + r;
-  const f32x4 half = (f32x4)((u32x4)(n + 126) << 23); /* of 2**n, which may overflow where the result does not */
-  return select_f32x4(abs_f32x4(v) < 5.96046448e-8f, v, (half * p + (half - 0.5f)) * 2.0f);
+  const f32x4 scale = (f32x4)((u32x4)(n + 126) << 23); /* half of 2**n, which may overflow where the result does not */
+  return select_f32x4(abs_f32x4(v) < 5.96046448e-8f, v, (scale * p + (scale - 0.5f)) * 2.0f);
 }
 
 static inline f32x4 sign_of_f32x4(f32x4 x) {

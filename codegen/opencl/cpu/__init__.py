@@ -1,0 +1,1 @@
+"""Kernels for processors: C's schedules, written as OpenCL C whose work-groups are the threads of a team."""

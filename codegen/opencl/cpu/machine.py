@@ -1,0 +1,49 @@
+"""What a region becomes for an OpenCL device that is a processor before its kernels are written: as C's does.
+
+The device tells how many floats one of its vectors has; how many such registers there are follows from that and from
+the kind of processor. Products of narrow numbers are plain arithmetic: OpenCL C has no instructions for them.
+"""
+
+from __future__ import annotations
+
+from platform import machine as system_machine
+
+from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.whole.prepare import prepare
+from byoc.codegen.kernel.program import Program
+from byoc.codegen.kernel.stored_types import as_stored
+from byoc.ir.module import IRModule
+from byoc.relay.expr import Function
+from byoc.relay.narrowing import as_function
+from byoc.relay.transform.fuse.fuse_ops import DefuseOps
+from byoc.relay.transform.host_stage import host_groups
+
+ARM = ("aarch64", "arm64")
+
+
+def machine_of(float_lanes: int) -> Machine:
+    """The machine, for C's schedules, of a processor with vectors of so many float32.
+
+    >>> machine_of(8)
+    Machine(vector_bytes=32, accumulators=12, registers=16, dots={}, matrices={})
+    """
+    if float_lanes >= 16:
+        return Machine(64, 24, 32)
+    if float_lanes >= 8:
+        return Machine(32, 12, 16)
+    return Machine(16, 24, 32) if system_machine() in ARM else Machine()
+
+
+def prepared_for(program: Program, machine: Machine) -> Program:
+    """*program* with its stages and constants as C's schedules for *machine* want them."""
+    return prepare(as_stored(program), machine)
+
+
+def grouped(function: Function) -> Function:
+    """A region's *function* in groups as the host's are: channels innermost where that pays, neighbours joined.
+
+    Its inputs and results stay as they are, and so do its attributes; composites are their operators.
+    """
+    plain = Function(function.params, function.body, function.declared_ret_type, function.type_params, None)
+    inlined = as_function(DefuseOps()(IRModule.from_expr(plain))["main"])
+    return host_groups(inlined).with_attr(dict(function.attrs))
