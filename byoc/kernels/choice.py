@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from byoc.codegen.c.region_source import C_TYPES
 from byoc.codegen.json.kernel_attributes import lost_attributes
-from byoc.codegen.opencl.language import TYPES as OPENCL_TYPES
+from byoc.codegen.opencl.device.language import TYPES as OPENCL_TYPES
 from byoc.contract.region_steps import arguments_by_place, matched_constants
 from byoc.contract.signature import spec_of
 from byoc.contract.verdict import Reason, callee_name, calls_in, judge

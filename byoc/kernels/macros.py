@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from byoc.codegen.c.region_source import dim_text, size_names, size_text
-from byoc.codegen.opencl.language import TYPES as OPENCL_TYPES
+from byoc.codegen.opencl.device.language import TYPES as OPENCL_TYPES
 from byoc.contract.verdict import calls_in
 from byoc.relay.expr import Call, Function
 from byoc.runtime.core.signature import TensorSpec

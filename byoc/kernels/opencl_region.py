@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.codegen.c.region_source import dim_text, signature_of_steps, size_names, size_text
-from byoc.codegen.opencl.language import TYPES as OPENCL_TYPES
+from byoc.codegen.opencl.device.language import TYPES as OPENCL_TYPES
 from byoc.contract.region_steps import RegionSteps, Step
 from byoc.contract.signature import spec_of
 from byoc.errors import InternalError

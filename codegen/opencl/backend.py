@@ -21,18 +21,18 @@ from byoc.codegen.kernel.region import (
     no_recurrence,
     tensors_of,
 )
-from byoc.codegen.opencl.alone import alone
-from byoc.codegen.opencl.choosing import Chooser, KernelQuestion
 from byoc.codegen.opencl.cpu.machine import grouped, prepared_for
+from byoc.codegen.opencl.device.alone import alone
+from byoc.codegen.opencl.device.choosing import Chooser, KernelQuestion
+from byoc.codegen.opencl.device.options import HALVES, NAMES, TUNE, OpenCLOptions
+from byoc.codegen.opencl.device.profile import DeviceProfile, profile_for
+from byoc.codegen.opencl.device.thresholds import Thresholds
 from byoc.codegen.opencl.emit import emit_prepared, emit_programs, takes_blocks
 from byoc.codegen.opencl.images.choice import AUTO, BUFFER, IMAGE
 from byoc.codegen.opencl.images.decide import in_memory
 from byoc.codegen.opencl.images.places import opencl_places, options_at, why_not_at
 from byoc.codegen.opencl.images.trial import Form
-from byoc.codegen.opencl.options import HALVES, NAMES, TUNE, OpenCLOptions
 from byoc.codegen.opencl.patterns import pattern_table
-from byoc.codegen.opencl.profile import DeviceProfile, profile_for
-from byoc.codegen.opencl.thresholds import Thresholds
 from byoc.codegen.opencl.tuning.bench import DeviceBench
 from byoc.codegen.tune.tuner import Tuner
 from byoc.contract.backend import Backend, PatternEntry
@@ -184,7 +184,7 @@ def tuned(
     bench = _bench(profile, halves, device)
 
     def make(choices: Choices) -> tuple[str, tuple[FunctionPlan, ...]]:
-        return emit_programs(programs, profile, halves, choices)
+        return emit_programs(programs, profile, halves, choices=choices)
 
     return tuner.settled(make, bench, lambda threads: bench.laboratory(tuner.level.rounds))
 

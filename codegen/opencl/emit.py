@@ -21,23 +21,23 @@ from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Writer
-from byoc.codegen.opencl.attention_tiles import attention_plan, attention_space
-from byoc.codegen.opencl.choosing import Chooser
 from byoc.codegen.opencl.cpu.blocks import Blocks, meets_between_rows
+from byoc.codegen.opencl.device.choosing import Chooser
+from byoc.codegen.opencl.device.kernel_plan import KernelPlan
+from byoc.codegen.opencl.device.language import OPENCL_C, RESERVED, SUPPORT, TYPES
+from byoc.codegen.opencl.device.pointers import Pointer
+from byoc.codegen.opencl.device.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.images.choice import BUFFER, IMAGE, ChosenImages, choose_images
 from byoc.codegen.opencl.images.coordinates import ImageTensors
 from byoc.codegen.opencl.images.reading import ImageExprWriter
 from byoc.codegen.opencl.images.texel_kernel import texel_kernel
-from byoc.codegen.opencl.kernel_plan import KernelPlan
-from byoc.codegen.opencl.language import OPENCL_C, RESERVED, SUPPORT, TYPES
 from byoc.codegen.opencl.launch_plan import WrittenKernels, WrittenProgram, function_plan, launch_work
 from byoc.codegen.opencl.neighbours import is_view, join_neighbours, join_rows, views
 from byoc.codegen.opencl.padding import read_through_padding
-from byoc.codegen.opencl.pointers import Pointer
 from byoc.codegen.opencl.products.split import SCHEDULE, split_sums
-from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
-from byoc.codegen.opencl.row_kernels import have_own_kernel, row_kernels, row_space
-from byoc.codegen.opencl.row_statements import RowWriter
+from byoc.codegen.opencl.rows.attention_tiles import attention_plan, attention_space
+from byoc.codegen.opencl.rows.row_kernels import have_own_kernel, row_kernels, row_space
+from byoc.codegen.opencl.rows.row_statements import RowWriter
 from byoc.codegen.opencl.schedule import index_type, schedule_stage, stage_space
 from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.opencl.device.kernel_plan import KernelPlan, product
 from byoc.codegen.opencl.images.choice import ChosenImages
 from byoc.codegen.opencl.images.coordinates import ImageTensors
-from byoc.codegen.opencl.kernel_plan import KernelPlan, product
 from byoc.codegen.opencl.work import counted_work
 from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes

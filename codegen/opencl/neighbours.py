@@ -17,8 +17,8 @@ from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.codegen.kernel.shared_rows import shared_rows
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.codegen.opencl.kernel_plan import product
-from byoc.te import PrimExpr, Tensor, const, recurrence
+from byoc.codegen.opencl.device.kernel_plan import product
+from byoc.te import Index, PrimExpr, Tensor, const, recurrence
 from byoc.te.expr import INDEX
 from byoc.te.tensor import Load
 from byoc.te.walk import checks_of, loaded_tensors, map_expr, unique_nodes
@@ -79,7 +79,10 @@ def lies_as(load: Load, stage: Tensor, simplify: Simplifier) -> bool:
     if load.is_word or _size(load.tensor, simplify) != _size(stage, simplify):
         return False
     table = {a: const(0, INDEX) for a in stage.axes if a.extent == 1}
-    own, read = ([map_expr(i, table.get) for i in indices] for indices in (stage.axes, load.indices))
+    own, read = (
+        [map_expr(i, lambda e: table.get(e) if isinstance(e, Index) else None) for i in indices]
+        for indices in (stage.axes, load.indices)
+    )
     return bool(simplify.flat_index(load.tensor, read).key() == simplify.flat_index(stage, own).key())
 
 

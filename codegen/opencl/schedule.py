@@ -20,13 +20,10 @@ from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import Alloc, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.choosing import Ranked, Way, chosen_way, ranked_ways, roughly
-from byoc.codegen.opencl.kernel_plan import KernelPlan, Range, at, numbered
-from byoc.codegen.opencl.products.kernel import product_kernel
-from byoc.codegen.opencl.products.shape import block_product
-from byoc.codegen.opencl.products.tile import Tile, is_worth_tiles, ranked
-from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
-from byoc.codegen.opencl.statements import (
+from byoc.codegen.opencl.device.choosing import Ranked, Way, chosen_way, ranked_ways, roughly
+from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, at, numbered
+from byoc.codegen.opencl.device.profile import ANY_GPU, DeviceProfile
+from byoc.codegen.opencl.device.statements import (
     LOCAL_SIZE,
     FirstItem,
     GroupReduce,
@@ -34,6 +31,9 @@ from byoc.codegen.opencl.statements import (
     WorkGroup,
     WorkItem,
 )
+from byoc.codegen.opencl.products.kernel import product_kernel
+from byoc.codegen.opencl.products.shape import block_product
+from byoc.codegen.opencl.products.tile import Tile, is_worth_tiles, ranked
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, placeholder
 from byoc.te.expr import INDEX, Binary, Const, Reduce, Select

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.kernel_plan import product
+from byoc.codegen.opencl.device.kernel_plan import product
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.core.strict_json import MOST_NUMBER
 from byoc.te import PrimExpr, Tensor, binary

@@ -6,7 +6,7 @@ from collections import Counter
 
 from byoc.codegen.kernel.loops import Alloc, For, If, Let, Store
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.statements import CopyVector, GroupBarrier, LocalArray, LocalItem, WorkGroup, WorkItem
+from byoc.codegen.opencl.device.statements import CopyVector, GroupBarrier, LocalArray, LocalItem, WorkGroup, WorkItem
 from byoc.te.expr import Const
 from byoc.te.tensor import Load
 from byoc.te.walk import unique_nodes

@@ -11,8 +11,8 @@ from byoc import relay
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.opencl.backend import compile_functions
+from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.emit import emit_programs
-from byoc.codegen.opencl.profile import DeviceProfile
 from byoc.contract import get_backend
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule

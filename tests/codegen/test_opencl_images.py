@@ -20,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import byoc
 from byoc.cli.main import main
-from byoc.codegen.opencl import profile
+from byoc.codegen.opencl.device import profile
 from byoc.codegen.opencl.images import texel_kernel
 from byoc.errors import ArtifactError, DeviceError
 from byoc.runtime.opencl import module as opencl_module

@@ -6,7 +6,7 @@ import pytest
 
 import byoc
 from byoc.cli.flags.generator_options import _parts
-from byoc.codegen.opencl.options import Mode, OpenCLOptions
+from byoc.codegen.opencl.device.options import Mode, OpenCLOptions
 from byoc.contract.options import checked_options
 from byoc.driver.options import CompileRequest
 from byoc.errors import UserError

@@ -13,11 +13,11 @@ from byoc.codegen.kernel.collapse import collapse_axes
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.codegen.opencl import profile
 from byoc.codegen.opencl.backend import compile_functions
+from byoc.codegen.opencl.device import profile
+from byoc.codegen.opencl.device.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.products import split, tile
 from byoc.codegen.opencl.products.shape import block_product
-from byoc.codegen.opencl.profile import ANY_GPU, DeviceProfile
 from byoc.ir.types import Any, TensorType
 from byoc.relay.expr import Function, Var
 

@@ -14,7 +14,7 @@ import pytest
 from byoc import relay
 from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.opencl.backend import compile_functions
-from byoc.codegen.opencl.thresholds import NEVER, ON_GPUS, Thresholds
+from byoc.codegen.opencl.device.thresholds import NEVER, ON_GPUS, Thresholds
 from byoc.errors import UserError
 from byoc.ir.types import Any, TensorType
 from byoc.relay.expr import Function, Var

@@ -14,14 +14,14 @@ from byoc.codegen.kernel.collapse import collapse_axes
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.codegen.opencl.choosing import KernelQuestion, described, local_sizes
+from byoc.codegen.opencl.device.choosing import KernelQuestion, described, local_sizes
+from byoc.codegen.opencl.device.profile import ANY_CPU, ANY_GPU, DeviceProfile
+from byoc.codegen.opencl.device.statements import DRIVERS
 from byoc.codegen.opencl.emit import emit_programs
 from byoc.codegen.opencl.products import tile
 from byoc.codegen.opencl.products.kernel import product_kernel
 from byoc.codegen.opencl.products.shape import block_product
-from byoc.codegen.opencl.profile import ANY_CPU, ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.schedule import schedule_stage, stage_space
-from byoc.codegen.opencl.statements import DRIVERS
 from byoc.codegen.tune.level import LEVELS
 from byoc.ir.types import Any, TensorType
 from byoc.relay.expr import Function, Var

@@ -8,10 +8,10 @@ from byoc import relay
 from byoc.codegen.kernel.choice import Asked, Choice
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
-from byoc.codegen.opencl.alone import alone
 from byoc.codegen.opencl.backend import _bench
+from byoc.codegen.opencl.device.alone import alone
+from byoc.codegen.opencl.device.profile import ANY_GPU
 from byoc.codegen.opencl.emit import emit_programs
-from byoc.codegen.opencl.profile import ANY_GPU
 from byoc.codegen.opencl.tuning.crossover import LARGEST, NEVER, Crossovers, search_crossovers
 from byoc.codegen.opencl.tuning.trials import DeviceLaboratory, clear_winner
 from byoc.codegen.tune.heat import Timed

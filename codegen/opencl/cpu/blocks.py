@@ -15,11 +15,11 @@ from byoc.codegen.c.rows.rows import rows_of
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.vectors.math import POLYNOMIALS
 from byoc.codegen.c.vectors.vectors import VectorPart
-from byoc.codegen.kernel.group_key import Key, group_key
 from byoc.codegen.c.whole.steps import stage_blocks
 from byoc.codegen.c.whole.unit import group_sources
 from byoc.codegen.c.winograd.plan import META
 from byoc.codegen.kernel.expr_text import ExprWriter, outside_name
+from byoc.codegen.kernel.group_key import Key, group_key
 from byoc.codegen.kernel.loops import Stmt
 from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.program import Group, group_sizes
@@ -35,7 +35,7 @@ from byoc.codegen.opencl.cpu.language import (
     vector_definitions,
 )
 from byoc.codegen.opencl.cpu.statements import BlockWriter
-from byoc.codegen.opencl.pointers import Pointer
+from byoc.codegen.opencl.device.pointers import Pointer
 from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
 from byoc.te import Size, Tensor

@@ -1,12 +1,6 @@
-"""What a region becomes for an OpenCL device that is a processor before its kernels are written: as C's does.
-
-The device tells how many floats one of its vectors has; how many such registers there are follows from that and from
-the kind of processor. Products of narrow numbers are plain arithmetic: OpenCL C has no instructions for them.
-"""
+"""What a region becomes for an OpenCL device that is a processor before its kernels are written: as C's does."""
 
 from __future__ import annotations
-
-from platform import machine as system_machine
 
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.whole.prepare import prepare
@@ -17,21 +11,6 @@ from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform.fuse.fuse_ops import DefuseOps
 from byoc.relay.transform.host_stage import host_groups
-
-ARM = ("aarch64", "arm64")
-
-
-def machine_of(float_lanes: int) -> Machine:
-    """The machine, for C's schedules, of a processor with vectors of so many float32.
-
-    >>> machine_of(8)
-    Machine(vector_bytes=32, accumulators=12, registers=16, dots={}, matrices={})
-    """
-    if float_lanes >= 16:
-        return Machine(64, 24, 32)
-    if float_lanes >= 8:
-        return Machine(32, 12, 16)
-    return Machine(16, 24, 32) if system_machine() in ARM else Machine()
 
 
 def prepared_for(program: Program, machine: Machine) -> Program:

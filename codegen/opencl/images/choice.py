@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.kernel.program import Program
+from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.images.coordinates import ImageTensors
 from byoc.codegen.opencl.images.reading import BITS
-from byoc.codegen.opencl.profile import DeviceProfile
 from byoc.runtime.opencl.images import ImageSize
 from byoc.te import Tensor
 from byoc.te.expr import Intrinsic

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from byoc.codegen.opencl.device.options import HALVES, OpenCLOptions
 from byoc.codegen.opencl.images.choice import AUTO, BUFFER, IMAGE
-from byoc.codegen.opencl.options import HALVES, OpenCLOptions
 from byoc.errors import DeviceError, UserError
 from byoc.runtime.opencl.devices import open_device
 

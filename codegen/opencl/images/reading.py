@@ -15,7 +15,7 @@ from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.spelling import Language
 from byoc.codegen.opencl.images.coordinates import ImageTensors, TexelPlace, texel_place
-from byoc.codegen.opencl.row_statements import OwnText, RowWriter
+from byoc.codegen.opencl.rows.row_statements import OwnText, RowWriter
 from byoc.errors import InternalError
 from byoc.runtime.opencl.images import CHANNELS, ImageSize
 from byoc.te import PrimExpr, Tensor, placeholder

@@ -15,11 +15,11 @@ from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import Alloc, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.opencl.device.kernel_plan import KernelPlan, numbered
+from byoc.codegen.opencl.device.statements import WorkItem
 from byoc.codegen.opencl.images.coordinates import ImageTensors, static_four, texel_place
 from byoc.codegen.opencl.images.reading import BITS, TexelReads, image_writer
-from byoc.codegen.opencl.kernel_plan import KernelPlan, numbered
-from byoc.codegen.opencl.row_statements import OwnText, RowWriter
-from byoc.codegen.opencl.statements import WorkItem
+from byoc.codegen.opencl.rows.row_statements import OwnText, RowWriter
 from byoc.runtime.opencl.images import CHANNELS
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
 from byoc.te.expr import INDEX, Intrinsic, Reduce, Select, cast

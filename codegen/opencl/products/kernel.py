@@ -14,10 +14,10 @@ from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import UNROLL, Alloc, For, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.kernel_plan import KernelPlan, Range, product, unravel
+from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, product, unravel
+from byoc.codegen.opencl.device.statements import CopyVector, GroupBarrier, LocalArray, LocalItem, WorkGroup
 from byoc.codegen.opencl.products.shape import BlockProduct, Operand
 from byoc.codegen.opencl.products.tile import VECTOR, Tile
-from byoc.codegen.opencl.statements import CopyVector, GroupBarrier, LocalArray, LocalItem, WorkGroup
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
 from byoc.te.expr import INDEX, Const, Select
 from byoc.te.walk import map_expr

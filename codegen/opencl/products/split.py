@@ -15,9 +15,9 @@ from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_meta, with_stages
 from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.products.shape import block_product
 from byoc.codegen.opencl.products.tile import FEWEST_TERMS, MOST_PARTS, choose, is_worth_tiles
-from byoc.codegen.opencl.profile import DeviceProfile
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary
 from byoc.te.expr import Reduce

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.opencl.profile import DeviceProfile
+from byoc.codegen.opencl.device.profile import DeviceProfile
 
 VECTOR = 4  # elements of local memory that a work-item reads at once
 _PAD = 4  # elements between the lines of an operand in local memory, which spreads its columns over the banks

@@ -20,7 +20,7 @@ from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.te import Index, Size, Tensor, binary, placeholder
 from byoc.te.expr import Reduce
 
-NEVER = 1 << 30  # as byoc.codegen.opencl.thresholds has it
+NEVER = 1 << 30  # as byoc.codegen.opencl.device.thresholds has it
 ROUNDS = 6
 TREE = {"shortest_tree": 1, "enough_rows": NEVER, "long_reduction": 1, "few_outputs": NEVER}  # at any size
 SERIAL = {"shortest_tree": NEVER, "long_reduction": NEVER}

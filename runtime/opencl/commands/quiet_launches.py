@@ -58,10 +58,8 @@ def quiet_launches(
     ffi, put = driver
     none, own = ffi.NULL, ffi.cast("void *", queue.int_ptr)
     calls = []
-    for kernel, *sizes in kernels:  # without a local size the driver chooses one
-        held, ranges = (
-            ffi.cast("void *", kernel.int_ptr),
-            [none if size is None else ffi.new("size_t[]", size) for size in sizes],
-        )
-        calls.append((own, held, len(sizes[0]), none, *ranges, 0, none, none))
+    for kernel, over, group in kernels:
+        local = none if group is None else ffi.new("size_t[]", group)  # none: the driver chooses
+        held = ffi.cast("void *", kernel.int_ptr)
+        calls.append((own, held, len(over), none, ffi.new("size_t[]", over), local, 0, none, none))
     return QuietLaunches(put, calls)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from byoc.codegen.kernel.loops import Let, Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.statements import LOCAL_SIZE
+from byoc.codegen.opencl.device.statements import LOCAL_SIZE
 from byoc.te import Dimension, Index, PrimExpr, Tensor, binary
 from byoc.te.expr import Const
 

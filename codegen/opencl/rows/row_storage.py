@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from byoc.codegen.kernel.shared_rows import SharedRows
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.codegen.opencl.profile import DeviceProfile
-from byoc.codegen.opencl.row_loops import RowLoop
+from byoc.codegen.opencl.device.profile import DeviceProfile
+from byoc.codegen.opencl.rows.row_loops import RowLoop
 from byoc.ir.types import dtype_bytes
 from byoc.te import PrimExpr, Tensor, placeholder
 from byoc.te.tensor import Load

@@ -22,10 +22,10 @@ from byoc.codegen.kernel.attention import Attention
 from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.kernel.loops import Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.choosing import STEP_PENALTY, Ranked, roughly
-from byoc.codegen.opencl.kernel_plan import KernelPlan, numbered
-from byoc.codegen.opencl.profile import DeviceProfile
-from byoc.codegen.opencl.row_statements import OwnText, RowWriter
+from byoc.codegen.opencl.device.choosing import STEP_PENALTY, Ranked, roughly
+from byoc.codegen.opencl.device.kernel_plan import KernelPlan, numbered
+from byoc.codegen.opencl.device.profile import DeviceProfile
+from byoc.codegen.opencl.rows.row_statements import OwnText, RowWriter
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary
 from byoc.te.expr import Const

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.codegen.opencl.cpu.machine import machine_of
-from byoc.codegen.opencl.thresholds import ON_GPUS, ON_PROCESSORS, Thresholds
+from byoc.codegen.opencl.device.processor import machine_of
+from byoc.codegen.opencl.device.thresholds import ON_GPUS, ON_PROCESSORS, Thresholds
 from byoc.errors import CompileError, DeviceError
 from byoc.runtime.opencl.devices import DeviceInfo, open_device
 

@@ -22,14 +22,14 @@ from byoc.codegen.kernel.loops import Alloc, For, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral
 from byoc.codegen.kernel.shared_rows import SharedRows
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.choosing import OTHER_WAY, Ranked, group_sizes, local_sizes, penalty, roughly
-from byoc.codegen.opencl.kernel_plan import KernelPlan, Range, numbered, product
-from byoc.codegen.opencl.profile import DeviceProfile
-from byoc.codegen.opencl.row_loops import RowLoop, reduces_of, row_loops
-from byoc.codegen.opencl.row_statements import GroupFold, GroupPosition, Scope, wins
-from byoc.codegen.opencl.row_storage import RowStorage, row_storage
-from byoc.codegen.opencl.statements import FirstItem, LocalArray, LocalItem, SharedLoop, WorkGroup, WorkItem
-from byoc.codegen.opencl.thresholds import NEVER
+from byoc.codegen.opencl.device.choosing import OTHER_WAY, Ranked, group_sizes, local_sizes, penalty, roughly
+from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, numbered, product
+from byoc.codegen.opencl.device.profile import DeviceProfile
+from byoc.codegen.opencl.device.statements import FirstItem, LocalArray, LocalItem, SharedLoop, WorkGroup, WorkItem
+from byoc.codegen.opencl.device.thresholds import NEVER
+from byoc.codegen.opencl.rows.row_loops import RowLoop, reduces_of, row_loops
+from byoc.codegen.opencl.rows.row_statements import GroupFold, GroupPosition, Scope, wins
+from byoc.codegen.opencl.rows.row_storage import RowStorage, row_storage
 from byoc.te import Dimension, Index, PrimExpr, Tensor, const, placeholder
 from byoc.te.expr import INDEX, Const, Reduce
 from byoc.te.tensor import Load

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from byoc.codegen.kernel.choice import Choice, Choices, Question
 from byoc.codegen.kernel.group_key import group_key
-from byoc.codegen.opencl.alone import alone
-from byoc.codegen.opencl.kernel_plan import KernelPlan, Range
-from byoc.codegen.opencl.profile import DeviceProfile
-from byoc.codegen.opencl.statements import DRIVERS
+from byoc.codegen.opencl.device.alone import alone
+from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range
+from byoc.codegen.opencl.device.profile import DeviceProfile
+from byoc.codegen.opencl.device.statements import DRIVERS
 from byoc.te import Dimension, Tensor
 from byoc.te.expr import Reduce
 from byoc.te.tensor import Load

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from byoc.codegen.kernel.loops import Stmt
 from byoc.codegen.kernel.reductions import combine
-from byoc.codegen.opencl.statements import KernelWriter, LocalArray
+from byoc.codegen.opencl.device.statements import KernelWriter, LocalArray
 from byoc.te import Index, PrimExpr, Tensor, binary, logical_not
 from byoc.te.expr import Binary
 

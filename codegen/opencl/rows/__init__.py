@@ -1,0 +1,1 @@
+"""Kernels of rows on a device: softmax, norms and argmax, and attention."""
