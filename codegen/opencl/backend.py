@@ -195,12 +195,12 @@ def _bench(profile: DeviceProfile, halves: bool, device: str) -> DeviceBench:
         return alone(question.stages, question.targets, "candidate")
 
     def emit(program: Program, choices: Choices) -> tuple[str, FunctionPlan]:
-        source, (plan,) = emit_prepared([program], Chooser(profile, choices), halves)
+        source, (plan,) = emit_prepared([program], Chooser(profile, choices), halves, blocks=False)
         return source, plan
 
     def emit_with(program: Program, thresholds: Mapping[str, int]) -> tuple[str, FunctionPlan]:
         forced = replace(profile, thresholds=Thresholds.of(thresholds, profile.thresholds))
-        source, (plan,) = emit_prepared([program], Chooser(forced), halves)
+        source, (plan,) = emit_prepared([program], Chooser(forced), halves, blocks=False)
         return source, plan
 
     return DeviceBench(open_device(device), {"kind": profile.kind, "halves": str(halves)}, of, emit, emit_with)

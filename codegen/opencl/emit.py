@@ -71,11 +71,11 @@ class _Unit:
 
 
 class _Emitter:
-    def __init__(self, chooser: Chooser, memory: str) -> None:
+    def __init__(self, chooser: Chooser, memory: str, blocks: bool) -> None:
         self.profile, self.chooser, self.memory = chooser.profile, chooser, memory
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
-        machine = self.profile.machine if memory == BUFFER else None
+        machine = self.profile.machine if blocks and memory == BUFFER else None
         self.blocks = None if machine is None else Blocks(machine, OPENCL_C, RESERVED, self.kernels)
 
     def program(self, program: Program, places: Mapping[Tensor, Tensor]) -> WrittenProgram:
@@ -252,10 +252,17 @@ def emit_programs(
 
 
 def emit_prepared(
-    programs: Sequence[Program], chooser: Chooser, halves: bool = False, memory: str = BUFFER
+    programs: Sequence[Program],
+    chooser: Chooser,
+    halves: bool = False,
+    memory: str = BUFFER,
+    blocks: bool = True,
 ) -> tuple[str, tuple[FunctionPlan, ...]]:
-    """As :func:`emit_programs`, for programs over what lies in memory, whose padding is read through."""
-    emitter = _Emitter(chooser, memory)
+    """As :func:`emit_programs`, for programs over what lies in memory, whose padding is read through.
+
+    Without *blocks* a processor takes the schedules of work-items, among which there is a choice.
+    """
+    emitter = _Emitter(chooser, memory, blocks)
     programs = [_with_schedules(program, chooser, memory) for program in programs]
     for program in programs:
         if any(recurrence(group.stages) for group in program.groups):
