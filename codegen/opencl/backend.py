@@ -189,7 +189,7 @@ def tuned(
     return tuner.settled(make, bench, lambda threads: bench.laboratory(tuner.level.rounds))
 
 
-def _bench(profile: DeviceProfile, halves: bool, device: str) -> DeviceBench:
+def _bench(profile: DeviceProfile, halves: bool, device: str = "") -> DeviceBench:
     def of(question: Question) -> Program:
         assert isinstance(question, KernelQuestion)
         return alone(question.stages, question.targets, "candidate")

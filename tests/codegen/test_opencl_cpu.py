@@ -19,7 +19,8 @@ from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.opencl import emit
 from byoc.codegen.opencl.backend import compile_functions
 from byoc.codegen.opencl.cpu import blocks
-from byoc.codegen.opencl.cpu.machine import machine_of, prepared_for
+from byoc.codegen.opencl.cpu.machine import prepared_for
+from byoc.codegen.opencl.device.processor import machine_of
 from byoc.codegen.opencl.device.profile import ANY_CPU, DeviceProfile
 from byoc.ir.types import TensorType
 from byoc.relay.expr import Function, Var, const

@@ -90,9 +90,11 @@ static inline f32x8 max_number_f32x8(float number, f32x8 x) {
 #pragma OPENCL FP_CONTRACT OFF
 
 /* data: f32[1, 16, 24, 24] -> pad: f32[1, 16, 26, 26] */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void kernel_fused_nn_conv2d_nn_relu_0(__global const float *restrict p0, __global float *restrict pad) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void kernel_fused_nn_conv2d_nn_relu_0(__global const float *restrict p0_piece, __global float *restrict pad_piece, const long p0_begin, const long pad_begin) {
   #pragma OPENCL FP_CONTRACT ON
   const long part = get_group_id(0), parts = get_num_groups(0);
+  __global const float *restrict p0 = p0_piece + 16 * p0_begin;
+  __global float *restrict pad = pad_piece + 16 * pad_begin;
   const int64_t begin = 16 * part / parts;
   const int64_t end = 16 * (part + 1) / parts;
   for (int64_t i0 = begin; i0 < end; ++i0) {
@@ -115,9 +117,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void kernel_fused_nn_con
 }
 
 /* const_0: f32[32, 16, 3, 3] -> pad: f32[1, 16, 26, 26], relu: f32[1, 32, 24, 24] */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void kernel_fused_nn_conv2d_nn_relu_1(__global const float *restrict p1, __global float *restrict pad, __global float *restrict relu) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void kernel_fused_nn_conv2d_nn_relu_1(__global const float *restrict p1, __global float *restrict pad_piece, __global float *restrict relu_piece, const long pad_begin, const long relu_begin) {
   #pragma OPENCL FP_CONTRACT ON
   const long part = get_group_id(0), parts = get_num_groups(0);
+  __global float *restrict pad = pad_piece + 16 * pad_begin;
+  __global float *restrict relu = relu_piece + 16 * relu_begin;
   const int64_t begin = 192 * part / parts;
   const int64_t end = 192 * (part + 1) / parts;
   for (int64_t part_1 = begin; part_1 < end; ++part_1) {

@@ -9,20 +9,9 @@ static inline float max_f32(float a, float b) {
   return a > b || a != a ? a : b;
 }
 
-/* data: f32[1, 16, 64, 64] -> pad: f32[1, 16, 66, 66] */
-__kernel void kernel_pad_of_fused_nn_conv2d_nn_relu(__global const float *restrict data_piece, __global float *restrict pad_piece, const long data_begin, const long pad_begin) {
+/* data: f32[1, 16, 64, 64], const_0: f32[32, 16, 3, 3] -> relu: f32[1, 32, 64, 64] */
+__kernel void kernel_fused_nn_conv2d_nn_relu(__global const float *restrict data_piece, __global const float *restrict const_0, __global float *restrict relu_piece, const long data_begin, const long relu_begin) {
   __global const float *restrict data = data_piece + 16 * data_begin;
-  __global float *restrict pad = pad_piece + 16 * pad_begin;
-  const int item = get_global_id(0);
-  const int i0 = item / 4356;
-  const int i2 = item / 66 % 66;
-  const int i3 = item % 66;
-  pad[item] = i2 >= 1 && i2 < 65 && i3 >= 1 && i3 < 65 ? data[i0 * 4096 + i2 * 64 + i3 - 65] : 0.0f;
-}
-
-/* pad: f32[1, 16, 66, 66], const_0: f32[32, 16, 3, 3] -> relu: f32[1, 32, 64, 64] */
-__kernel void kernel_relu_of_fused_nn_conv2d_nn_relu(__global const float *restrict pad_piece, __global const float *restrict const_0, __global float *restrict relu_piece, const long pad_begin, const long relu_begin) {
-  __global const float *restrict pad = pad_piece + 16 * pad_begin;
   __global float *restrict relu = relu_piece + 16 * relu_begin;
   const int item = get_global_id(0);
   const int block = item / 4096;
