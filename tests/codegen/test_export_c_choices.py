@@ -201,7 +201,7 @@ def test_the_command_tunes_into_a_database_and_tells(capsys, tmp_path):
         ({"tune": "fast", "portable": True}, "tuning times code on this one"),
         ({"tune": "much"}, "tune is one of none, fast, normal, wide, heavy, got 'much'"),
         ({"precision": "bf16", "portable": True}, "portable C has no instruction dot_bf16"),
-        ({"precision": "half"}, "precision is one of f32, bf16, int8, got 'half'"),
+        ({"precision": "half"}, "precision is one of f32, bf16, fp16, int8, got 'half'"),
         ({"precision": "int8", "keep_f32": ["nothing"]}, "no operator or ONNX node of the model is called 'nothing'"),
     ],
 )

@@ -109,7 +109,7 @@ def test_the_reference_finds_a_region_whose_numbers_are_off_by_one(qdq, monkeypa
 
 @pytest.mark.parametrize("activations", ["QInt8", "QUInt8"])
 @pytest.mark.needs_cc
-def test_outputs_are_those_of_onnx_runtime_but_for_the_rounding_of_ties(tmp_path, activations):
+def test_outputs_are_those_of_onnx_runtime_but_for_the_rounding_of_ties(tmp_path, activations, exact_bytes):
     import onnxruntime
 
     path = quantized(small_net(tmp_path / "small.onnx"), tmp_path / "qdq.onnx", samples(SMALL), activations)

@@ -53,7 +53,7 @@ def taken(library):
 
 
 @pytest.mark.parametrize("activations", [pytest.param("QInt8", marks=pytest.mark.slow), "QUInt8"])
-def test_a_model_of_onnx_runtimes_own_operators(nets, tmp_path, activations):
+def test_a_model_of_onnx_runtimes_own_operators(nets, tmp_path, activations, exact_bytes):
     path = quantized(nets[0], tmp_path / "q.onnx", INPUTS, activations, "QOperator")
     own = {"LeakyRelu", "Sigmoid", "Add", "Mul", "Concat", "AveragePool", "GlobalAveragePool", "Softmax"}
     assert {f"QLinear{name}" for name in own} | {"QGemm", "QLinearMatMul", "QLinearConv"} <= operators(path)
@@ -71,7 +71,7 @@ def test_a_model_of_onnx_runtimes_own_operators(nets, tmp_path, activations):
         pytest.param("QDQ", "QUInt8", marks=pytest.mark.slow),
     ],
 )
-def test_numbers_that_move_between_regions_stay_what_they_are(nets, tmp_path, form, activations):
+def test_numbers_that_move_between_regions_stay_what_they_are(nets, tmp_path, form, activations, exact_bytes):
     """Padding by a zero point, parts of a tensor, joined ones, a reshape to three axes and dense layers over them."""
     path = quantized(nets[1], tmp_path / "q.onnx", INPUTS, activations, form)
     library = byoc.compile(path, targets=["int8_npu", "c"])

@@ -119,6 +119,7 @@ def test_a_forest_gives_onnx_runtimes_numbers(targets, aggregate, artifact_runne
 @pytest.mark.parametrize(
     "activations, by_channels", [("QUInt8", True), pytest.param("QInt8", False, marks=pytest.mark.slow)]
 )
+@pytest.mark.usefixtures("exact_bytes")
 def test_a_quantised_network_gives_onnx_runtimes_bytes(form, activations, by_channels, artifact_runner, tmp_path):
     model = quantised(residual_network(np.random.default_rng(4)), tmp_path, form, activations, by_channels)
     check(model, [{"image": image(batch, 3, 32, 32)} for batch in (1, 3)], artifact_runner, tmp_path)
