@@ -89,7 +89,7 @@ CONSTRAINTS = (
 
 
 class OpenCLBackend(Backend):
-    """Generated OpenCL C, with the options of :class:`OpenCLOptions`, and ``schedules`` (``profile.py``)."""
+    """Generated OpenCL C. Options: ``device``, ``half``, ``mode``, ``schedules``, ``thresholds``."""
 
     name = "opencl"
     constraints = CONSTRAINTS

@@ -121,6 +121,18 @@ def test_tuples_go_with_their_fields_or_stay_alone():
         assert_same_numbers(mod, PartitionGraph()(MergeCompilerRegions()(annotated)))
 
 
+def test_a_constant_in_a_tuple_goes_with_the_fields_that_are_computed():
+    x, token = var("x"), Constant(np.ones((1, 3), "float32"))
+    mod = typed(op.abs(op.concatenate(Tuple([token, op.add(x, x)]), 0)))
+    get_op("concatenate").set_attr("target.npu", lambda call: True)
+    try:
+        cut = partitioned(mod, targets=("npu",))
+    finally:
+        get_op("concatenate").reset_attr("target.npu")
+    assert len(regions(cut)) == 1
+    assert_same_numbers(mod, cut)
+
+
 def test_branches_and_lets_are_cut_inside():
     c, x, y, v = relay.var("c", shape=(), dtype="bool"), var("x"), var("y"), var("v")
     body = Let(v, op.abs(op.abs(x)), If(c, op.negative(op.abs(v)), op.add(v, y)))

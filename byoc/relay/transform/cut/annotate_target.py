@@ -17,7 +17,7 @@ from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo, Sequential
 from byoc.relay.analysis.regions.region_checks import check_regions
-from byoc.relay.expr import Call, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
+from byoc.relay.expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
 from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import compiler_begin, compiler_end, compiler_of, is_begin, is_end
 from byoc.relay.op.contrib.register import TARGET_PREDICATES, load_target
@@ -114,8 +114,9 @@ class _Annotator:
         return after
 
     def common_target(self, parts: Sequence[RelayExpr]) -> str:
-        """The one target of all *parts*, else the default."""
-        found = {self._kept.get(part) or self._target.get(part, DEFAULT) for part in parts}
+        """The one target of all *parts* that are computed, else the default: a constant goes wherever the others go."""
+        computed = [part for part in parts if not isinstance(part, Constant)]
+        found = {self._kept.get(part) or self._target.get(part, DEFAULT) for part in computed}
         return found.pop() if len(found) == 1 else DEFAULT
 
     def rebuilt(self, node: RelayExpr, new: Sequence[RelayExpr]) -> RelayExpr:
