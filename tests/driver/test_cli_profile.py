@@ -11,7 +11,7 @@ import pytest
 import byoc
 from byoc.cli.main import main
 from byoc.cli.profile_command import read_profile
-from byoc.cli.run_command import spread_ms
+from byoc.cli.report.run_times import spread_ms
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 pytestmark = pytest.mark.needs_cc

@@ -47,7 +47,8 @@ def inputs(operator: str, channels: bool = False) -> dict[str, np.ndarray]:
         given["w"] = rng.normal(size=(INPUTS, 3 * HIDDEN)).astype("float32")
         return given
     given["x"] = rng.integers(0, 256, (BATCH, LENGTH, INPUTS)).astype("uint8")
-    given["w"] = rng.integers(-128, 128, (INPUTS, 3 * HIDDEN)).astype("int8")
+    # of 7 bits: on some processors ONNX Runtime saturates the sum of two products at 16 bits
+    given["w"] = rng.integers(-63, 64, (INPUTS, 3 * HIDDEN)).astype("int8")
     given["x_scale"], given["x_zero"] = np.float32(0.02), np.uint8(120)
     given["w_scale"] = (rng.random(3 * HIDDEN) * 0.01 + 0.005).astype("float32") if channels else np.float32(0.01)
     given["w_zero"] = np.zeros(3 * HIDDEN, "int8") if channels else np.int8(3)
