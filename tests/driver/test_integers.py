@@ -110,7 +110,7 @@ def test_an_imported_model_has_quantized_operators_and_the_hosts_arithmetic_has_
 
 @pytest.mark.needs_cc
 @pytest.mark.parametrize("activations", ["QInt8", "QUInt8"])
-def test_what_stays_on_the_host_has_onnx_runtimes_numbers(tmp_path, ethos, activations):
+def test_what_stays_on_the_host_has_onnx_runtimes_numbers(tmp_path, ethos, activations, exact_bytes):
     """Sums, means and the dense layer of a cut model are computed as ONNX says, not as Relay lowers them."""
     import onnxruntime
 
@@ -282,7 +282,7 @@ def test_a_declaration_that_means_nothing_is_an_error(wrong, message):
         Quantized(**wrong)
 
 
-def test_what_is_made_integers_means_what_the_file_says(files):
+def test_what_is_made_integers_means_what_the_file_says(files, exact_bytes):
     """The whole integer module by the reference kernels, against the file by ONNX Runtime."""
     import onnxruntime
 

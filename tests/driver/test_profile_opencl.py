@@ -24,7 +24,7 @@ from byoc.runtime.opencl.devices import import_pyopencl
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 IMAGE = np.random.default_rng(0).random((4, 1, 8, 8), "float32")
 PEAK = Peak({"float32": 1e11, ANY: 1e10}, 1e10, "said by a test", 1e-7, ((1 << 12, 4e10),))
-CONVOLUTION = 2 * 4 * 64 * 32 * 288 + 2 * 4 * 64 * 32  # of four images, with bias and relu
+CONVOLUTION = 2 * 4 * 64 * 32 * 288 + 3 * 4 * 64 * 32  # of four images, with bias, relu and the sum behind it
 pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_opencl]
 
 
@@ -60,8 +60,8 @@ def test_C13_each_kernel_has_operators_nodes_variant_sizes_times_and_rates(profi
         assert row.bandwidth == row.bytes / row.median > 0
         assert row.of_peak == max(row.of_compute or 0, row.of_memory)
     heavy = next(row for row in found if row.operations == CONVOLUTION)
-    assert list(heavy.operators) == ["nn.conv2d", "nn.bias_add", "nn.relu"]
-    assert list(heavy.nodes) == ["node_Conv_27", "node_relu_1"]
+    assert list(heavy.operators) == ["nn.conv2d", "nn.bias_add", "nn.relu", "add"]
+    assert list(heavy.nodes) == ["node_Conv_27", "node_relu_1", "node_add_35"]
     assert heavy.rate == CONVOLUTION / heavy.median and heavy.limit == "compute"
     small = next(row for row in found if row.bytes <= 1 << 12)
     assert small.of_memory == pytest.approx(small.bytes / 4e10 / small.median)
@@ -118,7 +118,7 @@ def test_the_table_tells_the_peaks_and_which_of_them_limits(profile):
     assert "peak of opencl: 100 GFLOP/s in float32; 10 GB/s, 40 up to 4 KB; 0.1 us a launch; said by a test" in lines
     head = next(line for line in lines if line.startswith("by kernel"))
     assert [head.index(name) for name in ("limit", "in queue", "on device", "variant", "gws/lws", "operators")]
-    assert any("compute" in line and "nn.conv2d +2" in line and "node_Conv_27 +1" in line for line in lines)
+    assert any("compute" in line and "nn.conv2d +3" in line and "node_Conv_27 +2" in line for line in lines)
     slow = dataclasses.replace(profile, peaks={"opencl": Peak({ANY: 1e3}, 1e3)})
     fast = dataclasses.replace(profile, peaks={"opencl": Peak({ANY: 1e18}, 1e18)})
     assert "more than 100 % of a peak" in slow.table() and "more than 100 %" not in fast.table()
@@ -136,7 +136,9 @@ def test_a_trace_has_a_track_for_a_queue_and_one_for_its_copies(profile):
     (copies,) = (tid for tid, name in lanes.items() if name.startswith("opencl: copies of queue "))
     assert {e["name"] for e in events if e["tid"] == copies and e["ph"] == "X"} == {"copy in", "copy out"}
     (heavy, *_) = (e for e in events if e["tid"] == queue and e["args"].get("operations") == CONVOLUTION)
-    assert heavy["args"]["nodes"] == ["node_Conv_27", "node_relu_1"] and heavy["args"]["in_queue_us"] >= 0
+    assert (
+        heavy["args"]["nodes"] == ["node_Conv_27", "node_relu_1", "node_add_35"] and heavy["args"]["in_queue_us"] >= 0
+    )
     assert heavy["dur"] > 0 and {"variant", "gws", "lws", "operators", "bytes", "on_device_us"} <= set(heavy["args"])
 
 
