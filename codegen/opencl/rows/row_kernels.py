@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.kernel.collapse import merge_axes
+from byoc.codegen.kernel.expr_parts import reduces_in
 from byoc.codegen.kernel.loops import Alloc, For, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral
 from byoc.codegen.kernel.shared_rows import SharedRows
@@ -27,7 +28,7 @@ from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, numbered, 
 from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.device.statements import FirstItem, LocalArray, LocalItem, SharedLoop, WorkGroup, WorkItem
 from byoc.codegen.opencl.device.thresholds import NEVER
-from byoc.codegen.opencl.rows.row_loops import RowLoop, reduces_of, row_loops
+from byoc.codegen.opencl.rows.row_loops import RowLoop, row_loops
 from byoc.codegen.opencl.rows.row_statements import GroupFold, GroupPosition, Scope, wins
 from byoc.codegen.opencl.rows.row_storage import RowStorage, row_storage
 from byoc.te import Dimension, Index, PrimExpr, Tensor, const, placeholder
@@ -84,7 +85,7 @@ def have_own_kernel(found: SharedRows, profile: DeviceProfile, simplify: Simplif
     shortest = min(SHORTEST_ROW, profile.thresholds.shortest_tree)
     if isinstance(length, Const):
         return len(found.stages) > 1 or int(length.value) >= shortest
-    return len(found.stages) > 1 or any(r.kind.startswith("arg") for s in found.stages for r in reduces_of(s))
+    return len(found.stages) > 1 or any(r.kind.startswith("arg") for s in found.stages for r in reduces_in(s.element))
 
 
 def row_space(found: SharedRows, profile: DeviceProfile, simplify: Simplifier) -> Ranked:
@@ -137,7 +138,9 @@ def _lanes(length: PrimExpr) -> int:
 def _are_columns(found: SharedRows, simplify: Simplifier) -> bool:
     """Whether neighbouring rows lie side by side: the last axis of what the row is made of is no point."""
     for stage in found.stages:
-        bodies = [(stage.element, None)] if found.has_points(stage) else [(r.body, r) for r in reduces_of(stage)]
+        bodies = (
+            [(stage.element, None)] if found.has_points(stage) else [(r.body, r) for r in reduces_in(stage.element)]
+        )
         for body, reduce in bodies:
             for load in _loads(found.at_points(stage, body, reduce)):
                 step = simplify.flat_index(load.tensor, load.indices).coefficient(found.points[-1])
@@ -380,7 +383,7 @@ class _RowKernel:
 
     def _number(self, stage: Tensor) -> list[Stmt]:
         """The value of *stage* for the row."""
-        results = {r: self.results[r][()] for r in reduces_of(stage)}
+        results = {r: self.results[r][()] for r in reduces_in(stage.element)}
         value = map_expr(stage.element, lambda e: results.get(e) if isinstance(e, Reduce) else None)
         value = map_expr(
             self.found.at_points(stage, value),

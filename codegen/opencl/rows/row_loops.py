@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from byoc.codegen.kernel.expr_parts import reduces_in
 from byoc.codegen.kernel.shared_rows import SharedRows
 from byoc.te import PrimExpr, Tensor
 from byoc.te.expr import Reduce
-from byoc.te.walk import loaded_tensors, unique_nodes
+from byoc.te.walk import loaded_tensors
 
 
 @dataclass
@@ -27,7 +28,7 @@ def row_loops(found: SharedRows) -> list[RowLoop]:
     """As few loops as the stages of *found*, in their order, need."""
     loops = [RowLoop()]
     for stage in found.stages:
-        reduces = reduces_of(stage)
+        reduces = reduces_in(stage.element)
         inside: Sequence[PrimExpr] = [stage.element] if found.has_points(stage) else [r.body for r in reduces]
         read = {t for e in inside for t in loaded_tensors(e)}
         if read & set(loops[-1].numbers):
@@ -38,8 +39,3 @@ def row_loops(found: SharedRows) -> list[RowLoop]:
             loops[-1].steps += [(stage, r) for r in reduces]
             loops[-1].numbers.append(stage)
     return loops
-
-
-def reduces_of(stage: Tensor) -> list[Reduce]:
-    """The reductions of *stage*, each once."""
-    return [n for n in unique_nodes(stage.element) if isinstance(n, Reduce)]
