@@ -75,7 +75,32 @@ EPILOG = (
 def command_module(name: str) -> ModuleType:
     """The module of a command: ``HELP``, ``add_arguments``, ``run``."""
     room = "device." if name in _OF_DEVICES else ""
-    return importlib.import_module(f"byoc.cli.{room}{name.replace('-', '_')}_command")
+    try:
+        return importlib.import_module(f"byoc.cli.{room}{name.replace('-', '_')}_command")
+    except ModuleNotFoundError as error:
+        if not _is_left_out(error):
+            raise
+        return _left_out(name, error)
+
+
+def _is_left_out(error: ModuleNotFoundError) -> bool:
+    """Whether *error* is that a part of byoc is missing, as an installation may leave it out."""
+    return (error.name or "").startswith("byoc.")
+
+
+def _left_out(name: str, error: ModuleNotFoundError) -> ModuleType:
+    """What stands for the module of a command that needs a part which is missing."""
+
+    def fail(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
+        raise error
+
+    module = ModuleType(name)
+    vars(module).update(
+        HELP=f"not here: byoc is installed without {error.name}",
+        add_arguments=lambda command: command.add_argument("words", nargs=argparse.REMAINDER),
+        run=fail,
+    )
+    return module
 
 
 def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
@@ -153,6 +178,8 @@ def diagnose(error: Exception) -> tuple[int, str]:
         )
     if isinstance(error, UserError):
         return EXIT_USER, str(error)
+    if isinstance(error, ModuleNotFoundError) and _is_left_out(error):
+        return EXIT_MACHINE, f"byoc is installed without {error.name}, which this needs; install byoc whole"
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
         return EXIT_MACHINE, f"this machine refused what was needed ({error}); allow this process more, and try again"
     kind = "" if isinstance(error, InternalError) else f"{type(error).__name__}: "

@@ -59,7 +59,8 @@ def _kernel(
     text = f'{head}#line 1 "{kernel}"\n{run.text}\n{between(head + run.text)}'
     items = _elements(specs[step.outputs[0]]) if run.items is None else int(run.items(step.call))
     variant = Variant(str(kernel), name, items, run.local)
-    return text, Launch(tuple(buffer[k] for k in (*step.inputs, *step.outputs)), tuple(size_names(tensors)), (variant,))
+    buffers = tuple(buffer[k] for k in (*step.inputs, *step.outputs))
+    return text, Launch(buffers, tuple(size_names(tensors)), (variant,), whole=True)
 
 
 def _copy(name: str, spec: TensorSpec, source: int, target: int) -> tuple[str, Launch]:
@@ -69,7 +70,8 @@ def _copy(name: str, spec: TensorSpec, source: int, target: int) -> tuple[str, L
         f"__kernel void {name}(__global const {kind} *given, __global {kind} *out{parameters}) {{\n"
         f"  if (get_global_id(0) < {size_text(spec)}) out[get_global_id(0)] = given[get_global_id(0)];\n}}\n"
     )
-    return text, Launch((source, target), tuple(names), (Variant("copy", name, _elements(spec), _LOCAL),))
+    variant = Variant("copy", name, _elements(spec), _LOCAL)
+    return text, Launch((source, target), tuple(names), (variant,), whole=True)
 
 
 def _elements(spec: TensorSpec) -> Number:

@@ -4,6 +4,7 @@ Inputs, outputs and temporaries are parts of these pieces, and two share bytes w
 (``graph/memory_plan.py``). Calls follow each other in one queue, so that those with other sizes use the same pieces,
 which grow with the largest. Constants and what a caller keeps on the device have memory of their own. An image is no
 part of a piece: it is allocated by itself, and another of its size that no launch needs with it is the same one.
+A buffer that a launch takes whole has a piece to itself while it is needed.
 
 A kernel is given a piece and the offset of a part. OpenCL's sub-buffers would spare it the offset, but a launch with
 sub-buffers that overlap costs NVIDIA's driver 81 microseconds, with any others 4 (H100, 75 kernels).
@@ -75,8 +76,9 @@ def place_buffers(
     """
     images = plan.images
     everything = {k: life for k, life in lifetimes(plan).items() if k not in without}
-    lives = {k: life for k, life in everything.items() if k not in images}
-    rounded = {k: -(-max(sizes[k], 1) // alignment) * alignment for k in lives}
+    rounded = {k: -(-max(sizes[k], 1) // alignment) * alignment for k in everything if k not in images}
+    whole = {k: everything[k] for k in rounded if k in plan.whole}
+    lives = {k: everything[k] for k in rounded if k not in whole}
     piece = largest // alignment * alignment
     if largest and max(rounded.values(), default=0) > piece:
         raise DeviceMemoryError(f"a buffer of {max(rounded.values())} bytes, and at most {piece} can be had in one")
@@ -90,8 +92,23 @@ def place_buffers(
     ends = [0] * -(-found.total // piece)
     for k, place in places.items():
         ends[place.piece] = max(ends[place.piece], place.offset + rounded[k])
+    for slot in _in_turn(whole):
+        places.update({k: Place(len(ends), 0, max(sizes[k], 1)) for k in slot})
+        ends.append(max(rounded[k] for k in slot))
     own, image_of = place_images(images, everything)
     return Placement(tuple(ends), places, bound, own, image_of)
+
+
+def _in_turn(lives: Mapping[int, tuple[int, int]]) -> list[list[int]]:
+    """Those that *lives* tells the need of, in lists of which each holds such as are needed one after the other."""
+    found: list[list[int]] = []
+    for k in sorted(lives, key=lambda k: (lives[k], k)):
+        free = next((slot for slot in found if lives[slot[-1]][1] < lives[k][0]), None)
+        if free is None:
+            found.append([k])
+        else:
+            free.append(k)
+    return found
 
 
 def place_images(

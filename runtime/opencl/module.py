@@ -118,7 +118,7 @@ class OpenCLModule(Module):
         Nothing is told for sizes that are free, and a device that aligns buffers to more takes a little more.
         """
         plan = self._plans[symbol]
-        if any(isinstance(d, str) for spec in plan.signature.inputs for d in spec.shape):
+        if plan.signature.size_names:
             return {}
         placement = place_buffers(plan, plan.buffer_bytes({}), ALIGNMENT)
         return {"device_memory": placement.total, "device_memory_bound": placement.bound}

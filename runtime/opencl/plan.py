@@ -6,11 +6,12 @@ for the sizes of a call and the device's alignment (``device_memory.py``), by th
 Kernels run in order; the arguments of each are its buffers, then where those of them begin that are neither constants
 nor images, in units of :data:`ALIGNMENT` bytes, then its sizes (all ``long``). A :data:`Number` is an int, the name of
 a size, or ``[operation, left, right]``. A launch has variants, kernels that compute the same, of which a call takes the
-first whose bounds hold for its sizes. A variant has *extent* work-items (rounded up to whole groups; the kernel itself
-ignores those beyond), or with *groups* that many groups. A device with a limit below the local size takes the largest
-divisor of it within the limit; where it is 0 the driver chooses, and no work-item is beyond. A launch that *checks*
-indices has one more argument, memory of :data:`FOUND_WORDS` numbers that is 0 before the run: the check that found an
-index outside its dimension (its number and 1), the place, and the size of the dimension.
+first whose bounds hold for its sizes. The buffers of a launch that takes them *whole* begin at their first byte, in
+memory of their own, and its kernel is not told where. A variant has *extent* work-items (rounded up to whole groups;
+the kernel itself ignores those beyond), or with *groups* that many groups. A device with a limit below the local size
+takes the largest divisor of it within the limit; where it is 0 the driver chooses, and no work-item is beyond. A launch
+that *checks* indices has one more argument, memory of :data:`FOUND_WORDS` numbers that is 0 before the run: the check
+that found an index outside its dimension (its number and 1), the place, and the size of the dimension.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import asdict, dataclass
 
 from byoc.runtime.core.bound_sizes import Sizes, is_told
 from byoc.runtime.core.errors import ArtifactError, DeviceError
-from byoc.runtime.core.signature import Signature, item_bytes, symbol_of
+from byoc.runtime.core.signature import Signature, TensorSpec, item_bytes, symbol_of
 from byoc.runtime.core.strict_json import (
     MOST_NUMBER,
     at,
@@ -196,7 +197,8 @@ class KernelWork:
 class Launch:
     """One step: the buffers and sizes that are its kernel's arguments, and the kernels, of which one is launched.
 
-    *nodes* are the ONNX nodes that it computes a part of, and *work* is what it has to do, both for profiles.
+    *nodes* are the ONNX nodes that it computes a part of, and *work* is what it has to do, both for profiles. *whole*:
+    the kernel takes buffers alone, not where they begin, as one that a vendor wrote.
     """
 
     buffers: tuple[int, ...]
@@ -205,10 +207,11 @@ class Launch:
     checks: bool = False
     nodes: tuple[str, ...] = ()
     work: KernelWork | None = None
+    whole: bool = False
 
     def to_json(self) -> dict[str, object]:
-        """As data; what checks nothing, comes from no node, or was not counted, does not say so."""
-        left_out = ["work", *(name for name in ("checks", "nodes") if not getattr(self, name))]
+        """As data, without what is not so, as for one that checks nothing or was not counted."""
+        left_out = ["work", *(name for name in ("checks", "nodes", "whole") if not getattr(self, name))]
         work = {} if self.work is None else {"work": self.work.to_json()}
         return {**{name: value for name, value in asdict(self).items() if name not in left_out}, **work}
 
@@ -242,7 +245,7 @@ class FunctionPlan:
             data, f"{where} does not describe a function", ("signature", "buffers", "launches"), ("notes",)
         )
         signature = Signature.from_json(fields["signature"], at(where, "signature"))
-        names = frozenset(d for spec in signature.inputs for d in spec.shape if isinstance(d, str))
+        names = frozenset(signature.size_names)
         plan = FunctionPlan(
             signature,
             tuple(_buffer(b, place, names) for place, b in numbered(fields, "buffers", where)),
@@ -266,9 +269,16 @@ class FunctionPlan:
         return self.first_constant + len(self.signature.constants)
 
     def placed(self, launch: Launch) -> tuple[int, ...]:
-        """The buffers of *launch* that lie in memory with others: all but constants and images."""
+        """The buffers of *launch* of which its kernel is told where they begin: all but constants and images."""
+        if launch.whole:
+            return ()
         own = [b for b in launch.buffers if not self.first_constant <= b < self.first_output]
         return tuple(b for b in own if self.buffers[b].image is None)
+
+    @property
+    def whole(self) -> frozenset[int]:
+        """The buffers that a launch takes whole."""
+        return frozenset(b for launch in self.launches if launch.whole for b in launch.buffers)
 
     def check(self) -> None:
         """Raises ArtifactError when a launch names a buffer that there is not."""
@@ -279,8 +289,13 @@ class FunctionPlan:
         if len(self.buffers) < own or any(not 0 <= b < len(self.buffers) for b in used):
             raise ArtifactError(f"plan.json: {self.signature.symbol} uses a buffer that it does not declare")
         self._check_images()
-        if not any(isinstance(d, str) for spec in self.signature.inputs for d in spec.shape):
+        if not self.signature.size_names:
             self.buffer_bytes({})
+
+    @property
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """The inputs, constants and outputs: what the first buffers are."""
+        return (*self.signature.inputs, *self.signature.constants, *self.signature.outputs)
 
     @property
     def images(self) -> dict[int, ImageSize]:
@@ -290,7 +305,7 @@ class FunctionPlan:
     def _check_images(self) -> None:
         """Raises ArtifactError for an argument that is an image, and for a constant's image that is not its own."""
         signature = self.signature
-        for k, spec in enumerate((*signature.inputs, *signature.constants, *signature.outputs)):
+        for k, spec in enumerate(self.specs):
             image = self.buffers[k].image
             if image is None:
                 continue
@@ -312,11 +327,10 @@ class FunctionPlan:
         """
         found = [counted(buffer.bytes, sizes) for buffer in self.buffers]
         signature = self.signature
-        specs = (*signature.inputs, *signature.constants, *signature.outputs)
-        for spec, size in zip(specs, found, strict=False):
+        for spec, size in zip(self.specs, found, strict=False):
             if any(not (isinstance(d, int) or Sizes(sizes).tells(d)) for d in spec.shape):
                 raise ArtifactError(
-                    f"plan.json: {spec.name}{spec} of {signature.symbol} has a size that no input tells"
+                    f"plan.json: {spec.name}{spec} of {signature.symbol} has a size that no argument tells"
                 )
             wanted = math.prod(spec.concrete_shape(sizes)) * item_bytes(spec.dtype, spec.name)
             if size < wanted:
@@ -339,7 +353,7 @@ def _buffer(data: object, where: str, names: frozenset[str]) -> Buffer:
 
 
 def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
-    fields = object_of(data, where, ("buffers", "sizes", "variants"), ("checks", "nodes", "work"))
+    fields = object_of(data, where, ("buffers", "sizes", "variants"), ("checks", "nodes", "work", "whole"))
     sizes = texts_of(fields["sizes"], at(where, "sizes"))
     if not all(is_told(size, names) for size in sizes):
         raise ArtifactError(f"{where}.sizes: {', '.join(sizes)} are not all told by the inputs")
@@ -350,6 +364,7 @@ def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
         switch_of(fields.get("checks", False), at(where, "checks")),
         texts_of(fields.get("nodes", ()), at(where, "nodes")),
         KernelWork.from_json(fields["work"], at(where, "work"), names) if "work" in fields else None,
+        switch_of(fields.get("whole", False), at(where, "whole")),
     )
 
 

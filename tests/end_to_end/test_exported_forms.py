@@ -7,6 +7,7 @@ Each model is compiled once for a target and run with several sizes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -379,7 +380,9 @@ FORMS: dict[str, tuple[Callable[[], tuple], Sequence[Mapping[str, int]]]] = {
 
 @pytest.mark.parametrize("targets", TARGETS)
 @pytest.mark.parametrize("form", FORMS)
-def test_a_form_gives_the_outputs_of_onnx_runtime_for_every_size(form: str, targets: tuple[str, ...]) -> None:
+def test_a_form_gives_the_outputs_of_onnx_runtime_for_every_size(
+    form: str, targets: tuple[str, ...], tmp_path: Path
+) -> None:
     build, sizes = FORMS[form]
     parts = build()
     data = model(*parts)
@@ -389,6 +392,9 @@ def test_a_form_gives_the_outputs_of_onnx_runtime_for_every_size(form: str, targ
         arrays = feeds(parts[1], given, 20 if form == "causal embedding" else 2)
         for got, want in zip(library.run(arrays), session.run(None, arrays), strict=True):
             assert_agrees(np.asarray(got), want)
+    loaded = byoc.load(library.save(tmp_path / "form.byoc"))
+    for again, got in zip(loaded.run(arrays), library.run(arrays), strict=True):
+        np.testing.assert_array_equal(np.asarray(again), np.asarray(got))
 
 
 @pytest.mark.needs_cc

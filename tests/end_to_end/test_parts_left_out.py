@@ -101,6 +101,18 @@ def test_a_part_that_is_asked_for_is_named(part, missing, tmp_path):
     assert "cannot be imported" in done.stdout and done.stderr == ""
 
 
+@pytest.mark.parametrize("words", [("cache", "list"), ("warm", "d.byoc"), ("run", "d.byoc", "--devices", "cpu")])
+def test_a_command_that_needs_a_part_says_so(words, tmp_path):
+    installation = Installation(tmp_path, "opencl")
+    done = installation.byoc("compile", str(DIGITS), "-t", "json", "-o", "d.byoc")
+    assert done.returncode == 0, done.stderr
+    done = installation.byoc(*words)
+    assert done.returncode == 3 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "byoc is installed without byoc.runtime.opencl, which this needs" in done.stderr
+    done = installation.byoc("--help")
+    assert done.returncode == 0 and "byoc is installed without byoc.runtime.opencl" in done.stdout.replace("\n", " ")
+
+
 def model_without_code():
     """An operator whose result has as many rows as its input has numbers that are not zero."""
     values = [

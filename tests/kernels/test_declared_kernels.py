@@ -126,6 +126,19 @@ def test_an_opencl_kernel_stands_for_what_the_generator_would_make_and_both_run_
     np.testing.assert_array_equal(loaded(x), library(x))
 
 
+@pytest.mark.needs_opencl
+def test_opencl_kernels_behind_each_other_find_their_own_buffers(tmp_path):
+    kernel("exp", "opencl/any/any")(EXP_OPENCL)
+    mod = model(lambda x: relay.Tuple([relay.exp(relay.exp(relay.exp(x))), relay.exp(x), x]), (70, 3))
+    library = byoc.compile(mod, ["opencl_kernels", "c"])
+    assert set(placed(library).values()) == {"opencl_kernels"}
+    x = np.linspace(-2, 0, 210, dtype="float32").reshape(70, 3)
+    once = np.exp(x)
+    for run in (library, byoc.load(library.save(tmp_path / "model.byoc"))):
+        for got, want in zip(run(x), (np.exp(np.exp(once)), once, x), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
 def test_per_operator_kernels_and_a_generator_of_whole_regions_share_a_model():
     kernel("nn.leaky_relu", "host/float/any")(LEAKY_C)
     mod = model(lambda x: relay.nn.leaky_relu(relay.nn.softmax(relay.exp(x)), 0.5), (2, 3))

@@ -14,9 +14,11 @@ from inverted_residuals import inverted_residuals
 import byoc
 from byoc.cli.main import main
 from byoc.runtime.core.errors import DeviceMemoryError, InputError
+from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.graph.memory_plan import Lifetime, plan_memory
 from byoc.runtime.opencl import device_memory
 from byoc.runtime.opencl.device_memory import place_buffers
+from byoc.runtime.opencl.plan import Buffer, FunctionPlan, Launch, Variant
 
 pytestmark = pytest.mark.needs_opencl
 CHILD = """
@@ -136,6 +138,22 @@ def test_places_are_aligned_and_nothing_that_lives_together_overlaps():
 
 
 LIVES = st.lists(st.tuples(st.integers(0, 640), st.integers(0, 20), st.integers(0, 9)), max_size=40)
+
+
+def test_buffers_that_a_kernel_takes_whole_begin_a_piece_and_share_it_in_turn():
+    specs = tuple(TensorSpec(name, (4,), "float32") for name in "xy")
+    signature = Signature("f", specs[:1], specs[1:])
+    variant = Variant("vendor", "k", 4, 64)
+    chain = [(0, 2), (2, 3), (3, 4), (4, 5), (5, 1)]  # of temporaries, each of which the next launch alone needs
+    launches = tuple(Launch(pair, (), (variant,), whole=pair != (4, 5)) for pair in chain)
+    plan = FunctionPlan(signature, (Buffer(16),) * 6, launches)
+    placement = place_buffers(plan, [16, 16, 64, 128, 16, 64], 64)
+    assert {place.offset for place in placement.places.values()} == {0}
+    pieces = [placement.places[k].piece for k in range(6)]
+    assert pieces[0] == pieces[3] == pieces[5] and pieces[2] == pieces[4] == pieces[1] != pieces[0], pieces
+    assert placement.pieces == (128, 64)
+    again = FunctionPlan.from_json(json.loads(json.dumps(plan.to_json())))
+    assert again == plan and again.placed(launches[0]) == () and again.placed(launches[3]) == (4, 5)
 
 
 @given(LIVES)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from byoc.errors import UserError
 from byoc.runtime.library import Library
-from byoc.runtime.opencl.devices import DeviceInfo, open_device
-from byoc.runtime.opencl.module import OpenCLModule
+
+if TYPE_CHECKING:
+    from byoc.runtime.opencl.devices import DeviceInfo
 
 BACKEND = "opencl"
 
@@ -21,6 +22,9 @@ def use_device(library: Library, device: str) -> DeviceInfo:
 
     Raises UserError where it has no such region, DeviceError where there is no such device.
     """
+    from byoc.runtime.opencl.devices import open_device  # a part that an installation may leave out
+    from byoc.runtime.opencl.module import OpenCLModule
+
     info = open_device(device).info
     modules = [module for module in library.module.walk() if isinstance(module, OpenCLModule)]
     if not modules:

@@ -52,7 +52,7 @@ def try_memory(forms: Mapping[str, Form], module_of: Callable[[str], OpenCLModul
     plans = forms[IMAGE][1]
     if not any(plan.images for plan in plans):
         return MemoryTrial(BUFFER, "memory=trial: nothing to try, since no tensor is an image: buffers")
-    if any(isinstance(d, str) for plan in plans for spec in plan.signature.inputs for d in spec.shape):
+    if any(plan.signature.size_names for plan in plans):
         return MemoryTrial(BUFFER, "memory=trial: nothing is tried for sizes that are free: buffers")
     try:
         opened = open_device()
