@@ -15,7 +15,8 @@ from byoc.partition.places.source import OpenCLSource
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.opencl.module import OpenCLModule
-from byoc.runtime.opencl.plan import Buffer, FunctionPlan, Launch, Number, Variant
+from byoc.runtime.opencl.numbers import Number
+from byoc.runtime.opencl.plan import Buffer, FunctionPlan, Launch, Variant
 
 _LOCAL = 64  # work-items of a group that copies
 _FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"

@@ -82,7 +82,8 @@ class Alloc(Stmt):
 
     *init* is its value; each lane of a vector gets the value for *lane*, or all the same one where *lane* is None. Of
     *count*, where it is given, only so many lanes exist, as for a VectorStore; the others are unspecified. Arrays start
-    unset; an *aligned* one begins at a cache line, for vectors.
+    unset; an *aligned* one begins at a cache line, for vectors. A vector that is *held* is read several times: it is to
+    stay in its register, where a compiler would rather have each reader load it again.
     """
 
     tensor: Tensor
@@ -91,6 +92,7 @@ class Alloc(Stmt):
     lane: Index | None = None
     count: int | None = None
     aligned: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True, eq=False)

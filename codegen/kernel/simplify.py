@@ -382,3 +382,11 @@ _POLYNOMIAL: dict[str, Callable[[Simplifier, Polynomial, Polynomial], Polynomial
     "min": lambda s, a, b: s.extremum("min", a, b),
     "max": lambda s, a, b: s.extremum("max", a, b),
 }
+
+
+def same_size(left: Dimension, right: Dimension) -> bool:
+    """Whether two extents are the same, whatever the free sizes are."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left == right
+    simplify = Simplifier()
+    return simplify.polynomial(as_index(left)).key() == simplify.polynomial(as_index(right)).key()

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from byoc.runtime.core.bound_sizes import Sizes, is_told
@@ -37,58 +37,12 @@ from byoc.runtime.core.strict_json import (
 )
 from byoc.runtime.opencl.commands.options import RunOptions
 from byoc.runtime.opencl.images import COMPONENT_BYTES, ImageSize
+from byoc.runtime.opencl.numbers import Number, check_number, counted, evaluate
 
 PLAN_VERSION = 5
 MOST_LOCAL = 1 << 16  # work-items of a group
 MOST_TEXELS = 1 << 20  # along one side of an image
 FOUND_WORDS = 3  # of 64 bits
-Number = int | str | list["Number"]
-
-_OPERATIONS: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
-    "min": min,
-    "max": max,
-}
-
-
-def evaluate(number: Number, sizes: Mapping[str, int]) -> int:
-    """The value of *number* for a call with *sizes*.
-
-    >>> evaluate(["mul", "N", 12], {"N": 5})
-    60
-    """
-    if isinstance(number, int):
-        return number
-    if isinstance(number, str):
-        return sizes[number]
-    operation, left, right = number
-    return _OPERATIONS[str(operation)](evaluate(left, sizes), evaluate(right, sizes))
-
-
-def counted(number: Number, sizes: Mapping[str, int]) -> int:
-    """The value of *number*, which counts something. Raises ArtifactError for one that cannot be a count."""
-    try:
-        value = evaluate(number, sizes)
-    except ZeroDivisionError as error:
-        raise ArtifactError(f"plan.json: {reprlib.repr(number)} divides by zero; compile the model again") from error
-    if not 0 <= value <= MOST_NUMBER:
-        raise ArtifactError(f"plan.json: {reprlib.repr(number)} is {value}, which counts nothing; compile it again")
-    return value
-
-
-def check_number(number: object, names: frozenset[str]) -> Number:
-    """*number* if it has the form of one over the sizes *names*. Raises ArtifactError when it has not."""
-    if isinstance(number, str) and is_told(number, names):
-        return number
-    if type(number) is int and abs(number) <= MOST_NUMBER:
-        return number
-    if isinstance(number, list) and len(number) == 3 and isinstance(number[0], str) and number[0] in _OPERATIONS:
-        return [number[0], check_number(number[1], names), check_number(number[2], names)]
-    raise ArtifactError(f"plan.json: expected a number, a size or an operation on two, got {reprlib.repr(number)}")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from byoc.runtime.core.device_event import DeviceEvent, EventFacts, Told
 from byoc.runtime.core.errors import ArtifactError
-from byoc.runtime.opencl.plan import Launch, Number, Variant, counted
+from byoc.runtime.opencl.numbers import Number, counted
+from byoc.runtime.opencl.plan import Launch, Variant
 
 if TYPE_CHECKING:
     import pyopencl

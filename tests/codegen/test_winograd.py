@@ -45,7 +45,10 @@ Pads = tuple[int, int, int, int]
 
 
 class Case:
-    """A convolution of *batch* images [*height*, *width*, *channels*] to *filters*, with bias and what *after* adds."""
+    """A convolution of *batch* images [*height*, *width*, *channels*] to *filters*, with bias and what *after* adds.
+
+    *free*: the program's batch is a size that is known when it runs, and *batch* the one that is run.
+    """
 
     def __init__(
         self,
@@ -57,6 +60,7 @@ class Case:
         pads: Pads = SAME,
         after: Callable[[RelayExpr], RelayExpr] = relay.nn.relu,
         kernel_layout: str = "HWIO",
+        free: bool = False,
     ):
         rng = np.random.default_rng([batch, height, width, channels, filters])
         self.pads = pads
@@ -64,7 +68,7 @@ class Case:
         self.weights = (rng.standard_normal((3, 3, channels, filters)) / np.sqrt(9 * channels)).astype("float32")
         self.bias = rng.standard_normal(filters).astype("float32")
         weights = np.asarray(self.weights.transpose(["HWIO".index(k) for k in kernel_layout]), order="C")
-        x = relay.var("x", shape=self.image.shape)
+        x = relay.var("x", shape=(relay.Any("N") if free else batch, height, width, channels))
         y = relay.nn.conv2d(
             x,
             relay.const(weights),
@@ -181,6 +185,29 @@ def test_every_kind_of_plan_computes_the_convolution(size, outputs):
         program = _with_plan(case, pick, outputs)
         assert [s.tag for g in program.groups for s in g.stages][-1] == OUTPUT
         _check(case, _result(case, program), outputs)
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("outputs", OUTPUTS)
+@pytest.mark.parametrize("stored", [False, True], ids=["tiles in local arrays", "tiles in a stage"])
+@pytest.mark.parametrize("size", [(7, 7, 12, 70), (11, 14, 16, 24), (4, 5, 3, 130)])
+def test_a_free_batch_is_computed_whatever_it_is(size, stored, outputs):
+    def pick(plans: list[Plan]) -> Plan:
+        fitting = [p for p in plans if p.stored == stored]
+        return max(fitting, key=lambda p: (p.down * p.across % p.rows, p.blocks))
+
+    module = None
+    for batch in (1, 2, 5, 0):
+        case = Case(batch, *size, free=True)
+        if module is None:
+            program = _with_plan(case, pick, outputs)
+            assert [s.tag for g in program.groups for s in g.stages][-1] == OUTPUT
+            module, weights = _module(program), case
+        case.weights, case.bias = weights.weights, weights.bias
+        result = np.full(case.expected().shape, np.nan, "float32")
+        module["conv"](case.image, result)
+        if batch:
+            _check(case, result, outputs)
 
 
 @pytest.mark.needs_cc

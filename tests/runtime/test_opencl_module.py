@@ -16,7 +16,8 @@ from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.modules.module import module_class
 from byoc.runtime.opencl import build, devices, pocl, session
 from byoc.runtime.opencl.module import OpenCLModule
-from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Variant, evaluate
+from byoc.runtime.opencl.numbers import evaluate
+from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Variant
 
 SOURCE = """
 __kernel void twice(__global const float *in, __global float *out, const long x, const long t, const long N) {

@@ -241,7 +241,8 @@ class TileBody:
             shape = (self.tile.lanes,) if moves else ()
             known[key] = placeholder(shape, load.dtype, f"{load.tensor.name}_{v if moves else r}")
             placed = at(load, {**fixed, **self.places(r, v)})
-            code.append(Alloc(known[key], placed, vector=moves, lane=self.lane if moves else None))
+            lane, held = (self.lane, self.height > 1 and not self._by_row(access)) if moves else (None, False)
+            code.append(Alloc(known[key], placed, vector=moves, lane=lane, held=held))
         return known[key][self.lane] if moves else known[key][()]
 
     def finish(self) -> list[Stmt]:

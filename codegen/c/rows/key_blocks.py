@@ -23,12 +23,13 @@ import numpy as np
 
 from byoc.codegen.c.contraction.shape import PANEL
 from byoc.codegen.c.rows.padded_loads import PaddedLoads
-from byoc.codegen.c.rows.row_stages import BlockOfRows, Cut, RowStages, ScheduleNest, loads_in, reduces_in, same_size
+from byoc.codegen.c.rows.row_stages import BlockOfRows, Cut, RowStages, ScheduleNest, loads_in, reduces_in
 from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import Alloc, For, If, Stmt
 from byoc.codegen.kernel.reductions import combine
+from byoc.codegen.kernel.simplify import same_size
 from byoc.ir.types import dtype_bytes
 from byoc.te import Dimension, Index, PrimExpr, Tensor, cast, const, exp
 from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Reduce, Select

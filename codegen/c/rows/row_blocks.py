@@ -14,12 +14,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.c.rows.key_blocks import KeyBlocks, key_blocks_of, over_keys
-from byoc.codegen.c.rows.row_stages import BlockOfRows, RowStages, ScheduleNest, loads_in, reduces_in, same_size
+from byoc.codegen.c.rows.row_stages import BlockOfRows, RowStages, ScheduleNest, loads_in, reduces_in
 from byoc.codegen.c.tiling.team import shared_over
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import For, If, Let, Stmt
 from byoc.codegen.kernel.reductions import is_product
+from byoc.codegen.kernel.simplify import same_size
 from byoc.ir.types import dtype_bytes
 from byoc.te import Dimension, Index, PrimExpr, Tensor, binary, const
 from byoc.te.expr import INDEX

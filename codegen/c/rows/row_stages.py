@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.loops import Alloc, Stmt
-from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.te import Dimension, Index, PrimExpr, Tensor, placeholder
 from byoc.te.expr import Reduce
 from byoc.te.tensor import Load
@@ -50,14 +49,6 @@ def reduces_in(expr: PrimExpr | None) -> list[Reduce]:
     """Every reduction of *expr* once."""
     assert expr is not None
     return [n for n in unique_nodes(expr) if isinstance(n, Reduce)]
-
-
-def same_size(left: Dimension, right: Dimension) -> bool:
-    """Whether two extents are the same, whatever the free sizes are."""
-    if isinstance(left, int) and isinstance(right, int):
-        return left == right
-    simplify = Simplifier()
-    return simplify.polynomial(as_index(left)).key() == simplify.polynomial(as_index(right)).key()
 
 
 @dataclass(frozen=True)

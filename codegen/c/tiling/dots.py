@@ -89,7 +89,8 @@ class _DotTile:
         if key not in known:
             name = "_".join((load.tensor.name, *(str(k) for k in key[1:])))
             known[key] = placeholder((self.lanes,) if along else (), load.dtype, name)
-            code.append(Alloc(known[key], at(load, places), vector=along, lane=lane if along else None))
+            held = along and any(b.axis not in moving and b.count > 1 for b in self.blocks)
+            code.append(Alloc(known[key], at(load, places), vector=along, lane=lane if along else None, held=held))
         return known[key][lane] if along else known[key][()]
 
     def tail(self, rest: Index) -> list[Stmt]:

@@ -163,7 +163,8 @@ class _ColumnTile:
             shape = (self.lanes,) if moves else ()
             known[key] = placeholder(shape, load.dtype, f"{load.tensor.name}_{v if moves else r}")
             if moves:
-                code.append(Alloc(known[key], placed, vector=True, lane=self.lane))
+                held = self.height > 1 and not by_row
+                code.append(Alloc(known[key], placed, vector=True, lane=self.lane, held=held))
             else:
                 code.append(Alloc(known[key], placed))
         return known[key][self.lane] if moves else known[key][()]

@@ -87,6 +87,18 @@ _BY_LANES = """static inline @V {name}_@V(@V x) {{
 }}"""
 
 
+# of what several products read: GCC has each of few readers load it again, and two loads a cycle then are the limit
+_HELD = """static inline @V held_@V(@V v) {
+  return v;
+}"""
+_HELD_ON_X86 = """static inline @V held_@V(@V v) {{
+#if defined({feature}) && defined(__GNUC__) && !defined(__clang__)
+  __asm__("" : "+v"(v));
+#endif
+  return v;
+}}"""
+
+
 def _fold(name: str, step: str) -> str:
     return _FOLD.format(name=name, step=step)
 
@@ -124,6 +136,7 @@ _TEMPLATES: Mapping[tuple[str, str], str] = {
             ("load_first", _LOAD_FIRST),
             ("store_first", _STORE_FIRST),
             ("splat", _SPLAT),
+            ("held", _HELD),
             ("select", _SELECT),
         )
     },
@@ -142,11 +155,19 @@ _TEMPLATES: Mapping[tuple[str, str], str] = {
 }
 
 
+_REGISTERS = ((16, "__SSE4_1__"), (32, "__AVX__"), (64, "__AVX512F__"))  # bytes, and the feature that has them
+
+
 def _on_x86() -> dict[VectorPart, str]:
     """Functions of a register's width that are one instruction: its builtin, where the compiler has it."""
-    result = {}
+    result = {
+        ("held", dtype, size // dtype_bytes(dtype)): _HELD_ON_X86.format(feature=feature)
+        for dtype in TYPES
+        if has_vector_function("held", dtype)
+        for size, feature in _REGISTERS
+    }
     for dtype, letter in (("float32", "s"), ("float64", "d")):
-        for size, feature in ((16, "__SSE4_1__"), (32, "__AVX__"), (64, "__AVX512F__")):
+        for size, feature in _REGISTERS:
             lanes = size // dtype_bytes(dtype)
             every = f"({'uint16_t' if lanes == 16 else 'uint8_t'})-1, 4"  # all lanes; rounded as everything is
             wide, width = size == 64, "256" if size == 32 else ""
@@ -178,7 +199,6 @@ def _on_x86() -> dict[VectorPart, str]:
 
 
 _ARGUMENTS = {**dict.fromkeys((*_SIGNS, *_CHOICE), "@V a, @V b"), "scaled": "@V x, @V whole"}
-_X86 = _on_x86()
 
 
 def vector_name(dtype: str, lanes: int) -> str:
@@ -204,6 +224,9 @@ def _template(name: str, dtype: str) -> str | None:
     if template is None and spelling is not None and "{T}" not in spelling and "{1}" not in spelling:
         template = _BY_LANES.format(name=name, call=spelling.format("x[k]"))
     return template
+
+
+_X86 = _on_x86()
 
 
 def vector_support(parts: Sequence[VectorPart], own: Mapping[tuple[str, str], str] = _NO_TEMPLATES) -> list[str]:

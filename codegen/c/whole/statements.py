@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from byoc.codegen.c.language import matrix_registers
 from byoc.codegen.c.language.dialect import HOSTED, Dialect
 from byoc.codegen.c.vectors.expr import VectorExprWriter, is_vector_variable
-from byoc.codegen.c.vectors.vectors import VectorPart
+from byoc.codegen.c.vectors.vectors import VectorPart, has_vector_function
 from byoc.codegen.kernel.expr_text import ExprWriter, shared_nodes
 from byoc.codegen.kernel.loops import AddLanes, Alloc, Barrier, For, If, Let, Prefetch, Share, Stmt, Store, VectorStore
 from byoc.codegen.kernel.simplify import as_index, is_one
@@ -117,7 +117,13 @@ class StatementWriter:
         ctype = vectors.type(stmt.tensor.dtype)
         if stmt.init is None or (isinstance(stmt.init, Const) and stmt.init.value == 0):
             return f"{ctype} {name} = {self.zeros};"
-        return f"{ctype} {name} = {vectors.root(self.exprs.simplify(stmt.init))};"
+        text = vectors.root(self.exprs.simplify(stmt.init))
+        return f"{ctype} {name} = {self._held(stmt, vectors, text) if stmt.held else text};"
+
+    def _held(self, stmt: Alloc, vectors: VectorExprWriter, text: str) -> str:
+        """*text*, the value of a vector that is held."""
+        dtype = stmt.tensor.dtype
+        return f"{vectors.function('held', dtype)}({text})" if has_vector_function("held", dtype) else text
 
     def branch(self, stmt: If) -> None:
         cond = self.exprs.simplify(stmt.cond)

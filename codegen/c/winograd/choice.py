@@ -31,16 +31,29 @@ STREAM = 8.0  # bytes that come from memory in a cycle
 BESIDE = 0.1  # of the shorter of two things that are done at once, which the longer does not hide
 SHARED = 40.0  # and from the cache that the cores share
 OWN_CACHE = 1 << 20
+NEAR_WEIGHTS = 3 * OWN_CACHE // 4  # bytes of weights that stay there
+NEAR = 32.0  # bytes that come from there in a cycle
 FIRST_CACHE = 32 << 10  # of which a panel may fill so much
 REREAD = 80.0  # bytes in a cycle of a panel that does not fit there
 TRANSFORM = 3.2  # cycles for each point of a transform, with its load, its sums and its store
 TEAMS = (1, 2, 4)  # threads that may share the parts of a plan; the mean counts
+TYPICAL_BATCHES = (1, 4)  # of which the mean counts where the batch is free
 GAIN = 0.95  # of the time of the direct way, at most: what is left must be worth the larger weights
 
 
 def candidates(conv: Convolution, machine: Machine, outputs: int) -> Iterator[Plan]:
     """The plans of F(*outputs*, 3) to choose from, or to measure."""
-    batch, height, width, filters = (int(d) for d in conv.stage.shape)
+    batch = conv.stage.shape[0]
+    if isinstance(batch, int):
+        yield from _candidates(conv, machine, outputs, batch)
+        return
+    for plan in _candidates(conv, machine, outputs, max(TYPICAL_BATCHES)):
+        yield replace(plan, batch=batch)
+
+
+def _candidates(conv: Convolution, machine: Machine, outputs: int, batch: int) -> Iterator[Plan]:
+    """Those for a known batch."""
+    height, width, filters = (int(d) for d in conv.stage.shape[1:])
     lanes = machine.lanes(4)
     while lanes >= 2 * filters:
         lanes //= 2
@@ -48,7 +61,7 @@ def candidates(conv: Convolution, machine: Machine, outputs: int) -> Iterator[Pl
         return
     one = Plan(outputs, batch, height, width, conv.channels, filters, 1, 1, lanes, 1, False)
     for rows, vectors in _register_tiles(one, machine):
-        for blocks in range(1, min(MOST_BLOCKS, math.ceil(one.tiles / rows)) + 1):
+        for blocks in range(1, min(MOST_BLOCKS, math.ceil(int(one.tiles) / rows)) + 1):
             for stored in (False, True):
                 plan = replace(one, rows=rows, vectors=vectors, blocks=blocks, stored=stored)
                 if plan.local_bytes <= MOST_LOCAL and (not stored or plan.input_bytes <= MOST_STORED):
@@ -59,31 +72,43 @@ def _register_tiles(one: Plan, machine: Machine) -> list[tuple[int, int]]:
     """Rows and vectors of the register tiles whose products take the fewest cycles, a few of each width."""
     best = []
     for vectors in range(1, min(MOST_VECTORS, math.ceil(one.filters / one.lanes)) + 1):
-        most = min(MOST_ROWS, one.tiles, (machine.registers - 1) // vectors - 1)
+        most = min(MOST_ROWS, int(one.tiles), (machine.registers - 1) // vectors - 1)
         plans = [replace(one, rows=rows, vectors=vectors) for rows in range(1, most + 1)]
         best += sorted(plans, key=_product_cycles)[:TILES]
     return [(p.rows, p.vectors) for p in sorted(best, key=_product_cycles)]
 
 
 def cycles(plan: Plan) -> float:
-    """What *plan* takes on one core, or as much as that on each of several, with what they wait for each other."""
+    """What *plan* takes on one core, or as much as that on each of several, with what they wait for each other.
+
+    Where the batch is free: for one image, in the mean over the typical batches.
+    """
+    if isinstance(plan.batch, int):
+        return _cycles(plan)
+    return sum(_cycles(replace(plan, batch=b)) / b for b in TYPICAL_BATCHES) / len(TYPICAL_BATCHES)
+
+
+def _cycles(plan: Plan) -> float:
+    tiles, chunks, parts = int(plan.tiles), int(plan.chunks), int(plan.parts)
     product = plan.points * _product_cycles(plan)
     weights = plan.weight_bytes / STREAM
+    if plan.weight_bytes <= NEAR_WEIGHTS:
+        weights += (chunks - 1) * plan.weight_bytes / NEAR
     total = max(product, weights) + BESIDE * min(product, weights)
     panel = 4 * plan.channels * plan.panel
     if panel > FIRST_CACHE:
-        total += plan.points * plan.panels * math.ceil(plan.tiles / plan.rows) * panel / REREAD
-    if plan.weight_bytes > 3 * OWN_CACHE // 4:
-        total += (plan.chunks - 1) * plan.weight_bytes / SHARED
-    total += TRANSFORM * plan.points * plan.tiles * (math.ceil(plan.channels / plan.lanes) + plan.panels * plan.vectors)
+        total += plan.points * plan.panels * math.ceil(tiles / plan.rows) * panel / REREAD
+    if plan.weight_bytes > NEAR_WEIGHTS:
+        total += (chunks - 1) * plan.weight_bytes / SHARED
+    total += TRANSFORM * plan.points * tiles * (math.ceil(plan.channels / plan.lanes) + plan.panels * plan.vectors)
     if plan.stored and plan.input_bytes + plan.weight_bytes / plan.panels > OWN_CACHE:
         total += (3 + plan.panels) * plan.input_bytes / SHARED
-    return total * sum(math.ceil(plan.parts / t) * t / plan.parts for t in TEAMS) / len(TEAMS)
+    return total * sum(math.ceil(parts / t) * t / parts for t in TEAMS) / len(TEAMS)
 
 
 def _product_cycles(plan: Plan) -> float:
     """The products of one point."""
-    whole, rest = divmod(plan.tiles, plan.rows)
+    whole, rest = divmod(int(plan.tiles), plan.rows)
     return plan.panels * (whole * _tile_cycles(plan, plan.rows) + (_tile_cycles(plan, rest) if rest else 0.0))
 
 
@@ -93,8 +118,18 @@ def _tile_cycles(plan: Plan, rows: int) -> float:
 
 
 def direct_cycles(conv: Convolution, machine: Machine) -> float:
-    """What the convolution takes on one core as a sum of products; terms outside of the image are left out there."""
-    batch, height, width, filters = (int(d) for d in conv.stage.shape)
+    """What the convolution takes on one core as a sum of products; terms outside of the image are left out there.
+
+    Where the batch is free: for one image, in the mean over the typical batches.
+    """
+    batch = conv.stage.shape[0]
+    if isinstance(batch, int):
+        return _direct_cycles(conv, machine, batch)
+    return sum(_direct_cycles(conv, machine, b) / b for b in TYPICAL_BATCHES) / len(TYPICAL_BATCHES)
+
+
+def _direct_cycles(conv: Convolution, machine: Machine, batch: int) -> float:
+    height, width, filters = (int(d) for d in conv.stage.shape[1:])
     vectors = math.ceil(filters / machine.lanes(4))
     terms = batch * _terms(height, conv.inside[0]) * _terms(width, conv.inside[1]) * conv.channels
     product = DIRECT * terms * vectors / 2

@@ -1,7 +1,7 @@
 """A stage as a 3 x 3 convolution of an image, whatever its operator is called: by the places of its loads.
 
 One sum of ``image[n, y + ky, x + kx, c] * weights[...]`` over 3 x 3 places and all channels, channels innermost in the
-image and in the result, weights constant. What is done with the sum is free.
+image and in the result, weights constant. What is done with the sum is free, and so may the batch be.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.codegen.c.winograd.transforms import KERNEL
-from byoc.codegen.kernel.simplify import Simplifier
+from byoc.codegen.kernel.simplify import Simplifier, same_size
 from byoc.te import Index, PrimExpr, Tensor, compute
 from byoc.te.evaluate import evaluate
 from byoc.te.expr import Binary, Const, Reduce, Select
@@ -51,7 +51,7 @@ class Convolution:
 
 def convolution(stage: Tensor, constants: Collection[Tensor], simplify: Simplifier) -> Convolution | None:
     """*stage* as a convolution, or None."""
-    if len(stage.axes) != 4 or stage.dtype != "float32" or not _known(stage.shape):
+    if len(stage.axes) != 4 or stage.dtype != "float32" or not _known(stage.shape[1:]):
         return None
     reduce = _single_sum(stage.body)
     if reduce is None or not isinstance(reduce.body, Binary) or reduce.body.op != "mul":
@@ -78,7 +78,7 @@ def _single_sum(body: PrimExpr | None) -> Reduce | None:
 
 def _places(stage: Tensor, reduce: Reduce, data: Load, weights: Load, simplify: Simplifier) -> Convolution | None:
     image = data.tensor
-    if len(data.indices) != 4 or not _known(image.shape) or image.shape[0] != stage.shape[0]:
+    if len(data.indices) != 4 or not _known(image.shape[1:]) or not same_size(image.shape[0], stage.shape[0]):
         return None
     n, y, x, o = stage.axes
     channel = next((a for a in reduce.axes if _is(data.indices[3], a, simplify)), None)
@@ -124,7 +124,7 @@ def _order(weights: Load, axes: tuple[Index, ...], simplify: Simplifier) -> tupl
 
 def is_padded(image: Tensor) -> bool:
     """Whether *image* is a copy with zeros above, below, left or right of something that can be read in its place."""
-    if image.tag != "pad" or not isinstance(image.body, Select) or len(image.axes) != 4 or not _known(image.shape):
+    if image.tag != "pad" or not isinstance(image.body, Select) or len(image.axes) != 4 or not _known(image.shape[1:]):
         return False
     cond, value, other = image.body.cond, image.body.then, image.body.otherwise
     n, _, _, channel = image.axes

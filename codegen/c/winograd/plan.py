@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from byoc.codegen.c.winograd.transforms import KERNEL
+from byoc.te import Dimension
 
 INPUT = "winograd_input"  # the tag of a stage of transformed tiles of the image
 WEIGHTS = "winograd_weights"  # the tag of transformed weights
@@ -19,11 +20,12 @@ class Plan:
 
     A register tile is *rows* tiles of the image times *vectors* x *lanes* filters; *blocks* of such rows are done
     together. *stored*: all tiles of the image are transformed by a stage of their own before; else those of each block
-    where they are used, in a local array.
+    where they are used, in a local array. The batch may be a size that is known when the program runs: then all
+    register tiles are whole, and rows beyond the last tile of the image have products that nothing reads.
     """
 
     outputs: int
-    batch: int
+    batch: Dimension
     height: int
     width: int
     channels: int
@@ -55,8 +57,8 @@ class Plan:
         return -(-self.width // self.outputs)
 
     @property
-    def tiles(self) -> int:
-        return self.batch * self.down * self.across
+    def tiles(self) -> Dimension:
+        return self.batch * (self.down * self.across)
 
     @property
     def panel(self) -> int:
@@ -70,17 +72,25 @@ class Plan:
     @property
     def together(self) -> int:
         """The tiles of the image that are done together."""
-        return min(self.blocks * self.rows, self.tiles)
+        block, tiles = self.blocks * self.rows, self.tiles
+        return min(block, tiles) if isinstance(tiles, int) else block
 
     @property
-    def chunks(self) -> int:
+    def chunks(self) -> Dimension:
         """How often it is done."""
-        return -(-self.tiles // (self.blocks * self.rows))
+        block = self.blocks * self.rows
+        return (self.tiles + (block - 1)) // block
 
     @property
-    def parts(self) -> int:
+    def parts(self) -> Dimension:
         """What a team shares: panels and chunks, or chunks alone, each with the transform of its tiles."""
         return self.panels * self.chunks if self.stored else self.chunks
+
+    @property
+    def stored_tiles(self) -> Dimension:
+        """The tiles that a stage of its own has room for: whole register tiles where the batch is free."""
+        tiles = self.tiles
+        return tiles if isinstance(tiles, int) else (tiles + (self.rows - 1)) // self.rows * self.rows
 
     @property
     def weight_bytes(self) -> int:
@@ -88,8 +98,8 @@ class Plan:
 
     @property
     def input_bytes(self) -> int:
-        """What all transformed tiles of the image take."""
-        return 4 * self.points * (self.tiles * self.channels + PAD)
+        """What all transformed tiles of the image take, where the batch is known."""
+        return 4 * self.points * (int(self.tiles) * self.channels + PAD)
 
     @property
     def local_bytes(self) -> int:

@@ -91,7 +91,7 @@ class _Output:
     def _count(self) -> PrimExpr | int:
         """The tiles of the chunk."""
         plan = self.plan
-        if plan.chunks * plan.together == plan.tiles:
+        if isinstance(plan.chunks, int) and plan.chunks * plan.together == plan.tiles:
             return plan.together
         return minimum(const(plan.together, INDEX), plan.tiles - self.first)
 
@@ -116,6 +116,10 @@ class _Output:
         """For each point the rows of the chunk: whole blocks of them, and in the last chunk what remains."""
         plan = self.plan
         point, block = Index("point", plan.points), Index("block", plan.blocks)
+        if not isinstance(plan.tiles, int) or not isinstance(plan.chunks, int):  # of a free batch all are whole
+            whole_rows = (plan.tiles + (plan.rows - 1)) // plan.rows - self.chunk * plan.blocks
+            counted = minimum(const(plan.blocks, INDEX), whole_rows) if plan.blocks > 1 else 1
+            return loops([point], [For(block, counted, self._product(point, block * plan.rows, plan.rows))])
         whole, rest = divmod(plan.tiles, plan.rows)
         body: list[Stmt] = []
         if whole:
@@ -160,7 +164,7 @@ class _Output:
         lanes, code = self.plan.lanes, list[Stmt]()
         for v, column in enumerate(columns):
             value = self.weights[self.panel, point, channel, lane + v * lanes]
-            code.append(Alloc(column, value, vector=True, lane=lane))
+            code.append(Alloc(column, value, vector=True, lane=lane, held=self.plan.rows > 1))
             if self.plan.weight_bytes > NEAR:
                 code.append(Prefetch(self.weights, (self.panel, point, channel, const(v * lanes + AHEAD, INDEX))))
         return code

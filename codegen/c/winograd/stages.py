@@ -64,7 +64,7 @@ def winograd_stages(conv: Convolution, pad: Tensor | None, weights: Tensor, plan
 
 def _input_stage(conv: Convolution, pad: Tensor | None, plan: Plan) -> Tensor:
     """``B^T d B`` of all tiles: ``[points, tiles * channels + PAD]``."""
-    length = plan.tiles * plan.channels
+    length, room = plan.tiles * plan.channels, plan.stored_tiles * plan.channels
 
     def element(point: Index, place: Index) -> PrimExpr:
         tile, channel = place // plan.channels, place % plan.channels
@@ -72,7 +72,7 @@ def _input_stage(conv: Convolution, pad: Tensor | None, plan: Plan) -> Tensor:
         value = _transformed(conv, pad, plan, at, point // plan.size, point % plan.size)
         return if_then_else(place < length, value, const(0, value.dtype))
 
-    return compute((plan.points, length + PAD), element, f"{conv.image.name}_tiles", INPUT, {META: plan})
+    return compute((plan.points, room + PAD), element, f"{conv.image.name}_tiles", INPUT, {META: plan})
 
 
 def _transformed(

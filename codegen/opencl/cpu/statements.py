@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from byoc.codegen.c.vectors.expr import VectorExprWriter
 from byoc.codegen.c.whole.statements import StatementWriter
-from byoc.codegen.kernel.loops import Barrier, Share, Stmt
+from byoc.codegen.kernel.loops import Alloc, Barrier, Share, Stmt
 from byoc.codegen.kernel.simplify import as_index
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.opencl.cpu.language import PART, PARTS, ZEROS
@@ -32,6 +32,9 @@ class BlockWriter(StatementWriter):
 
     def _array(self, declared: str, aligned: bool) -> str:
         return f"{declared} __attribute__((aligned(64)));" if aligned else f"{declared};"
+
+    def _held(self, stmt: Alloc, vectors: VectorExprWriter, text: str) -> str:
+        return text  # PoCL's compiler keeps it
 
     def share(self, stmt: Share) -> None:
         """The bounds of this work-group's part."""
