@@ -23,7 +23,7 @@ from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.region.checks import CheckedCall, check_returned, fill_outputs
 from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.in_time import in_time
-from byoc.runtime.region.locked import locked
+from byoc.runtime.region.locked import held, locked
 
 
 class Pending(Protocol):
@@ -126,7 +126,8 @@ class RegionCall:
                 if self._guard.checks is not None:
                     self._begin_watch(start)
                 before = [call._pending for call in self._after if call._pending is not None]
-                with self._guard.lock or contextlib.nullcontext():
+                guard = self._guard
+                with held(guard.lock, guard.place, guard.seconds or guard.wait_seconds):
                     self._pending = start(self._arrays, before)
         except Exception as error:  # whatever a vendor's code raises
             self._failed(error)

@@ -8,7 +8,6 @@ Paddle Lite's subgraph engines, which launch the origin program where they canno
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import OrderedDict, deque
@@ -29,7 +28,7 @@ from byoc.runtime.core.packed_function import PackedFunction
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.region.checks import CallChecks, checks_asked
 from byoc.runtime.region.known_outputs import has_known_outputs, next_outputs
-from byoc.runtime.region.locked import Lock
+from byoc.runtime.region.locked import Lock, held
 from byoc.runtime.region.record import (
     WARM,
     Fallback,
@@ -81,7 +80,7 @@ class RegionGuard:
         with self._lock:
             if self._function is None:
                 start = time.perf_counter()
-                with self.lock or contextlib.nullcontext():
+                with held(self.lock, self.place, self.seconds or self.wait_seconds):
                     self._function = self._load()
                 self.initialize_seconds = time.perf_counter() - start
             return self._function
