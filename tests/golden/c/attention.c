@@ -108,6 +108,13 @@ static inline f32x8 load_f32x8(const float *place) {
   return v;
 }
 
+static inline f32x8 held_f32x8(f32x8 v) {
+#if defined(__AVX__) && defined(__GNUC__) && !defined(__clang__)
+  __asm__("" : "+v"(v));
+#endif
+  return v;
+}
+
 static inline void store_f32x8(float *place, f32x8 v) {
   memcpy(place, &v, sizeof v);
 }
@@ -117,7 +124,7 @@ static inline float max_f32(float a, float b) {
 }
 
 /* p0: f32[2, 3, 8], p1: f32[2, 3, 8], p2: f32[2, 3, 8] -> batch_matmul: f32[2, 3, 8] */
-void fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_8890b34e8d4d(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict batch_matmul, const Team *team) {
+void fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_c0697a69ad65(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict batch_matmul, const Team *team) {
   const int64_t begin = 2 * team->thread / team->threads;
   const int64_t end = 2 * (team->thread + 1) / team->threads;
   for (int64_t i0 = begin; i0 < end; ++i0) {
@@ -159,7 +166,7 @@ void fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_8890b34e8d4d(const float *
     f32x8 sum_1_0 = {0};
     f32x8 sum_2_0 = {0};
     for (int64_t k = 0; k < 3; ++k) {
-      f32x8 v_0 = load_f32x8(p2 + (i0 * 24 + k * 8));
+      f32x8 v_0 = held_f32x8(load_f32x8(p2 + (i0 * 24 + k * 8)));
       float softmax_exp_0 = softmax_exp[row_1 * 3 + k];
       sum_0_0 = (sum_0_0 + softmax_exp_0 * v_0);
       float softmax_exp_1 = softmax_exp[row_1 * 3 + k + 3];
@@ -187,6 +194,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   const float *k = args[1];
   const float *v = args[2];
   float *batch_matmul = args[3];
-  fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_8890b34e8d4d(q, k, v, batch_matmul, team);
+  fused_nn_batch_matmul_nn_softmax_nn_batch_matmul_c0697a69ad65(q, k, v, batch_matmul, team);
   return run_status(team);
 }

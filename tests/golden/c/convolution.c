@@ -124,6 +124,13 @@ static inline f32x4 load_f32x4(const float *place) {
   return v;
 }
 
+static inline f32x4 held_f32x4(f32x4 v) {
+#if defined(__SSE4_1__) && defined(__GNUC__) && !defined(__clang__)
+  __asm__("" : "+v"(v));
+#endif
+  return v;
+}
+
 typedef int32_t i32x4 __attribute__((vector_size(16)));
 
 static inline f32x4 select_f32x4(i32x4 mask, f32x4 a, f32x4 b) {
@@ -151,7 +158,7 @@ static inline void store_f32x4(float *place, f32x4 v) {
 }
 
 /* p0: f32[batch, 3, 10, 20], const_0: f32[4, 3, 3, 3], const_1: f32[4, 1, 1] -> maximum: f32[batch, 4, 10, 20]; from Conv_0, Add_1, Relu_2 * / int injected; / * */
-void fused_nn_conv2d_add_maximum_6add6d6c1f31(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad, float *restrict maximum, int64_t batch, const Team *team) {
+void fused_nn_conv2d_add_maximum_e26640bd0668(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad, float *restrict maximum, int64_t batch, const Team *team) {
   const int64_t begin = batch * 3 * team->thread / team->threads;
   const int64_t end = batch * 3 * (team->thread + 1) / team->threads;
   for (int64_t joined = begin; joined < end; ++joined) {
@@ -189,11 +196,11 @@ void fused_nn_conv2d_add_maximum_6add6d6c1f31(const float *restrict p0, const fl
     for (int64_t ic = 0; ic < 3; ++ic) {
       for (int64_t kh = 0; kh < 3; ++kh) {
         for (int64_t kw = 0; kw < 3; ++kw) {
-          f32x4 pad_0 = load_f32x4(pad + (i0_1 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw));
-          f32x4 pad_1 = load_f32x4(pad + (i0_1 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 4));
-          f32x4 pad_2 = load_f32x4(pad + (i0_1 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 8));
-          f32x4 pad_3 = load_f32x4(pad + (i0_1 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 12));
-          f32x4 pad_4 = load_f32x4(pad + (i0_1 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 16));
+          f32x4 pad_0 = held_f32x4(load_f32x4(pad + (i0_1 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw)));
+          f32x4 pad_1 = held_f32x4(load_f32x4(pad + (i0_1 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 4)));
+          f32x4 pad_2 = held_f32x4(load_f32x4(pad + (i0_1 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 8)));
+          f32x4 pad_3 = held_f32x4(load_f32x4(pad + (i0_1 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 12)));
+          f32x4 pad_4 = held_f32x4(load_f32x4(pad + (i0_1 * 792 + ic * 264 + i2 * 22 + kh * 22 + kw + 16)));
           float const_0_0 = const_0[i1_1 * 27 + ic * 9 + kh * 3 + kw];
           sum_0_0 = (sum_0_0 + pad_0 * const_0_0);
           sum_0_1 = (sum_0_1 + pad_1 * const_0_0);
@@ -237,6 +244,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   float *maximum = args[3];
   int64_t offset = 0;
   float *pad = (float *)(workspace + offset);
-  fused_nn_conv2d_add_maximum_6add6d6c1f31(data, const_0, const_1, pad, maximum, batch, team);
+  fused_nn_conv2d_add_maximum_e26640bd0668(data, const_0, const_1, pad, maximum, batch, team);
   return run_status(team);
 }

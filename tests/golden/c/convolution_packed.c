@@ -108,6 +108,13 @@ static inline f32x8 load_f32x8(const float *place) {
   return v;
 }
 
+static inline f32x8 held_f32x8(f32x8 v) {
+#if defined(__AVX__) && defined(__GNUC__) && !defined(__clang__)
+  __asm__("" : "+v"(v));
+#endif
+  return v;
+}
+
 static inline void store_f32x8(float *place, f32x8 v) {
   memcpy(place, &v, sizeof v);
 }
@@ -117,7 +124,7 @@ static inline int64_t max_i64(int64_t a, int64_t b) {
 }
 
 /* p0: f32[1, 4, 5, 8], const_0: f32[1, 3, 3, 8, 8] -> conv2d: f32[1, 2, 3, 8] */
-void nn_conv2d_b85dca17974e(const float *restrict p0, const float *restrict const_0, float *restrict conv2d, const Team *team) {
+void nn_conv2d_5e7540168979(const float *restrict p0, const float *restrict const_0, float *restrict conv2d, const Team *team) {
   const int64_t begin = 2 * team->thread / team->threads;
   const int64_t end = 2 * (team->thread + 1) / team->threads;
   for (int64_t i1 = begin; i1 < end; ++i1) {
@@ -127,14 +134,14 @@ void nn_conv2d_b85dca17974e(const float *restrict p0, const float *restrict cons
     f32x8 sum_2_0 = {0};
     for (int64_t kh = max_i64(0, i1 * -2 + 1); kh < 3; ++kh) {
       for (int64_t ic = 0; ic < 8; ++ic) {
-        f32x8 const_0_panel_0 = load_f32x8(const_0 + (kh * 192 + ic * 8));
+        f32x8 const_0_panel_0 = held_f32x8(load_f32x8(const_0 + (kh * 192 + ic * 8)));
         float image_1 = p0[i1 * 80 + kh * 40 + i2 * 16 + ic - 32];
         sum_1_0 = (sum_1_0 + image_1 * const_0_panel_0);
         float image_2 = p0[i1 * 80 + kh * 40 + i2 * 16 + ic - 16];
         sum_2_0 = (sum_2_0 + image_2 * const_0_panel_0);
       }
       for (int64_t ic = 0; ic < 8; ++ic) {
-        f32x8 const_0_panel_0_1 = load_f32x8(const_0 + (kh * 192 + ic * 8 + 64));
+        f32x8 const_0_panel_0_1 = held_f32x8(load_f32x8(const_0 + (kh * 192 + ic * 8 + 64)));
         float image_0 = p0[i1 * 80 + kh * 40 + i2 * 16 + ic - 40];
         sum_0_0 = (sum_0_0 + image_0 * const_0_panel_0_1);
         float image_1_1 = p0[i1 * 80 + kh * 40 + i2 * 16 + ic - 24];
@@ -143,7 +150,7 @@ void nn_conv2d_b85dca17974e(const float *restrict p0, const float *restrict cons
         sum_2_0 = (sum_2_0 + image_2_1 * const_0_panel_0_1);
       }
       for (int64_t ic = 0; ic < 8; ++ic) {
-        f32x8 const_0_panel_0_2 = load_f32x8(const_0 + (kh * 192 + ic * 8 + 128));
+        f32x8 const_0_panel_0_2 = held_f32x8(load_f32x8(const_0 + (kh * 192 + ic * 8 + 128)));
         float image_0_1 = p0[i1 * 80 + kh * 40 + i2 * 16 + ic - 32];
         sum_0_0 = (sum_0_0 + image_0_1 * const_0_panel_0_2);
         float image_1_2 = p0[i1 * 80 + kh * 40 + i2 * 16 + ic - 16];
@@ -169,6 +176,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   const float *image = args[0];
   const float *const_0_panel = args[1];
   float *conv2d = args[2];
-  nn_conv2d_b85dca17974e(image, const_0_panel, conv2d, team);
+  nn_conv2d_5e7540168979(image, const_0_panel, conv2d, team);
   return run_status(team);
 }

@@ -108,6 +108,13 @@ static inline f32x8 load_f32x8(const float *place) {
   return v;
 }
 
+static inline f32x8 held_f32x8(f32x8 v) {
+#if defined(__AVX__) && defined(__GNUC__) && !defined(__clang__)
+  __asm__("" : "+v"(v));
+#endif
+  return v;
+}
+
 static inline void store_f32x8(float *place, f32x8 v) {
   memcpy(place, &v, sizeof v);
 }
@@ -121,7 +128,7 @@ static inline int64_t min_i64(int64_t a, int64_t b) {
 }
 
 /* p0: f32[1, 4, 5, 8], const_0: f32[3, 3, 8, 1] -> conv2d: f32[1, 4, 5, 8] */
-void nn_conv2d_5d423dceb6b1(const float *restrict p0, const float *restrict const_0, float *restrict conv2d, const Team *team) {
+void nn_conv2d_91a712e21db2(const float *restrict p0, const float *restrict const_0, float *restrict conv2d, const Team *team) {
   const int64_t begin = 4 * team->thread / team->threads;
   const int64_t end = 4 * (team->thread + 1) / team->threads;
   for (int64_t i1 = begin; i1 < end; ++i1) {
@@ -132,7 +139,7 @@ void nn_conv2d_5d423dceb6b1(const float *restrict p0, const float *restrict cons
     f32x8 sum_3_0 = {0};
     f32x8 sum_4_0 = {0};
     for (int64_t kh = max_i64(0, i1 * -1 + 1); kh < min_i64(3, i1 * -1 + 5); ++kh) {
-      f32x8 const_0_0 = load_f32x8(const_0 + kh * 24);
+      f32x8 const_0_0 = held_f32x8(load_f32x8(const_0 + kh * 24));
       f32x8 image_0 = load_f32x8(p0 + (i1 * 40 + kh * 40 + i2 * 8 - 40));
       sum_1_0 = (sum_1_0 + image_0 * const_0_0);
       f32x8 image_0_1 = load_f32x8(p0 + (i1 * 40 + kh * 40 + i2 * 8 - 32));
@@ -141,7 +148,7 @@ void nn_conv2d_5d423dceb6b1(const float *restrict p0, const float *restrict cons
       sum_3_0 = (sum_3_0 + image_0_2 * const_0_0);
       f32x8 image_0_3 = load_f32x8(p0 + (i1 * 40 + kh * 40 + i2 * 8 - 16));
       sum_4_0 = (sum_4_0 + image_0_3 * const_0_0);
-      f32x8 const_0_0_1 = load_f32x8(const_0 + (kh * 24 + 8));
+      f32x8 const_0_0_1 = held_f32x8(load_f32x8(const_0 + (kh * 24 + 8)));
       f32x8 image_0_4 = load_f32x8(p0 + (i1 * 40 + kh * 40 + i2 * 8 - 40));
       sum_0_0 = (sum_0_0 + image_0_4 * const_0_0_1);
       f32x8 image_0_5 = load_f32x8(p0 + (i1 * 40 + kh * 40 + i2 * 8 - 32));
@@ -152,7 +159,7 @@ void nn_conv2d_5d423dceb6b1(const float *restrict p0, const float *restrict cons
       sum_3_0 = (sum_3_0 + image_0_7 * const_0_0_1);
       f32x8 image_0_8 = load_f32x8(p0 + (i1 * 40 + kh * 40 + i2 * 8 - 8));
       sum_4_0 = (sum_4_0 + image_0_8 * const_0_0_1);
-      f32x8 const_0_0_2 = load_f32x8(const_0 + (kh * 24 + 16));
+      f32x8 const_0_0_2 = held_f32x8(load_f32x8(const_0 + (kh * 24 + 16)));
       f32x8 image_0_9 = load_f32x8(p0 + (i1 * 40 + kh * 40 + i2 * 8 - 32));
       sum_0_0 = (sum_0_0 + image_0_9 * const_0_0_2);
       f32x8 image_0_10 = load_f32x8(p0 + (i1 * 40 + kh * 40 + i2 * 8 - 24));
@@ -183,6 +190,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   const float *image = args[0];
   const float *const_0 = args[1];
   float *conv2d = args[2];
-  nn_conv2d_5d423dceb6b1(image, const_0, conv2d, team);
+  nn_conv2d_91a712e21db2(image, const_0, conv2d, team);
   return run_status(team);
 }

@@ -108,6 +108,13 @@ static inline f32x8 load_f32x8(const float *place) {
   return v;
 }
 
+static inline f32x8 held_f32x8(f32x8 v) {
+#if defined(__AVX__) && defined(__GNUC__) && !defined(__clang__)
+  __asm__("" : "+v"(v));
+#endif
+  return v;
+}
+
 typedef int32_t i32x8 __attribute__((vector_size(32)));
 
 static inline f32x8 select_f32x8(i32x8 mask, f32x8 a, f32x8 b) {
@@ -135,7 +142,7 @@ static inline void store_f32x8(float *place, f32x8 v) {
 }
 
 /* p0: f32[3, 16], const_0: f32[1, 16, 8], const_1: f32[8] -> relu: f32[3, 8] */
-void fused_nn_dense_nn_bias_add_nn_relu_d5fd63f8a42b(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict relu, const Team *team) {
+void fused_nn_dense_nn_bias_add_nn_relu_bd0d691b08cb(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict relu, const Team *team) {
   const int64_t begin = 1 * team->thread / team->threads;
   const int64_t end = 1 * (team->thread + 1) / team->threads;
   for (int64_t part = begin; part < end; ++part) {
@@ -144,7 +151,7 @@ void fused_nn_dense_nn_bias_add_nn_relu_d5fd63f8a42b(const float *restrict p0, c
     f32x8 sum_1_0 = {0};
     f32x8 sum_2_0 = {0};
     for (int64_t k = 0; k < 16; ++k) {
-      f32x8 const_0_panel_0 = load_f32x8(const_0 + k * 8);
+      f32x8 const_0_panel_0 = held_f32x8(load_f32x8(const_0 + k * 8));
       float x_0 = p0[i0 * 16 + k];
       sum_0_0 = (sum_0_0 + x_0 * const_0_panel_0);
       float x_1 = p0[i0 * 16 + k + 16];
@@ -172,6 +179,6 @@ int32_t kernel_0(void **args, const int64_t *sizes, uint8_t *workspace, const Te
   const float *const_1 = args[1];
   const float *const_0_panel = args[2];
   float *relu = args[3];
-  fused_nn_dense_nn_bias_add_nn_relu_d5fd63f8a42b(x, const_0_panel, const_1, relu, team);
+  fused_nn_dense_nn_bias_add_nn_relu_bd0d691b08cb(x, const_0_panel, const_1, relu, team);
   return run_status(team);
 }

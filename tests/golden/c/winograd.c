@@ -1,5 +1,5 @@
 /* p0: f32[1, 3, 5, 8], const_0: f32[2, 16, 8, 8], const_1: f32[12] -> relu: f32[1, 3, 5, 12] */
-void fused_nn_conv2d_add_nn_relu_1a7c4e00039b(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad_tiles, float *restrict relu, const Team *team) {
+void fused_nn_conv2d_add_nn_relu_ad5c848c1e96(const float *restrict p0, const float *restrict const_0, const float *restrict const_1, float *restrict pad_tiles, float *restrict relu, const Team *team) {
   const int64_t begin = 6 * team->thread / team->threads;
   const int64_t end = 6 * (team->thread + 1) / team->threads;
   for (int64_t tile = begin; tile < end; ++tile) {
@@ -111,7 +111,7 @@ void fused_nn_conv2d_add_nn_relu_1a7c4e00039b(const float *restrict p0, const fl
         f32x8 sum_0_0 = {0};
         f32x8 sum_1_0 = {0};
         for (int64_t channel = 0; channel < 8; ++channel) {
-          f32x8 weights_0 = load_f32x8(const_0 + (panel * 1024 + point * 64 + channel * 8));
+          f32x8 weights_0 = held_f32x8(load_f32x8(const_0 + (panel * 1024 + point * 64 + channel * 8)));
           float tile_0 = pad_tiles[point * 64 + block * 16 + chunk * 32 + channel];
           sum_0_0 = (sum_0_0 + tile_0 * weights_0);
           float tile_1 = pad_tiles[point * 64 + block * 16 + chunk * 32 + channel + 8];
