@@ -15,6 +15,10 @@ hypothesis.settings.load_profile("byoc")
 # every pass of every test, and of the processes that tests start, is verified (byoc.ir.passes.verification)
 os.environ.setdefault("BYOC_VERIFY", "1")
 
+# hundreds of processes that tests start import all of byoc: they share compiled modules, outside of the sources
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    os.environ["PYTHONPYCACHEPREFIX"] = str(pathlib.Path(__file__).parents[1] / ".pytest_cache" / "pycache")
+
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew instead of comparing")

@@ -34,11 +34,19 @@ def linked(source, place, without):
             linked(entry, place / entry.name, inside) if inside else (place / entry.name).symlink_to(entry)
 
 
-class Installation:
-    """A copy of the package without *part*."""
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory):
+    """Where the copies of the package lie, one for each part: compiled modules are found again by their place."""
+    return tmp_path_factory.mktemp("trees")
 
-    def __init__(self, folder, part):
-        self.folder, self.tree = folder, folder / "tree"
+
+class Installation:
+    """A copy of the package without *part*, whose commands run in *folder*."""
+
+    def __init__(self, trees, folder, part):
+        self.folder, self.tree = folder, trees / part
+        if self.tree.exists():
+            return
         linked(ROOT / "byoc", self.tree / "byoc", ())
         for name in ("codegen", "runtime", "contrib"):
             without = [left.partition("/")[2] for left in PARTS[part] if left.partition("/")[0] == name]
@@ -60,8 +68,8 @@ def part(request):
 
 
 @pytest.fixture
-def installation(part, tmp_path):
-    return Installation(tmp_path, part)
+def installation(part, trees, tmp_path):
+    return Installation(trees, tmp_path, part)
 
 
 @pytest.mark.needs_cc
@@ -77,8 +85,8 @@ def test_the_rest_compiles_and_runs_without_a_part(installation, part):
 
 @pytest.mark.needs_cc
 @pytest.mark.needs_opencl
-def test_opencl_works_without_json(tmp_path):
-    installation = Installation(tmp_path, "json")
+def test_opencl_works_without_json(trees, tmp_path):
+    installation = Installation(trees, tmp_path, "json")
     done = installation.byoc("compile", str(DIGITS), "-t", "opencl,c", "-o", "d.byoc")
     assert done.returncode == 0 and "targets opencl: 1 regions" in done.stdout, done.stderr
     done = installation.byoc("run", "d.byoc", "--random")
@@ -88,8 +96,8 @@ def test_opencl_works_without_json(tmp_path):
 @pytest.mark.parametrize(
     "part, missing", [("opencl", "opencl"), ("json", "json"), ("json", "blas"), ("contrib", "blas")]
 )
-def test_a_part_that_is_asked_for_is_named(part, missing, tmp_path):
-    installation = Installation(tmp_path, part)
+def test_a_part_that_is_asked_for_is_named(part, missing, trees, tmp_path):
+    installation = Installation(trees, tmp_path, part)
     done = installation.byoc("compile", str(DIGITS), "-t", missing)
     place = "byoc.contrib" if part == "contrib" else f"byoc.codegen.{part}"
     sentence = f"the package of backend '{missing}' cannot be imported: ModuleNotFoundError: No module named '{place}'"
@@ -102,8 +110,8 @@ def test_a_part_that_is_asked_for_is_named(part, missing, tmp_path):
 
 
 @pytest.mark.parametrize("words", [("cache", "list"), ("warm", "d.byoc"), ("run", "d.byoc", "--devices", "cpu")])
-def test_a_command_that_needs_a_part_says_so(words, tmp_path):
-    installation = Installation(tmp_path, "opencl")
+def test_a_command_that_needs_a_part_says_so(words, trees, tmp_path):
+    installation = Installation(trees, tmp_path, "opencl")
     done = installation.byoc("compile", str(DIGITS), "-t", "json", "-o", "d.byoc")
     assert done.returncode == 0, done.stderr
     done = installation.byoc(*words)
@@ -123,8 +131,8 @@ def model_without_code():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
 
 
-def test_what_needs_the_kernels_of_numpy_says_so(tmp_path):
-    installation = Installation(tmp_path, "json")
+def test_what_needs_the_kernels_of_numpy_says_so(trees, tmp_path):
+    installation = Installation(trees, tmp_path, "json")
     (tmp_path / "m.onnx").write_bytes(model_without_code().SerializeToString())
     done = installation.byoc("compile", "m.onnx")
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
@@ -134,7 +142,7 @@ def test_what_needs_the_kernels_of_numpy_says_so(tmp_path):
 
 @pytest.mark.needs_cc
 @pytest.mark.parametrize("part, target", [("json", "json"), ("opencl", "opencl")])
-def test_an_artefact_that_needs_a_part_says_so(part, target, tmp_path):
+def test_an_artefact_that_needs_a_part_says_so(part, target, trees, tmp_path):
     if target == "opencl":
         pytest.importorskip("pyopencl")
     import byoc
@@ -143,7 +151,7 @@ def test_an_artefact_that_needs_a_part_says_so(part, target, tmp_path):
         byoc.compile(DIGITS, targets=[target, "c"]).save(tmp_path / "d.byoc")
     except byoc.runtime.DeviceError as error:
         pytest.skip(f"no device to compile for: {error}")
-    installation = Installation(tmp_path, part)
+    installation = Installation(trees, tmp_path, part)
     done = installation.byoc("run", "d.byoc", "--random")
     told = f"modules of type '{target}' cannot be loaded here (No module named 'byoc.runtime.{part}"
     assert done.returncode == 3 and told in done.stderr and "byoc is installed without that part" in done.stderr

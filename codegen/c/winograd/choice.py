@@ -37,7 +37,7 @@ FIRST_CACHE = 32 << 10  # of which a panel may fill so much
 REREAD = 80.0  # bytes in a cycle of a panel that does not fit there
 TRANSFORM = 3.2  # cycles for each point of a transform, with its load, its sums and its store
 TEAMS = (1, 2, 4)  # threads that may share the parts of a plan; the mean counts
-TYPICAL_BATCHES = (1, 4)  # of which the mean counts where the batch is free
+TYPICAL_BATCHES = (1, 8)  # of which the mean counts where the batch is free
 GAIN = 0.95  # of the time of the direct way, at most: what is left must be worth the larger weights
 
 
