@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.registry import get_global_func
 
@@ -42,6 +43,13 @@ class TensorAffineType(AffineType):
         return f"TensorAffineType({self.scale!r}, {self.zero_point!r}, {self.dtype}, axis={self.axis})"
 
 
+def as_tensor_affine_type(ty: AffineType | None) -> TensorAffineType:
+    """*ty*, which is that of one tensor. Raises UserError for another."""
+    if not isinstance(ty, TensorAffineType):
+        raise UserError(f"the affine type of one tensor is needed, got {ty}")
+    return ty
+
+
 class TupleAffineType(AffineType):
     """The affine types of the fields of a tuple."""
 
@@ -58,3 +66,10 @@ class TupleAffineType(AffineType):
 
     def __repr__(self) -> str:
         return f"TupleAffineType({list(self.types)!r})"
+
+
+def as_tuple_affine_type(ty: AffineType | None) -> TupleAffineType:
+    """*ty*, which is that of a tuple. Raises UserError for another."""
+    if not isinstance(ty, TupleAffineType):
+        raise UserError(f"the affine type of a tuple is needed, got {ty}")
+    return ty

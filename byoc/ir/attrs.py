@@ -8,7 +8,7 @@ None is the default, answer to ``.value`` too, as they do in Relay.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import TypeVar
 
@@ -71,7 +71,14 @@ def as_int(value: object) -> int:
 
 def as_ints(values: object) -> tuple[int, ...]:
     """*values* as ints. Raises TypeError for what is no list of them."""
-    return tuple(int(v) for v in values)  # type: ignore[attr-defined]  # the same
+    return tuple([as_int(v) for v in as_list(values)])
+
+
+def as_list(values: object) -> list[object]:
+    """The elements of *values*. Raises TypeError for what has none."""
+    if not isinstance(values, Iterable):
+        raise TypeError(f"{type(values).__name__!r} object is not iterable")
+    return list(values)
 
 
 @dataclass(frozen=True)

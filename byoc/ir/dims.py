@@ -7,7 +7,8 @@ wherever the name occurs. Source: ``tvm.tir.IntImm``, ``tvm.tir.Any``; names are
 
 from __future__ import annotations
 
-from typing import overload
+from collections.abc import Sequence
+from typing import TypeGuard, overload
 
 from byoc.errors import UserError
 from byoc.runtime.core.derived_size import is_derived
@@ -74,6 +75,17 @@ def _one_size(a: str, b: str) -> bool:
 
 
 Dim = int | Any
+
+
+def are_known(sizes: Sequence[Dim | None]) -> TypeGuard[Sequence[Dim]]:
+    """True where none of *sizes* is None."""
+    return None not in sizes
+
+
+def are_numbers(sizes: tuple[Dim | None, ...]) -> TypeGuard[tuple[int, ...]]:
+    """True where each of *sizes* is a number."""
+    return all(isinstance(size, int) for size in sizes)
+
 
 _KNOWN: dict[int, IntImm] = {}
 

@@ -17,7 +17,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from byoc.errors import RegistryError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, as_ints
 from byoc.ir.expr import RelayExpr
 from byoc.ir.registry import Registry, caller_location, get_global_func
 from byoc.ir.traits import OpKind, Traits
@@ -98,7 +98,7 @@ class Sample:
             return item
         if isinstance(item, list):
             return [self._array(i, rng) for i in item]
-        shape: tuple[int, ...] = tuple(item)  # type: ignore[arg-type]  # an input is an array, inputs or a shape
+        shape = as_ints(item)  # an input is an array, inputs or a shape
         if self.dtype == "bool":
             return np.asarray(rng.integers(0, 2, shape), bool)
         return np.asarray(rng.uniform(self.low, self.high, shape)).astype(self.dtype)

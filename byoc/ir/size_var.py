@@ -10,6 +10,7 @@ Source: ``tvm.tir.Var``, ``tvm.tir.SizeVar``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeGuard
 
 from byoc.ir.attrs import AttrObject
 from byoc.ir.dims import Any, Dim, dimension
@@ -138,28 +139,28 @@ def _product(a: Terms, b: Terms) -> dict[tuple[SizeExpr, ...], int]:
 
 def plus(a: Dim, b: Dim) -> Dim:
     """The sum of two sizes, as type relations give it: a number, a size that follows from named ones, or unknown."""
-    if _is_computable(a, b):
-        return a + b  # type: ignore[operator]
+    if _is_computable(a) and _is_computable(b):
+        return a + b
     return derived(lambda x, y: x + y, a, b)
 
 
 def times(a: Dim, b: Dim) -> Dim:
     """The product of two sizes; see :func:`plus`."""
-    if _is_computable(a, b):
-        return a * b  # type: ignore[operator]
+    if _is_computable(a) and _is_computable(b):
+        return a * b
     return derived(lambda x, y: x * y, a, b)
 
 
 def parted(a: Dim, b: int) -> Dim:
     """The quotient of two sizes, rounded down; see :func:`plus`."""
-    if _is_computable(a, b):
-        return a // b  # type: ignore[operator]
+    if _is_computable(a):
+        return a // b
     return derived(lambda x: quotient(x, b), a) if b > 0 else Any()
 
 
 def truncated(a: Dim, b: Dim) -> Dim:
     """The quotient of two sizes, rounded towards 0; see :func:`plus`. Of two names it is known where it is whole."""
-    if _is_computable(a, b):
+    if _is_computable(a) and _is_computable(b):
         return size_of("truncdiv", a, b)
     if isinstance(b, Any):
         whole = None if not a or not b.name else exact_quotient(_of_dim(a), _of_dim(b))
@@ -198,5 +199,5 @@ def _of_dim(size: Dim) -> Polynomial:
     return polynomial(size.name if isinstance(size, Any) else int(size))
 
 
-def _is_computable(*sizes: Dim) -> bool:
-    return all(isinstance(size, (int, SizeExpr)) for size in sizes)
+def _is_computable(size: Dim) -> TypeGuard[int | SizeExpr]:
+    return isinstance(size, (int, SizeExpr))

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from byoc.errors import UserError
-from byoc.ir.attrs import as_int
+from byoc.ir.attrs import as_int, as_list
 from byoc.ir.target_kind import TARGET_KINDS, target_kind
 
 IS_EXTERNAL_CODEGEN = "is_external_codegen"
@@ -53,11 +53,11 @@ class Target:
         self.attrs = self.kind.attributes({k: v for k, v in fields.items() if k not in ("kind", "host", "keys")})
         self.keys = self._all_keys(fields.get("keys"))
         within = fields.get("host") if host is None else host
-        self.host: Target | None = None if within is None else Target(within)  # type: ignore[arg-type]
+        self.host: Target | None = None if within is None else as_target(within)
 
     def _all_keys(self, given: object) -> list[str]:
         """The keys by which schedules were chosen: those given, the device's class, those of the kind."""
-        named = given.split(",") if isinstance(given, str) else list(given or ())  # type: ignore[call-overload]
+        named = given.split(",") if isinstance(given, str) else [str(key) for key in as_list(given or ())]
         device = [str(self.attrs["device"])] if "device" in self.attrs else []
         return list(dict.fromkeys([*named, *device, *(() if given else self.kind.keys)]))
 
@@ -92,7 +92,7 @@ class Target:
     def mattr(self) -> list[str]:
         """The features of the processor, such as ``+neon``."""
         given = self.attrs.get("mattr", ())
-        return [name for name in given.split(",") if name] if isinstance(given, str) else list(given)  # type: ignore[call-overload]
+        return _names(given)
 
     @property
     def device_name(self) -> str:
@@ -113,7 +113,7 @@ class Target:
     def libs(self) -> list[str]:
         """The libraries that the target may call."""
         given = self.attrs.get("libs", "")
-        return [lib for lib in given.split(",") if lib] if isinstance(given, str) else list(given)  # type: ignore[call-overload]
+        return _names(given)
 
     @classmethod
     def _stack(cls) -> list[Target]:
@@ -202,6 +202,20 @@ def targets_of_thread() -> Targets:
 def with_targets_of(targets: Targets) -> None:
     """Have this thread know *targets*, those of another."""
     Target._local.stack, _OF_REGIONS.by_kind = list(targets[0]), targets[1]
+
+
+def as_target(given: object) -> Target:
+    """*given* as a target. Raises UserError for what names none."""
+    if not isinstance(given, (str, Mapping, Target)):
+        raise UserError(f"a target is a text, a mapping of its fields or a Target, got {given!r}")
+    return Target(given)
+
+
+def _names(given: object) -> list[str]:
+    """The names in an option: a list of them, or a text with commas between."""
+    if isinstance(given, str):
+        return [name for name in given.split(",") if name]
+    return [str(name) for name in as_list(given)]
 
 
 def _words(text: str) -> dict[str, object]:

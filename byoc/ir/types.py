@@ -16,7 +16,7 @@ from byoc.errors import UserError
 from byoc.ir.dims import Any as Any
 from byoc.ir.dims import Dim as Dim
 from byoc.ir.dims import IntImm as IntImm
-from byoc.ir.dims import dimension
+from byoc.ir.dims import are_numbers, dimension
 from byoc.runtime.core.small_types import BITS, SMALL
 
 DTYPES = frozenset(
@@ -101,14 +101,14 @@ class TensorType(Type):
     @property
     def concrete_shape(self) -> tuple[int, ...]:
         """The shape as ints. Raises UserError when a dimension is dynamic."""
-        if not self.is_static:
+        if not are_numbers(self.shape):
             raise UserError(f"{self} has a dynamic dimension where a static shape is needed")
-        return self.shape  # type: ignore[return-value]
+        return self.shape
 
     @property
     def is_static(self) -> bool:
         """True when every dimension is a number."""
-        return all(isinstance(d, int) for d in self.shape)
+        return are_numbers(self.shape)
 
     @property
     def is_symbolic(self) -> bool:

@@ -77,5 +77,5 @@ def module_with_params(mod: IRModule | RelayExpr, params: Mapping[str, object] |
         raise UserError(f"a module or a function is compiled, got {type(mod).__name__}")
     made = IRModule.from_expr(mod) if isinstance(mod, RelayExpr) else mod.shallow_copy()
     if params:
-        made["main"] = bind_params_by_name(made["main"], params)  # type: ignore[arg-type]
+        made["main"] = bind_params_by_name(as_function(made["main"]), params)
     return made

@@ -115,7 +115,7 @@ class Call(ExprWithOp):
         self,
         op: RelayExpr,
         args: Sequence[RelayExpr],
-        attrs: Attrs | None = None,
+        attrs: Attrs | DictAttrs | None = None,
         type_args: Sequence[Type] | None = None,
         span: AnySpan | None = None,
     ):
@@ -152,7 +152,7 @@ class Tuple(ExprWithOp):
     def __len__(self) -> int:
         return len(self.fields)
 
-    def __iter__(self) -> Iterator[RelayExpr]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[RelayExpr]:
         return iter(self.fields)
 
 

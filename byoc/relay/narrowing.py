@@ -11,8 +11,8 @@ from byoc.errors import UserError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.ir.types import TensorType, TupleType
-from byoc.relay.expr import Call, Constant, Function, Let, Var
+from byoc.ir.types import FuncType, TensorType, TupleType, Type
+from byoc.relay.expr import Call, Constant, Function, Let, TupleGetItem, Var
 
 A = TypeVar("A", bound=Attrs)
 
@@ -33,6 +33,27 @@ def tuple_type(expr: RelayExpr) -> TupleType:
     return ty
 
 
+def as_tensor_type(ty: Type) -> TensorType:
+    """*ty*, which is that of a tensor. Raises UserError for another."""
+    if not isinstance(ty, TensorType):
+        raise UserError(f"the type of a tensor is needed, got {ty}")
+    return ty
+
+
+def as_tuple_type(ty: Type) -> TupleType:
+    """*ty*, which is that of a tuple. Raises UserError for another."""
+    if not isinstance(ty, TupleType):
+        raise UserError(f"the type of a tuple is needed, got {ty}")
+    return ty
+
+
+def as_function_type(ty: Type) -> FuncType:
+    """*ty*, which is that of a function. Raises UserError for another."""
+    if not isinstance(ty, FuncType):
+        raise UserError(f"the type of a function is needed, got {ty}")
+    return ty
+
+
 def operator_of(expr: RelayExpr) -> Op:
     """The operator that *expr* calls. Raises UserError where it calls something else, or is no call."""
     op = expr.op if isinstance(expr, Call) else expr
@@ -45,6 +66,13 @@ def as_call(expr: RelayExpr) -> Call:
     """*expr*, which is a call. Raises UserError for another."""
     if not isinstance(expr, Call):
         raise UserError(f"a call is needed, got a {type(expr).__name__}")
+    return expr
+
+
+def as_item(expr: RelayExpr) -> TupleGetItem:
+    """*expr*, which is a field of a tuple. Raises UserError for another."""
+    if not isinstance(expr, TupleGetItem):
+        raise UserError(f"a field of a tuple is needed, got a {type(expr).__name__}")
     return expr
 
 

@@ -6,6 +6,8 @@ need the expression classes.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from byoc.ir.expr import RelayExpr
 from byoc.ir.registry import get_global_func
 
@@ -68,7 +70,8 @@ class ExprWithOp(RelayExpr):
         result: RelayExpr = get_global_func("relay.ir.call")(self, args)
         return result
 
-    __iter__ = None  # or Python would ask for fields without end: how many there are is not known before types are
+    # or Python would ask for fields without end: how many there are is not known before types are
+    __iter__: Callable[[], Iterator[RelayExpr]] | None = None
 
     def __getitem__(self, index: int) -> RelayExpr:
         result: RelayExpr = get_global_func("relay.ir.tuple_get_item")(self, index)

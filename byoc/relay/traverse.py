@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import is_
+from typing import overload
 
 from byoc.errors import InternalError
 from byoc.ir.adt import Constructor
@@ -103,6 +104,14 @@ def enters_calls(children_of: Children) -> Children:
     return children_of
 
 
+@overload
+def rebuild(expr: Call, new_children: Sequence[RelayExpr]) -> Call: ...
+@overload
+def rebuild(expr: Tuple, new_children: Sequence[RelayExpr]) -> Tuple: ...
+@overload
+def rebuild(expr: TupleGetItem, new_children: Sequence[RelayExpr]) -> TupleGetItem: ...
+@overload
+def rebuild(expr: RelayExpr, new_children: Sequence[RelayExpr]) -> RelayExpr: ...
 def rebuild(expr: RelayExpr, new_children: Sequence[RelayExpr]) -> RelayExpr:
     """*expr* over *new_children*: the node itself when nothing changed, else a copy with its span and no type."""
     old = children(expr)

@@ -5,6 +5,8 @@ Types nest as deep as their text does, so the walks recurse.
 
 from __future__ import annotations
 
+import typing
+
 from byoc.errors import InternalError
 from byoc.ir.adt import Constructor, TypeData
 from byoc.ir.types import (
@@ -16,22 +18,27 @@ from byoc.ir.types import (
     TupleType,
     Type,
     TypeCall,
+    TypeConstraint,
     TypeRelation,
     TypeVar,
 )
 
+T = typing.TypeVar("T", bound=Type)
+R = typing.TypeVar("R", covariant=True)
 
-class TypeFunctor:
+
+class TypeFunctor(typing.Generic[R]):
     """One method per class of type; :meth:`visit` finds it. Source: ``relay.TypeFunctor``."""
 
-    def visit(self, typ: Type) -> object:
+    def visit(self, typ: Type) -> R:
         """The result for *typ*. Raises InternalError for a class of type without a method."""
         for kind in type(typ).__mro__:
             if kind in _METHODS:
-                return getattr(self, _METHODS[kind])(typ)
+                result: R = getattr(self, _METHODS[kind])(typ)
+                return result
         raise InternalError(f"{type(self).__name__} has no method for a {type(typ).__name__}")
 
-    def _missing(self, typ: Type) -> object:
+    def _missing(self, typ: Type) -> typing.NoReturn:
         raise NotImplementedError(f"{type(self).__name__} does not say what to do with a {type(typ).__name__}")
 
     def visit_type_var(self, tv: TypeVar) -> object:
@@ -89,7 +96,7 @@ _METHODS: dict[type, str] = {
 }
 
 
-class TypeVisitor(TypeFunctor):
+class TypeVisitor(TypeFunctor[None]):
     """Visits everything inside a type; override what is of interest. Source: ``relay.TypeVisitor``."""
 
     def visit_type_var(self, tv: TypeVar) -> None:
@@ -134,7 +141,7 @@ class TypeVisitor(TypeFunctor):
                 self.visit(field)
 
 
-class TypeMutator(TypeFunctor):
+class TypeMutator(TypeFunctor[Type]):
     """Makes a type again; override what is to be replaced. Source: ``relay.TypeMutator``."""
 
     def visit_type_var(self, tv: TypeVar) -> Type:
@@ -149,34 +156,38 @@ class TypeMutator(TypeFunctor):
     def visit_func_type(self, ft: FuncType) -> Type:
         args = [self.visit(arg) for arg in ft.arg_types]
         result = self.visit(ft.ret_type)
-        params = [self.visit(param) for param in ft.type_params]
-        constraints = [self.visit(constraint) for constraint in ft.type_constraints]
-        return FuncType(args, result, params, constraints)  # type: ignore[arg-type]
+        params = [_as(TypeVar, self.visit(param)) for param in ft.type_params]
+        constraints = [_as(TypeConstraint, self.visit(constraint)) for constraint in ft.type_constraints]
+        return FuncType(args, result, params, constraints)
 
     def visit_tuple_type(self, tt: TupleType) -> Type:
-        return TupleType([self.visit(field) for field in tt.fields])  # type: ignore[misc]
+        return TupleType([self.visit(field) for field in tt.fields])
 
     def visit_type_relation(self, tr: TypeRelation) -> Type:
-        return TypeRelation(tr.func, [self.visit(a) for a in tr.args], tr.num_inputs, tr.attrs)  # type: ignore[misc]
+        return TypeRelation(tr.func, [self.visit(a) for a in tr.args], tr.num_inputs, tr.attrs)
 
     def visit_ref_type(self, rt: RefType) -> Type:
-        return RefType(self.visit(rt.value))  # type: ignore[arg-type]
+        return RefType(self.visit(rt.value))
 
     def visit_global_type_var(self, gtv: GlobalTypeVar) -> Type:
         return gtv
 
     def visit_type_call(self, tc: TypeCall) -> Type:
         func = self.visit(tc.func)
-        return TypeCall(func, [self.visit(arg) for arg in tc.args])  # type: ignore[arg-type, misc]
+        return TypeCall(func, [self.visit(arg) for arg in tc.args])
 
     def visit_type_data(self, td: TypeData) -> Type:
-        header = self.visit(td.header)
-        params = [self.visit(var) for var in td.type_vars]
-        made = [
-            Constructor(c.name_hint, [self.visit(t) for t in c.inputs], header, c.span)  # type: ignore[arg-type, misc]
-            for c in td.constructors
-        ]
-        return TypeData(header, params, made)  # type: ignore[arg-type]
+        header = _as(GlobalTypeVar, self.visit(td.header))
+        params = [_as(TypeVar, self.visit(var)) for var in td.type_vars]
+        made = [Constructor(c.name_hint, [self.visit(t) for t in c.inputs], header, c.span) for c in td.constructors]
+        return TypeData(header, params, made)
+
+
+def _as(kind: type[T], ty: Type) -> T:
+    """*ty*, which stands where a *kind* must. Raises InternalError for another."""
+    if not isinstance(ty, kind):
+        raise InternalError(f"a {kind.__name__} is needed, and what the mutator made of it is a {type(ty).__name__}")
+    return ty
 
 
 __all__ = ["TypeFunctor", "TypeMutator", "TypeVisitor"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import is_
+from typing import TypeVar
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
@@ -15,8 +16,10 @@ from byoc.ir.types import FuncType
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import Children, children, rebuild, rewrite
 
+E = TypeVar("E", bound=RelayExpr)
 
-def keep_type(before: RelayExpr, after: RelayExpr) -> RelayExpr:
+
+def keep_type(before: RelayExpr, after: E) -> E:
     """*after* with the type of *before*, which means the same, where all below *after* is typed."""
     if after is not before and after._checked_type is None and before._checked_type is not None:
         if all(child._checked_type is not None for child in children(after)):

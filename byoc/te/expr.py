@@ -233,12 +233,21 @@ def cast(dtype: str, value: PrimExpr) -> PrimExpr:
     return value if value.dtype == dtype else Cast(dtype, value)
 
 
+def shared_dtype(left: Number, right: Number) -> str:
+    """The dtype of the first that is no number of Python. Raises InternalError where both are."""
+    if isinstance(left, PrimExpr):
+        return left.dtype
+    if isinstance(right, PrimExpr):
+        return right.dtype
+    raise InternalError(f"te: {left} and {right} are numbers of Python, one of them must be an expression")
+
+
 def binary(op: str, left: Number, right: Number) -> PrimExpr:
     """*op* on two values; a Python number takes the other side's dtype, and int constants fold.
 
     Raises InternalError when the dtypes of two expressions differ.
     """
-    dtype = left.dtype if isinstance(left, PrimExpr) else right.dtype  # type: ignore[union-attr]
+    dtype = shared_dtype(left, right)
     a, b = as_expr(left, dtype), as_expr(right, dtype)
     if a.dtype != b.dtype:
         raise InternalError(f"te: {op} of {a.dtype} and {b.dtype}: cast one of them")

@@ -26,6 +26,7 @@ from byoc.te.expr import (
     as_expr,
     binary,
     const,
+    shared_dtype,
 )
 
 
@@ -219,7 +220,7 @@ def minimum(a: Number, b: Number) -> PrimExpr:
 
 def if_then_else(cond: PrimExpr, then: Number, otherwise: Number) -> PrimExpr:
     """*then* where *cond* holds, else *otherwise*; only the chosen side is evaluated."""
-    dtype = then.dtype if isinstance(then, PrimExpr) else otherwise.dtype  # type: ignore[union-attr]
+    dtype = shared_dtype(then, otherwise)
     a, b = as_expr(then, dtype), as_expr(otherwise, dtype)
     if isinstance(cond, Const):
         return a if cond.value else b

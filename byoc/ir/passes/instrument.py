@@ -11,6 +11,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from typing import overload
 
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_info import PassInfo, PassTypeError
@@ -44,13 +45,17 @@ class PassInstrument:
 HOOKS = ("enter_pass_ctx", "exit_pass_ctx", "run_after_pass", "run_before_pass", "should_run")
 
 
+@overload
+def pass_instrument(pi_cls: None = None) -> Callable[[type], type]: ...
+@overload
+def pass_instrument(pi_cls: type) -> type: ...
 def pass_instrument(pi_cls: type | None = None) -> type | Callable[[type], type]:
     """Make an instrument of a class with some of the hooks, as a decorator.
 
     Raises PassTypeError for what is no class, or has no hook. Source: ``tvm.ir.instrument.pass_instrument``.
     """
     if pi_cls is None:
-        return pass_instrument  # type: ignore[return-value]
+        return pass_instrument
     if not isinstance(pi_cls, type):
         raise PassTypeError(f"pi_cls must be a class, got {type(pi_cls).__name__}")
     if not any(hasattr(pi_cls, hook) for hook in HOOKS):

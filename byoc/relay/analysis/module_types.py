@@ -7,12 +7,13 @@ again, so that a module may come back with other functions. Source: Relay's Infe
 
 from __future__ import annotations
 
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.types import Type
 from byoc.relay.analysis.type_check import TypeCheck
 from byoc.relay.analysis.type_infer import NeedsSolvingError, infer_expr
 from byoc.relay.expr import Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import post_order
 
 
@@ -46,13 +47,13 @@ def infer_module(mod: IRModule) -> IRModule:
 
     Raises TypeInferenceError naming the operator, the node and the types that do not fit.
     """
-    unsolved: dict[GlobalVar, Function] = {}
+    unsolved: dict[GlobalVar, BaseFunc] = {}
     for var in _callees_first(mod):
         func = mod[var]
         try:
             infer_expr(func, mod)
         except NeedsSolvingError:
-            unsolved[var] = func  # type: ignore[assignment]
+            unsolved[var] = func
     if not unsolved:
         return mod
     result = mod.shallow_copy()
@@ -67,7 +68,7 @@ def _callees_first(mod: IRModule) -> list[GlobalVar]:
 
     A function whose parameters have no types gets them from its callers, so it waits for them.
     """
-    untyped = [v for v in mod if not _is_typed(mod[v])]  # type: ignore[arg-type]
+    untyped = [v for v in mod if not _is_typed(as_function(mod[v]))]
     known = [v for v in untyped if not _waits_for_caller(mod[v])]
     waiting = [v for v in untyped if _waits_for_caller(mod[v])]
     pending = [(var, False) for var in (*reversed(waiting), *reversed(known))]
@@ -78,7 +79,7 @@ def _callees_first(mod: IRModule) -> list[GlobalVar]:
         if expanded:
             order.append(var)
             continue
-        if var in done or _is_typed(mod[var]):  # type: ignore[arg-type]
+        if var in done or _is_typed(as_function(mod[var])):
             continue
         done.add(var)
         pending.append((var, True))

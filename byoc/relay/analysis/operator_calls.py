@@ -31,13 +31,15 @@ def carries_one(expr: RelayExpr) -> TypeGuard[Call]:
 
     What is done to each element, and keeps their order, may be done before or behind it.
     """
-    traits = traits_of(expr)
-    if traits is None or not traits.carries or len(expr.args) != 1:  # type: ignore[attr-defined]
+    if not isinstance(expr, Call) or not isinstance(expr.op, Op):
         return False
-    types = expr.args[0].checked_type_, expr.checked_type_  # type: ignore[attr-defined]
+    if not expr.op.traits.carries or len(expr.args) != 1:
+        return False
+    types = expr.args[0].checked_type_, expr.checked_type_
     return all(isinstance(ty, TensorType) for ty in types)
 
 
 def moves_one(expr: RelayExpr) -> TypeGuard[Call]:
     """True for a call that :func:`carries_one`, whatever the elements hold: any function of each may change places."""
-    return carries_one(expr) and not expr.op.traits.chooses  # type: ignore[attr-defined]
+    traits = traits_of(expr)
+    return traits is not None and carries_one(expr) and not traits.chooses

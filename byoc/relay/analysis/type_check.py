@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
+from byoc.ir.given import all_given
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import (
@@ -43,7 +44,7 @@ from byoc.relay.expr import (
     Var,
     is_complete,
 )
-from byoc.relay.narrowing import operator_of
+from byoc.relay.narrowing import as_function_type, operator_of
 from byoc.relay.traverse import children, post_order, rebuild
 
 UNIT = TupleType(())
@@ -53,7 +54,7 @@ BOOL = TensorType((), "bool")
 class TypeCheck:
     """One inference over several expressions that may name each other."""
 
-    def __init__(self, mod: IRModule | None, group: Mapping[GlobalVar, Function]):
+    def __init__(self, mod: IRModule | None, group: Mapping[GlobalVar, BaseFunc]):
         self._mod, self._group = mod, group
         self._solver = TypeSolver()
         self._types: dict[RelayExpr, Type] = {}
@@ -140,7 +141,7 @@ class TypeCheck:
                 f"a value of type {self._solver.resolve(callee)} is called{located(call)}: only functions can be"
             )
         if callee.type_params:
-            callee = self._instance(call, self._solver.resolve(callee))  # type: ignore[arg-type]
+            callee = self._instance(call, as_function_type(self._solver.resolve(callee)))
         if len(args) != len(callee.arg_types):
             raise TypeInferenceError(
                 f"a function of {len(callee.arg_types)} parameters is called with {len(args)} arguments{located(call)}"
@@ -160,8 +161,8 @@ class TypeCheck:
                 f"a function generic over {len(generic.type_params)} types is given {len(given)}{located(call)}"
             )
         self._type_args[call] = given
-        names = dict(zip(generic.type_params, given, strict=True))
-        parts = [substitute_types(t, names) for t in (*generic.arg_types, generic.ret_type)]  # type: ignore[arg-type]
+        names: dict[Type, Type] = dict(zip(generic.type_params, given, strict=True))
+        parts = [substitute_types(t, names) for t in (*generic.arg_types, generic.ret_type)]
         return FuncType(parts[:-1], parts[-1])
 
     def _operator(self, call: Call) -> Type:
@@ -177,9 +178,9 @@ class TypeCheck:
                 except UserError as error:
                     raise TypeInferenceError(f"{op.name}: {error}{located(call)}") from error
                 known = [self._solver.known(ty) for ty in args]
-            if any(ty is None for ty in known):
+            if not all_given(known):
                 return False
-            self._unify(call, result, infer_op_call(call, op, known))  # type: ignore[arg-type]
+            self._unify(call, result, infer_op_call(call, op, known))
             return True
 
         self._operators.append(call)
@@ -247,8 +248,8 @@ class TypeCheck:
         """The types of the fields of what a constructor of *ty* made."""
         generic = self._constructor(pattern.constructor)
         assert isinstance(generic, FuncType)
-        names = {var: IncompleteType(var.kind) for var in generic.type_params}
-        parts = [substitute_types(t, names) for t in (*generic.arg_types, generic.ret_type)]  # type: ignore[arg-type]
+        names: dict[Type, Type] = {var: IncompleteType(var.kind) for var in generic.type_params}
+        parts = [substitute_types(t, names) for t in (*generic.arg_types, generic.ret_type)]
         self._unify(match, parts[-1], ty)
         return parts[:-1]
 
@@ -276,7 +277,8 @@ class TypeCheck:
             if list(new.type_args) != found:
                 new = Call(new.op, new.args, new.attrs, found, new.span)
         if isinstance(new, Function) and new.declared_ret_type is not None and not is_complete(new.declared_ret_type):
-            new = Function(new.params, new.body, ty.ret_type, new.type_params, new.attrs, new.span)  # type: ignore[attr-defined]
+            found_type = as_function_type(ty)
+            new = Function(new.params, new.body, found_type.ret_type, new.type_params, new.attrs, new.span)
         return new
 
     def _unsolved(self) -> TypeInferenceError:

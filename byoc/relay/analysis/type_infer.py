@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from byoc.errors import TypeInferenceError
 from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.given import all_given
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type, TypeCall
@@ -130,10 +131,10 @@ def _needed_by_let(let: Let) -> Sequence[RelayExpr]:
 
 def _declared_type(func: Function) -> FuncType | None:
     """The type of a function by its annotations alone; None where one is missing."""
-    result = func.declared_ret_type
-    if result is None or any(p.type_annotation is None for p in func.params):
+    result, params = func.declared_ret_type, [p.type_annotation for p in func.params]
+    if result is None or not all_given(params):
         return None
-    return FuncType([p.type_annotation for p in func.params], result, func.type_params)  # type: ignore[misc]
+    return FuncType(params, result, func.type_params)
 
 
 def _bind_params(call: Call, callee: Function) -> None:

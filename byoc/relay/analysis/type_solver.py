@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from byoc.errors import TypeInferenceError
-from byoc.ir.dims import Any, Dim
+from byoc.ir.dims import Any, Dim, are_known
 from byoc.ir.env_func import EnvFunc
 from byoc.ir.types import (
     FuncType,
@@ -26,6 +26,7 @@ from byoc.ir.types import (
     substitute_types,
     type_children,
 )
+from byoc.relay.narrowing import as_function_type
 
 # tries to learn something, and says whether there is nothing more to learn
 Constraint = Callable[[], bool]
@@ -103,12 +104,12 @@ class TypeSolver:
             return a
         if isinstance(a, TensorType) and isinstance(b, TensorType) and a.dtype == b.dtype and a.ndim == b.ndim:
             dims = [self._merge_dims(x, y) for x, y in zip(a.shape, b.shape, strict=True)]
-            if all(dim is not None for dim in dims):
-                return TensorType(dims, a.dtype)  # type: ignore[arg-type]
+            if are_known(dims):
+                return TensorType(dims, a.dtype)
         if isinstance(a, FuncType) and isinstance(b, FuncType) and len(a.arg_types) == len(b.arg_types):
             generic, other = (a, b) if len(a.type_params) >= len(b.type_params) else (b, a)
             if generic.type_params:
-                generic = _instance(self.resolve(generic), other.type_params)  # type: ignore[arg-type]
+                generic = _instance(as_function_type(self.resolve(generic)), other.type_params)
             return self._merge_inner(generic, other)
         if isinstance(a, (TupleType, RefType, TypeCall)) and type(a) is type(b):
             if len(type_children(a)) == len(type_children(b)):
@@ -147,6 +148,8 @@ class TypeSolver:
         Where the function says so (``unifies``), all arguments are one type.
         """
         func = relation.func.func if isinstance(relation.func, EnvFunc) else relation.func
+        if not callable(func):
+            raise TypeError(f"a type relation is a function, got {func!r}")
         if getattr(func, "unifies", False):
             for arg in relation.args[1:]:
                 self.unify(relation.args[0], arg)
@@ -160,7 +163,9 @@ class TypeSolver:
                 inputs = [self.known(ty) for ty in relation.args[: relation.num_inputs]]
             if any(ty is None for ty in inputs):
                 return False
-            result = func(inputs, relation.attrs)  # type: ignore[operator]
+            result = func(inputs, relation.attrs)
+            if not isinstance(result, Type):
+                raise TypeInferenceError(f"a type relation gives a type, got {result!r}")
             self.unify(output, result)
             return True
 
@@ -186,6 +191,6 @@ class TypeSolver:
 def _instance(generic: FuncType, params: Sequence[TypeVar]) -> FuncType:
     """*generic* over *params*, and over unknown types where it has more parameters than these."""
     extra = [IncompleteType(var.kind) for var in generic.type_params[len(params) :]]
-    names = dict(zip(generic.type_params, (*params, *extra), strict=True))
-    parts = [substitute_types(t, names) for t in (*generic.arg_types, generic.ret_type)]  # type: ignore[arg-type]
+    names: dict[Type, Type] = dict(zip(generic.type_params, (*params, *extra), strict=True))
+    parts = [substitute_types(t, names) for t in (*generic.arg_types, generic.ret_type)]
     return FuncType(parts[:-1], parts[-1], params)

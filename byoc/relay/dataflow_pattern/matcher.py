@@ -53,7 +53,7 @@ class Matcher:
         while open_goals:
             goal_pattern, goal_expr, mark, search = open_goals[-1]
             try:
-                wanted = search.send(answer)  # type: ignore[arg-type]
+                wanted = next(search) if answer is None else search.send(answer)
             except StopIteration as done:
                 open_goals.pop()
                 answer = bool(done.value)
@@ -127,7 +127,8 @@ _LEAVES: dict[type, Callable[..., bool | None]] = {
 
 
 def _redirected(m: Matcher, pattern: p.WildcardPattern, expr: RelayExpr) -> Search:
-    return (yield pattern.pattern, expr)  # type: ignore[misc]
+    assert pattern.pattern is not None  # one that stands for nothing has its answer in _LEAVES
+    return (yield pattern.pattern, expr)
 
 
 def _alternative(m: Matcher, pattern: p.AltPattern, expr: RelayExpr) -> Search:
@@ -165,18 +166,18 @@ def _reassociated(pattern: p.CallPattern, expr: Call) -> list[p.CallPattern]:
         return []
     if name == "divide" and calls(expr, "multiply") and any(calls(arg, "divide") for arg in expr.args):
         product = args[0]
-        if operator_name(product) != "multiply" or product.args is None:  # type: ignore[attr-defined]
+        if not isinstance(product, p.CallPattern) or operator_name(product) != "multiply" or product.args is None:
             return []
-        a, b = product.args  # type: ignore[attr-defined]
-        mul = product.op  # type: ignore[attr-defined]
+        a, b = product.args
+        mul = product.op
         return [
             p.CallPattern(mul, [other, p.CallPattern(pattern.op, [one, args[1]])]) for one, other in ((a, b), (b, a))
         ]
     if name == "multiply" and calls(expr, "divide") and any(calls(arg, "multiply") for arg in expr.args):
         return [
-            p.CallPattern(q.op, [p.CallPattern(pattern.op, [q.args[0], other]), q.args[1]])  # type: ignore[attr-defined]
+            p.CallPattern(q.op, [p.CallPattern(pattern.op, [q.args[0], other]), q.args[1]])
             for q, other in ((args[0], args[1]), (args[1], args[0]))
-            if operator_name(q) == "divide" and q.args is not None  # type: ignore[attr-defined]
+            if isinstance(q, p.CallPattern) and operator_name(q) == "divide" and q.args is not None
         ]
     return []
 

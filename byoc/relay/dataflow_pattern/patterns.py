@@ -46,7 +46,7 @@ class DFPattern:
 
     def __call__(self, *args: DFPattern | None) -> CallPattern:
         """A call of what this matches on *args*; a single None stands for any arguments."""
-        return CallPattern(self, None if len(args) == 1 and args[0] is None else args)  # type: ignore[arg-type]
+        return CallPattern(self, None if len(args) == 1 and args[0] is None else args)
 
     def __or__(self, other: DFPattern) -> AltPattern:
         return AltPattern(self, other)
@@ -143,7 +143,7 @@ class CallPattern(DFPattern):
 
     __slots__ = ("args", "op")
 
-    def __init__(self, op: DFPattern, args: Sequence[DFPattern] | None):
+    def __init__(self, op: DFPattern, args: Sequence[DFPattern | None] | None):
         self.op = _pattern(op, "the callee of a call pattern")
         self.args = None if args is None else _patterns(args, "argument")
 

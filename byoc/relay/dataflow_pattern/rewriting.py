@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar, overload
 
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
@@ -18,12 +19,19 @@ from byoc.relay.traverse import children, rebuild
 
 Matches = Sequence[RelayExpr]
 MAX_APPLICATIONS = 100
+T = TypeVar("T")
 
 
 class NodeMap(dict[DFPattern, Matches]):
     """What each part of a pattern matched. As of Relay's ``Map``, the default of :meth:`get` may be a keyword."""
 
-    def get(self, key: DFPattern, default: Matches | None = None) -> Matches | None:  # type: ignore[override]
+    @overload
+    def get(self, key: DFPattern, default: None = None) -> Matches | None: ...
+    @overload
+    def get(self, key: DFPattern, default: Matches) -> Matches: ...
+    @overload
+    def get(self, key: DFPattern, default: T) -> Matches | T: ...
+    def get(self, key: DFPattern, default: object = None) -> object:
         """What *key* matched, else *default*."""
         return super().get(key, default)
 
@@ -67,8 +75,7 @@ def rewrite(
     """
     pending = [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks)
     for each in pending:
-        if not isinstance(each.pattern, DFPattern):
-            raise UserError(f"{type(each).__name__} has no pattern: set self.pattern in its __init__")
+        _pattern_of(each)
     applications = 0
     while True:
         last = expr
@@ -83,12 +90,18 @@ def rewrite(
             raise UserError(f"Observed {MAX_APPLICATIONS} rewrite passes, possible conflicting passes?")
 
 
+def _pattern_of(callback: DFPatternCallback) -> DFPattern:
+    if not isinstance(callback.pattern, DFPattern):
+        raise UserError(f"{type(callback).__name__} has no pattern: set self.pattern in its __init__")
+    return callback.pattern
+
+
 def _apply(callback: DFPatternCallback, expr: RelayExpr, mod: IRModule | None) -> RelayExpr:
     """One application: the groups of the pattern in *expr*, each replaced by what the callback gives."""
     if callback.require_type:
         infer_expr(expr, mod)
     graph = IndexedGraph(expr)
-    groups = Grouper(callback.pattern, graph).groups  # type: ignore[arg-type]
+    groups = Grouper(_pattern_of(callback), graph).groups
     if not groups:
         return expr
     memo: dict[RelayExpr, RelayExpr] = {}

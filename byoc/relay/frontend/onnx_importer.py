@@ -17,6 +17,7 @@ from byoc.relay.frontend.onnx.graph import GraphImporter
 from byoc.relay.frontend.onnx.inputs import Shapes
 from byoc.relay.frontend.onnx.load import LoadedModel, ModelSource, load_model
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.narrowing import as_var
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.runtime.core.ndarray import NDArray
 
@@ -66,7 +67,7 @@ def _imported(model: LoadedModel, shapes: Shapes | None, freeze: bool) -> tuple[
     for var, function in importer.inner.functions.items():
         whole[var] = function
     mod = InferType()(whole)
-    return mod, {str(w.name_hint): NDArray(array) for w, array in importer.weights.items()}  # type: ignore[attr-defined]
+    return mod, {as_var(w).name_hint: NDArray(array) for w, array in importer.weights.items()}
 
 
 __all__ = ["converter", "from_onnx", "import_loaded", "import_onnx"]

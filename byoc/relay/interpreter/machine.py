@@ -23,7 +23,7 @@ from byoc.relay.analysis.located import located
 from byoc.relay.expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
 from byoc.relay.interpreter.matching import first_fitting
 from byoc.relay.interpreter.values import Closure, ConstructorValue, RefValue, Scope, Value
-from byoc.relay.narrowing import operator_of
+from byoc.relay.narrowing import as_function, operator_of
 from byoc.runtime.kernels.core.registry import get_kernel
 
 Pending = list[tuple[RelayExpr, Scope]]
@@ -77,8 +77,8 @@ def _step_call(machine: Interpreter, call: Call, scope: Scope) -> Pending:
     if isinstance(call.op, (Op, Constructor)):
         pending = _missing(scope, call.args)
         if not pending:
-            args = [scope.get(a) for a in call.args]
-            scope.values[call] = run_operator(call, args) if isinstance(call.op, Op) else _constructed(call, args)  # type: ignore[arg-type]
+            args = [scope.known(a) for a in call.args]
+            scope.values[call] = run_operator(call, args) if isinstance(call.op, Op) else _constructed(call, args)
         return pending
     inner = scope.calls.get(call)
     if inner is None:
@@ -86,7 +86,9 @@ def _step_call(machine: Interpreter, call: Call, scope: Scope) -> Pending:
         if pending:
             return pending
         return _enter(call, scope)
-    body = scope.get(call.op).function.body  # type: ignore[union-attr]
+    callee = scope.known(call.op)
+    assert isinstance(callee, Closure)  # as _enter has seen
+    body = callee.function.body
     value = inner.get(body)
     if value is None:
         return [(body, inner)]
@@ -97,14 +99,14 @@ def _step_call(machine: Interpreter, call: Call, scope: Scope) -> Pending:
 
 def _enter(call: Call, scope: Scope) -> Pending:
     """Begin the call of a value: an activation of a closure, or at once what a constructor makes."""
-    callee, args = scope.get(call.op), [scope.get(a) for a in call.args]
+    callee, args = scope.known(call.op), [scope.known(a) for a in call.args]
     if isinstance(callee, Constructor):
-        scope.values[call] = _constructed(call, args, callee)  # type: ignore[arg-type]
+        scope.values[call] = _constructed(call, args, callee)
         return []
     if not isinstance(callee, Closure) or len(callee.function.params) != len(args):
         raise UserError(f"a call with {len(args)} arguments needs a function that takes them{located(call)}")
     inner = scope.calls[call] = Scope(callee.scope)
-    inner.values.update(zip(callee.function.params, args, strict=True))  # type: ignore[arg-type]
+    inner.values.update(zip(callee.function.params, args, strict=True))
     return [(callee.function.body, inner)]
 
 
@@ -165,7 +167,7 @@ def _step_function(machine: Interpreter, func: Function, scope: Scope) -> Pendin
 def _step_global(machine: Interpreter, var: GlobalVar, scope: Scope) -> Pending:
     if machine.mod is None or var.name_hint not in machine.mod:
         raise UserError(f"@{var.name_hint} is not a function of the module that is evaluated")
-    scope.values[var] = Closure(machine.mod[var.name_hint], None)  # type: ignore[arg-type]
+    scope.values[var] = Closure(as_function(machine.mod[var.name_hint]), None)
     return []
 
 

@@ -8,9 +8,11 @@ Inside, a tensor is a numpy array and a tuple a list. Callers give and get NDArr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
+from byoc.errors import InternalError
 from byoc.ir.adt import Constructor
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import Call, Function, constant
@@ -79,16 +81,26 @@ class Scope:
             scope = scope.outer
         return None
 
+    def known(self, node: RelayExpr) -> Value:
+        """The value of *node*, which has been evaluated. Raises InternalError where it has not."""
+        value = self.get(node)
+        if value is None:
+            raise InternalError(f"a {type(node).__name__} is read that has no value yet")
+        return value
+
 
 _CELLS = (RefValue, Closure, Constructor)
 
 # a constructor stands for itself where it is used as a function
 Value = np.ndarray | list["Value"] | ConstructorValue | Closure | RefValue | Constructor
+T = TypeVar("T")
 
 
-def _converted(root: object, parts: Callable[[object], Sequence[object] | None], make: Callable[..., object]) -> object:
+def _converted(
+    root: object, parts: Callable[[object], Sequence[object] | None], make: Callable[[object, list[T] | None], T]
+) -> T:
     """*root* with ``make(value, new parts)`` in place of each value, innermost first; what is shared stays shared."""
-    done: dict[int, object] = {}
+    done: dict[int, T] = {}
     stack: list[tuple[object, Sequence[object] | None]] = [(root, None)]
     while stack:
         value, inner = stack.pop()
@@ -119,7 +131,7 @@ def tensor_of(value: object) -> np.ndarray:
     return from_any(value)
 
 
-def _make_inner(value: object, parts: list[object] | None) -> object:
+def _make_inner(value: object, parts: list[Value] | None) -> Value:
     if isinstance(value, ConstructorValue):
         return ConstructorValue(value.tag, parts or (), value.constructor)
     if isinstance(value, ADT) and value.tag:
@@ -139,7 +151,7 @@ def _make_outer(value: object, parts: list[object] | None) -> object:
 
 def value_of(given: object) -> Value:
     """What a caller gave as the interpreter computes with it: tensors, tuples, lists, algebraic data, references."""
-    return _converted(given, _parts, _make_inner)  # type: ignore[return-value]
+    return _converted(given, _parts, _make_inner)
 
 
 def result_of(value: Value) -> object:

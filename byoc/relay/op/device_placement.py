@@ -109,13 +109,13 @@ def on_device(body: RelayExpr, device: DeviceLike, constrain_result: bool = Fals
     given = as_virtual_device(device)
     is_open = not constrain_result and not constrain_body  # then the device says nothing
     attrs = OnDeviceAttrs(UNCONSTRAINED if is_open else given, bool(constrain_result), bool(constrain_body))
-    return keep_type(body, Call(ON_DEVICE, [body], attrs, span=body.span))  # type: ignore[return-value]
+    return keep_type(body, Call(ON_DEVICE, [body], attrs, span=body.span))
 
 
 def device_copy(data: RelayExpr, src_device: DeviceLike, dst_device: DeviceLike) -> Call:
     """*data*, which is on *src_device*, copied to *dst_device*. Source: ``relay.device_copy``."""
     attrs = DeviceCopyAttrs(as_virtual_device(src_device), as_virtual_device(dst_device))
-    return keep_type(data, Call(DEVICE_COPY, [data], attrs, span=data.span))  # type: ignore[return-value]
+    return keep_type(data, Call(DEVICE_COPY, [data], attrs, span=data.span))
 
 
 def function_on_device(function: Function, param_devices: Sequence[DeviceLike], result_device: DeviceLike) -> Function:

@@ -97,7 +97,7 @@ def _init_rel(types: Sequence[Type], attrs: InitOpAttrs) -> Type:
 
 
 def _full_rel(types: Sequence[Type], attrs: InitOpAttrs) -> Type:
-    return _any(vector_length(types, 1, "shape"), full_rel(types[:1], attrs).dtype, attrs)  # type: ignore[attr-defined]
+    return _any(vector_length(types, 1, "shape"), full_rel(types[:1], attrs).dtype, attrs)
 
 
 def _broadcast_rel(types: Sequence[Type], attrs: InitOpAttrs) -> Type:

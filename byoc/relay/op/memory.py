@@ -47,14 +47,14 @@ def to_tuple_type(ty: Type, exprs: Sequence[RelayExpr]) -> RelayExpr:
     stack: list[tuple[Type, bool]] = [(ty, False)]
     while stack:
         kind, expanded = stack.pop()
-        if isinstance(kind, TensorType):
+        if not isinstance(kind, TupleType):
             done.append(next(rest))
         elif expanded:
-            count = len(kind.fields)  # type: ignore[attr-defined]
+            count = len(kind.fields)
             done[len(done) - count :] = [Tuple(done[len(done) - count :])]
         else:
             stack.append((kind, True))
-            stack.extend((f, False) for f in reversed(kind.fields))  # type: ignore[attr-defined]
+            stack.extend((f, False) for f in reversed(kind.fields))
     return done[0]
 
 

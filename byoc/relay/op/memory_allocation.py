@@ -48,9 +48,12 @@ class AllocTensorAttrs(Attrs):
         given = self.const_shape.data if isinstance(self.const_shape, Constant) else self.const_shape
         if isinstance(given, NDArray):  # as the text has it, ``meta[relay.Constant][0]``
             object.__setattr__(self, "const_shape", tuple(int(d) for d in given.numpy()))
-        known = tuple(int(d) if isinstance(d, int) else -1 for d in self.assert_shape or ())
-        object.__setattr__(self, "assert_shape", known)
+        object.__setattr__(self, "assert_shape", _known_sizes(self.assert_shape))
         super().__post_init__()
+
+
+def _known_sizes(shape: Sequence[object] | None) -> tuple[int, ...]:
+    return tuple(int(d) if isinstance(d, int) else -1 for d in shape or ())
 
 
 def storage_type() -> Type:
@@ -73,8 +76,8 @@ def _tensor_rel(types: Sequence[Type], attrs: AllocTensorAttrs) -> Type:
     if types[0] != storage_type():
         raise TypeInferenceError(f"storage must be of type {storage_type()!r}, got {types[0]!r}")
     _check_number(types, 1, "offset")
-    if attrs.const_shape is not None:
-        return TensorType(attrs.const_shape, attrs.dtype)  # type: ignore[arg-type]
+    if isinstance(attrs.const_shape, tuple):
+        return TensorType(attrs.const_shape, attrs.dtype)
     dims = [d if d >= 0 else Any() for d in attrs.assert_shape] or [Any()] * vector_length(types, 2, "shape")
     return TensorType(dims, attrs.dtype)
 
@@ -139,7 +142,7 @@ def alloc_tensor(
     if isinstance(assert_shape, Constant):
         attrs = AllocTensorAttrs(assert_shape, (), dtype)
     else:
-        attrs = AllocTensorAttrs(None, tuple(assert_shape or ()), dtype)  # type: ignore[arg-type]
+        attrs = AllocTensorAttrs(None, _known_sizes(assert_shape), dtype)
     return make_call("memory.alloc_tensor", args, attrs)
 
 

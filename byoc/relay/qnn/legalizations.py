@@ -185,26 +185,26 @@ def _product_rules(name: str, wide: Callable[..., RelayExpr]) -> RulesByTarget:
     """The rules of a product; *wide* makes it of 16-bit differences."""
     rules = RulesByTarget(_stay)
 
-    def differences(attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
+    def differences(attrs: Attrs | None, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
         return wide(attrs, inputs, types) if set(_dtypes(types)) <= set(NARROW) else None
 
-    def intel(attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
+    def intel(attrs: Attrs | None, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
         if is_fast_int8_on_intel():
             return change_dtypes(name, attrs, inputs, types, ("uint8", "int8"))
         return differences(attrs, inputs, types)
 
-    def arm(attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
+    def arm(attrs: Attrs | None, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
         if is_fast_int8_on_arm():
             kernel = _dtypes(types)[1]
             return change_dtypes(name, attrs, inputs, types, (kernel, kernel))
         return differences(attrs, inputs, types)
 
-    def gpu(attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
+    def gpu(attrs: Attrs | None, inputs: Sequence[RelayExpr], types: Sequence[Type]) -> RelayExpr | None:
         return change_dtypes(name, attrs, inputs, types, ("int8", "int8"))
 
-    rules.register("cpu", intel)  # type: ignore[arg-type]
-    rules.register("arm_cpu", arm)  # type: ignore[arg-type]
-    rules.register(("cuda", "gpu"), gpu)  # type: ignore[arg-type]
+    rules.register("cpu", intel)
+    rules.register("arm_cpu", arm)
+    rules.register(("cuda", "gpu"), gpu)
     register_qnn_legalize(name, rules)
     return rules
 

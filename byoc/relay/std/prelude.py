@@ -57,8 +57,8 @@ def dynamic_name(canonical: str, dtype: str) -> str:
 
 def _constructor(mod: IRModule, type_name: str, name: str) -> Constructor:
     for constructor in mod.get_type(type_name)[1:]:
-        if constructor.name_hint == name:
-            return constructor  # type: ignore[return-value]
+        if isinstance(constructor, Constructor) and constructor.name_hint == name:
+            return constructor
     raise UserError(f"the type {type_name} has no constructor {name!r}")
 
 
@@ -176,6 +176,9 @@ class StaticTensorArrayOps(StaticTensorArrayText):
     def __init__(self, prelude: Prelude, dtype: str, shape: Sequence[object], batch_dim: int | None = None):
         super().__init__(dtype, shape, batch_dim)
         self.prelude = prelude
+
+    def _at(self, shape: Sequence[object]) -> StaticTensorArrayOps:
+        return type(self)(self.prelude, self.dtype, shape, self.batch_dim)
 
     def _defined(self, name: str) -> bool:
         mod = self.prelude.mod

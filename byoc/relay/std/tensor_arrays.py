@@ -187,9 +187,9 @@ class StaticTensorArrayText:
         )
         self._add_looping("tensor_array_split", text, force_update)
 
-    def _at(self, shape: list[object]) -> StaticTensorArrayText:
+    def _at(self, shape: Sequence[object]) -> StaticTensorArrayText:
         """The definitions of the same module for another shape."""
-        return type(self)(self.prelude, self.dtype, shape, self.batch_dim)  # type: ignore[attr-defined, call-arg, arg-type]
+        raise NotImplementedError
 
     def define_tensor_array_concat(self) -> None:
         """``tensor_array_concat(array)``: all elements, one after another; nothing for scalars."""

@@ -107,7 +107,7 @@ class AtomReader:
                 raise self.expected(f"',' or {close!r}")
         return items, trailing
 
-    def _nested(self, read: Callable[[], object]) -> object:
+    def _nested(self, read: Callable[[], T]) -> T:
         self._nesting += 1
         if self._nesting > _MAX_NESTING:
             raise self.error(f"types and attribute values nest at most {_MAX_NESTING} deep")
@@ -147,6 +147,12 @@ class AtomReader:
 
     # literals and attribute values --------------------------------------------------------------------------------
 
+    def _take_number(self) -> tuple[str, str]:
+        """The digits of the number that is next, and its ending."""
+        found = _NUMBER.fullmatch(self.take_kind("number", "a number"))
+        assert found is not None  # the lexer knows no other numbers
+        return found[1], found[2]
+
     def scalar(self) -> NDArray:
         """A number or boolean as a 0-d array; a whole number without an ending is int32 where it fits, else int64.
 
@@ -159,7 +165,7 @@ class AtomReader:
         sign = ""
         while self.skip("-"):
             sign = "" if sign else "-"
-        digits, suffix = _NUMBER.fullmatch(self.take_kind("number", "a number")).groups()  # type: ignore[union-attr]
+        digits, suffix = self._take_number()
         if suffix not in _SUFFIX_DTYPE:
             known = ", ".join(s for s in _SUFFIX_DTYPE if s)
             raise self.error(f"unknown ending {suffix!r} of a number; known: {known}", at)
@@ -230,7 +236,7 @@ class AtomReader:
         if self._texts[self._at] in ("inf", "nan"):
             self._at += 1
             return float(sign + self._texts[self._at - 1])
-        digits, suffix = _NUMBER.fullmatch(self.take_kind("number", "a number")).groups()  # type: ignore[union-attr]
+        digits, suffix = self._take_number()
         if suffix not in _SUFFIX_DTYPE:
             raise self.error(f"unknown ending {suffix!r} of a number", self._at - 1)
         whole = digits.isdigit() and not suffix.startswith("f")
@@ -241,7 +247,7 @@ class AtomReader:
         self.take(":")
         return key, self.value()
 
-    def checked(self, make: Callable[[], object], at: int) -> object:
+    def checked(self, make: Callable[[], T], at: int) -> T:
         """``make()``, with a UserError turned into a TextError about the token *at*."""
         try:
             return make()

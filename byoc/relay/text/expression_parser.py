@@ -358,7 +358,7 @@ class ExpressionParser(ScopeReader):
                 raise self.expected("',' or ')'")
         if isinstance(callee, Op):
             return self._op_call(callee, args, attrs, at)
-        return Call(callee, args, self.checked(lambda: keyed_attributes(attrs), at), types)  # type: ignore[arg-type]
+        return Call(callee, args, self.checked(lambda: keyed_attributes(attrs), at), types)
 
     def _meta_attributes(self, attrs: dict[str, object]) -> bool:
         """Step over ``meta[relay.attrs.X][0]`` and take its attributes over into *attrs*; False for anything else."""
@@ -379,7 +379,7 @@ class ExpressionParser(ScopeReader):
         return None
 
     def _op(self, name: str, at: int) -> Op:
-        return self.checked(lambda: op_named(name), at)  # type: ignore[return-value]
+        return self.checked(lambda: op_named(name), at)
 
     def _op_call(self, op: Op, args: list[RelayExpr], given: dict[str, object], at: int) -> Call:
-        return Call(op, args, self.checked(lambda: attributes_of(op, given), at))  # type: ignore[arg-type]
+        return Call(op, args, self.checked(lambda: attributes_of(op, given), at))

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from byoc.errors import ParseError, UserError
-from byoc.ir.attrs import as_int
+from byoc.ir.attrs import as_int, as_ints, as_list
 from byoc.ir.size_var import SizeVar, Var
-from byoc.ir.target import Target
+from byoc.ir.target import as_target
 from byoc.ir.virtual_device import VirtualDevice
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 
@@ -82,7 +82,7 @@ def encode_device(device: VirtualDevice) -> dict[str, object]:
 
 def decode_device(row: Mapping[str, object]) -> VirtualDevice:
     """The device that :func:`encode_device` wrote. Raises KeyError, TypeError or UserError for a damaged row."""
-    target = Target(row["target"]) if row["target"] is not None else None  # type: ignore[arg-type]
+    target = as_target(row["target"]) if row["target"] is not None else None
     return VirtualDevice.of_type(as_int(row["device_type"]), as_int(row["id"]), target, str(row["scope"]))
 
 
@@ -110,12 +110,12 @@ def _decode_string(value: object) -> object:
 
 def decode(row: Mapping[str, object]) -> NDArray:
     """The array that :func:`encode` wrote. Raises KeyError, TypeError or ValueError for a damaged row."""
-    dtype, shape = str(row["dtype"]), tuple(int(d) for d in row["shape"])  # type: ignore[attr-defined]
+    dtype, shape = str(row["dtype"]), as_ints(row["shape"])
     if any(d < 0 for d in shape):
         raise ValueError(f"negative dimension in {list(shape)}")
     size = math.prod(shape)
     if dtype == "string":
-        values = [_decode_string(v) for v in row["values"]]  # type: ignore[attr-defined]
+        values = [_decode_string(v) for v in as_list(row["values"])]
         if len(values) != size:
             raise ValueError(f"{len(values)} strings for the shape {list(shape)}")
         out = np.empty(size, object)

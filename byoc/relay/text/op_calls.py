@@ -20,14 +20,14 @@ def op_named(name: str) -> Op:
     return op
 
 
-def attributes_of(op: Op, given: dict[str, object]) -> Attrs | None:
+def attributes_of(op: Op, given: dict[str, object]) -> Attrs | DictAttrs | None:
     """The attributes of a call of *op*, those not *given* at their defaults; None for an operator without any.
 
     Raises ParseError for a name that *op* does not have, a value of another type, or one that is missing, and what
     the attribute class itself raises.
     """
     if op.attrs_type is None and op.attrs_type_key.endswith("DictAttrs"):
-        return DictAttrs(given) if given else None  # type: ignore[return-value]
+        return DictAttrs(given) if given else None
     if op.attrs_type is None:
         if given:
             raise ParseError(f"{op.name} takes no attributes, got {', '.join(given)}")

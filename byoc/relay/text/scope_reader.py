@@ -70,7 +70,7 @@ class ScopeReader(TypeReader):
 
     def pattern(self, keys: list[str]) -> Pattern:
         """A pattern; the names of the variables that it binds are added to *keys*."""
-        return self._nested(lambda: self._pattern(keys))  # type: ignore[return-value]
+        return self._nested(lambda: self._pattern(keys))
 
     def _pattern(self, keys: list[str]) -> Pattern:
         at = self._at

@@ -48,11 +48,11 @@ class TypeReader(AtomReader):
 
     def type(self) -> Type | None:
         """A type; None for ``_``, which leaves it to inference."""
-        return self._nested(self._type)  # type: ignore[return-value]
+        return self._nested(self._type)
 
     def _inner(self) -> Type:
         """A type inside another."""
-        return self._nested(self._type) or IncompleteType()  # type: ignore[return-value]
+        return self._nested(self._type) or IncompleteType()
 
     def _type(self) -> Type | None:
         if self.skip("("):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import byoc.relay.op
 import byoc.relay.qnn.op  # noqa: F401 - both register their operators
+from byoc.ir.attrs import as_int
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OPS, Op
 from byoc.ir.traits import Conversion
@@ -60,7 +61,7 @@ def category_of(call: Call, dtype: str) -> int | None:
     """The :class:`Conversion` of a *call* of an operator to *dtype*; None where nobody decided."""
     assert isinstance(call.op, Op)
     rule = conversion_of(call.op)
-    return None if rule is None else int(rule(call, dtype)[0])  # type: ignore[call-overload]
+    return None if rule is None else as_int(rule(call, dtype)[0])
 
 
 def is_always_converted(expr: RelayExpr, dtype: str = "bfloat16") -> bool:

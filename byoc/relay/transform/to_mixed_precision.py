@@ -7,12 +7,11 @@ constants fit either. A value is cast once to each dtype. Parameters keep their 
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Sequence
 
 from byoc.errors import UserError
-from byoc.ir.attrs import Attrs, as_int
+from byoc.ir.attrs import Attrs, AttrValue, as_int, changed
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -21,7 +20,7 @@ from byoc.ir.passes.transform import PassContext, PassInfo, register_config_opti
 from byoc.ir.traits import Conversion
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.relay import op
-from byoc.relay.analysis.module_types import typed_expr
+from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Let, Tuple, TupleGetItem, Var
 from byoc.relay.narrowing import as_call
@@ -48,8 +47,7 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
 
     def convert(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         converter = _Converter(mod, mixed_precision_type, missing_op_mode)
-        typed = typed_expr(func, mod)
-        made = converter.function(typed, bool(ctx.config.get(KEEP_DTYPE)))  # type: ignore[arg-type]
+        made = converter.function(infer_function(func, mod), bool(ctx.config.get(KEEP_DTYPE)))
         converter.warn()
         return made
 
@@ -194,11 +192,11 @@ def _with_dtype(attrs: Attrs | None, dtype: str, fill: bool) -> Attrs | None:
 
     *fill* sets it where it was left to the inputs, too.
     """
-    changes = {}
+    changes: dict[str, AttrValue] = {}
     given = getattr(attrs, "out_dtype", False)
     if given in _FLOATS or (fill and given in ("", "void", None)):
         changes["out_dtype"] = dtype
     if getattr(attrs, "dtype", None) in _FLOATS:
         changes["dtype"] = dtype
     same = all(getattr(attrs, name) == value for name, value in changes.items())
-    return attrs if same else dataclasses.replace(attrs, **changes)  # type: ignore[type-var]
+    return attrs if same else changed(attrs, **changes)

@@ -37,16 +37,15 @@ def _check_binders(order: Sequence[RelayExpr], name: str) -> list[Function]:
     bound: set[Var] = set()
     nested = []
     for node in order:
-        kind = type(node)
-        if kind is Function:
+        if type(node) is Function:
             nested.append(node)
-        elif kind is not Let and kind is not Match:
+        elif type(node) is not Let and type(node) is not Match:
             continue
         for var in binders(node):
             if var in bound:
                 raise ProblemError(f"%{var.name_hint} is bound twice, the second time by {place(node, name)}")
             bound.add(var)
-    return nested  # type: ignore[return-value]
+    return nested
 
 
 def _free_by_function(nested: Sequence[Function]) -> tuple[Var, RelayExpr] | tuple[()] | None:
@@ -67,14 +66,14 @@ def _check_uses(order: Sequence[RelayExpr], name: str) -> None:
     """Scopes from the root inwards; then each use is held to the scope of what binds the variable."""
     tree = AncestorTree()
     scope: dict[RelayExpr, int] = {order[-1]: 0}
-    bound: dict[Var, int] = {}
+    bound: dict[RelayExpr, int] = {}
     uses: list[tuple[Var, int, RelayExpr]] = []
     for node in reversed(order):
         if type(node) is Var:
             continue
         for child, inside, binds in _inner(node, scope[node], tree):
             if binds:
-                bound[child] = inside  # type: ignore[index]
+                bound[child] = inside
             elif type(child) is Var:
                 uses.append((child, inside, node))
             else:

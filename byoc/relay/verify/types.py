@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.given import all_given
 from byoc.ir.module import IRModule
 from byoc.ir.op import OPS, Op
 from byoc.ir.types import FuncType, TensorType, TupleType, Type
@@ -55,12 +56,12 @@ def _check_call(call: Call, types: Types, mod: IRModule, name: str) -> Type | No
     callee = call.op
     if isinstance(callee, Op):
         return _check_operator(call, callee, types, name)
-    func: object = callee
+    func = callee
     if isinstance(callee, GlobalVar):
         if callee not in mod:
             raise ProblemError(f"{place(call, name)}: the module has no function of this name")
         func = mod[callee]
-    ty = types.get(callee) if callee is func else func._checked_type  # type: ignore[attr-defined]
+    ty = types.get(callee) if callee is func else func._checked_type
     if isinstance(func, Function) and len(func.params) != len(call.args):
         raise ProblemError(_arity(call, len(func.params), name))
     if not isinstance(ty, FuncType) or ty.type_params:
@@ -84,10 +85,10 @@ def _check_operator(call: Call, op: Op, types: Types, name: str) -> Type | None:
     given = [types.get(arg) for arg in call.args]
     if len(given) != op.num_inputs and not op.variadic and op.rel is not None:
         raise ProblemError(_arity(call, op.num_inputs, name))
-    if not all(map(_is_plain, given)):
+    if not all_given(given) or not all(map(_is_plain, given)):
         return None
     try:
-        return infer_op_call(call, op, given)  # type: ignore[arg-type]
+        return infer_op_call(call, op, given)
     except TypeInferenceError as error:
         raise ProblemError(f"the types in @{name} do not fit: {error}") from error
 
@@ -129,7 +130,7 @@ def _check_if(node: If, types: Types, mod: IRModule, name: str) -> Type | None:
 
 def _tuple(node: Tuple, types: Types, mod: IRModule, name: str) -> Type | None:
     fields = [types.get(field) for field in node.fields]
-    return None if any(ty is None for ty in fields) else TupleType(fields)  # type: ignore[arg-type]
+    return TupleType(fields) if all_given(fields) else None
 
 
 _RULES: dict[type, Callable[..., Type | None]] = {

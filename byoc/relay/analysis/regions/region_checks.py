@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from byoc.errors import InternalError
 from byoc.ir.span import span_names
+from byoc.relay.analysis.regions.annotated_regions import AnnotatedRegion
 from byoc.relay.analysis.regions.region_graph import RegionGraph
 from byoc.relay.expr import Function
 
@@ -24,8 +25,8 @@ def check_regions(func: Function, pass_name: str) -> RegionGraph:
     raise InternalError(f"{pass_name}: {names} {problem}: a way through {len(cycle)} units of the graph leads back")
 
 
-def _describe(region: object) -> str:
-    spans = dict.fromkeys(name for node in region.nodes for name in span_names(node.span))  # type: ignore[attr-defined]
+def _describe(region: AnnotatedRegion) -> str:
+    spans = dict.fromkeys(name for node in region.nodes for name in span_names(node.span))
     names = list(spans)[:4]
     nodes = f" ({', '.join(names)}{', …' if len(spans) > 4 else ''})" if names else ""
-    return f"region {region.id} of {region.target}{nodes}"  # type: ignore[attr-defined]
+    return f"region {region.id} of {region.target}{nodes}"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from onnx import AttributeProto, GraphProto, TensorProto
 
 from byoc.errors import ImportModelError
 
+T = TypeVar("T")
 _TYPE_NAMES = dict(zip(AttributeProto.AttributeType.values(), AttributeProto.AttributeType.keys(), strict=True))
 
 
@@ -44,22 +46,22 @@ class NodeAttributes:
         """The attribute as it stands in the file, or None."""
         return self._attributes.get(name)
 
-    def _find(self, name: str, kind: int, required: bool) -> AttributeProto | None:
+    def _read(self, name: str, kind: builtins.int, read: Callable[[AttributeProto], T], default: T | None = None) -> T:
+        """What *read* takes from the attribute, else *default*; None for one that is required."""
         found = self._attributes.get(name)
         if found is None:
-            if required:
+            if default is None:
                 raise ImportModelError(f"{self._where}: the attribute {name!r} is missing")
-            return None
+            return default
         if found.type not in (kind, AttributeProto.UNDEFINED):
             raise ImportModelError(
                 f"{self._where}: the attribute {name!r} is of type {_TYPE_NAMES[kind]}, got {_TYPE_NAMES[found.type]}"
             )
-        return found
+        return read(found)
 
     def int(self, name: str, default: int | None = None) -> int:
         """An integer."""
-        found = self._find(name, AttributeProto.INT, default is None)
-        return found.i if found is not None else default  # type: ignore[return-value]
+        return self._read(name, AttributeProto.INT, lambda found: found.i, default)
 
     def flag(self, name: str, default: bool = False) -> bool:
         """An integer that means yes or no."""
@@ -67,35 +69,34 @@ class NodeAttributes:
 
     def float(self, name: str, default: float | None = None) -> float:
         """A float; its default, too, is the float32 that an attribute holds, whatever it is computed in."""
-        found = self._find(name, AttributeProto.FLOAT, default is None)
-        return found.f if found is not None else in_float32(default)  # type: ignore[arg-type]
+        known = None if default is None else in_float32(default)
+        return self._read(name, AttributeProto.FLOAT, lambda found: found.f, known)
 
     def string(self, name: str, default: str | None = None) -> str:
         """A string."""
-        found = self._find(name, AttributeProto.STRING, default is None)
-        return found.s.decode("utf-8", "replace") if found is not None else default  # type: ignore[return-value]
+        return self._read(name, AttributeProto.STRING, lambda found: found.s.decode("utf-8", "replace"), default)
 
     def ints(self, name: str, default: Sequence[builtins.int] | None = None) -> list[builtins.int]:
         """A list of integers."""
-        found = self._find(name, AttributeProto.INTS, default is None)
-        return list(found.ints) if found is not None else list(default)  # type: ignore[arg-type]
+        known = None if default is None else list(default)
+        return self._read(name, AttributeProto.INTS, lambda found: list(found.ints), known)
 
     def floats(self, name: str, default: Sequence[builtins.float] | None = None) -> list[builtins.float]:
         """A list of floats."""
-        found = self._find(name, AttributeProto.FLOATS, default is None)
-        return list(found.floats) if found is not None else [in_float32(x) for x in default]  # type: ignore[union-attr]
+        known = None if default is None else [in_float32(x) for x in default]
+        return self._read(name, AttributeProto.FLOATS, lambda found: list(found.floats), known)
 
     def strings(self, name: str, default: Sequence[str] | None = None) -> list[str]:
         """A list of strings."""
-        found = self._find(name, AttributeProto.STRINGS, default is None)
-        if found is None:
-            return list(default)  # type: ignore[arg-type]
-        return [s.decode("utf-8", "replace") for s in found.strings]
+        known = None if default is None else list(default)
+        return self._read(
+            name, AttributeProto.STRINGS, lambda found: [s.decode("utf-8", "replace") for s in found.strings], known
+        )
 
     def tensor(self, name: str) -> TensorProto:
         """A tensor; required."""
-        return self._find(name, AttributeProto.TENSOR, True).t  # type: ignore[union-attr]
+        return self._read(name, AttributeProto.TENSOR, lambda found: found.t)
 
     def graph(self, name: str) -> GraphProto:
         """A sub-graph; required."""
-        return self._find(name, AttributeProto.GRAPH, True).g  # type: ignore[union-attr]
+        return self._read(name, AttributeProto.GRAPH, lambda found: found.g)

@@ -49,8 +49,10 @@ def fold_constants(
     sources = origins(constants_below(pending))
     if not budget.allows(calls, sources):
         return list(outputs)
-    values = iter(evaluate(Tuple(pending)))  # type: ignore[arg-type]
-    folded: list[RelayExpr] = [o if isinstance(o, Constant) else constant(next(values), span=span) for o in outputs]
+    values = evaluate(Tuple(pending))
+    assert isinstance(values, list)  # of a tuple
+    made = iter(values)
+    folded: list[RelayExpr] = [o if isinstance(o, Constant) else constant(next(made), span=span) for o in outputs]
     note_origins([f for f, o in zip(folded, outputs, strict=True) if f is not o], sources)
     return folded
 

@@ -32,6 +32,7 @@ from byoc.relay.frontend.onnx.scope import Body, CapturingScope, Scope
 from byoc.relay.frontend.onnx.size_limits import check_type
 from byoc.relay.frontend.onnx.structure import check_structure
 from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes
+from byoc.relay.narrowing import as_var
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget
 from byoc.relay.traverse import children, post_order
 
@@ -81,9 +82,9 @@ class GraphImporter:
         if not self.weights:
             return []
         from_result = set(post_order(result))
-        used = [w for w in self.weights if w in from_result]
+        used = [as_var(w) for w in self.weights if w in from_result]
         self.weights = {w: self.weights[w] for w in used}
-        return used  # type: ignore[return-value]
+        return used
 
     def _output(self, name: str, scope: Scope) -> RelayExpr:
         value = scope.find(name)

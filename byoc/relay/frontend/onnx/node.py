@@ -8,6 +8,7 @@ import numpy as np
 from onnx import GraphProto, TensorProto
 
 from byoc.errors import ImportModelError
+from byoc.ir.dims import are_numbers
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim, TensorType
 from byoc.relay.analysis.type_infer import infer_expr
@@ -131,16 +132,16 @@ class OnnxNode:
     def static_dims(self, expr: RelayExpr, what: str) -> tuple[int, ...]:
         """The shape of *expr* as ints. Raises ImportModelError, which says *what* needs it, for a dynamic one."""
         shape = self.shape(expr)
-        if any(isinstance(d, Any) for d in shape):
+        if not are_numbers(shape):
             raise self.error(f"{what} needs a static shape, got {self.type_of(expr)}; fix the sizes with shapes=")
-        return shape  # type: ignore[return-value]
+        return shape
 
     def static_dims_of(self, expr: RelayExpr, axes: Sequence[int], what: str) -> tuple[int, ...]:
         """The sizes of some axes of *expr* as ints. Raises ImportModelError, which says *what* needs them."""
         sizes = tuple(self.shape(expr)[axis] for axis in axes)
-        if any(isinstance(d, Any) for d in sizes):
+        if not are_numbers(sizes):
             raise self.error(f"{what} needs known sizes, got {self.type_of(expr)}; fix them with shapes=")
-        return sizes  # type: ignore[return-value]
+        return sizes
 
     def value(self, index: int) -> np.ndarray | None:
         """Input *index* where it is known when importing, else None."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
+from byoc.ir.given import all_given
 from byoc.ir.op import Op
 from byoc.ir.types import Any, TensorType
 from byoc.relay.analysis.type_infer import infer_expr
@@ -53,9 +54,11 @@ def _joined(node: OnnxNode, dims: DimsOf) -> Dims | None:
     parts: list[Dims] = []
     for part in node.required_inputs():
         shape, known = node.shape(part), dims(part)
-        if known is None and (len(shape) != 1 or not isinstance(shape[0], int) or shape[0] > MAX_RANK):
-            return None
-        parts.append(known if known is not None else (None,) * shape[0])  # type: ignore[operator]
+        if known is None:
+            if len(shape) != 1 or not isinstance(shape[0], int) or shape[0] > MAX_RANK:
+                return None
+            known = (None,) * shape[0]
+        parts.append(known)
     return tuple(d for part in parts for d in part)
 
 
@@ -66,11 +69,11 @@ def _sliced(node: OnnxNode, dims: DimsOf) -> Dims | None:
     if node.opset < 10:
         starts, ends = node.attrs.ints("starts"), node.attrs.ints("ends")
         return data[starts[0] : ends[0]] if len(starts) == 1 else None
-    bounds = [node.value(i) for i in (1, 2)]
     step = node.value(4) if node.optional(4) is not None else np.ones(1, int)
-    if any(b is None or b.size != 1 for b in (*bounds, step)):
+    bounds = [node.value(1), node.value(2), step]
+    if not all_given(bounds) or any(b.size != 1 for b in bounds):
         return None
-    return data[slice(*(int(b.reshape(())) for b in (*bounds, step)))]  # type: ignore[union-attr]
+    return data[slice(*(int(b.reshape(())) for b in bounds))]
 
 
 def _chosen(node: OnnxNode, dims: DimsOf) -> Dims | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from byoc.errors import UserError
-from byoc.ir.attrs import Attrs, as_int
+from byoc.ir.attrs import Attrs, as_int, as_list
 from byoc.ir.dims import IntImm
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, get_op
@@ -92,7 +92,7 @@ def constant_ints(value: object) -> tuple[int, ...] | None:
     if isinstance(value, (NDArray, np.ndarray)):
         return tuple(int(v) for v in np.asarray(value).reshape(-1))
     try:
-        return tuple(_constant_int(v) for v in value)  # type: ignore[attr-defined]
+        return tuple([_constant_int(v) for v in as_list(value)])
     except TypeError:
         raise UserError(f"expected an int, a list of ints or an expression, got {value!r}") from None
 

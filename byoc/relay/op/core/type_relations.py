@@ -30,11 +30,12 @@ def tensor_arg(types: Sequence[Type], index: int, name: str = "data") -> TensorT
 def tuple_arg(types: Sequence[Type], index: int = 0, name: str = "data") -> tuple[TensorType, ...]:
     """Input *index* as the types of a tuple of tensors. Raises TypeInferenceError when it is no such tuple."""
     ty = types[index]
-    if not isinstance(ty, TupleType) or not all(isinstance(f, TensorType) for f in ty.fields):
+    fields = [f for f in ty.fields if isinstance(f, TensorType)] if isinstance(ty, TupleType) else []
+    if not isinstance(ty, TupleType) or len(fields) != len(ty.fields):
         raise TypeInferenceError(f"input {name} must be a tuple of tensors, got {ty}")
-    if not ty.fields:
+    if not fields:
         raise TypeInferenceError(f"input {name} is an empty tuple")
-    return ty.fields  # type: ignore[return-value]
+    return tuple(fields)
 
 
 def normalize_axis(axis: int, ndim: int, what: str = "axis") -> int:

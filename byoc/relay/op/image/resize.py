@@ -11,7 +11,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import ComputeOf, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import Conversion, LayoutFlow, OpKind, Traits
 from byoc.ir.types import TensorType, Type
-from byoc.relay.expr import Call, Constant, constant
+from byoc.relay.expr import Call, Constant, check_expr, constant
 from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 from byoc.relay.op.core.builder import constant_ints, make_call
 from byoc.relay.op.core.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
@@ -150,9 +150,9 @@ def _make(n: int, given: Resize1DArguments) -> Call:
     attrs = given.attrs(_ATTRS[n], size=sizes or (), roi=region or (), out_dtype=given.out_dtype or "")
     if sizes is not None and region is not None:
         return make_call(f"image.resize{n}d", [given.data], attrs)
-    size = given.size if sizes is None else constant(list(sizes), "int64")
-    part = given.roi if region is None else constant(list(region), "float32")
-    return make_call("dyn.image.resize2d", [given.data, size, part], attrs)  # type: ignore[list-item]
+    size = check_expr(given.size, "a size") if sizes is None else constant(list(sizes), "int64")
+    part = check_expr(given.roi, "a region") if region is None else constant(list(region), "float32")
+    return make_call("dyn.image.resize2d", [given.data, size, part], attrs)
 
 
 def _known_region(roi: Sequence[float] | RelayExpr | None, n: int) -> tuple[float, ...] | None:

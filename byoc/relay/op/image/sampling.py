@@ -169,11 +169,12 @@ def grid_sample(
 
 
 def _crop_rel(types: Sequence[Type], attrs: CropAndResizeAttrs) -> Type:
-    data, boxes, indices = tensor_of(types[0], 4, "data"), tensor_of(types[1], 2, "boxes"), types[2]
+    data, boxes = tensor_of(types[0], 4, "data"), tensor_of(types[1], 2, "boxes")
     channels = data.shape[axes_of(attrs.layout, "NCHW", "data")[1]]
     if differ(boxes.shape[1], 4) or not is_float(boxes.dtype):
         raise TypeInferenceError(f"boxes must be floats [n, 4], got {boxes}")
-    if tensor_of(indices, 1, "box_indices").ndim != 1 or not is_integer(indices.dtype):  # type: ignore[attr-defined]
+    indices = tensor_of(types[2], 1, "box_indices")
+    if not is_integer(indices.dtype):
         raise TypeInferenceError(f"box_indices must be a vector of integers, got {indices}")
     if len(attrs.crop_size) != 2 or min(attrs.crop_size) < 1:
         raise TypeInferenceError(f"crop_size must be a height and a width, got {attrs.crop_size}")

@@ -10,7 +10,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import Conversion, OpKind, Traits, move
 from byoc.ir.types import Dim, TensorType, Type, tensor_types
-from byoc.relay.expr import Call
+from byoc.relay.expr import Call, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, in_dtype_of, known_dtype, make_call
 from byoc.relay.op.core.indexing import ZERO, broadcast_load
 from byoc.relay.op.core.type_relations import broadcast_shape, same_dtype, tensor_arg
@@ -84,7 +84,7 @@ def broadcast_to(data: Operand, shape: object) -> Call:
     """*data* broadcast to *shape*, which may be a tensor known at run time. Source: ``relay.broadcast_to``."""
     numbers = constant_ints(shape)
     if numbers is None:
-        return make_call("dyn.broadcast_to", [as_expr(data), shape], DynInitAttrs((), ""))  # type: ignore[list-item]
+        return make_call("dyn.broadcast_to", [as_expr(data), check_expr(shape, "a shape")], DynInitAttrs((), ""))
     return make_call("broadcast_to", [as_expr(data)], InitOpAttrs(in_dtype_of(shape, numbers), ""))
 
 

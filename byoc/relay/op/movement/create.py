@@ -14,7 +14,7 @@ from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import OPS, ComputeOf, OpPattern, Sample, register_op
 from byoc.ir.traits import Conversion, creation
 from byoc.ir.types import Any, TensorType, Type
-from byoc.relay.expr import Call, Constant
+from byoc.relay.expr import Call, Constant, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, in_dtype_of, known_dtype, make_call
 from byoc.relay.op.core.indexing import as_index, size_of
 from byoc.relay.op.core.known_shapes import FKNOWN_SHAPE, arange_shape
@@ -141,7 +141,7 @@ def _make_filled(name: str, args: list[Operand], shape: object, dtype: str) -> C
     numbers = constant_ints(shape)
     inputs = [as_expr(a) for a in args]
     if numbers is None:
-        return make_call(f"dyn.{name}", [*inputs, shape], DynInitAttrs((), dtype))  # type: ignore[list-item]
+        return make_call(f"dyn.{name}", [*inputs, check_expr(shape, "a shape")], DynInitAttrs((), dtype))
     return make_call(name, inputs, InitOpAttrs(in_dtype_of(shape, numbers), dtype))
 
 
@@ -162,7 +162,7 @@ def _scalar(types: Sequence[Type], index: int, name: str) -> TensorType:
     return ty
 
 
-def full_rel(types: Sequence[Type], attrs: InitOpAttrs) -> Type:
+def full_rel(types: Sequence[Type], attrs: InitOpAttrs) -> TensorType:
     """A tensor of the attributes' shape, and of their dtype or the fill value's."""
     value = _scalar(types, 0, "fill_value")
     return TensorType(_init_rel(types, InitOpAttrs(attrs.shape)).shape, attrs.dtype or value.dtype)
@@ -331,7 +331,7 @@ def one_hot(indices: Operand, on_value: Operand, off_value: Operand, depth: obje
     inputs = [as_expr(indices), as_expr(on_value, dtype), as_expr(off_value, dtype)]
     number = constant_ints(depth)
     if number is None:
-        return make_call("dyn.one_hot", [*inputs, depth], OneHotAttrs(-1, axis, dtype))  # type: ignore[list-item]
+        return make_call("dyn.one_hot", [*inputs, check_expr(depth, "a depth")], OneHotAttrs(-1, axis, dtype))
     return make_call("one_hot", inputs, OneHotAttrs(number[0], axis, dtype))
 
 

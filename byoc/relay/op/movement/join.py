@@ -15,8 +15,8 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.size_var import parted, plus
 from byoc.ir.traits import LayoutFlow, move
-from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
-from byoc.relay.expr import Call
+from byoc.ir.types import Any, Dim, TensorType, TupleType, Type, tensor_types
+from byoc.relay.expr import Call, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, as_tuple_expr, constant_ints, make_call
 from byoc.relay.op.core.indexing import as_index
 from byoc.relay.op.core.products import dim_product
@@ -122,11 +122,11 @@ def _concatenate_compute(attrs: ConcatenateAttrs, inputs: Sequence[te.Tensor], o
         for data in parts:
             starts.append(at)
             at = at + data.shape[axis]
-        result: te.PrimExpr | None = None
-        for data, start in zip(reversed(parts), reversed(starts), strict=True):
-            value = data[(*i[:axis], i[axis] - start, *i[axis + 1 :])]
-            result = value if result is None else te.if_then_else(i[axis] < start + data.shape[axis], value, result)
-        return result  # type: ignore[return-value]
+        values = [p[(*i[:axis], i[axis] - start, *i[axis + 1 :])] for p, start in zip(parts, starts, strict=True)]
+        result: te.PrimExpr = values[-1]
+        for data, start, value in reversed(list(zip(parts, starts, values, strict=True))[:-1]):
+            result = te.if_then_else(i[axis] < start + data.shape[axis], value, result)
+        return result
 
     return [te.compute(te.shape_of(out_type), element, "concatenate")]
 
@@ -198,9 +198,9 @@ def _cuts(attrs: SplitAttrs, dim: Dim) -> list[int]:
     """Where each part begins, for an axis of static size *dim*."""
     if attrs.equal:
         sections = attrs.numbers[0]
-        if sections < 1 or dim % sections:  # type: ignore[operator]
+        if sections < 1 or int(dim) % sections:
             raise TypeInferenceError(f"a dimension of {dim} cannot be cut into {sections} equal sections")
-        return [k * (dim // sections) for k in range(sections)]  # type: ignore[operator]
+        return [k * (int(dim) // sections) for k in range(sections)]
     cuts = [0, *attrs.numbers]
     if sorted(cuts) != cuts or (isinstance(dim, int) and cuts[-1] > dim):
         raise TypeInferenceError(f"indices {attrs.numbers} must rise within a dimension of {dim}")
@@ -235,7 +235,7 @@ def _split_compute(attrs: SplitAttrs, inputs: Sequence[te.Tensor], out_type: Tup
     def part(start: int, ty: TensorType) -> te.Tensor:
         return te.compute(te.shape_of(ty), lambda *i: data[(*i[:axis], i[axis] + start, *i[axis + 1 :])], "split")
 
-    return [part(s, ty) for s, ty in zip(starts, out_type.fields, strict=True)]  # type: ignore[arg-type]
+    return [part(s, ty) for s, ty in zip(starts, tensor_types(out_type), strict=True)]
 
 
 register_op(
@@ -311,7 +311,7 @@ def tile(data: Operand, reps: object) -> Call:
     """*data* repeated *reps* times, which may be a tensor known at run time. Source: ``relay.tile``."""
     numbers = constant_ints(reps)
     if numbers is None:
-        return make_call("dyn.tile", [as_expr(data), reps], DynTileAttrs())  # type: ignore[list-item]
+        return make_call("dyn.tile", [as_expr(data), check_expr(reps, "a number of repetitions")], DynTileAttrs())
     return make_call("tile", [as_expr(data)], TileAttrs(numbers))
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
+from byoc.ir.dims import are_known
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.types import Dim, TensorType, Type
 from byoc.relay.expr import Call
@@ -34,9 +35,9 @@ def _match_shape_rel(types: Sequence[Type], attrs: MatchShapeAttrs) -> Type:
     if len(attrs.shape) != data.ndim:
         raise TypeInferenceError(f"{data} does not have the {len(attrs.shape)} dimensions of {attrs.shape}")
     dims = [unify_dim(named_dim(text), dim) for text, dim in zip(attrs.shape, data.shape, strict=True)]
-    if None in dims:
+    if not are_known(dims):
         raise TypeInferenceError(f"{data} cannot have the shape ({', '.join(attrs.shape)})")
-    return TensorType(dims, data.dtype)  # type: ignore[arg-type]
+    return TensorType(dims, data.dtype)
 
 
 def _compute(attrs: MatchShapeAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:

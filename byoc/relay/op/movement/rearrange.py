@@ -16,7 +16,7 @@ from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import move
-from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
+from byoc.ir.types import Any, Dim, TensorType, TupleType, Type, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, as_tuple_expr, make_call
 from byoc.relay.op.core.products import Product, dim_product
@@ -153,7 +153,7 @@ def _meshgrid_compute(attrs: MeshgridAttrs, inputs: Sequence[te.Tensor], out_typ
     def grid(data: te.Tensor, axis: int, ty: TensorType) -> te.Tensor:
         return te.compute(te.shape_of(ty), lambda *i: data[(i[axis],) if data.ndim else ()], "meshgrid")
 
-    return [grid(t, a, ty) for t, a, ty in zip(inputs, order, out_type.fields, strict=True)]  # type: ignore[arg-type]
+    return [grid(t, a, ty) for t, a, ty in zip(inputs, order, tensor_types(out_type), strict=True)]
 
 
 register_op(

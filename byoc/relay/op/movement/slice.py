@@ -13,7 +13,7 @@ from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import move
 from byoc.ir.types import TensorType, Type
-from byoc.relay.expr import Call
+from byoc.relay.expr import Call, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
 from byoc.relay.op.core.indexing import as_index, clamp, load_below, size_of, split_index, wrap_negative
 from byoc.relay.op.core.slice_sizes import END, covers, cut_dim
@@ -167,8 +167,11 @@ def strided_slice(
     length = max((len(n) for n in numbers[:2] if n is not None), default=None)
     if strides is None and length is not None:
         numbers[2] = (1,) * length
-    given = [p if n is None else as_expr(np.array(n, "int64")) for p, n in zip(parts, numbers, strict=True)]
-    return make_call("dyn.strided_slice", [as_expr(data), *given], attrs)  # type: ignore[list-item]
+    given = [
+        check_expr(p, "a place") if n is None else as_expr(np.array(n, "int64"))
+        for p, n in zip(parts, numbers, strict=True)
+    ]
+    return make_call("dyn.strided_slice", [as_expr(data), *given], attrs)
 
 
 def _slice_like_axes(attrs: SliceLikeAttrs, data: int, like: int) -> tuple[int, ...]:

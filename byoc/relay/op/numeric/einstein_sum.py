@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -61,12 +63,12 @@ def _einsum_compute(attrs: EinsumAttrs, inputs: Sequence[te.Tensor], out_type: T
         at: dict[str, te.PrimExpr] = dict(zip(output, i, strict=True))
         over = [te.reduce_axis(extents[c], c) for c in extents if c not in output]
         at.update((axis.name, axis) for axis in over)
-        product: te.PrimExpr | None = None
+        factors = []
         for letters, tensor in zip(terms, inputs, strict=True):
             own = zip(letters, tensor.shape, strict=True)
-            value = tensor[tuple(broadcast_index(at[c], dim, extents[c]) for c, dim in own)]
-            product = value if product is None else product * value
-        return te.sum(product, over) if over else product  # type: ignore[return-value, arg-type]
+            factors.append(tensor[tuple(broadcast_index(at[c], dim, extents[c]) for c, dim in own)])
+        product = functools.reduce(operator.mul, factors)
+        return te.sum(product, over) if over else product
 
     return [te.compute(te.shape_of(out_type), element, "einsum")]
 

@@ -50,14 +50,14 @@ class UniqueAttrs(Attrs):
     return_counts: bool = False
 
 
-def _sort_rel(types: Sequence[Type], attrs: ArgsortAttrs) -> Type:
+def _sort_rel(types: Sequence[Type], attrs: ArgsortAttrs) -> TensorType:
     data = tensor_arg(types, 0)
     normalize_axis(attrs.axis, data.ndim)
     return data
 
 
 def _argsort_rel(types: Sequence[Type], attrs: ArgsortAttrs) -> Type:
-    return TensorType(_sort_rel(types, attrs).shape, attrs.dtype)  # type: ignore[attr-defined]
+    return TensorType(_sort_rel(types, attrs).shape, attrs.dtype)
 
 
 _TIES = np.array([[3, 1, 3, 2, 1], [0, 0, 5, 5, -1]], "int32")

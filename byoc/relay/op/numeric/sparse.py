@@ -16,7 +16,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
 from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Any, TensorType, TupleType, Type
-from byoc.relay.expr import Call, Tuple, constant
+from byoc.relay.expr import Call, Tuple, check_expr, constant
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, known_dtype, make_call
 from byoc.relay.op.core.type_relations import is_integer, tensor_arg, unify_dim
 from byoc.relay.op.dynamic import vector_length
@@ -96,7 +96,7 @@ def sparse_to_dense(
     numbers = constant_ints(output_shape)
     args = [as_expr(sparse_indices), as_expr(sparse_values), as_expr(default_value, known_dtype(sparse_values))]
     if numbers is None:
-        return make_call("dyn.sparse_to_dense", [*args, output_shape], SparseToDenseAttrs())  # type: ignore[list-item]
+        return make_call("dyn.sparse_to_dense", [*args, check_expr(output_shape, "a shape")], SparseToDenseAttrs())
     return make_call("sparse_to_dense", args, SparseToDenseAttrs(numbers))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
-from byoc.ir.types import Any, TensorType, TupleType, Type
+from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.layout import tensor_of
@@ -48,8 +48,9 @@ def _prior_rel(types: Sequence[Type], attrs: MultiBoxPriorAttrs) -> Type:
     if not attrs.sizes or not attrs.ratios or len(attrs.steps) != 2 or len(attrs.offsets) != 2:
         raise TypeInferenceError("sizes and ratios must have a number, steps and offsets two")
     height, width = data.shape[2:]
-    known = isinstance(height, int) and isinstance(width, int)
-    count = height * width * (len(attrs.sizes) + len(attrs.ratios) - 1) if known else Any()  # type: ignore[operator]
+    count: Dim = Any()
+    if isinstance(height, int) and isinstance(width, int):
+        count = height * width * (len(attrs.sizes) + len(attrs.ratios) - 1)
     return TensorType((1, count, 4), data.dtype if is_float(data.dtype) else "float32")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
-from byoc.ir.types import Any, TensorType, TupleType, Type
+from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
@@ -194,10 +194,9 @@ def _all_class_rel(types: Sequence[Type], attrs: AllClassNonMaximumSuppressionAt
     if attrs.output_format not in OUTPUT_FORMATS:
         raise TypeInferenceError(f"output_format is one of {', '.join(OUTPUT_FORMATS)}, got {attrs.output_format!r}")
     batch, classes, count = scores.shape
-    known = isinstance(classes, int) and isinstance(count, int)
-    each = classes * count if known else Any()  # type: ignore[operator]
+    each: Dim = classes * count if isinstance(classes, int) and isinstance(count, int) else Any()
     if attrs.output_format == "onnx":
-        total = batch * each if known and isinstance(batch, int) else Any()  # type: ignore[operator]
+        total: Dim = batch * each if isinstance(batch, int) and isinstance(each, int) else Any()
         return TupleType([TensorType((total, 3), "int64"), TensorType((1,), "int64")])
     return TupleType(
         [TensorType((batch, each, 2), "int64"), TensorType((batch, each), "float32"), TensorType((batch,), "int64")]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from byoc.errors import UserError
-from byoc.ir.affine_type import TensorAffineType
+from byoc.ir.affine_type import TensorAffineType, as_tensor_affine_type
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OPS
 from byoc.ir.traits import Scaling
@@ -45,13 +45,13 @@ def get_binary_types(expr: Call, type_map: TypeMap) -> Sides:
     if left_t is None and right_t is None:
         raise TypeError("neither input is quantized!")
     if left_t is None:
-        left, left_t = _quantized_constant(left, right_t)  # type: ignore[arg-type]
+        left, left_t = _quantized_constant(left, as_tensor_affine_type(right_t))
     if right_t is None:
-        right, right_t = _quantized_constant(right, left_t)  # type: ignore[arg-type]
+        right, right_t = _quantized_constant(right, as_tensor_affine_type(left_t))
     assert isinstance(left_t, TensorAffineType) and isinstance(right_t, TensorAffineType)
     if left_t.dtype != right_t.dtype:
         (left, left_t), (right, right_t) = _widened(left, left_t), _widened(right, right_t)
-    return left, right, left_t, right_t, _held_by(type_map[expr], left_t)  # type: ignore[arg-type]
+    return left, right, left_t, right_t, _held_by(as_tensor_affine_type(type_map[expr]), left_t)
 
 
 def _widened(value: RelayExpr, ty: TensorAffineType) -> tuple[RelayExpr, TensorAffineType]:
@@ -178,7 +178,7 @@ def where(expr: Call, type_map: TypeMap) -> Result:
         if ty is None:
             sides.append(_quantized_like(side, out_t))
         else:
-            sides.append(requantized_to(side, ty, out_t))  # type: ignore[arg-type]
+            sides.append(requantized_to(side, as_tensor_affine_type(ty), out_t))
     return [relay.where(condition, *sides), out_t]
 
 

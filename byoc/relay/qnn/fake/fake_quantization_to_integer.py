@@ -50,7 +50,7 @@ def FakeQuantizationToInteger(
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         new = rewrite_regions(infer_function(func, mod), optional, hard_fail)
         if use_qat:
-            new = turn_dequantized(infer_function(new, mod), optional)  # type: ignore[arg-type]
+            new = turn_dequantized(infer_function(as_function(new), mod), optional)
         return as_function(new)
 
     return FunctionPass(run, PassInfo("FakeQuantizationToInteger", 0, ("InferType",), ends=REWRITES))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from byoc.errors import UserError
-from byoc.ir.affine_type import TensorAffineType, TupleAffineType
+from byoc.ir.affine_type import TensorAffineType, TupleAffineType, as_tensor_affine_type, as_tuple_affine_type
 from byoc.ir.attrs import Attrs, as_int, as_ints
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OPS
@@ -33,7 +33,7 @@ def _kept(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | N
 
 def _transposed(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:
     order = attrs["axes"]
-    return data.ndim - 1 - axis if order is None else [a % data.ndim for a in order].index(axis)  # type: ignore
+    return data.ndim - 1 - axis if order is None else [a % data.ndim for a in as_ints(order)].index(axis)
 
 
 def _expanded(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:
@@ -120,13 +120,13 @@ def broadcast_to(expr: Call, type_map: TypeMap) -> Result:
     def where(attrs: Attrs, data: TensorType, out: TensorType, axis: int) -> int | None:
         return axis + out.ndim - data.ndim
 
-    return [expr, moved(type_map[arg], expr, arg, where)]  # type: ignore[arg-type]
+    return [expr, moved(as_tensor_affine_type(type_map[arg]), expr, arg, where)]
 
 
 @register("concatenate")
 def concatenate(expr: Call, type_map: TypeMap) -> Result:
     """Tensors of several scales become one by ``qnn.concatenate``."""
-    types = type_map[expr.args[0]].types  # type: ignore[attr-defined]
+    types = [as_tensor_affine_type(ty) for ty in as_tuple_affine_type(type_map[expr.args[0]]).types]
     out = type_map[expr]
     assert isinstance(out, TensorAffineType)
     out = held_in(out, types[0].dtype)
@@ -154,7 +154,7 @@ def topk(expr: Call, type_map: TypeMap) -> Result:
     if expr.attrs["ret_type"] != "values":
         raise UserError(f"topk of integers gives values alone, got ret_type {expr.attrs['ret_type']!r}")
     arg = expr.args[0]
-    return [expr, moved(type_map[arg], expr, arg, _kept)]  # type: ignore[arg-type]
+    return [expr, moved(as_tensor_affine_type(type_map[arg]), expr, arg, _kept)]
 
 
 @register("nn.pad")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from byoc.errors import UserError
-from byoc.ir.affine_type import TensorAffineType
+from byoc.ir.affine_type import TensorAffineType, as_tensor_affine_type
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op as relay
 from byoc.relay import qnn
@@ -35,7 +35,7 @@ def _sides(expr: Call, type_map: TypeMap) -> Sides:
     for arg in (x, y):
         if arg not in type_map:
             raise UserError(f"both inputs of {operator_of(expr).name} must be quantized")
-    return x, y, type_map[x], type_map[y]  # type: ignore[return-value]
+    return x, y, as_tensor_affine_type(type_map[x]), as_tensor_affine_type(type_map[y])
 
 
 def _check_axes(expr: Call, sides: Sides, weight_axis: int | None) -> None:

@@ -7,7 +7,7 @@ result finds none and leaves the floats. Source: the QAT pass of ``FakeQuantizat
 
 from __future__ import annotations
 
-from byoc.ir.affine_type import AffineType, TensorAffineType, TupleAffineType
+from byoc.ir.affine_type import AffineType, TensorAffineType, TupleAffineType, as_tuple_affine_type
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType
@@ -15,7 +15,7 @@ from byoc.relay.analysis.fake_quantized_regions import DEQUANTIZE, QUANTIZE
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr, is_assignable
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
-from byoc.relay.narrowing import as_call, tensor_type, tuple_type
+from byoc.relay.narrowing import as_call, operator_of, tensor_type, tuple_type
 from byoc.relay.qnn.fake.rewriting import TypeMap, affine_type_of, apply_rule, rule_of
 from byoc.relay.qnn.op import dequantize
 from byoc.relay.transform.base.fusion_graph import fusion_children
@@ -40,7 +40,7 @@ class _Turning:
             infer_expr(after)
         elif calls(before, DEQUANTIZE):
             infer_expr(after)
-            self.integers[before] = (as_call(after).args[0], affine_type_of(after))  # type: ignore[arg-type]
+            self.integers[before] = (as_call(after).args[0], affine_type_of(as_call(after)))
         return after
 
     def _integers_of(self, node: RelayExpr) -> Integers | None:
@@ -48,7 +48,7 @@ class _Turning:
             expr, ty = self.integers[node.tuple_value]
             new = TupleGetItem(expr, node.index, node.span)
             infer_expr(new)
-            return new, ty.types[node.index]  # type: ignore[attr-defined]
+            return new, as_tuple_affine_type(ty).types[node.index]
         if isinstance(node, Call) and isinstance(node.op, Op) and not calls(node, DEQUANTIZE):
             return None if calls(node, QUANTIZE) else self._turned(node)
         return None
@@ -61,7 +61,7 @@ class _Turning:
         return self.integers.get(arg)
 
     def _turned(self, node: Call) -> Integers | None:
-        rule = rule_of(node.op, self.optional)  # type: ignore[arg-type]
+        rule = rule_of(operator_of(node), self.optional)
         operands = [self._operand(arg) for arg in node.args]
         floats = [a for a, o in zip(node.args, operands, strict=True) if o is None and not isinstance(a, Constant)]
         if rule is None or floats or not any(operands):

@@ -8,9 +8,10 @@ type]``. Source: ``SubgraphMutator`` and ``FakeQuantizationRewriter``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar, overload
 
 from byoc.errors import UserError
-from byoc.ir.affine_type import AffineType, TensorAffineType, TupleAffineType
+from byoc.ir.affine_type import AffineType, TensorAffineType, TupleAffineType, as_tuple_affine_type
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
@@ -24,7 +25,7 @@ from byoc.relay.analysis.fake_quantized_regions import (
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr, is_assignable
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
-from byoc.relay.narrowing import operator_of
+from byoc.relay.narrowing import as_tensor_type, operator_of
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.traverse import rebuild
 from byoc.relay.typed_rewrite import typed_rewrite
@@ -33,6 +34,7 @@ RULE, OPTIONAL_RULE = "FTVMFakeQuantizationToInteger", "FTVMOptionalFakeQuantiza
 TRUNCATES = "FakeQuantizationTruncates"  # marks operators whose result on integers is cut off in the data's units
 Rule = Callable[[Call, "TypeMap"], Sequence[object]]
 Known = dict[RelayExpr, tuple[RelayExpr, AffineType]]
+T = TypeVar("T")
 
 
 class TypeMap(dict[RelayExpr, AffineType]):
@@ -48,7 +50,13 @@ class TypeMap(dict[RelayExpr, AffineType]):
         self.asked = self.asked or key is self.call
         return super().__getitem__(key)
 
-    def get(self, key: RelayExpr, default: AffineType | None = None) -> AffineType | None:  # type: ignore[override]
+    @overload
+    def get(self, key: RelayExpr, default: None = None) -> AffineType | None: ...
+    @overload
+    def get(self, key: RelayExpr, default: AffineType) -> AffineType: ...
+    @overload
+    def get(self, key: RelayExpr, default: T) -> AffineType | T: ...
+    def get(self, key: RelayExpr, default: object = None) -> object:
         """The type of *key*, or *default*."""
         return self[key] if key in self else default
 
@@ -89,7 +97,7 @@ def rule_of(op: Op, optional_qnn_ops: frozenset[str]) -> Rule | None:
 
 def affine_type_of(dequantize: Call) -> TensorAffineType:
     """What the integers stand for that a ``qnn.dequantize`` reads."""
-    dtype = infer_expr(dequantize.args[0]).dtype  # type: ignore[attr-defined]
+    dtype = as_tensor_type(infer_expr(dequantize.args[0])).dtype
     return TensorAffineType(dequantize.args[1], dequantize.args[2], dtype, dequantize.attrs.axis)
 
 
@@ -126,7 +134,7 @@ class _Region:
         for node in nodes:
             if node in self.shared:
                 self.memo[node], self.types[self.shared[node][0]] = self.shared[node]
-            elif isinstance(node, Call) and rule_of(node.op, self.optional) is None:  # type: ignore[arg-type]
+            elif isinstance(node, Call) and rule_of(operator_of(node), self.optional) is None:
                 where = ", ".join(span_names(node.span))
                 raise NoRuleError(
                     f"Found no rewrite rule for {operator_of(node).name}{f' (node {where})' if where else ''}; "
@@ -151,28 +159,30 @@ class _Region:
         if isinstance(node, Call):
             return self._visit_call(node)
         if isinstance(node, Tuple):
-            new: RelayExpr = rebuild(node, [self.memo[f] for f in node.fields])
-            self.types[new] = TupleAffineType(self.types[f] for f in new.fields)  # type: ignore[attr-defined]
+            made = rebuild(node, [self.memo[f] for f in node.fields])
+            self.types[made] = TupleAffineType(self.types[f] for f in made.fields)
+            new: RelayExpr = made
         elif isinstance(node, TupleGetItem):
-            new = rebuild(node, [self.memo[node.tuple_value]])
-            self.types[new] = self.types[new.tuple_value].types[node.index]  # type: ignore[attr-defined]
+            item = rebuild(node, [self.memo[node.tuple_value]])
+            self.types[item] = as_tuple_affine_type(self.types[item.tuple_value]).types[node.index]
+            new = item
         else:
             return node
         infer_expr(new)
         return new
 
     def _visit_call(self, node: Call) -> RelayExpr:
-        rule = rule_of(node.op, self.optional)  # type: ignore[arg-type]
-        call = node
+        rule, call = rule_of(operator_of(node), self.optional), node
+        assert rule is not None  # integers() has looked
         if calls(node, DEQUANTIZE):
             self.types[node] = affine_type_of(node)
         elif calls(node, QUANTIZE):
-            call = rebuild(node, [self.memo[node.args[0]], *node.args[1:]])  # type: ignore[assignment]
+            call = rebuild(node, [self.memo[node.args[0]], *node.args[1:]])
         else:
-            call = rebuild(node, [self.memo[a] for a in node.args])  # type: ignore[assignment]
+            call = rebuild(node, [self.memo[a] for a in node.args])
             self.types[call] = self.out_type
             self.types.call = call
-        new, ty = apply_rule(rule, call, self.types)  # type: ignore[arg-type]
+        new, ty = apply_rule(rule, call, self.types)
         self.types.call = None
         self.types[new] = ty
         return new
@@ -201,8 +211,10 @@ def rewrite_regions(root: RelayExpr, optional_qnn_ops: frozenset[str], hard_fail
 
     def is_open(expr: RelayExpr) -> bool:
         """True where no quantize below can turn *expr* over, so that none needs to try."""
-        hopeless = not hard_fail and isinstance(expr, Call) and isinstance(expr.op, Op)
-        return (hopeless and rule_of(expr.op, optional_qnn_ops) is None) or not is_closed(expr, closed)  # type: ignore
+        if not hard_fail and isinstance(expr, Call) and isinstance(expr.op, Op):
+            if rule_of(expr.op, optional_qnn_ops) is None:
+                return True
+        return not is_closed(expr, closed)
 
     def visit(before: RelayExpr, after: RelayExpr) -> RelayExpr:
         new = after

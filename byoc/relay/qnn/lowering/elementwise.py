@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
+from byoc.ir.given import all_given
 from byoc.ir.types import TensorType, Type
 from byoc.relay import op as relay
 from byoc.relay.expr import constant
@@ -59,13 +60,13 @@ def lower_mul(attrs: BroadcastAttrs, inputs: Sequence[RelayExpr], types: Sequenc
     """``qnn.mul`` as an int32 product, rescaled; None where a scale is not constant, or the data is not quantized."""
     scales, (lhs, rhs), out = [value_of(inputs[k]) for k in (2, 4)], types[:2], types[8]
     assert isinstance(lhs, TensorType) and isinstance(rhs, TensorType) and isinstance(out, TensorType)
-    if any(s is None for s in scales) or number_of(inputs[6]) is None or lhs.dtype not in DTYPES:
+    if not all_given(scales) or number_of(inputs[6]) is None or lhs.dtype not in DTYPES:
         return None
     left = less_zero(cast(inputs[0], lhs.dtype, INT32), inputs[3], types[3], attrs.lhs_axis, lhs.ndim, INT32)
     right = less_zero(cast(inputs[1], rhs.dtype, INT32), inputs[5], types[5], attrs.rhs_axis, rhs.ndim, INT32)
     ndim = out.ndim
-    scale = spread_from_last(scales[0], attrs.lhs_axis, lhs.ndim, ndim).astype("float32")  # type: ignore[arg-type]
-    scale = scale * spread_from_last(scales[1], attrs.rhs_axis, rhs.ndim, ndim).astype("float32")  # type: ignore
+    scale = spread_from_last(scales[0], attrs.lhs_axis, lhs.ndim, ndim).astype("float32")
+    scale = scale * spread_from_last(scales[1], attrs.rhs_axis, rhs.ndim, ndim).astype("float32")
     how = Rescaling(constant(scale), constant(0), inputs[6], inputs[7], (types[2], SCALAR))
     return requantized(relay.multiply(left, right), TensorType(out.shape, INT32), how, lhs.dtype)
 

@@ -14,6 +14,7 @@ import numpy as np
 from byoc.ir.expr import RelayExpr
 from byoc.relay import op as relay
 from byoc.relay.expr import Call, Function, constant
+from byoc.relay.narrowing import as_constant
 from byoc.relay.qnn.quantize.products import FLOAT, NO_SAMPLES, Left, is_product, refusal, rule_of
 from byoc.relay.qnn.quantize.ranges import STEPS, quantize_weights
 from byoc.relay.transform.base.fusion_graph import fusion_children
@@ -33,7 +34,8 @@ def quantize_dynamic(function: Function, keep: Sequence[str] = ()) -> tuple[Func
     for node in post_order(function.body, fusion_children):
         if isinstance(node, Call) and is_product(node):
             reason = refusal(node, keep)
-            if reason is None and not rule_of(node).may_be_dynamic:  # type: ignore[union-attr]
+            rule = rule_of(node)
+            if reason is None and (rule is None or not rule.may_be_dynamic):
                 reason = NO_SAMPLES
             if reason is not None:
                 reasons[node] = reason
@@ -76,7 +78,7 @@ def _product(call: Call, row: Row) -> RelayExpr:
     rule = rule_of(call)
     assert rule is not None  # of what is quantized here
     axis = rule.axis(call)
-    whole, scales = quantize_weights(call.args[1].data.numpy(), axis)  # type: ignore[attr-defined]
+    whole, scales = quantize_weights(as_constant(call.args[1]).data.numpy(), axis)
     attrs = dataclasses.replace(call.attrs, out_dtype=SUM)
     summed = Call(call.op, [data, constant(whole)], attrs, None, call.span)
     # weights [..., outputs, terms] or [..., terms, outputs]

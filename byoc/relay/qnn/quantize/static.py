@@ -17,7 +17,7 @@ from byoc.ir.op import Op, OpPattern
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import carries_one
 from byoc.relay.expr import Call, Function, constant
-from byoc.relay.narrowing import as_call
+from byoc.relay.narrowing import as_call, as_constant
 from byoc.relay.op.pointwise.sensitivity import sensitivities
 from byoc.relay.qnn.op import dequantize, quantize
 from byoc.relay.qnn.quantize.products import FLOAT, Left, is_product, refusal, rule_of
@@ -138,8 +138,10 @@ class _Rewriter:
 
 def _weights(call: Call) -> RelayExpr:
     """The constant weights of *call* as dequantized bytes, with a scale for each output."""
-    axis = rule_of(call).axis(call)  # type: ignore[union-attr]
-    whole, scales = quantize_weights(call.args[1].data.numpy(), axis)  # type: ignore[attr-defined]
+    rule = rule_of(call)
+    assert rule is not None  # of what is quantized here
+    axis = rule.axis(call)
+    whole, scales = quantize_weights(as_constant(call.args[1]).data.numpy(), axis)
     made = dequantize(constant(whole), constant(scales), constant(0, "int32"), axis=axis)
     made.span = call.args[1].span
     return made

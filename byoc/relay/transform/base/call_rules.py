@@ -18,7 +18,7 @@ from byoc.ir.traits import ProductForm
 from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function
-from byoc.relay.narrowing import as_function
+from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import post_order, rewrite
@@ -50,7 +50,7 @@ def rewrite_calls(root: RelayExpr, rules: Mapping[str, CallRule], mod: IRModule 
 
     def replaced(before: RelayExpr, after: RelayExpr) -> RelayExpr:
         rule = rules.get(op_name(before) or "")
-        return after if rule is None else rule(before, after)  # type: ignore[arg-type]
+        return after if rule is None else rule(as_call(before), as_call(after))
 
     return rewrite(root, replaced, fusion_children)
 

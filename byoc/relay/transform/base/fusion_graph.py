@@ -201,7 +201,7 @@ def _common_ancestor(a: Dominator, b: Dominator) -> tuple[Dominator | None, int]
 
 def post_dominators(nodes: Sequence[Node]) -> list[Dominator]:
     """The post-dominator tree: each node's parent is the first that every way out of the node passes."""
-    tree: list[Dominator] = [None] * len(nodes)  # type: ignore[list-item]
+    tree: dict[int, Dominator] = {}
     for node in reversed(nodes):
         parent: Dominator | None = None
         pattern = OPAQUE
@@ -214,4 +214,4 @@ def post_dominators(nodes: Sequence[Node]) -> list[Dominator]:
                     break
                 pattern = max(pattern, kind, way)
         tree[node.index] = Dominator(node, parent, pattern)
-    return tree
+    return [tree[index] for index in range(len(nodes))]

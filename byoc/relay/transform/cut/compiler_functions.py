@@ -16,7 +16,7 @@ from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import bound_vars
 from byoc.relay.expr import Call, Function, Let, Var
-from byoc.relay.narrowing import as_call, as_let
+from byoc.relay.narrowing import as_call, as_function, as_let
 from byoc.relay.structure.structural import structural_equal
 from byoc.relay.traverse import post_order, rewrite, substitute
 
@@ -50,8 +50,11 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(
         def globally(before: RelayExpr, after: RelayExpr) -> RelayExpr:
             if isinstance(before, Let) and before.variable in bound:
                 return as_let(after).body
-            var = bound.get(before.op, global_of(after.op)) if isinstance(before, Call) else None  # type: ignore[attr-defined]
-            return after if var is None else Call(var, as_call(after).args, as_call(after).attrs, span=after.span)
+            if not isinstance(before, Call):
+                return after
+            call = as_call(after)
+            var = bound.get(before.op, global_of(call.op))
+            return call if var is None else Call(var, call.args, call.attrs, span=call.span)
 
         for function in mod.functions.values():
             for node in post_order(function) if isinstance(function, Function) else ():
@@ -77,16 +80,16 @@ def InlineCompilerFunctionsBoundTo(
 
     def inline(mod: IRModule, ctx: PassContext) -> IRModule:
         taken = {name: mod[name] for name in names if name in mod and _is_of(mod[name], "")}
-        bodies = {name: rewrite(function, _without_composites) for name, function in taken.items()}
+        bodies = {name: as_function(rewrite(function, _without_composites)) for name, function in taken.items()}
 
         def locally(before: RelayExpr, after: RelayExpr) -> RelayExpr:
             if isinstance(after, Call) and isinstance(after.op, GlobalVar) and after.op.name_hint in bodies:
-                return applied(bodies[after.op.name_hint], after.args)  # type: ignore[arg-type]
+                return applied(bodies[after.op.name_hint], after.args)
             return after
 
         kept = {var: f for var, f in mod.functions.items() if var.name_hint not in taken}
-        new = {var: rewrite(f, locally) if isinstance(f, Function) else f for var, f in kept.items()}
-        return infer_module(IRModule(new, mod.type_definitions, mod.attrs))  # type: ignore[arg-type]
+        new = {var: as_function(rewrite(f, locally)) if isinstance(f, Function) else f for var, f in kept.items()}
+        return infer_module(IRModule(new, mod.type_definitions, mod.attrs))
 
     return ModulePass(inline, PassInfo("InlineCompilerFunctionsBoundTo", ends=("fused", *REWRITES)))
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import Function, Tuple
-from byoc.relay.narrowing import as_call
+from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import compiler_end, compiler_of, is_begin, is_end
 from byoc.relay.traverse import post_order
 from byoc.relay.typed_rewrite import typed_rewrite
@@ -21,10 +21,10 @@ def without_defaults_and_tuples(func: Function) -> Function:
     """*func* where a tuple that leaves a region is made outside of it, and without the annotations of the default."""
     marks = [node for node in post_order(func) if is_end(node) or is_begin(node)]
     if any(is_end(mark) and isinstance(mark.args[0], Tuple) for mark in marks):
-        func = typed_rewrite(func, _flattened)  # type: ignore[assignment]
+        func = as_function(typed_rewrite(func, _flattened))
         marks = [node for node in post_order(func) if is_end(node) or is_begin(node)]
     if any(compiler_of(mark) == DEFAULT for mark in marks):
-        func = typed_rewrite(func, _without_default)  # type: ignore[assignment]
+        func = as_function(typed_rewrite(func, _without_default))
     return func
 
 
@@ -35,8 +35,7 @@ def _flattened(before: RelayExpr, after: RelayExpr) -> RelayExpr:
 
 
 def _without_default(before: RelayExpr, after: RelayExpr) -> RelayExpr:
-    is_mark = is_begin(after) or is_end(after)
-    return as_call(after).args[0] if is_mark and compiler_of(after) == DEFAULT else after  # type: ignore[arg-type]
+    return after.args[0] if (is_begin(after) or is_end(after)) and compiler_of(after) == DEFAULT else after
 
 
 def _fields(expr: RelayExpr) -> Sequence[RelayExpr]:

@@ -55,10 +55,10 @@ def merge_regions(func: Function) -> Function:
                 continue
         inner = open_children(node)
         after[node] = typed_rebuild(node, [after[c] for c in inner]) if inner else node
-    merged = after[func]
+    merged = as_function(after[func])
     if not merger.is_ordered():
-        check_regions(merged, "MergeCompilerRegions")  # type: ignore[arg-type]
-    return as_function(merged)
+        check_regions(merged, "MergeCompilerRegions")
+    return merged
 
 
 class _Merger:

@@ -138,7 +138,7 @@ class _Outliner:
         var._checked_type = func._checked_type
         self._mod[var] = func
         call = Call(var, args, span=func.span)
-        return keep_type(like, call)  # type: ignore[return-value]
+        return keep_type(like, call)
 
 
 def _optimized(func: Function, target: str) -> Function:
@@ -162,9 +162,9 @@ def _changed(func: Function, target: str, optimize: Callable[[IRModule], object]
         raise PartitionError(f"relay.ext.{target}.optimize failed: {type(error).__name__}: {error}") from error
     if not isinstance(result, IRModule) or "main" not in result or not isinstance(result["main"], Function):
         raise PartitionError(f"relay.ext.{target}.optimize must return a module with a function main, got {result!r}")
-    changed = infer_module(result)["main"]
+    changed = as_function(infer_module(result)["main"])
     changed.span = changed.span or func.span
-    return changed  # type: ignore[return-value]
+    return changed
 
 
 def _is_constant(expr: RelayExpr) -> bool:
@@ -183,4 +183,4 @@ def _tuple_of(fields: list[RelayExpr]) -> Tuple:
 
 
 def _item(call: Call, index: int, like: RelayExpr) -> TupleGetItem:
-    return keep_type(like, TupleGetItem(call, index, like.span))  # type: ignore[return-value]
+    return keep_type(like, TupleGetItem(call, index, like.span))

@@ -11,7 +11,7 @@ from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Function, Let, Tuple
-from byoc.relay.narrowing import as_let
+from byoc.relay.narrowing import as_function, as_let
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import post_order
 from byoc.relay.typed_rewrite import typed_rewrite
@@ -25,7 +25,7 @@ def RemoveKills() -> FunctionPass:
     def remove(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         if not any(calls(node, KILL) for node in post_order(func)):
             return func
-        return typed_rewrite(func, _without_kill)  # type: ignore[return-value]
+        return as_function(typed_rewrite(func, _without_kill))
 
     return FunctionPass(remove, PassInfo("RemoveKills", ends=REWRITES))
 

@@ -18,9 +18,9 @@ from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
-from byoc.relay.analysis.operator_calls import op_name
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function
-from byoc.relay.narrowing import as_call, as_function
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import post_order, rewrite
@@ -92,12 +92,12 @@ def find_groups(root: RelayExpr, combiner: ParallelCombiner) -> list[Group]:
     readers = _readers(root)
     heads: dict[RelayExpr, list[Call]] = {}
     for node in post_order(root, fusion_children):
-        if op_name(node) == combiner.operator and combiner.is_supported(node):  # type: ignore[arg-type]
-            heads.setdefault(as_call(node).args[0], []).append(node)  # type: ignore[arg-type]
+        if calls(node, combiner.operator) and combiner.is_supported(node):
+            heads.setdefault(node.args[0], []).append(node)
     groups: list[Group] = []
-    for calls in heads.values():
+    for alike in heads.values():
         here: list[Group] = []
-        for call in calls:
+        for call in alike:
             group = next((g for g in here if combiner.are_compatible(call, g[0][0])), None)
             if group is None:
                 here.append(group := [])

@@ -8,6 +8,8 @@ Source: ``relay.transform.CombineParallelBatchMatmul``.
 from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
+from byoc.ir.size_var import plus
+from byoc.ir.types import Dim
 from byoc.relay.expr import Call, Tuple
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -49,7 +51,8 @@ class BatchMatmulCombiner(ParallelCombiner):
         return Call(call.op, args, call.attrs)
 
     def shares(self, data: RelayExpr, group: Group) -> list[RelayExpr]:
-        start, taken = 0, []
+        start: Dim = 0
+        taken: list[RelayExpr] = []
         for branch in group:
             columns = tensor(branch[0]).shape[2]
             taken.append(
@@ -63,8 +66,8 @@ class BatchMatmulCombiner(ParallelCombiner):
                     slice_mode="size",
                 )
             )
-            start += columns  # type: ignore[operator]
-        return taken  # type: ignore[return-value]
+            start = plus(start, columns)
+        return taken
 
 
 def CombineParallelBatchMatmul(min_num_branches: int = 3) -> FunctionPass:

@@ -6,9 +6,12 @@ branch takes its channels by a slice in mode ``size``. Source: ``relay.transform
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 from byoc.ir.expr import RelayExpr
+from byoc.ir.size_var import plus
+from byoc.ir.types import Dim
 from byoc.relay.expr import Call, Tuple
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -17,8 +20,9 @@ from byoc.relay.transform.fuse.combine_parallel import Group, ParallelCombiner, 
 _SAME = ("strides", "padding", "dilation", "groups", "data_layout", "kernel_layout", "out_dtype", "out_layout")
 
 
-def _kernel_size(call: Call, letter: str) -> object:
-    return tensor(call.args[1]).shape[call.attrs["kernel_layout"].index(letter)]
+def _kernel_size(call: Call, letter: str) -> Dim:
+    axis: int = call.attrs["kernel_layout"].index(letter)
+    return tensor(call.args[1]).shape[axis]
 
 
 def _channel_axis(call: Call) -> int:
@@ -58,7 +62,7 @@ class Conv2DCombiner(ParallelCombiner):
         head = group[0][0]
         weights = Tuple([branch[0].args[1] for branch in group])
         axis = head.attrs["kernel_layout"].index("O")
-        channels = sum(_kernel_size(branch[0], "O") for branch in group)  # type: ignore[misc]
+        channels = functools.reduce(plus, [_kernel_size(branch[0], "O") for branch in group])
         attrs = replace(head.attrs, channels=channels)
         return Call(head.op, [head.args[0], call_op("concatenate", [weights], axis=axis)], attrs)
 
@@ -85,7 +89,9 @@ class Conv2DCombiner(ParallelCombiner):
         return Call(call.op, args, call.attrs)
 
     def shares(self, data: RelayExpr, group: Group) -> list[RelayExpr]:
-        axis, start, taken = _channel_axis(group[0][0]), 0, []
+        axis = _channel_axis(group[0][0])
+        start: Dim = 0
+        taken: list[RelayExpr] = []
         for branch in group:
             size = _kernel_size(branch[0], "O")
             begin, end = (*(0,) * axis, start), (*(-1,) * axis, size)
@@ -100,8 +106,8 @@ class Conv2DCombiner(ParallelCombiner):
                     slice_mode="size",
                 )
             )
-            start += size  # type: ignore[operator]
-        return taken  # type: ignore[return-value]
+            start = plus(start, size)
+        return taken
 
 
 def CombineParallelConv2D(min_num_branches: int = 3) -> FunctionPass:

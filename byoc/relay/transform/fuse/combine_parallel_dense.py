@@ -7,7 +7,11 @@ Source: ``relay.transform.CombineParallelDense``.
 
 from __future__ import annotations
 
+import functools
+
 from byoc.ir.expr import RelayExpr
+from byoc.ir.size_var import plus
+from byoc.ir.types import Dim
 from byoc.relay.expr import Call, Tuple, TupleGetItem
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -75,7 +79,7 @@ class DenseToDenseCombiner(ParallelCombiner):
     def combine(self, group: Group) -> Call:
         head = group[0][0]
         weights = call_op("concatenate", [Tuple(_args(group, 0, 1))], axis=0)
-        units = sum(tensor(w).shape[0] for w in _args(group, 0, 1))  # type: ignore[misc]
+        units = functools.reduce(plus, [tensor(w).shape[0] for w in _args(group, 0, 1)])
         out_dtype = head.attrs["out_dtype"]
         return call_op("nn.dense", [head.args[0], weights], units=units, out_dtype=out_dtype)
 
@@ -107,7 +111,8 @@ class DenseToDenseCombiner(ParallelCombiner):
         return operand
 
     def shares(self, data: RelayExpr, group: Group) -> list[RelayExpr]:
-        start, taken = 0, []
+        start: Dim = 0
+        taken: list[RelayExpr] = []
         for branch in group:
             result = tensor(branch[0])
             lead, units = result.ndim - 1, result.shape[-1]
@@ -122,8 +127,8 @@ class DenseToDenseCombiner(ParallelCombiner):
                     slice_mode="size",
                 )
             )
-            start += units  # type: ignore[operator]
-        return taken  # type: ignore[return-value]
+            start = plus(start, units)
+        return taken
 
 
 def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> FunctionPass:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from byoc.ir.attrs import as_int
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -22,7 +23,7 @@ from byoc.ir.types import Type
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
-from byoc.relay.narrowing import as_call, as_function, operator_of
+from byoc.relay.narrowing import as_function, operator_of
 from byoc.relay.transform.base.fusion_graph import (
     GENERATED,
     OPAQUE,
@@ -122,10 +123,11 @@ class _Fuser:
         group = self.groups.get(node)
         if not self._is_inside(node) or (self.groups.get(child) is group and self._is_inside(child)):
             return new
+        assert group is not None  # of what is inside
         linked = self.link_params and isinstance(child, Constant)
-        if linked or (is_scalar_constant(child) and group.pattern != OPAQUE):  # type: ignore[union-attr]
+        if linked or (is_scalar_constant(child) and group.pattern != OPAQUE):
             return new
-        return self._kernel(group).param(new, child.checked_type)  # type: ignore[arg-type]
+        return self._kernel(group).param(new, child.checked_type)
 
     def _kernel(self, group: Group) -> _Kernel:
         return self.kernels.setdefault(group, _Kernel())
@@ -155,7 +157,7 @@ def fuse_function(
     """
     infer_expr(func, mod)
     config = PassContext.current().config
-    bound = max_depth or int(config.get("relay.FuseOps.max_depth") or DEFAULT_MAX_DEPTH)  # type: ignore
+    bound = max_depth or as_int(config.get("relay.FuseOps.max_depth") or DEFAULT_MAX_DEPTH)
     nodes = build_graph(func.body, rules)
     groups = fusion_groups(nodes, level, bound, rules.max_function_args)
     body = _Fuser(groups, bool(config.get("relay.FuseOps.link_params"))).run(func.body)
@@ -197,8 +199,9 @@ def fuse_body(function: Function) -> Function:
 
 
 def _inline_literal(before: RelayExpr, after: RelayExpr) -> RelayExpr:
-    is_literal = isinstance(after, Call) and isinstance(after.op, Function)
-    return applied(after.op, as_call(after).args) if is_literal else after  # type: ignore[attr-defined]
+    if isinstance(after, Call) and isinstance(after.op, Function):
+        return applied(after.op, after.args)
+    return after
 
 
 def DefuseOps() -> FunctionPass:

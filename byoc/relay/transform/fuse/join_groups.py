@@ -15,6 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
@@ -27,7 +28,7 @@ from byoc.ir.types import TensorType, TupleType
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Function, Tuple, Var
-from byoc.relay.narrowing import as_call, operator_of, tensor_type
+from byoc.relay.narrowing import as_call, as_function, operator_of, tensor_type
 from byoc.relay.op.numeric.einstein_sum import EinsumAttrs, is_matrix_product
 from byoc.relay.op.numeric.reduce import ReduceAttrs, reduced_axes
 from byoc.relay.transform.base.call_rules import call_op
@@ -45,7 +46,7 @@ _CONVOLUTIONS = (ProductForm.CONVOLUTION, ProductForm.TRANSPOSED_CONVOLUTION)
 FEW_CHANNELS = 16
 
 
-def is_group(expr: RelayExpr) -> bool:
+def is_group(expr: RelayExpr) -> TypeGuard[Call]:
     """True for the call of a fused function."""
     if not isinstance(expr, Call) or not isinstance(expr.op, Function):
         return False
@@ -107,8 +108,10 @@ def _only_reader(group: _Group, value: RelayExpr) -> Call | None:
 
 def _is_rows(reader: Call | None, value: RelayExpr) -> bool:
     """Whether *reader* runs over the rows of *value*: a softmax, a layer norm."""
-    traits = None if reader is None else traits_of(reader)
-    return traits is not None and traits.kind is OpKind.ROWS and reader.args[0] is value  # type: ignore[union-attr]
+    if reader is None or reader.args[0] is not value:
+        return False
+    traits = traits_of(reader)
+    return traits is not None and traits.kind is OpKind.ROWS
 
 
 def view_of(function: Function) -> View | None:
@@ -157,7 +160,7 @@ def _shape(expr: RelayExpr) -> tuple[int, ...]:
 
 def _view_into_product(producer: _Group, consumer: _Group, param: Var) -> bool:
     reader = _only_reader(consumer, param)
-    into = reader is not None and reader.op.traits.product in _MATRICES  # type: ignore[attr-defined]
+    into = reader is not None and operator_of(reader).traits.product in _MATRICES
     moves = any(t.only_moves and not t.is_view for t in producer.traits())
     return into and moves and view_of(producer.function) is not None
 
@@ -168,7 +171,7 @@ def _order_into_convolution(producer: _Group, consumer: _Group, param: Var) -> b
     if producer.names() != ["transpose"] or reader is None:
         return False
     attrs = reader.attrs
-    if reader.op.traits.product not in _CONVOLUTIONS:  # type: ignore[attr-defined]
+    if operator_of(reader).traits.product not in _CONVOLUTIONS:
         return False
     if reader.args[0] is not param or attrs["groups"] != 1:
         return False
@@ -293,31 +296,32 @@ class _Joiner:
         while place < len(call.args):
             arg = call.args[place]
             if is_group(arg) and self._uses[self._before.get(arg, arg)] == 1:
-                producer, consumer = _Group.of(arg.op), _Group.of(call.op)  # type: ignore[attr-defined, arg-type]
-                if any(rule(producer, consumer, call.op.params[place]) for rule in self._rules):  # type: ignore
-                    call, place = self._merged(arg, call, place), -1  # type: ignore[arg-type]
+                producer, consumer = _Group.of(as_function(arg.op)), _Group.of(as_function(call.op))
+                if any(rule(producer, consumer, consumer.function.params[place]) for rule in self._rules):
+                    call, place = self._merged(arg, call, place), -1
             place += 1
         return call if call is given else _split_reshape(call)
 
     def _merged(self, producer: Call, consumer: Call, place: int) -> Call:
         """The two groups as one; values that both read are one parameter."""
-        first, second = producer.op, consumer.op
+        first, second = as_function(producer.op), as_function(consumer.op)
         values: dict[RelayExpr, Var] = {}
         bound: dict[RelayExpr, RelayExpr] = {}
-        read = [*zip(first.params, producer.args, strict=True), *zip(second.params, consumer.args, strict=True)]  # type: ignore
+        read = [*zip(first.params, producer.args, strict=True), *zip(second.params, consumer.args, strict=True)]
         for param, value in read:
             if value is not producer:
                 bound[param] = values.setdefault(value, Var(f"p{len(values)}", param.checked_type, value.span))
-        bound[second.params[place]] = substitute(first.body, {p: bound[p] for p in first.params})  # type: ignore
-        body = substitute(second.body, bound)  # type: ignore[attr-defined]
-        function = _function(list(values.values()), body, first, second)  # type: ignore[arg-type]
+        bound[second.params[place]] = substitute(first.body, {p: bound[p] for p in first.params})
+        body = substitute(second.body, bound)
+        function = _function(list(values.values()), body, first, second)
         return Call(function, list(values), span=merge_spans([producer.span, consumer.span]))
 
 
 def _split_reshape(call: Call) -> Call:
     """A group that ends in a reshape as the group and the reshape, which moves nothing."""
-    inner, whole = without_reshape(call.op), call.op.body.checked_type  # type: ignore[arg-type, attr-defined]
-    if inner is call.op or not whole.is_static:
+    function = as_function(call.op)
+    inner, whole = without_reshape(function), function.body.checked_type
+    if inner is function or not isinstance(whole, TensorType) or not whole.is_static:
         return call
     value = Call(inner, call.args, span=call.span)
     param = Var("p0", inner.body.checked_type, call.span)

@@ -68,7 +68,7 @@ class _Rewriter:
     def _weighed(self, dense: Call) -> RelayExpr:
         """A product with data whose channels are innermost among what was flattened: its weights in that order."""
         data, weight = dense.args
-        sizes = [int(d) for d in as_call(data).args[0].checked_type.shape[1:]]  # type: ignore[attr-defined]
+        sizes = [int(d) for d in tensor_type(as_call(data).args[0]).shape[1:]]
         rows, order = tensor_type(weight).shape[0], (0, *(k + 1 for k in range(1, len(sizes))), 1)
         split = call_op("reshape", [weight], weight.span, newshape=(int(rows), *sizes))
         turned = call_op("transpose", [split], weight.span, axes=order)

@@ -18,7 +18,7 @@ from byoc.ir.op import Op
 from byoc.ir.types import Any, Dim, TensorType, dtype_bytes, tensor_types
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
-from byoc.relay.narrowing import operator_of
+from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.cut.minimum_cut import SINK, SOURCE, UNBOUNDED, Network
 from byoc.relay.transform.layout.convert_layout_rules import CONVERT_RULES
@@ -148,9 +148,8 @@ class _Choice:
 
     def run(self) -> frozenset[Call]:
         for node in post_order(self._root, fusion_children):
-            form = self._forms.get(node) if isinstance(node, Call) else None
-            if form is not None:
-                self._add_call(node, form)  # type: ignore[arg-type]
+            if isinstance(node, Call) and node in self._forms:
+                self._add_call(node, self._forms[node])
             elif not isinstance(node, (Tuple, TupleGetItem)):
                 for child in fusion_children(node):
                     for field in fields_of(child):
@@ -164,7 +163,7 @@ class _Choice:
         label = self._labels[call]
         as_it_is, last = window_cost(call, False), window_cost(call, True)
         if form.is_nothing:
-            as_it_is += conversion_cost(call.checked_type)  # type: ignore[arg-type]
+            as_it_is += conversion_cost(tensor_type(call))
         if as_it_is > last:
             self._network.add_edge(label, SINK, as_it_is - last)
         elif last > as_it_is:
@@ -187,9 +186,10 @@ class _Choice:
             return  # constants are converted when compiling
         if moves_nothing(ty.shape, as_given(ty.ndim), channels_last(ty.ndim)):
             return
-        form = self._forms.get(value[0]) if isinstance(value[0], Call) else None
-        is_last = form is not None and form.outputs[value[1]] == channels_last(ty.ndim)
-        label = self._labels[value[0]] if is_last else SOURCE  # type: ignore[index]
+        label, (maker, number) = SOURCE, value
+        if isinstance(maker, Call) and maker in self._forms:
+            if self._forms[maker].outputs[number] == channels_last(ty.ndim):
+                label = self._labels[maker]
         kept = self._values.get(value)
         if kept is None:
             kept = self._values[value] = _Values(self._network, conversion_cost(ty), label)

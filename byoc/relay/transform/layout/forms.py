@@ -10,7 +10,7 @@ own here: they change which axes a value has, and may turn out to move nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from byoc.errors import UserError
@@ -31,7 +31,7 @@ CHANNELS_FIRST = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 CHANNELS_LAST = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 
 
-def order_of(before: str | Layout, after: str | Layout) -> Order:
+def order_of(before: Iterable[str], after: Iterable[str]) -> Order:
     """The axis of *before* for each axis of *after*: ``NCHW``, ``NHWC`` give ``(0, 2, 3, 1)``."""
     names = list(before)
     return tuple(names.index(letter) for letter in after)
@@ -190,7 +190,7 @@ def _form(before: CorrectLayouts, after: CorrectLayouts) -> Form | None:
         added = [letter for letter in new if letter not in old]
         if set(old) - set(new) or new.is_blocked:
             return None
-        wanted.append(Wanted(len(added), order_of([*added, *old], new)))  # type: ignore[arg-type]
+        wanted.append(Wanted(len(added), order_of([*added, *old], new)))
     outputs = tuple(order_of(old, new) for old, new in zip(before.outputs, after.outputs, strict=True))
     return Form(tuple(wanted), outputs, after.attrs)
 

@@ -126,7 +126,8 @@ def _broadcast_one_known(layouts: Sequence[Layout], ranks: Sequence[int]) -> tup
 
 def _broadcast(case: LayoutCase) -> tuple[Layout, Layout, Layout] | None:
     layouts = (case.new or case.old)[:2]
-    ranks = [ty.ndim for ty in case.types[:2] if isinstance(ty, TensorType)]
+    types = [ty for ty in case.types[:2] if isinstance(ty, TensorType)]
+    ranks = [ty.ndim for ty in types]
     if len(ranks) != 2 or not any(layout.defined for layout in layouts):
         return None
     if not all(layout.defined for layout in layouts):
@@ -141,7 +142,7 @@ def _broadcast(case: LayoutCase) -> tuple[Layout, Layout, Layout] | None:
     if case.new is None:
         return layouts[0], layouts[1], layouts[large]
     result = layouts[large]
-    small = _for_broadcast(result, whole, case.types[1 - large]) if whole == part else result  # type: ignore[arg-type]
+    small = _for_broadcast(result, whole, types[1 - large]) if whole == part else result
     return (result, small, result) if large == 0 else (small, result, result)
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from byoc.ir.attrs import Attrs, as_int
 from byoc.ir.layout import Layout
 from byoc.ir.types import Any, TensorType, TupleType, tensor_types
+from byoc.relay.narrowing import as_tensor_type
 from byoc.relay.op.core.slice_sizes import END
 from byoc.relay.op.numeric.reduce import reduced_axes
 from byoc.relay.transform.layout.inference import (
@@ -132,7 +133,7 @@ def squeeze(case: LayoutCase) -> CorrectLayouts | None:
     if not case.old[0].defined or len(case.old[0]) != case.ndim:
         return None
     given = attrs["axis"]
-    dropped = [a for a, d in enumerate(ty.shape) if d == 1] if given is None else list(given)  # type: ignore
+    dropped = [a for a, d in enumerate(as_tensor_type(ty).shape) if d == 1] if given is None else list(given)
     places = [case.moved(a) for a in dropped]
     if None in places:
         return None

@@ -11,13 +11,16 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from byoc.errors import InternalError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import BijectiveLayout, Layout, is_convertible
+from byoc.ir.op import Op
 from byoc.ir.traits import ProductForm, Scaling
 from byoc.ir.types import Any, TensorType, tensor_types
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant
+from byoc.relay.narrowing import operator_of
 from byoc.relay.transform.base.call_rules import call_op
 
 Axes = tuple[int, ...]
@@ -107,8 +110,8 @@ def is_known(shape: Sequence[object], axes: Axes) -> bool:
 
 def is_all_positive(expr: RelayExpr) -> bool:
     """True for a constant of positive numbers, also in another shape. Source: ``IsAllPositiveConstant``."""
-    while (traits := traits_of(expr)) is not None and traits.only_moves and len(expr.args) == 1:  # type: ignore
-        expr = expr.args[0]  # type: ignore[attr-defined]
+    while isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.traits.only_moves and len(expr.args) == 1:
+        expr = expr.args[0]
     return isinstance(expr, Constant) and expr.data.dtype != "string" and bool(np.all(expr.data.numpy() > 0))
 
 
@@ -135,6 +138,14 @@ class ConvAxes:
             return None
         out = _places(kernel, "O")
         return ConvAxes(_places(data, "C"), _places(result, "C"), out if depthwise else _places(kernel, "I"), out)
+
+
+def axes_of_convolution(call: Call) -> ConvAxes:
+    """The axes of a convolution that takes scales. Raises InternalError for one that does not."""
+    axes = ConvAxes.of(call)
+    if axes is None:
+        raise InternalError(f"{operator_of(call).name} with blocked or grouped channels takes no scale")
+    return axes
 
 
 def _places(layout: Layout, letter: str) -> Axes:

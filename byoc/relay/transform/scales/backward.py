@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.span import merge_spans
+from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.traits import ProductForm
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function
@@ -25,6 +25,7 @@ from byoc.relay.transform.scales.axes import (
     RulesOfScaling,
     along_axes,
     as_scale,
+    axes_of_convolution,
     is_all_positive,
     is_known,
     is_of_form,
@@ -86,7 +87,8 @@ def _messages(order: Sequence[RelayExpr]) -> dict[RelayExpr, Message]:
         prepare = PREPARE.of(node)
         if prepare is None or readers[node] != 1:
             continue
-        message = prepare(node, [messages.get(arg) for arg in as_call(node).args])  # type: ignore[arg-type]
+        call = as_call(node)
+        message = prepare(call, [messages.get(arg) for arg in call.args])
         if message is not None:
             messages[node] = message
     return messages
@@ -129,21 +131,21 @@ class _Plan:
                 found = _scale_of(node, self.messages)
                 if found is not None:
                     self.gone[node], self.scales[found[0]] = found
-            if node in self.scales and _PASSING.of(node):
-                for arg in self._scaled_arguments(node):  # type: ignore[arg-type]
+            if node in self.scales and isinstance(node, Call) and _PASSING.of(node):
+                for arg in self._scaled_arguments(node):
                     self.scales[arg] = self.scales[node]
 
     def _scaled_arguments(self, call: Call) -> list[RelayExpr]:
         return [arg for arg in call.args[:2] if arg in self.messages]
 
-    def rewritten(self, call: Call, args: Sequence[RelayExpr], scale_span: object) -> Call:
+    def rewritten(self, call: Call, args: Sequence[RelayExpr], scale_span: AnySpan | None) -> Call:
         """The scaled *call* over its new arguments."""
         scale, message = self.scales[call], self.messages[call]
         new = list(args)
         place = _PLACES.of(call)
         if place is Place.WEIGHTS:
             weight, dense = tensor(call.args[1]), is_of_form(call, ProductForm.DENSE)
-            axes = (0,) if dense else ConvAxes.of(call).output_weight  # type: ignore[union-attr]
+            axes = (0,) if dense else axes_of_convolution(call).output_weight
             new[1] = _times(new[1], along_axes(scale, weight.shape, axes))
         elif place is Place.BIAS:
             new[1] = _times(new[1], scale)
@@ -151,7 +153,7 @@ class _Plan:
             for k in range(2):
                 if call.args[k] not in self.scales:
                     new[k] = _times(new[k], along_axes(scale, tensor(call).shape, message.axes))
-        return Call(call.op, new, call.attrs, call.type_args, merge_spans([call.span, scale_span]))  # type: ignore
+        return Call(call.op, new, call.attrs, call.type_args, merge_spans([call.span, scale_span]))
 
 
 def _times(value: RelayExpr, scale: RelayExpr) -> Call:

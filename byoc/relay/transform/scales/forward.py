@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from byoc.errors import InternalError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.traits import ProductForm
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.scales.axes import (
@@ -24,6 +26,7 @@ from byoc.relay.transform.scales.axes import (
     RulesOfScaling,
     along_axes,
     as_scale,
+    axes_of_convolution,
     is_all_positive,
     is_known,
     is_of_form,
@@ -43,16 +46,18 @@ def _sum(call: Call, out: Message | None) -> list[Message | None]:
     shape = tensor(call).shape
     for k in range(2):
         whole, other = tensor(call.args[k]), call.args[1 - k]
-        fits = out is not None and whole.shape == shape and is_known(shape, out.axes)
-        if fits and as_scale(whole, other, out.axes) is not None:  # type: ignore[union-attr]
+        if out is None or whole.shape != shape or not is_known(shape, out.axes):
+            continue
+        if as_scale(whole, other, out.axes) is not None:
             return [out, None] if k == 0 else [None, out]
     return [None, None]
 
 
 def _convolution(call: Call, out: Message | None) -> list[Message | None]:
     axes = ConvAxes.of(call)
-    known = axes is not None and is_known(tensor(call.args[1]).shape, axes.input_weight)
-    return [Message(axes.data) if known else None, None]  # type: ignore[union-attr]
+    if axes is None or not is_known(tensor(call.args[1]).shape, axes.input_weight):
+        return [None, None]
+    return [Message(axes.data), None]
 
 
 def _dense(call: Call, out: Message | None) -> list[Message | None]:
@@ -77,7 +82,7 @@ def _messages(order: Sequence[RelayExpr]) -> dict[RelayExpr, Message | None]:
     for node in reversed(order):
         prepare = PREPARE.of(node)
         inner = fusion_children(node)
-        told = prepare(node, messages.get(node)) if prepare is not None else [None] * len(inner)  # type: ignore[arg-type]
+        told = prepare(as_call(node), messages.get(node)) if prepare is not None else [None] * len(inner)
         for child, message in zip(inner, told, strict=True):
             messages[child] = _both(messages[child], message) if child in messages else message
     return messages
@@ -96,19 +101,27 @@ class _Scaled:
 _State = RelayExpr | _Scaled
 
 
+def _unscaled(state: _State) -> RelayExpr:
+    """*state*, which its readers take as it is. Raises InternalError for one that still waits for its scale."""
+    if isinstance(state, _Scaled):
+        raise InternalError("a value whose scale was taken out is read by a call that does not take the scale")
+    return state
+
+
 def _product(call: Call, args: Sequence[_State], message: Message | None) -> _State | None:
     """A product whose readers take its other factor unscaled."""
-    if message is None or any(isinstance(arg, _Scaled) for arg in args):
+    values = [arg for arg in args if not isinstance(arg, _Scaled)]
+    if message is None or len(values) != len(args):
         return None
     for k in range(2):
         whole = tensor(call.args[k])
         scale = as_scale(whole, call.args[1 - k], message.axes) if whole == tensor(call) else None
         if scale is None or (message.require_positive and not is_all_positive(scale)):
             continue
-        now = args[1 - k]  # the same scale, as it is now
+        now = values[1 - k]  # the same scale, as it is now
         if scale is not call.args[1 - k]:
-            now = Call(scale.op, [now], scale.attrs, span=scale.span)  # type: ignore[attr-defined, list-item]
-        return _Scaled(args[k], now, message.axes, call.span)  # type: ignore[arg-type]
+            now = Call(as_call(scale).op, [now], as_call(scale).attrs, span=scale.span)
+        return _Scaled(values[k], now, message.axes, call.span)
     return None
 
 
@@ -137,7 +150,7 @@ def _into_weight(call: Call, args: Sequence[_State], message: Message | None) ->
     if not isinstance(data, _Scaled) or isinstance(weight, _Scaled):
         return None
     shape = tensor(call.args[1]).shape
-    axes = (1,) if is_of_form(call, ProductForm.DENSE) else ConvAxes.of(call).input_weight  # type: ignore[union-attr]
+    axes = (1,) if is_of_form(call, ProductForm.DENSE) else axes_of_convolution(call).input_weight
     factor = along_axes(data.scale, shape, axes)
     scaled = call_op("multiply", [weight, factor], merge_spans([weight.span, data.scale.span]))
     return Call(call.op, [data.value, scaled], call.attrs, call.type_args, merge_spans([call.span, data.span]))
@@ -162,8 +175,8 @@ def fold_forward(func: Function) -> Function:
         inner = fusion_children(node)
         args = [states[c] for c in inner]
         rule = REWRITE.of(node)
-        new = rule(node, args, messages.get(node)) if rule is not None else None  # type: ignore[arg-type]
+        new = rule(as_call(node), args, messages.get(node)) if rule is not None else None
         if new is None:
-            new = rebuild(node, args) if inner else node  # type: ignore[arg-type]
+            new = rebuild(node, [_unscaled(arg) for arg in args]) if inner else node
         states[node] = new
-    return states[func]  # type: ignore[return-value]
+    return as_function(_unscaled(states[func]))

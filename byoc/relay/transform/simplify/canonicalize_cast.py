@@ -5,6 +5,8 @@ So it is fused into each of them, and the wide tensor is never stored. Source: `
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
@@ -33,7 +35,7 @@ def _widens(expr: RelayExpr) -> bool:
     return sizes[0] < sizes[1]
 
 
-def _is_light(expr: RelayExpr) -> bool:
+def _is_light(expr: RelayExpr) -> TypeGuard[Call]:
     """True for a call of an operator up to broadcasts."""
     if not isinstance(expr, Call) or not isinstance(expr.op, Op):
         return False
@@ -51,15 +53,17 @@ def separate_casts(root: RelayExpr) -> RelayExpr:
         if before not in read:
             read.add(before)
             return after
-        return Call(after.op, after.args, after.attrs, after.type_args, after.span)  # type: ignore[attr-defined]
+        cast = as_call(after)
+        return Call(cast.op, cast.args, cast.attrs, cast.type_args, cast.span)
 
     def separate(before: RelayExpr, after: RelayExpr) -> RelayExpr:
         if not _is_light(before):
             return after
-        args = [own(a, b) for a, b in zip(before.args, after.args, strict=True)]  # type: ignore[attr-defined]
-        if all(a is b for a, b in zip(args, as_call(after).args, strict=True)):
-            return after
-        return Call(after.op, args, after.attrs, after.type_args, after.span)  # type: ignore[attr-defined]
+        call = as_call(after)
+        args = [own(a, b) for a, b in zip(before.args, call.args, strict=True)]
+        if all(a is b for a, b in zip(args, call.args, strict=True)):
+            return call
+        return Call(call.op, args, call.attrs, call.type_args, call.span)
 
     return rewrite(root, separate, fusion_children)
 

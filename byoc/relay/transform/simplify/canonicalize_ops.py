@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import tensor_types
+from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function
-from byoc.relay.narrowing import as_function
+from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.simplify.inference import Arithmetic
@@ -38,8 +38,8 @@ def canonicalize(root: RelayExpr, mod: IRModule | None = None) -> RelayExpr:
     infer_expr(root, mod)
 
     def general(before: RelayExpr, after: RelayExpr) -> RelayExpr:
-        rule = CANONICAL.get(before.op.name) if isinstance(before, Call) and isinstance(before.op, Op) else None
-        return after if rule is None else rule(before, after)  # type: ignore[arg-type]
+        rule = CANONICAL.get(op_name(before) or "")
+        return after if rule is None else rule(as_call(before), as_call(after))
 
     return rewrite(root, general, fusion_children)
 

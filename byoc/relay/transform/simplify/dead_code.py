@@ -16,7 +16,7 @@ from byoc.ir.op import Op
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.expr import Call, Function, Let, RefRead, RefWrite, Tuple, TupleGetItem, Var
-from byoc.relay.narrowing import as_function
+from byoc.relay.narrowing import as_function, as_item
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import children, post_order, rewrite
@@ -109,7 +109,7 @@ def _project_tuples(root: RelayExpr, effects: _Effects) -> RelayExpr:
     def project(before: RelayExpr, after: RelayExpr) -> RelayExpr:
         if not isinstance(before, TupleGetItem) or before in effects.acting or before in effects.reading:
             return after
-        value = after.tuple_value  # type: ignore[attr-defined]
+        value = as_item(after).tuple_value
         if isinstance(value, Var):
             bound = effects.bound.get(value, value)
             if bound in effects.acting or bound in effects.reading:

@@ -63,7 +63,7 @@ def _simplify_call(call: Call, rules: Rules, mod: IRModule | None) -> RelayExpr:
             return call if new is None else new
         # calls inside the new one are as new as it is, and may be simplified themselves
         inner = [_simplify_new(arg, known, rules, mod) for arg in new.args]
-        call = rebuild(new, inner)  # type: ignore[assignment]
+        call = rebuild(new, inner)
     return call
 
 

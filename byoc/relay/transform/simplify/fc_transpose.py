@@ -44,8 +44,9 @@ def simplify_fc_transpose(func: Function, names: Collection[str]) -> Function:
             ty = weight.checked_type
             assert isinstance(ty, TensorType)
             turned[weight] = Var(f"{weight.name_hint}.T", TensorType(ty.shape[::-1], ty.dtype), weight.span)
-        args = [as_call(after).args[0], turned[weight], *as_call(after).args[2:]]
-        return Call(after.op, args, after.attrs, after.type_args, after.span)  # type: ignore[attr-defined]
+        call = as_call(after)
+        args = [call.args[0], turned[weight], *call.args[2:]]
+        return Call(call.op, args, call.attrs, call.type_args, call.span)
 
     body = rewrite(func.body, read_turned, fusion_children)
     read = set(post_order(body))

@@ -12,11 +12,12 @@ from dataclasses import replace
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
 from byoc.ir.span import merge_spans
 from byoc.ir.traits import ProductForm
-from byoc.relay.analysis.operator_calls import calls, traits_of
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant
-from byoc.relay.narrowing import as_call
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op.attributes.convolution import Conv2DAttrs
 from byoc.relay.op.nn.batch_blocks import BatchToSpaceNDAttrs, SpaceToBatchNDAttrs
 from byoc.relay.transform.base.call_rules import call_rule_pass
@@ -25,7 +26,7 @@ from byoc.relay.transform.base.infer_type import FunctionPass
 
 def _fill_value(conv: Call) -> float | None:
     """What the convolution pads with: 0, or the zero point of quantized data; None where that is not known."""
-    if not conv.op.traits.quantized:  # type: ignore[attr-defined]
+    if not operator_of(conv).traits.quantized:
         return 0.0
     zero_point = conv.args[2]
     if isinstance(zero_point, Constant) and zero_point.data.ndim == 0:
@@ -60,21 +61,22 @@ def _dilated(spread: SpaceToBatchNDAttrs, conv: Conv2DAttrs, joined: BatchToSpac
 def flatten_batch_to_space(before: Call, after: Call) -> RelayExpr:
     """``batch_to_space_nd(conv2d(space_to_batch_nd(x), w))`` as one convolution where that is exact."""
     conv = after.args[0]
-    traits = traits_of(conv)
-    if traits is None or traits.product is not ProductForm.CONVOLUTION or len(conv.attrs.strides) != 2:  # type: ignore
+    if not isinstance(conv, Call) or not isinstance(conv.op, Op):
         return after
-    if not calls(conv.args[0], "nn.space_to_batch_nd"):  # type: ignore[attr-defined]
+    if conv.op.traits.product is not ProductForm.CONVOLUTION or len(conv.attrs.strides) != 2:
         return after
-    spread = as_call(as_call(conv).args[0])
-    fill = _fill_value(conv)  # type: ignore[arg-type]
+    spread = conv.args[0]
+    if not calls(spread, "nn.space_to_batch_nd"):
+        return after
+    fill = _fill_value(conv)
     has_padding = any(map(any, spread.attrs["paddings"]))
     if has_padding and fill != float(spread.attrs["pad_value"]):
         return after
-    attrs = _dilated(spread.attrs, conv.attrs, after.attrs)  # type: ignore[attr-defined]
+    attrs = _dilated(spread.attrs, conv.attrs, after.attrs)
     if attrs is None:
         return after
     span = merge_spans([spread.span, conv.span, before.span])
-    return Call(conv.op, [spread.args[0], *conv.args[1:]], attrs, conv.type_args, span)  # type: ignore[attr-defined]
+    return Call(conv.op, [spread.args[0], *conv.args[1:]], attrs, conv.type_args, span)
 
 
 def FlattenAtrousConv() -> FunctionPass:

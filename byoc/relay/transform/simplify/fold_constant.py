@@ -32,7 +32,7 @@ from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, constant
 from byoc.relay.interpreter import Value, run_operator
-from byoc.relay.narrowing import as_function
+from byoc.relay.narrowing import as_constant, as_function
 from byoc.relay.op.core.type_relations import is_float
 from byoc.relay.op.device_placement import is_on_device
 from byoc.relay.transform.base.fusion_graph import uncompiled_children
@@ -70,7 +70,7 @@ def without_device(expr: RelayExpr) -> RelayExpr:
 def constant_value(expr: RelayExpr) -> Value:
     """The array of a constant; a list for a tuple."""
     expr = without_device(expr)
-    return [constant_value(f) for f in expr.fields] if isinstance(expr, Tuple) else expr.data.numpy()  # type: ignore
+    return [constant_value(f) for f in expr.fields] if isinstance(expr, Tuple) else as_constant(expr).data.numpy()
 
 
 def constant_of(value: Value, span: AnySpan | None) -> RelayExpr:

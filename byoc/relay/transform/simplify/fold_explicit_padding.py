@@ -18,7 +18,7 @@ from byoc.ir.op import OPS, Op
 from byoc.ir.span import merge_spans
 from byoc.ir.traits import OpKind, ProductForm
 from byoc.ir.types import TensorType
-from byoc.relay.analysis.operator_calls import op_name
+from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant
 from byoc.relay.transform.base.call_rules import CallRule, call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -79,22 +79,21 @@ def _own_sides(padding: tuple[int, ...], count: int) -> tuple[int, ...]:
 def _rule(layout: str, same_value: SameValue) -> Callable[[Call, Call], RelayExpr]:
     def fold(before: Call, after: Call) -> RelayExpr:
         pad = after.args[0]
-        if op_name(pad) != "nn.pad":
+        if not calls(pad, "nn.pad"):
             return after
         ty = before.args[0].checked_type
-        value = _pad_value(pad)  # type: ignore[arg-type]
+        value = _pad_value(pad)
         if value is None or not isinstance(ty, TensorType) or not same_value(before, value, ty.dtype):
             return after
-        sides = _sides(pad, str(after.attrs[layout]))  # type: ignore[arg-type]
+        sides = _sides(pad, str(after.attrs[layout]))
         if sides is None:
             return after
         own = _own_sides(after.attrs["padding"], len(sides))
-        changed: dict[str, object] = {"padding": tuple(a + b for a, b in zip(sides, own, strict=True))}
-        if same_value is _is_counted_zero:
-            changed["count_include_pad"] = True
-        if _is_window_inside(after, changed["padding"]):  # type: ignore[arg-type]
-            attrs = replace(after.attrs, **changed)
-            args = [pad.args[0], *after.args[1:]]  # type: ignore[attr-defined]
+        padding = tuple(a + b for a, b in zip(sides, own, strict=True))
+        counted = {"count_include_pad": True} if same_value is _is_counted_zero else {}
+        if _is_window_inside(after, padding):
+            attrs = replace(after.attrs, padding=padding, **counted)
+            args = [pad.args[0], *after.args[1:]]
             return Call(after.op, args, attrs, after.type_args, merge_spans([pad.span, before.span]))
         return after
 

@@ -14,7 +14,7 @@ import numpy as np
 from byoc.ir.expr import RelayExpr
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, constant
-from byoc.relay.narrowing import as_call, tensor_type
+from byoc.relay.narrowing import tensor_type
 from byoc.relay.op.numeric.reduce import reduced_axes
 from byoc.relay.transform.simplify.rules import Rule, is_all, merged, spans_of
 
@@ -81,10 +81,8 @@ def quotient_norm(call: Call) -> RelayExpr | None:
     return _layer_norm(call, centred, root.args[0], root) if calls(root, "sqrt") else None
 
 
-def _along_last(norm: RelayExpr, vector: RelayExpr) -> bool:
+def _along_last(norm: Call, vector: Constant) -> bool:
     """True for a constant with a number for each place along the last axis of a norm over this."""
-    if not calls(norm, "nn.layer_norm") or not isinstance(vector, Constant):
-        return False
     ty, values = tensor_type(norm), vector.data.numpy()
     last = int(norm.attrs["axis"]) % ty.ndim == ty.ndim - 1
     return last and values.ndim > 0 and values.size == values.shape[-1] == ty.shape[-1]
@@ -95,12 +93,14 @@ def _takes(flag: str, place: int) -> Rule:
 
     def rule(call: Call) -> RelayExpr | None:
         for norm, vector in (call.args, call.args[::-1]):
-            if not _along_last(norm, vector) or as_call(norm).attrs["center"] or as_call(norm).attrs[flag]:
+            if not calls(norm, "nn.layer_norm") or not isinstance(vector, Constant):
                 continue
-            args = list(as_call(norm).args)
-            args[place] = constant(vector.data.numpy().reshape(-1), span=vector.span)  # type: ignore[attr-defined]
-            attrs = replace(as_call(norm).attrs, **{flag: True})
-            return Call(norm.op, args, attrs, span=spans_of(norm, call))  # type: ignore[attr-defined]
+            if not _along_last(norm, vector) or norm.attrs["center"] or norm.attrs[flag]:
+                continue
+            args = list(norm.args)
+            args[place] = constant(vector.data.numpy().reshape(-1), span=vector.span)
+            attrs = replace(norm.attrs, **{flag: True})
+            return Call(norm.op, args, attrs, span=spans_of(norm, call))
         return None
 
     return rule

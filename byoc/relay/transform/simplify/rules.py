@@ -16,7 +16,7 @@ from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant, constant
-from byoc.relay.narrowing import as_call
+from byoc.relay.narrowing import as_call, as_constant, operator_of
 from byoc.relay.transform.base.call_rules import call_op
 
 Rule = Callable[[Call], "RelayExpr | None"]
@@ -51,9 +51,9 @@ def folded(expr: RelayExpr) -> Constant:
     """What :func:`is_constant` accepts, as a constant."""
     if isinstance(expr, Constant):
         return expr
-    values = [a.data.numpy() for a in as_call(expr).args]  # type: ignore[attr-defined]
+    values = [as_constant(a).data.numpy() for a in as_call(expr).args]
     with np.errstate(all="ignore"):
-        result = _NUMPY[expr.op.name](*values)  # type: ignore[attr-defined]
+        result = _NUMPY[operator_of(expr).name](*values)
     return constant(np.asarray(result, values[0].dtype), span=expr.span)
 
 

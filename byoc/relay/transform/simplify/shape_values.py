@@ -13,11 +13,14 @@ from collections.abc import Callable
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
+from byoc.ir.given import all_given
 from byoc.ir.op import Op
 from byoc.ir.size_var import greater, lesser, parted, plus, times, truncated
 from byoc.ir.types import Dim, TensorType, tensor_types
 from byoc.relay.expr import Call, Constant, Tuple, constant
 from byoc.relay.interpreter import run_operator
+from byoc.relay.interpreter.values import Value
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op.core.known_shapes import Item
 from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
 from byoc.runtime.core.small_types import integer_range
@@ -147,7 +150,7 @@ class ShapeValues:
         if name in OF_ONE:
             own = self.get(call.args[0])
             return None if own is None else np.asarray(np.frompyfunc(OF_ONE[name], 1, 1)(own), object)
-        return self._moved(call) if call.op.traits.only_moves else None  # type: ignore[attr-defined]
+        return self._moved(call) if operator_of(call).traits.only_moves else None
 
     def _product(self, call: Call) -> Items | None:
         """The product of a whole tensor."""
@@ -165,7 +168,7 @@ class ShapeValues:
 
         Operands whose elements are not moved say where to, and must be constants.
         """
-        moved_operands = call.op.traits.carries  # type: ignore[attr-defined]
+        moved_operands = operator_of(call).traits.carries
         known: list[Item] = []
 
         def positions(expr: RelayExpr) -> np.ndarray | None:
@@ -175,16 +178,18 @@ class ShapeValues:
             known.extend(items.reshape(-1))
             return np.arange(len(known) - items.size, len(known), dtype=np.int64).reshape(items.shape)
 
-        args: list[object] = []
+        args: list[Value] = []
         for index, arg in enumerate(call.args):
+            value: Value | None
             if index not in moved_operands:
-                args.append(arg.data.numpy() if isinstance(arg, Constant) else None)
+                value = arg.data.numpy() if isinstance(arg, Constant) else None
             elif isinstance(arg, Tuple):
                 fields = [positions(f) for f in arg.fields]
-                args.append(None if any(f is None for f in fields) else fields)
+                value = list(fields) if all_given(fields) else None
             else:
-                args.append(positions(arg))
-        if any(arg is None for arg in args):
-            return None
-        moved = np.asarray(run_operator(call, args))  # type: ignore[arg-type]
+                value = positions(arg)
+            if value is None:
+                return None
+            args.append(value)
+        moved = np.asarray(run_operator(call, args))
         return _objects([known[int(p)] for p in moved.reshape(-1)], moved.shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.converters.convolution import Window
 from byoc.relay.frontend.onnx.node import OnnxNode
 
-ROW_MAJOR, COLUMN_MAJOR = "C", "F"
+ROW_MAJOR: Literal["C"] = "C"
+COLUMN_MAJOR: Literal["F"] = "F"
 
 
 def max_positions(node: OnnxNode, window: Window, pooled: RelayExpr) -> RelayExpr:
@@ -41,8 +43,8 @@ def _places(window: Window, sizes: Sequence[int], outputs: Sequence[int]) -> tup
     return places, ((places >= 0) & (places < np.reshape(sizes, (rank, 1, 1)))).all(axis=0)
 
 
-def _flat(places: np.ndarray, inside: np.ndarray, sizes: Sequence[int], order: str) -> np.ndarray:
+def _flat(places: np.ndarray, inside: np.ndarray, sizes: Sequence[int], order: Literal["C", "F"]) -> np.ndarray:
     """The places ``[offset, output]`` in the flattened image; padding repeats what a window covers first."""
-    flat = np.ravel_multi_index(tuple(places), tuple(sizes), mode="clip", order=order)  # type: ignore[call-overload]
+    flat = np.ravel_multi_index(tuple(places), tuple(sizes), mode="clip", order=order)
     first = np.take_along_axis(flat, inside.argmax(axis=0)[None], axis=0)
     return np.where(inside, flat, first).astype("int64")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from byoc import relay
+from byoc.ir.dims import Dim, are_numbers
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
 from byoc.relay.expr import constant
@@ -78,9 +79,9 @@ def _by_factors(node: OnnxNode, scales: Sequence[float], sampling: Sampling) -> 
     sizes = node.shape(node[0])
     if len(scales) != len(sizes) or min(scales, default=1) <= 0:
         raise node.error(f"scales needs {len(sizes)} positive numbers, got {list(scales)}")
-    if _is_dynamic(node):
+    if _is_dynamic(node) or not are_numbers(sizes):
         return _at_run_time(node, list(range(len(sizes))), scales, None, sampling)
-    return _resized(node, _scaled(sizes, scales), sampling)  # type: ignore[arg-type]
+    return _resized(node, _scaled(sizes, scales), sampling)
 
 
 def _is_dynamic(node: OnnxNode) -> bool:
@@ -197,9 +198,12 @@ def _resize_dynamic(node: OnnxNode, sampling: Sampling) -> RelayExpr:
         return resized_by_inputs(node, chosen, sampling, (roi, factors, wanted))
     scales = _numbers(node, 2, "scales")
     sizes = node.optional(3) if scales is None else None
-    if (scales is None) == (sizes is None):
+    if scales is not None:
+        count: Dim = len(scales)
+    elif sizes is not None:
+        count = node.shape(sizes)[0]
+    else:
         raise node.error("needs either scales or sizes")
-    count = len(scales) if scales is not None else node.shape(sizes)[0]  # type: ignore[arg-type]
     if count != len(chosen) or (scales is not None and min(scales, default=1) <= 0):
         raise node.error(f"{len(chosen)} axes are resized, which need as many positive numbers, got {scales or count}")
     return _at_run_time(node, chosen, scales, sizes, sampling)
@@ -225,11 +229,12 @@ def _axes_of(node: OnnxNode) -> list[Axis]:
     chosen = [node.axis(a, rank) for a in node.attrs.ints("axes", list(range(rank)))]
     roi = _roi(node, chosen)
     scales, sizes = _numbers(node, 2, "scales"), _numbers(node, 3, "sizes")
-    if (scales is None) == (sizes is None):
+    found = [numbers for numbers in (scales, sizes) if numbers is not None]
+    if len(found) != 1:
         raise node.error("needs either scales or sizes")
-    given = scales if scales is not None else sizes
-    if len(given) != len(chosen):  # type: ignore[arg-type]
-        raise node.error(f"{len(chosen)} axes are resized, got {len(given)} numbers: {given}")  # type: ignore[arg-type]
+    given = found[0]
+    if len(given) != len(chosen):
+        raise node.error(f"{len(chosen)} axes are resized, got {len(given)} numbers: {given}")
     axes = [Axis(size, size, 1.0) for size in shape]
     if scales is not None and min(scales, default=1) <= 0:
         raise node.error(f"scales must be positive, got {list(scales)}")

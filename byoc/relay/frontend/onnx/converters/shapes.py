@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from byoc import relay
+from byoc.ir.dims import are_numbers
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim
 from byoc.relay.expr import constant
@@ -57,7 +58,7 @@ def _reshape(node: OnnxNode) -> RelayExpr:
     dims = node.services.dims(node[1])
     if dims is None or 0 in dims:
         return relay.reshape(node[0], node[1], allowzero=node.attrs.flag("allowzero"))
-    return _partly_known(node, list(dims))
+    return _partly_known(node, dims)
 
 
 def _static_reshape(node: OnnxNode, target: list[int]) -> RelayExpr:
@@ -69,12 +70,11 @@ def _static_reshape(node: OnnxNode, target: list[int]) -> RelayExpr:
         return reshaped(node, node[0], target)
     if any(d == 0 and axis >= len(shape) for axis, d in enumerate(target)):
         raise node.error(f"the shape {target} copies a dimension that the input {node.type_of(node[0])} does not have")
-    copied = [shape[axis] if d == 0 else d for axis, d in enumerate(target)]
-    known = all(isinstance(d, int) for d in (*shape, *copied))
-    if known and -1 not in copied and math.prod(shape) != math.prod(copied):  # type: ignore[arg-type]
-        raise node.error(f"{math.prod(shape)} elements of {node.type_of(node[0])} do not fit the shape {target}")  # type: ignore[arg-type]
+    copied = tuple(shape[axis] if d == 0 else d for axis, d in enumerate(target))
+    if are_numbers(shape) and are_numbers(copied) and -1 not in copied and math.prod(shape) != math.prod(copied):
+        raise node.error(f"{math.prod(shape)} elements of {node.type_of(node[0])} do not fit the shape {target}")
     if 0 in copied:
-        return relay.zeros(_empty_shape(node, copied, shape), node.dtype(node[0]))
+        return relay.zeros(_empty_shape(node, list(copied), shape), node.dtype(node[0]))
     return relay.reshape(node[0], target)
 
 
@@ -89,7 +89,7 @@ def _empty_shape(node: OnnxNode, target: Sequence[Dim], shape: Sequence[Dim]) ->
     return [0 if d == -1 else d for d in sizes]
 
 
-def _partly_known(node: OnnxNode, dims: list[object]) -> RelayExpr:
+def _partly_known(node: OnnxNode, dims: Sequence[Dim | None]) -> RelayExpr:
     """A shape that is computed, of which some sizes are numbers or named."""
     shape = node.shape(node[0])
     spec: list[int] = []
@@ -104,7 +104,7 @@ def _partly_known(node: OnnxNode, dims: list[object]) -> RelayExpr:
             unknown += 1
     if unknown + sum(d == -1 for d in dims) <= 1:
         return relay.reshape(node[0], spec)
-    return matched(node, relay.reshape(node[0], node[1]), dims)  # type: ignore[arg-type]
+    return matched(node, relay.reshape(node[0], node[1]), dims)
 
 
 @converter("Flatten")
@@ -183,9 +183,9 @@ def _expand(node: OnnxNode) -> RelayExpr:
     wanted = node.value(1)
     shape = node.shape(node[0])
     dims = node.services.dims(node[1]) if wanted is None else tuple(int(v) for v in wanted.reshape(-1))
-    if dims is not None and all(isinstance(d, int) for d in (*shape, *dims)):
+    if dims is not None and are_numbers(shape) and are_numbers(dims):
         try:
-            target = np.broadcast_shapes(shape, dims)  # type: ignore[arg-type]
+            target = np.broadcast_shapes(shape, dims)
         except ValueError:
             raise node.error(f"{node.type_of(node[0])} cannot be expanded to the shape {list(dims)}") from None
         return node[0] if target == shape else relay.broadcast_to(node[0], list(target))

@@ -23,6 +23,7 @@ from byoc.relay.op.attributes.convolution import Conv2DAttrs, Conv3DAttrs, ConvA
 from byoc.relay.op.core.arguments import Arguments, DataAndWeight, takes_fields_of
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.layout import axes_of, data_letters, kernel_letters, tensor_of
+from byoc.relay.op.core.type_relations import tensor_arg
 from byoc.relay.op.core.window import per_axis
 from byoc.relay.op.nn.convolution.arguments import Conv2DArguments, Conv2DOptions, Conv3DOptions
 from byoc.te import Tensor
@@ -62,8 +63,8 @@ def _blocked_compute(attrs: Conv2DAttrs, inputs: Sequence[Tensor], out_type: Ten
 
 
 def _blocked_operations(attrs: Conv2DAttrs, types: Sequence[Type], out_type: TensorType) -> int:
-    weight, size = types[1], 2
-    for dim in (*out_type.shape, *weight.shape):  # type: ignore[attr-defined]
+    weight, size = tensor_arg(types, 1, "the kernel"), 2
+    for dim in (*out_type.shape, *weight.shape):
         size *= dim if isinstance(dim, int) else 1
     return size // attrs.channels if attrs.channels else size
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
+from byoc.ir.given import all_given
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import OpKind, ProductForm, Traits, same_kernels
-from byoc.ir.types import Any, TensorType, Type
+from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import DeformableConv2DAttrs
 from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
@@ -34,9 +35,9 @@ def _geometry(types: Sequence[Type], attrs: DeformableConv2DAttrs) -> Geometry:
     return conv_geometry([types[0], types[2]], attrs, 2)
 
 
-def _offset_dims(geometry: Geometry, attrs: DeformableConv2DAttrs) -> tuple[object, ...]:
+def _offset_dims(geometry: Geometry, attrs: DeformableConv2DAttrs) -> tuple[Dim, ...]:
     unknown = any(isinstance(k, Any) for k in geometry.kernel)
-    taps = Any() if unknown else 2 * attrs.deformable_groups * math.prod(geometry.kernel)
+    taps: Dim = Any() if unknown else 2 * attrs.deformable_groups * math.prod(geometry.kernel)
     return (geometry.batch, taps, *geometry.out_sizes)
 
 
@@ -47,7 +48,7 @@ def _relation(types: Sequence[Type], attrs: DeformableConv2DAttrs) -> Type:
         raise TypeInferenceError(f"{geometry.channels} channels cannot be divided into {groups} deformable groups")
     found = [offset.shape[a] for a in axes_of(attrs.data_layout, "NCHW", "offset")]
     expected = _offset_dims(geometry, attrs)
-    if any(differ(a, b) for a, b in zip(found, expected, strict=True)):  # type: ignore[arg-type]
+    if any(differ(a, b) for a, b in zip(found, expected, strict=True)):
         raise TypeInferenceError(f"offset must have the sizes N, C, H, W {expected}, got {offset}")
     return geometry.result(attrs.out_layout or attrs.data_layout)
 
@@ -56,9 +57,9 @@ def _infer_inputs(types: Types, out: Type | None, attrs: DeformableConv2DAttrs) 
     """The weight from channels and kernel size, and the offset from both."""
     data, offset, weight = types
     found = conv_weight(2)([data, weight], out, attrs)
-    if offset is None and None not in found:
-        geometry = conv_geometry(found, attrs, 2)  # type: ignore[arg-type]
-        dims = arranged(_offset_dims(geometry, attrs), "NCHW", attrs.data_layout)  # type: ignore[arg-type]
+    if offset is None and all_given(found):
+        geometry = conv_geometry(found, attrs, 2)
+        dims = arranged(_offset_dims(geometry, attrs), "NCHW", attrs.data_layout)
         offset = TensorType(dims, geometry.dtype)
     return [found[0], offset, found[1]]
 

@@ -167,7 +167,7 @@ def one_dtype_or_result(dtypes: Sequence[str], attrs: Attrs | None) -> bool:
 
     The relation does not compare them, as in Relay.
     """
-    return len(set(dtypes)) == 1 or bool(attrs.out_dtype)  # type: ignore[union-attr]
+    return len(set(dtypes)) == 1 or (attrs is not None and bool(attrs["out_dtype"]))
 
 
 def types_of(inputs: Sequence[Tensor]) -> list[Type]:

@@ -7,7 +7,6 @@ of a transposed convolution) runs along all groups. oneDNN's integration asks fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from byoc import te
@@ -39,23 +38,21 @@ def merged_type(kernel: TensorType, attrs: ConvAttrs | TransposedAttrs, along: s
     groups = attrs.groups
     if differ(kernel.shape[0], groups):
         raise TypeInferenceError(f"the kernel has {kernel.shape[0]} groups in layout {layout}, the attributes {groups}")
-    return TensorType(_merged((groups, *kernel.shape[1:]), layout, along), kernel.dtype), layout[1:]
-
-
-def _merged(shape: Sequence[Dim], layout: str, along: str) -> list[Dim]:
-    groups, *sizes = shape
+    sizes: list[Dim] = [*kernel.shape[1:]]
     place = layout.index(along) - 1
     sizes[place] = times(sizes[place], groups)
-    return sizes
+    return TensorType(sizes, kernel.dtype), layout[1:]
 
 
 def merged_stage(kernel: Tensor, layout: str, along: str) -> Tensor:
     """The elements of *kernel*, whose layout begins with the groups, with these in the axis *along*."""
-    place, per_group = layout.index(along) - 1, kernel.shape[layout.index(along)]
+    groups, *sizes = kernel.shape
+    place = layout.index(along) - 1
+    per_group, sizes[place] = sizes[place], sizes[place] * groups
 
     def element(*index: Index) -> PrimExpr:
         at: list[PrimExpr] = list(index)
         at[place] = index[place] % per_group
         return kernel(index[place] / per_group, *at)
 
-    return te.compute(_merged(kernel.shape, layout, along), element, name="merge_groups")  # type: ignore[arg-type]
+    return te.compute(sizes, element, name="merge_groups")
