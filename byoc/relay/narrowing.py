@@ -11,7 +11,7 @@ from byoc.errors import UserError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.ir.types import TensorType, TupleType
+from byoc.ir.types import FuncType, TensorType, TupleType, Type
 from byoc.relay.expr import Call, Constant, Function, Let, Var
 
 A = TypeVar("A", bound=Attrs)
@@ -30,6 +30,20 @@ def tuple_type(expr: RelayExpr) -> TupleType:
     ty = expr.checked_type
     if not isinstance(ty, TupleType):
         raise UserError(f"a tuple is needed, got an expression of type {ty}")
+    return ty
+
+
+def as_tensor_type(ty: Type) -> TensorType:
+    """*ty*, which is that of a tensor. Raises UserError for another."""
+    if not isinstance(ty, TensorType):
+        raise UserError(f"the type of a tensor is needed, got {ty}")
+    return ty
+
+
+def as_function_type(ty: Type) -> FuncType:
+    """*ty*, which is that of a function. Raises UserError for another."""
+    if not isinstance(ty, FuncType):
+        raise UserError(f"the type of a function is needed, got {ty}")
     return ty
 
 
