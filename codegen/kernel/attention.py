@@ -228,7 +228,9 @@ class _Search:
         if not self._same_row(loads_of(value, softmax.inverse), place, softmax):
             return None
         value = map_expr(value, lambda e: inverse if isinstance(e, Load) and e.tensor is softmax.inverse else None)
-        less = softmax.powers.element.args[0]  # type: ignore[attr-defined]
+        assert isinstance(softmax.powers.element, Intrinsic)
+        less = softmax.powers.element.args[0]
+        assert isinstance(less, Binary)
         score = self._inlined(substitute_axes(less.left, softmax.powers.axes, place), inner - core)
         products = reduces_in(score)
         if len(products) != 1 or products[0].kind != "sum" or len(products[0].axes) != 1:
