@@ -336,8 +336,8 @@ def register_op(
     """
     waiting = OPS.get(name)  # made empty by register_op_attr, which may come first
     op = waiting if waiting is not None and waiting.rel is None else Op(name)
-    taken = inputs if isinstance(inputs, Inputs) else Inputs[A](inputs)
-    made = compute if isinstance(compute, Implementation) else Implementation[A, E, R](compute)
+    taken: Inputs[A] = inputs if isinstance(inputs, Inputs) else Inputs(inputs)
+    made: Implementation[A, E, R] = compute if isinstance(compute, Implementation) else Implementation(compute)
     op.input_names, op.variadic, op.description = tuple(taken.names), taken.variadic, doc
     op.attrs_type, op.rel, op.pattern = cast("type[Attrs] | None", attrs), cast(TypeRelation, rel), pattern
     op.compute = cast("TensorCompute | None", made.compute)
