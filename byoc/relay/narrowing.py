@@ -12,7 +12,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import FuncType, TensorType, TupleType, Type
-from byoc.relay.expr import Call, Constant, Function, Let, Var
+from byoc.relay.expr import Call, Constant, Function, Let, TupleGetItem, Var
 
 A = TypeVar("A", bound=Attrs)
 
@@ -40,6 +40,13 @@ def as_tensor_type(ty: Type) -> TensorType:
     return ty
 
 
+def as_tuple_type(ty: Type) -> TupleType:
+    """*ty*, which is that of a tuple. Raises UserError for another."""
+    if not isinstance(ty, TupleType):
+        raise UserError(f"the type of a tuple is needed, got {ty}")
+    return ty
+
+
 def as_function_type(ty: Type) -> FuncType:
     """*ty*, which is that of a function. Raises UserError for another."""
     if not isinstance(ty, FuncType):
@@ -59,6 +66,13 @@ def as_call(expr: RelayExpr) -> Call:
     """*expr*, which is a call. Raises UserError for another."""
     if not isinstance(expr, Call):
         raise UserError(f"a call is needed, got a {type(expr).__name__}")
+    return expr
+
+
+def as_item(expr: RelayExpr) -> TupleGetItem:
+    """*expr*, which is a field of a tuple. Raises UserError for another."""
+    if not isinstance(expr, TupleGetItem):
+        raise UserError(f"a field of a tuple is needed, got a {type(expr).__name__}")
     return expr
 
 
