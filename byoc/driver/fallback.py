@@ -24,6 +24,7 @@ from byoc.ir.types import tensor_types
 from byoc.relay import transform
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.modules.module import Module
@@ -80,7 +81,7 @@ def origin(region: Function, options: Mapping[str, object], chosen: Pipeline | N
     signature = signature_of(symbol, main, {})
     if not all(ty.is_symbolic for param in main.params for ty in tensor_types(param.checked_type)):
         return _assembled(signature, None, [compile_json({symbol: main}, {})])
-    host = lower_host(prepare_host(host_layout(options), chosen=chosen)(mod)["main"], {})  # type: ignore[arg-type]
+    host = lower_host(as_function(prepare_host(host_layout(options), chosen=chosen)(mod)["main"]), {})
     return _assembled(signature, host.graph, host.functions.modules(options))
 
 

@@ -20,6 +20,7 @@ from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.narrowing import tensor_type, tuple_type
 from byoc.relay.traverse import children, post_order, substitute
+from byoc.runtime.core.strict_json import list_of
 from byoc.runtime.graph.graph import RESHAPE
 from byoc.runtime.graph.overlap import start_early
 
@@ -34,6 +35,11 @@ class HostProgram:
 
     graph: dict[str, object] = field(default_factory=dict)
     functions: HostFunctions = field(default_factory=lambda: HostFunctions(PREFIX))
+
+    @property
+    def outputs(self) -> int:
+        """How many the graph has."""
+        return len(list_of(self.graph["heads"], "heads"))
 
 
 def lower_host(

@@ -106,8 +106,10 @@ def model_digest(model: object) -> str | None:
 
 def stands_alone(model: object, digest: str) -> bool:
     """Whether *model* still has that digest, and keeps none of its data in other files."""
+    if not isinstance(model, (bytes, str, Path)):
+        return False
     try:
-        data = model if isinstance(model, bytes) else read_file(model)  # type: ignore[arg-type]
+        data = model if isinstance(model, bytes) else read_file(model)
     except OSError:
         return False
     return EXTERNAL not in data and _sha256(data) == digest

@@ -36,7 +36,7 @@ def measure(
 
     Raises UserError for a model whose inputs have free sizes, without *inputs*.
     """
-    own = Plan.from_json(library.report["plan"]) if plan is None else plan  # type: ignore[arg-type]
+    own = Plan.from_json(library.report["plan"]) if plan is None else plan
     values = dict(inputs) if inputs is not None else random_inputs(library)
     found: dict[str, list[float]] = {WHOLE: [], HOST_WORK: []}
     whole, stepwise = library.executor(), library.graph_executor()

@@ -15,6 +15,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.passes.transform import PassContext
 from byoc.ir.passes.verification import check_made
 from byoc.relay.frontend.onnx import import_onnx
+from byoc.relay.frontend.onnx.load import ModelSource
 
 PROGRAM_ENDING = ".pt2"
 PROGRAM_HOME = "torch.export"  # of the class ExportedProgram
@@ -49,7 +50,7 @@ def as_onnx(model: M) -> M | ModelProto:
     return model
 
 
-def module_of(model: object, shapes: Mapping[str, Sequence[int | str]] | None = None) -> IRModule:
+def module_of(model: ModelSource | IRModule, shapes: Mapping[str, Sequence[int | str]] | None = None) -> IRModule:
     """*model* itself where it is a module, else what is imported of it with *shapes*.
 
     Raises:
@@ -58,7 +59,7 @@ def module_of(model: object, shapes: Mapping[str, Sequence[int | str]] | None = 
     """
     model = as_onnx(model)
     if not isinstance(model, IRModule):
-        mod = import_onnx(model, shapes=shapes)  # type: ignore[arg-type]
+        mod = import_onnx(model, shapes=shapes)
         return check_made(mod, "the importer", PassContext.current().config)
     problem = importlib.import_module("byoc.relay.verify.verifier").scope_problem(model)
     if problem is not None:

@@ -172,7 +172,7 @@ class NarrowProducts:
             return "the user keeps it in f32"
         if DOT not in (self.machine or find_compiler().machine).dots:
             return "this processor has no instruction for products of bfloat16"
-        if not is_definable(call.op, call.attrs, [a.checked_type for a in call.args], call.checked_type):  # type: ignore[arg-type]
+        if not is_definable(operator_of(call), call.attrs, [a.checked_type for a in call.args], call.checked_type):
             return "a dimension is unknown"
         if not _takes_words(call):
             return "its sum runs over no axis whose numbers could be taken two at a time"

@@ -90,13 +90,14 @@ class HostQuantization:
     """The quantization of one model.
 
     *reasons* tells of each product that was left, by its operator and nodes, why, in their order; *told* is for the
-    report.
+    report, *errors* are what the compiled library loses on samples, by output.
     """
 
     calibration: Calibration
     keep: Sequence[str]
     reasons: list[tuple[Key, Left]] = field(default_factory=list)
     told: dict[str, object] = field(default_factory=dict)
+    errors: Mapping[str, float] = field(default_factory=dict)
     precision: ClassVar[str] = "int8"
     _compared: list[tuple[Sample, list[np.ndarray]]] = field(default_factory=list)
 
@@ -167,7 +168,7 @@ class HostQuantization:
         Raises UserError where an output's error is above ``max_error``.
         """
         if self._compared and not library.problems():
-            self.told["errors"] = errors = self._errors(library)
+            self.told["errors"] = self.errors = errors = self._errors(library)
             most = self.calibration.max_error
             name = max(errors, key=lambda n: errors[n], default="")
             if most is not None and name and not errors[name] <= most:

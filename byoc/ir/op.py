@@ -19,6 +19,7 @@ import numpy as np
 from byoc.errors import RegistryError
 from byoc.ir.attrs import Attrs, as_ints
 from byoc.ir.expr import RelayExpr
+from byoc.ir.op_parts import Implementation, Inputs
 from byoc.ir.registry import Registry, caller_location, get_global_func
 from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Any, Type, dtype_bytes, tensor_types
@@ -316,41 +317,38 @@ OPS: Registry[Op] = Registry("operator")
 def register_op(
     name: str,
     *,
-    inputs: Sequence[str],
+    inputs: Sequence[str] | Inputs[A],
     rel: Callable[[Sequence[Type], A], Type],
     doc: str,
     attrs: type[A] | None = None,
     pattern: OpPattern = OpPattern.OPAQUE,
-    compute: Callable[[A, Sequence[E], R], Sequence[E]] | None = None,
-    code_for: Callable[[Sequence[str], A], bool] | None = None,
+    compute: Callable[[A, Sequence[E], R], Sequence[E]] | Implementation[A, E, R] | None = None,
     operations: Callable[[A, Sequence[Type], R], int] | None = None,
-    kernel: str | None = None,
-    infer_inputs: Callable[[Sequence[Type | None], Type | None, A], Sequence[Type | None]] | None = None,
     samples: Sequence[Sample] = (),
-    variadic: bool = False,
     traits: Traits | None = None,
 ) -> Op:
     """Register an operator whole and return it.
 
-    *infer_inputs* says what untyped inputs must be, given the others (a weight from its data).
-    *kernel* names the numpy kernel in ``byoc.runtime.kernels`` (the operator's own name by default); *compute* is
-    None where no code can be generated (data-dependent shapes). *code_for* says for which dtypes it holds, where type
-    relations take more, as Relay's do: calls of others run on the kernel. *traits* says what the operator is; None is
-    what follows from *pattern*. Raises RegistryError for a taken name.
+    *inputs* are names, or :class:`Inputs` where types follow for untyped ones or their number varies. *compute* is the
+    tensor expression, or an :class:`Implementation` where it holds for some dtypes alone or the numpy kernel has
+    another name; None where no code can be generated (data-dependent shapes). *traits* says what the operator is; None
+    is what follows from *pattern*. Raises RegistryError for a taken name.
     """
     waiting = OPS.get(name)  # made empty by register_op_attr, which may come first
     op = waiting if waiting is not None and waiting.rel is None else Op(name)
-    op.input_names, op.variadic, op.description = tuple(inputs), variadic, doc
+    taken: Inputs[A] = inputs if isinstance(inputs, Inputs) else Inputs(inputs)
+    made: Implementation[A, E, R] = compute if isinstance(compute, Implementation) else Implementation(compute)
+    op.input_names, op.variadic, op.description = tuple(taken.names), taken.variadic, doc
     op.attrs_type, op.rel, op.pattern = cast("type[Attrs] | None", attrs), cast(TypeRelation, rel), pattern
-    op.compute = cast("TensorCompute | None", compute)
-    op.code_for = cast("DtypePredicate | None", code_for)
+    op.compute = cast("TensorCompute | None", made.compute)
+    op.code_for = cast("DtypePredicate | None", made.code_for)
     op.operations = cast("OperationCount | None", operations)
-    op.kernel = kernel or name
-    op.infer_inputs = cast("InputInference | None", infer_inputs)
+    op.kernel = made.kernel or name
+    op.infer_inputs = cast("InputInference | None", taken.infer)
     op.samples = tuple(samples)
     op.declared_traits = None if traits is None else _with_axes(traits, op.attrs_type)
     op.set_attr("TOpPattern", int(pattern))
-    if op.traits.is_view and len(inputs) == 1:
+    if op.traits.is_view and op.num_inputs == 1:
         op.set_attr("TReshapeOp", True)
     OPS.register(name, op, where=caller_location(), override=op is waiting)
     return op

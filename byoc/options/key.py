@@ -27,6 +27,6 @@ def is_plain(value: object) -> bool:
     """Whether the text of *value* says all about it."""
     if type(value) is dict:
         return all(type(k) is str and is_plain(v) for k, v in value.items())
-    if type(value) in (list, tuple):
-        return all(map(is_plain, value))  # type: ignore[call-overload]
+    if type(value) is list or type(value) is tuple:
+        return all(map(is_plain, value))
     return type(value) in _PLAIN

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from byoc.contract.verdict import Reason
 from byoc.errors import PartitionError
+from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.partition.calls import functions_of, means, names_of, nearest
 from byoc.partition.decision import Decision
@@ -134,12 +135,12 @@ class BoundaryView:
             for _, func in functions_of(mod):
                 self._find_after(list(post_order(func, open_children)))
 
-    def _find_after(self, nodes: Sequence[object]) -> None:
+    def _find_after(self, nodes: Sequence[RelayExpr]) -> None:
         """For each node the stops that it is, or that it depends on."""
-        after: dict[object, dict[Rule, None]] = {}
+        after: dict[RelayExpr, dict[Rule, None]] = {}
         for node in nodes:
             found: dict[Rule, None] = {}
-            for child in open_children(node):  # type: ignore[arg-type]
+            for child in open_children(node):
                 found.update(after.get(child, {}))
             if isinstance(node, Call):
                 names = names_of(node)

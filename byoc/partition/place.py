@@ -12,6 +12,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING, TypeVar
 
 from byoc.contract.registration import BACKENDS, backend_names
 from byoc.errors import PartitionError
@@ -28,6 +29,9 @@ class _Name(str, Enum):
 
     def __str__(self) -> str:
         return str(self.value)
+
+
+N = TypeVar("N", bound=_Name)
 
 
 class Precision(_Name):
@@ -124,7 +128,7 @@ def _bare(word: str) -> str:
     return word[1:] if len(word) > 2 and word[0] == "k" and word[1].isupper() else word
 
 
-def _member(kind: type[_Name], what: str, word: str) -> _Name:
+def _member(kind: type[N], what: str, word: str) -> N:
     folded = _bare(word).casefold()
     folded = _SPELLINGS.get(folded, folded)
     for member in kind:
@@ -135,12 +139,12 @@ def _member(kind: type[_Name], what: str, word: str) -> _Name:
 
 @functools.lru_cache(maxsize=256)
 def _precision(word: str) -> Precision:
-    return _member(Precision, "precision", word)  # type: ignore[return-value]
+    return _member(Precision, "precision", word)
 
 
 @functools.lru_cache(maxsize=256)
 def _layout(word: str) -> DataLayout:
-    return _member(DataLayout, "layout", word)  # type: ignore[return-value]
+    return _member(DataLayout, "layout", word)
 
 
 def _target(word: str) -> str:
@@ -173,9 +177,19 @@ class Place:
     """
 
     target: str
-    precision: Precision | str = Precision.FLOAT
-    layout: DataLayout | str = DataLayout.NCHW
+    precision: Precision = Precision.FLOAT
+    layout: DataLayout = DataLayout.NCHW
     device: int = 0
+
+    if TYPE_CHECKING:  # the constructor takes texts too, of which __post_init__ makes members
+
+        def __init__(
+            self,
+            target: str,
+            precision: Precision | str = Precision.FLOAT,
+            layout: DataLayout | str = DataLayout.NCHW,
+            device: int = 0,
+        ): ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "target", _target(str(self.target)))
@@ -196,11 +210,10 @@ class Place:
         parts = [p.strip() for p in text.split("/")]
         if not 1 <= len(parts) <= 4 or not all(parts):
             raise PartitionError(f"a place is written target/precision/layout/device, got {text!r}")
-        if len(parts) == 4:
-            if not parts[3].isdecimal():
-                raise PartitionError(f"the device of a place is a number, got {parts[3]!r} in {text!r}")
-            return Place(parts[0], parts[1], parts[2], int(parts[3]))
-        return Place(*parts)  # type: ignore[arg-type]  # three texts at most
+        if len(parts) == 4 and not parts[3].isdecimal():
+            raise PartitionError(f"the device of a place is a number, got {parts[3]!r} in {text!r}")
+        target, precision, layout, device = parts + ["", "float", "NCHW", "0"][len(parts) :]
+        return Place(target, precision, layout, int(device))
 
     @staticmethod
     def of(value: Place | str) -> Place:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from byoc.codegen.c.emit import LibrarySource, emit_library
 from byoc.codegen.c.language.rounding import rounding_flags
@@ -176,6 +176,7 @@ def translation_units(source: LibrarySource, compiler: CCompiler, contract: str)
 
 def _flags(options: Mapping[str, object]) -> tuple[str, ...]:
     flags = options.get("flags", ())
-    if isinstance(flags, str) or not all(isinstance(f, str) for f in flags):  # type: ignore[attr-defined]
+    given = tuple(flags) if isinstance(flags, Iterable) and not isinstance(flags, str) else None
+    if given is None or not all(isinstance(f, str) for f in given):
         raise CompileError(f"option 'flags' of backend c is a list of strings, got {flags!r}")
-    return tuple(flags)  # type: ignore[arg-type]
+    return given

@@ -85,12 +85,13 @@ def attentions(program: Program) -> list[Attention]:
 
 @dataclass(frozen=True)
 class _Softmax:
-    """The stages of a softmax: its greatest values, its powers, and one over their sum."""
+    """The stages of a softmax: its greatest values, its powers (of *score* less these), and one over their sum."""
 
     top: Tensor
     powers: Tensor
     inverse: Tensor
     axis: int
+    score: PrimExpr
 
 
 class _Search:
@@ -137,7 +138,7 @@ class _Search:
         own = map_expr(own, lambda e: powers.axes[places[0]] if e is top.axes[0] else None)
         if not self._same(own, uncast(less.left)):
             return None
-        return _Softmax(right.tensor, powers, inverse, places[0])
+        return _Softmax(right.tensor, powers, inverse, places[0], less.left)
 
     def _results(self, inverse: Tensor) -> Iterator[Tensor]:
         """What may be the result: the product that the softmax leads to, and what alone reads that, and so on."""
@@ -228,8 +229,7 @@ class _Search:
         if not self._same_row(loads_of(value, softmax.inverse), place, softmax):
             return None
         value = map_expr(value, lambda e: inverse if isinstance(e, Load) and e.tensor is softmax.inverse else None)
-        less = softmax.powers.element.args[0]  # type: ignore[attr-defined]
-        score = self._inlined(substitute_axes(less.left, softmax.powers.axes, place), inner - core)
+        score = self._inlined(substitute_axes(softmax.score, softmax.powers.axes, place), inner - core)
         products = reduces_in(score)
         if len(products) != 1 or products[0].kind != "sum" or len(products[0].axes) != 1:
             return None

@@ -45,8 +45,9 @@ class Simplifier:
             return self._comparison(expr)
         if isinstance(expr, Index) and is_one(expr.extent):
             return const(0, INDEX)
-        if isinstance(expr, Cast) and self._restores(expr):
-            return self(expr.value.value)  # type: ignore[attr-defined]
+        whole = self._restored(expr) if isinstance(expr, Cast) else None
+        if whole is not None:
+            return self(whole)
         inner = operands(expr)
         if not inner:
             return expr
@@ -74,16 +75,16 @@ class Simplifier:
             return self.polynomial(simple)
         return Polynomial.of_atom(id(simple), simple)
 
-    def _restores(self, expr: Cast) -> bool:
-        """Whether *expr* gives an index back that a narrower integer held whole."""
+    def _restored(self, expr: Cast) -> PrimExpr | None:
+        """The index that *expr* gives back, which a narrower integer held whole; None where it is no such cast."""
         inner = expr.value
         if expr.dtype != INDEX or not isinstance(inner, Cast) or inner.value.dtype != INDEX:
-            return False
+            return None
         if not inner.dtype.startswith("int"):
-            return False
+            return None
         low, high = self.bounds(inner.value)
         limit = 2.0 ** (int(inner.dtype[3:]) - 1)
-        return -limit <= low and high < limit
+        return inner.value if -limit <= low and high < limit else None
 
     def flat_index(self, tensor: Tensor, indices: Sequence[PrimExpr]) -> Polynomial:
         """The row-major position of ``tensor[indices]``."""
@@ -215,11 +216,12 @@ class Simplifier:
 
     def _digit(self, value: Polynomial, monomial: Monomial, bound: Polynomial) -> tuple[Polynomial, Polynomial] | None:
         """*value* without its leading digit, and what is now to be its bound, where *monomial* is that digit."""
-        axes = [k for k in monomial if isinstance(value.atoms[k], Index)]
+        axes = [(k, atom) for k in monomial if isinstance(atom := value.atoms[k], Index)]
         if len(axes) != 1 or value.terms[monomial] <= 0:
             return None
-        weight = Polynomial.of_product([k for k in monomial if k != axes[0]], value.terms[monomial], value.atoms)
-        span = weight.multiply(self.polynomial(as_index(value.atoms[axes[0]].extent)))  # type: ignore[attr-defined]
+        ((key, axis),) = axes
+        weight = Polynomial.of_product([k for k in monomial if k != key], value.terms[monomial], value.atoms)
+        span = weight.multiply(self.polynomial(as_index(axis.extent)))
         if span.constant or bound.constant or span.terms.keys() != bound.terms.keys() or len(span.terms) != 1:
             return None
         if next(iter(span.terms.values())) > next(iter(bound.terms.values())):
@@ -345,7 +347,11 @@ def _product(a: Bounds, b: Bounds) -> Bounds:
 def _div_bounds(a: Bounds, b: Bounds) -> Bounds:
     if b[0] <= 0 or b[0] != b[1]:
         return (0.0, a[1]) if a[0] >= 0 and b[0] >= 0 else ANY
-    return tuple(x if math.isinf(x) else float(x // b[0]) for x in a)  # type: ignore[return-value]
+    return _floor(a[0], b[0]), _floor(a[1], b[0])
+
+
+def _floor(bound: float, by: float) -> float:
+    return bound if math.isinf(bound) else float(bound // by)
 
 
 def _mod_bounds(a: Bounds, b: Bounds) -> Bounds:

@@ -63,9 +63,10 @@ def _over(stages: Sequence[Tensor], new: Mapping[Tensor, Tensor]) -> tuple[Tenso
 
 def _spec(tensor: Tensor, name: str) -> TensorSpec:
     dims = [d.name if isinstance(d, Size) else d for d in tensor.shape]
-    if not all(isinstance(d, int | str) for d in dims):
+    known = tuple(d for d in dims if isinstance(d, int | str))
+    if len(known) != len(dims):
         raise CompileError(f"{tensor.name} has a dimension that is neither a number nor a named size")
-    return TensorSpec(name, tuple(dims), tensor.dtype)  # type: ignore[arg-type]
+    return TensorSpec(name, known, tensor.dtype)
 
 
 def inputs_for(program: Program) -> list[np.ndarray]:

@@ -56,14 +56,20 @@ class KernelTeam:
         kept = (handle, tuple(arrays), memory)  # to whose memory the call points
         if self._pool is None:
             alone = self._state.alone
-            return lambda _kept=kept: kernel(args, size_args, workspace, alone)  # type: ignore[misc]  # a default that keeps memory
+
+            def run_alone(_kept: object = kept) -> None:
+                kernel(args, size_args, workspace, alone)
+
+            return run_alone
         run, pool = self._handle.pool_run, self._pool
         program = _FFI.cast("void *", self._handle.run_kernel)
         functions = _FFI.new("void *[1]", [_FFI.cast("void *", kernel)])
         table = _FFI.new("void *[2]", [functions, _FFI.NULL])
-        return lambda _kept=(*kept, functions): run(  # type: ignore[misc]  # the same
-            pool, program, args, size_args, workspace, table
-        )
+
+        def run_together(_kept: object = (*kept, functions)) -> None:
+            run(pool, program, args, size_args, workspace, table)
+
+        return run_together
 
     def end(self) -> None:
         """End the threads."""

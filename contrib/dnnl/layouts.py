@@ -46,14 +46,14 @@ def legalize_group_conv(attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequen
 
     Another kernel layout, and a convolution without groups, stays. Source: ``dnnl.legalize_group_conv``.
     """
-    groups, layout = attrs.groups, attrs.kernel_layout  # type: ignore[attr-defined]
+    groups, layout = attrs.get_int("groups"), attrs["kernel_layout"]
     weight = types[1]
     plain = kernel_letters(2)
     if _is_transposed(attrs):
         plain = plain[1] + plain[0] + plain[2:]
     if groups == 1 or layout != plain or not isinstance(weight, TensorType) or not weight.is_static:
         return _again(attrs, inputs)
-    along, *rest = weight.shape
+    along, *rest = weight.concrete_shape
     split = reshape(inputs[1], (groups, along // groups, *rest))
     return _again(replace(attrs, **{"kernel_layout": f"G{layout}"}), [inputs[0], split])
 
@@ -111,8 +111,9 @@ def _altered(
         attrs["out_layout"] or attrs["data_layout"],
     ):
         return _again(attrs, inputs)
-    changed = replace(attrs, data_layout=data_layout, kernel_layout=kernel_layout, out_layout=out_layout)  # type: ignore[call-arg]
-    return _again(changed, inputs)
+    make: Callable[..., Attrs] = type(attrs)
+    found = {"data_layout": data_layout, "kernel_layout": kernel_layout, "out_layout": out_layout}
+    return _again(make(**{**attrs.as_dict(), **found}), inputs)
 
 
 def in_letters_of(layout: str, plain: str) -> str:

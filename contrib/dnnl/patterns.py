@@ -14,7 +14,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op, get_op, register_op_attr
 from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.dataflow_pattern import DFPattern, is_constant, is_expr, is_op, wildcard
-from byoc.relay.expr import Call, const
+from byoc.relay.expr import Call, Function, const
 from byoc.relay.narrowing import operator_of
 from byoc.relay.op.contrib.register import PatternTable, register_pattern_table
 from byoc.relay.transform import InferType, InlineCompilerFunctionsBoundTo
@@ -182,6 +182,6 @@ def prune_dnnl_subgraphs(mod: IRModule) -> IRModule:
     small = [
         var
         for var, func in mod.functions.items()
-        if func.attrs.get("Compiler") == COMPILER and not is_compute_intensive(func)  # type: ignore[attr-defined]
+        if isinstance(func, Function) and func.attrs.get("Compiler") == COMPILER and not is_compute_intensive(func)
     ]
     return InferType()(InlineCompilerFunctionsBoundTo(small)(mod))

@@ -154,9 +154,10 @@ class _Block:
         if not zero.any():
             return np.zeros(())
         shape = self._one_image()
-        if zero.size != 1 or not all(isinstance(d, int) for d in shape):
+        known = [d for d in shape if isinstance(d, int)]
+        if zero.size != 1 or len(known) != len(shape):
             return None
-        full = const(np.full(shape, zero[0], "int32"))  # type: ignore[arg-type]
+        full = const(np.full(known, zero[0], "int32"))
         made = evaluate(self._product_of(full, const(_array(self.weight).astype("int32"))))
         return np.asarray(made, "float64")
 

@@ -11,8 +11,9 @@ from byoc.ir.types import TensorType
 from byoc.relay.dataflow_pattern import DFPattern, DFPatternCallback, is_constant, is_op, rewrite, wildcard
 from byoc.relay.dataflow_pattern.rewriting import NodeMap
 from byoc.relay.expr import Constant
-from byoc.relay.narrowing import as_call, tensor_type
+from byoc.relay.narrowing import as_call, attrs_of, tensor_type
 from byoc.relay.op import add, divide, erf, multiply, nn, reshape
+from byoc.relay.op.numeric.reduce import ReduceAttrs
 
 
 class LayerNormRewrite(DFPatternCallback):
@@ -44,10 +45,10 @@ class LayerNormRewrite(DFPatternCallback):
     def callback(self, pre: RelayExpr, post: RelayExpr, node_map: NodeMap) -> RelayExpr:
         """The layer norm, where both means are over one and the same axis and gamma and beta are along it."""
         data, gamma, beta = (node_map[part][0] for part in (self.data, self.gamma, self.beta))
-        axes = {_reduced_axes(node_map[part][0]) for part in (self.mean, self.variance)}
-        if len(axes) != 1 or None in axes or not self._is_square(node_map):
+        axes = {_reduced_axis(node_map[part][0]) for part in (self.mean, self.variance)}
+        axis = axes.pop()
+        if axes or axis is None or not self._is_square(node_map):
             return post
-        (axis,) = axes.pop()  # type: ignore[misc]
         size = tensor_type(data).shape[axis]
         if any(tensor_type(v).shape != (size,) for v in (gamma, beta)):
             return post
@@ -57,14 +58,15 @@ class LayerNormRewrite(DFPatternCallback):
         return self.power not in node_map or _number(node_map[self.two][0]) == 2
 
 
-def _reduced_axes(call: RelayExpr) -> tuple[int, ...] | None:
+def _reduced_axis(expr: RelayExpr) -> int | None:
     """The axis that a reduction keeps as 1; None unless it is a single one, and the last."""
-    attrs, ty = call.attrs, call.args[0].checked_type  # type: ignore[attr-defined]
+    call = as_call(expr)
+    attrs, rank = attrs_of(call, ReduceAttrs), tensor_type(call.args[0]).ndim
     axes = attrs.axis if isinstance(attrs.axis, tuple) else (attrs.axis,)
     if not attrs.keepdims or attrs.exclude or len(axes) != 1 or axes[0] is None:
         return None
-    axis = int(axes[0]) % len(ty.shape)
-    return (axis,) if axis == len(ty.shape) - 1 else None
+    axis = int(axes[0]) % rank
+    return axis if axis == rank - 1 else None
 
 
 def _number(constant: RelayExpr) -> float:

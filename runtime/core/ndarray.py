@@ -140,10 +140,10 @@ class NDArray:
     @property
     def data(self) -> memoryview:
         """The data by the buffer protocol; from Python 3.12 on ``memoryview(array)`` gives the same."""
-        return memoryview(self._data)  # type: ignore[arg-type]  # a buffer to typeshed from 3.12 on
+        return self._data.data
 
     def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self._data)  # type: ignore[arg-type]  # a buffer to typeshed from 3.12 on
+        return self._data.data
 
     def __len__(self) -> int:
         return len(self._data)

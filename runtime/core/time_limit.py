@@ -34,12 +34,12 @@ def time_limit(seconds: object) -> Iterator[None]:
 
     Raises UserError for anything but a number above 0.
     """
-    if seconds is None:
+    given = check_timeout(seconds)
+    if given is None:
         yield
         return
-    check_timeout(seconds)
     before = LIMIT.deadline, LIMIT.seconds
-    wanted = float(seconds)  # type: ignore[arg-type]  # a number, says check_timeout
+    wanted = float(given)
     deadline = time.monotonic_ns() + int(min(wanted, 1e9) * 1e9)
     if not before[0] or deadline < before[0]:
         LIMIT.deadline, LIMIT.seconds = deadline, wanted
@@ -49,12 +49,13 @@ def time_limit(seconds: object) -> Iterator[None]:
         LIMIT.deadline, LIMIT.seconds = before
 
 
-def check_timeout(seconds: object) -> None:
-    """Raises UserError for a timeout that is no number of seconds above 0; None is none."""
+def check_timeout(seconds: object) -> float | None:
+    """A timeout as it is given. Raises UserError for one that is no number of seconds above 0; None is none."""
     if seconds is None:
-        return
+        return None
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0 or math.isnan(seconds):
         raise UserError(f"timeout is a number of seconds above 0, or None for as long as it takes, got {seconds!r}")
+    return seconds
 
 
 def seconds_left() -> float | None:

@@ -10,6 +10,7 @@ Source: CUDA's rules for streams, events and errors that stay ("sticky"); fault 
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections import deque
@@ -261,7 +262,7 @@ class EmulatedDevice(DeviceAPI):
             streams = list(self._streams)
         events = [EmulatedEvent(self) for _ in streams]
         for stream, event in zip(streams, events, strict=True):
-            stream.put(lambda own=stream, come=event: _signal(own, come))  # type: ignore[misc]  # bound now
+            stream.put(functools.partial(_signal, stream, event))
         end = None if timeout is None else time.monotonic() + timeout
         for event in events:
             self.wait(event, None if end is None else max(end - time.monotonic(), 0.0))

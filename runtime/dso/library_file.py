@@ -30,10 +30,8 @@ from byoc.runtime.core.errors import ArtifactError, UnavailableError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.files.whole_file import write_whole
 
-try:
+with contextlib.suppress(ImportError):  # Windows has none, and no files in memory
     import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]  # looked at before it is used
 
 KEEP_VARIABLE = "BYOC_KEEP_LIBRARIES"
 _FFI = cffi.FFI()

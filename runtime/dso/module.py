@@ -324,7 +324,7 @@ class _NativeFunction:
         def call(_kept: object = (self._handle, kept)) -> None:  # to whose memory *args* points
             _run_alone(run, args, size_args, need, checks)
 
-        call.keeps_time = True  # type: ignore[attr-defined]  # an attribute of a function
+        vars(call)["keeps_time"] = True
         return call
 
 

@@ -9,20 +9,22 @@ import contextlib
 
 try:
     import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]  # looked at before it is used
+except ImportError:
+    _HAS_LOCKS = False  # Windows
+else:
+    _HAS_LOCKS = True
 
 
 def lock(descriptor: int) -> None:
     """Hold the open file until it is closed; wait for whoever holds it. Without locks, do nothing."""
-    if fcntl is not None:
+    if _HAS_LOCKS:
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def try_lock(descriptor: int) -> bool:
     """Hold the open file unless somebody does; whether it is held now by the caller."""
-    if fcntl is None:
+    if not _HAS_LOCKS:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -9,6 +9,7 @@ size and time of change.
 from __future__ import annotations
 
 import ctypes
+import io
 import mmap
 import os
 import time
@@ -84,12 +85,12 @@ def _size(path: Path, file: BinaryIO) -> int:
     return size
 
 
-def _read_into(file: BinaryIO, memory: mmap.mmap) -> int:
+def _read_into(file: io.BufferedReader, memory: mmap.mmap) -> int:
     count = 0
     with memoryview(memory) as view:
         while count < len(view):
             with view[count:] as rest:
-                read = file.readinto(rest)  # type: ignore[attr-defined]  # every binary file has it
+                read = file.readinto(rest)
             if not read:
                 break
             count += read

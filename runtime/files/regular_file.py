@@ -8,10 +8,10 @@ and again of what was opened, since a name may come to mean another thing in bet
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
 
 _KINDS = (
     (stat.S_ISFIFO, "it is a pipe, whose end may never come; write what it gives to a file, and name that"),
@@ -26,7 +26,7 @@ class NotAFileError(OSError):
     """What a name stands for is neither a file nor a folder."""
 
 
-def open_file(path: str | os.PathLike[str]) -> BinaryIO:
+def open_file(path: str | os.PathLike[str]) -> io.BufferedReader:
     """The regular file at *path*, open for reading bytes.
 
     Raises IsADirectoryError for a folder, NotAFileError for a pipe, socket or device, OSError for what cannot be read.

@@ -27,7 +27,7 @@ def checked_json_graph(data: object, signature: Signature, where: str) -> dict[s
     nodes = numbered(graph, "nodes", where)
     rows = checked_rows(graph["node_row_ptr"], len(nodes), at(where, "node_row_ptr"))
     types = [_node(node, place, k, rows) for k, (place, node) in enumerate(nodes)]
-    kinds = [node["op"] for _, node in nodes]  # type: ignore[index]  # checked by _node
+    kinds = [mapping_of(node, place)["op"] for place, node in nodes]
     arguments = [k for k, kind in enumerate(kinds) if kind != "kernel"]
     if [number_of(n, place) for place, n in numbered(graph, "arg_nodes", where)] != arguments:
         raise ArtifactError(f"{where}.arg_nodes: expected the nodes that are inputs or constants, in order")
@@ -42,11 +42,7 @@ def checked_json_graph(data: object, signature: Signature, where: str) -> dict[s
 def constant_specs(graph: Mapping[str, object]) -> list[TensorSpec]:
     """What the constants of a checked graph are, in order."""
     nodes = enumerate(list_of(graph["nodes"], "nodes"))
-    return [
-        _types(node, f"nodes[{k}]")[0]
-        for k, node in nodes
-        if node["op"] == "const"  # type: ignore[index]  # checked before
-    ]
+    return [_types(node, f"nodes[{k}]")[0] for k, node in nodes if mapping_of(node, "nodes")["op"] == "const"]
 
 
 def _node(data: object, where: str, index: int, rows: Sequence[int]) -> list[TensorSpec]:

@@ -142,16 +142,17 @@ class RegionCall:
 
     def wait(self) -> None:
         """Return when the outputs of the last start are filled."""
-        if not self.is_started:
+        pending = self._pending
+        if not self.is_started or pending is None:
             return
         after, self._after = self._after, ()
         for call in after:
             call.wait()
-        pending, self._pending = self._pending, None
+        self._pending = None
         self.is_started = False
         is_stale = any(call.was_repaired for call in after)
         try:
-            wait = locked(pending.wait, self._guard.lock)  # type: ignore[union-attr]  # is_started says that there is one
+            wait = locked(pending.wait, self._guard.lock)
             check_returned(in_time(wait, self._guard.place, self._guard.seconds or self._guard.wait_seconds))
             if self._watch is not None and not is_stale:
                 self._watch.end()

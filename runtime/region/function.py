@@ -82,8 +82,9 @@ def _laid_out(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 def _results(function: PackedFunction, signature: Signature | None, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """What *function* returns; one that fills its outputs gets them, of the sizes that the inputs tell."""
     returning: Callable[..., list[np.ndarray]] | None = getattr(function, "call_returning", None)
-    if returning is not None or signature is None:
-        return returning(inputs)  # type: ignore[misc]  # a function without a signature returns its outputs
+    if returning is not None:
+        return returning(inputs)
+    assert signature is not None  # a function without one returns its outputs
     outputs = signature.empty_outputs(inputs)
     check_returned(called(function, [*inputs, *outputs])())
     return outputs

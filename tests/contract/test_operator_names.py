@@ -10,6 +10,7 @@ from byoc.contract import PatternEntry, constraint, get_backend, register_backen
 from byoc.contract.constraints import dtypes, operators
 from byoc.errors import PartitionError
 from byoc.ir.op import OPS, register_op
+from byoc.ir.op_parts import Implementation
 from byoc.kernels import KERNELS, KernelBackend, kernel
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.runtime.json import KernelTable
@@ -96,7 +97,13 @@ def test_a_kernel_of_a_table_for_an_operator_that_there_is_not_is_told_whenever_
 
 
 def test_a_kernel_of_a_table_may_stand_for_the_operators_that_share_it(forget):
-    register_op("names_op", inputs=("x",), rel=lambda types, attrs: types[0], doc="x", kernel="names_shared")
+    register_op(
+        "names_op",
+        inputs=("x",),
+        rel=lambda types, attrs: types[0],
+        doc="x",
+        compute=Implementation(kernel="names_shared"),
+    )
     try:
         KernelTable("names_table").kernel("names_shared", "image.resample")(lambda x: x)
         backend(forget, table="names_table")

@@ -127,10 +127,15 @@ def _collections(tree: ast.AST, known: frozenset[str]) -> Iterator[tuple[int, tu
             continue
         names = tuple(dict.fromkeys(text for text in _members(node, known) if text in known))
         if len(names) > 1:
-            yield node.lineno, names, _is_table(node)  # type: ignore[attr-defined]
+            yield _line_of(node), names, _is_table(node)
             waiting.extend(node.values if isinstance(node, ast.Dict) else ())
         else:
             waiting.extend(ast.iter_child_nodes(node))
+
+
+def _line_of(node: ast.AST) -> int:
+    assert isinstance(node, ast.expr | ast.pattern | ast.stmt)  # what _members finds names in
+    return node.lineno
 
 
 def _members(node: ast.AST, known: frozenset[str]) -> Iterable[str]:

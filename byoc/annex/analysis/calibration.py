@@ -34,8 +34,10 @@ def get_calibration_data(mod: IRModule, data: Mapping[str, object]) -> dict[Glob
     probe = mod.shallow_copy()
     probe["main"] = Function(main.params, Tuple(watched))
     values = evaluate(infer_module(probe), data)
+    assert isinstance(values, list)
     found: dict[GlobalVar, RegionData] = {}
-    for var, row in zip(calls, values, strict=True):  # type: ignore[arg-type]
+    for var, row in zip(calls, values, strict=True):
+        assert isinstance(row, list)
         *inputs, output = row
         found[var] = {"inputs": [a for value in inputs for a in _arrays(value)], "outputs": _arrays(output)}
     return found

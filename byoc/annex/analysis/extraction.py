@@ -11,6 +11,7 @@ from byoc.ir.module import IRModule
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Function, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.structure.structural import structural_hash
 from byoc.relay.text.metadata import MetaTable
 from byoc.relay.text.printer import FunctionPrinter
@@ -35,8 +36,8 @@ def extract_intermediate_expr(mod: IRModule, expr_id: int) -> IRModule:
 
     Raises UserError for a number that the text does not have. Source: ``relay.analysis.extract_intermdeiate_expr``.
     """
-    main = mod["main"]
-    numbered = FunctionPrinter(main, MetaTable(), False, None).numbered(main)  # type: ignore[arg-type]
+    main = as_function(mod["main"])
+    numbered = FunctionPrinter(main, MetaTable(), False, None).numbered(main)
     if not 0 <= expr_id < len(numbered):
         raise UserError(f"main has the numbers %0 to %{len(numbered) - 1}, got {expr_id}")
     expr = numbered[expr_id]

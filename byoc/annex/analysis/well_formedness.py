@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.expr import RelayExpr
@@ -12,8 +13,20 @@ from byoc.relay.analysis.scopes import Scopes
 from byoc.relay.expr import Constant, Function, Let, Tuple, Var
 from byoc.relay.traverse import children, post_order
 
-# what is still to do: a node to visit, a variable to bind, or variables that go out of scope
-_Task = tuple[str, object]
+
+class _Bind(NamedTuple):
+    """A variable is to be bound."""
+
+    variable: Var
+
+
+class _Close(NamedTuple):
+    """Variables go out of scope."""
+
+    variables: Sequence[Var]
+
+
+_Task = RelayExpr | _Bind | _Close  # what is still to do; an expression is to be visited
 
 
 def well_formed(expr: RelayExpr | IRModule) -> bool:
@@ -28,42 +41,42 @@ def well_formed(expr: RelayExpr | IRModule) -> bool:
     ever_bound: set[Var] = set()
     free: set[Var] = set()
     seen: set[RelayExpr] = set()
-    stack: list[_Task] = [("visit", expr)]
+    stack: list[_Task] = [expr]
     while stack:
-        what, item = stack.pop()
-        if what == "close":
-            in_scope.difference_update(item)  # type: ignore[arg-type]
-        elif what == "bind":
-            if item in ever_bound or item in free:
+        item = stack.pop()
+        if isinstance(item, _Close):
+            in_scope.difference_update(item.variables)
+        elif isinstance(item, _Bind):
+            if item.variable in ever_bound or item.variable in free:
                 return False
-            in_scope.add(item)  # type: ignore[arg-type]
-            ever_bound.add(item)  # type: ignore[arg-type]
+            in_scope.add(item.variable)
+            ever_bound.add(item.variable)
         elif isinstance(item, Var):
             if item not in in_scope:
                 if item in ever_bound:
                     return False
                 free.add(item)
         elif item not in seen:
-            seen.add(item)  # type: ignore[arg-type]
-            stack.extend(reversed(list(_tasks(item))))  # type: ignore[arg-type]
+            seen.add(item)
+            stack.extend(reversed(list(_tasks(item))))
     return True
 
 
 def _tasks(node: RelayExpr) -> Iterator[_Task]:
     """What to do for *node*, in order."""
     if isinstance(node, Let):
-        yield from [("bind", node.variable), ("visit", node.value), ("visit", node.body), ("close", [node.variable])]
+        yield from (_Bind(node.variable), node.value, node.body, _Close([node.variable]))
     elif isinstance(node, Function):
-        yield from (("bind", param) for param in node.params)
-        yield from [("visit", node.body), ("close", node.params)]
+        yield from map(_Bind, node.params)
+        yield from (node.body, _Close(node.params))
     elif isinstance(node, Match):
-        yield ("visit", node.data)
+        yield node.data
         for clause in node.clauses:
             bound = [p.var for p in patterns_of(clause.lhs) if isinstance(p, PatternVar)]
-            yield from (("bind", var) for var in bound)
-            yield from [("visit", clause.rhs), ("close", bound)]
+            yield from map(_Bind, bound)
+            yield from (clause.rhs, _Close(bound))
     else:
-        yield from (("visit", child) for child in children(node))
+        yield from children(node)
 
 
 def check_constant(expr: RelayExpr) -> bool:

@@ -64,9 +64,9 @@ def outline_compiler_functions(mod: IRModule, cache: CandidateFunctionCache) -> 
     outlined: dict[str, tuple[GlobalVar, Function]] = {}
 
     def globally(before: RelayExpr, after: RelayExpr) -> RelayExpr:
-        if not _calls_compiler(after):
+        function = after.op if isinstance(after, Call) else None
+        if not isinstance(function, Function) or COMPILER not in function.attrs:
             return after
-        function: Function = after.op  # type: ignore[attr-defined]
         var = cache.entry("", function).global_symbol
         outlined.setdefault(var.name_hint, (var, function.with_attr("global_symbol", var.name_hint)))
         return keep_type(before, Call(var, as_call(after).args, span=after.span))

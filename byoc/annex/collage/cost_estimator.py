@@ -82,11 +82,11 @@ class MockCostEstimator(CostEstimator):
 
 
 def _called(name: str, mod: IRModule, target: Target) -> float:
-    function: Callable[..., object] | None = GLOBAL_FUNCTIONS.get(name)
+    function: Callable[[IRModule, Target], float] | None = GLOBAL_FUNCTIONS.get(name)
     if function is None:
         raise UserError(
             f"there is no global function {name!r} to estimate costs: register one of (mod, target), or import "
             "byoc.annex.collage.estimate_seconds, which measures on this machine"
         )
-    seconds = float(function(mod, target))  # type: ignore[arg-type]
+    seconds = float(function(mod, target))
     return math.inf if math.isnan(seconds) else seconds

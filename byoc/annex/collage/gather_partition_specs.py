@@ -36,6 +36,7 @@ from byoc.annex.collage.partition_rule import (
 from byoc.annex.collage.partition_spec import HOST_SPEC_NAME, PartitionSpec
 from byoc.annex.collage.sub_graph import SubGraphConfig
 from byoc.errors import PartitionError, UserError
+from byoc.ir.attrs import as_int
 from byoc.ir.op import OpPattern
 from byoc.ir.passes.transform import PassContext, register_config_option
 from byoc.ir.registry import register_func
@@ -80,7 +81,8 @@ def fusion_style(compiler: str) -> FusionStyle:
     The option is a list of ``<compiler>.<style>``. Raises UserError for one that has another form or style.
     """
     style = _STYLES.get(compiler, FusionStyle.ARBITRARY_FUSION)
-    for entry in PassContext.current().config.get(BYOC_FUSION_STYLE) or ():  # type: ignore[attr-defined]
+    styles = PassContext.current().config.get(BYOC_FUSION_STYLE)
+    for entry in styles if isinstance(styles, (list, tuple)) else ():
         name, _, wanted = str(entry).rpartition(".")
         if wanted not in {each.value for each in FusionStyle} or not name:
             known = ", ".join(each.value for each in FusionStyle)
@@ -93,7 +95,7 @@ def fusion_style(compiler: str) -> FusionStyle:
 def max_depth(key: str) -> int:
     """The depth that the pass option *key* allows."""
     value = PassContext.current().config.get(key)
-    return DEFAULT_MAX_DEPTH if value is None else int(value)  # type: ignore[call-overload]
+    return DEFAULT_MAX_DEPTH if value is None else as_int(value)
 
 
 def tvm_combiner_rules() -> list[CombinerRule]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from byoc.ir.attrs import as_int
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op, OpPattern
 from byoc.ir.types import TensorType, TupleType, Type
@@ -28,7 +29,7 @@ def _call_kind(call: Call) -> KindAndLabel:
     if isinstance(call.op, Function):
         pattern = call.op.attrs.get("TOpPattern")
         if pattern is not None:
-            return OpPattern(int(pattern)), "call_prim"  # type: ignore[call-overload]
+            return OpPattern(as_int(pattern)), "call_prim"
         return OpPattern.OPAQUE, "call_fun"
     return OpPattern.OPAQUE, "call_any"
 

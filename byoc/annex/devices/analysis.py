@@ -20,6 +20,7 @@ from byoc.ir.virtual_device import UNCONSTRAINED, VirtualDevice
 from byoc.relay.adt import Match, pattern_vars
 from byoc.relay.analysis.located import located
 from byoc.relay.expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem
+from byoc.relay.narrowing import operator_of
 from byoc.relay.op.device_placement import is_on_device
 from byoc.relay.traverse import children, post_order
 
@@ -216,7 +217,7 @@ def _shape_of(analysis: DeviceAnalysis, call: Call) -> Domain:
 
 def _host_operands(analysis: DeviceAnalysis, call: Call) -> Domain:
     """Sizes and offsets are on the host, the result where the other operands are."""
-    together, on_host = Domain(), call.op.traits.host_operands  # type: ignore[attr-defined]
+    together, on_host = Domain(), operator_of(call).traits.host_operands
     return Domain.of_function(
         [Domain(analysis.host) if k in on_host else together for k in range(len(call.args))], together
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from byoc.errors import UserError
 from byoc.ir.passes.transform import PassContext, register_config_option
@@ -62,11 +63,15 @@ class CompilationConfig:
 
 
 def _listed(target: Targets) -> list[Target]:
-    if isinstance(target, Mapping) and "kind" not in target:
-        return [Target(each) for each in target.values()]  # type: ignore[arg-type]
+    if _is_by_device(target):
+        return [Target(each) for each in target.values()]
     if isinstance(target, (list, tuple)):
         return [Target(each) for each in target]
-    return [Target(target)]  # type: ignore[arg-type]
+    return [Target(target)]  # type: ignore[arg-type]  # a mapping of which kind, _is_by_device has said
+
+
+def _is_by_device(target: Targets) -> TypeGuard[Mapping[object, OneTarget]]:
+    return isinstance(target, Mapping) and "kind" not in target
 
 
 def _host_of(targets: Sequence[Target], given: OneTarget | None) -> Target:

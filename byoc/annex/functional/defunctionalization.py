@@ -20,6 +20,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import (
     FuncType,
+    TupleType,
     Type,
     TypeCall,
     substitute_types,
@@ -36,6 +37,7 @@ from byoc.relay.adt import (
 )
 from byoc.relay.analysis.module_types import infer_function, infer_module
 from byoc.relay.expr import Call, Function, Let, Var
+from byoc.relay.narrowing import as_function, as_function_type
 from byoc.relay.text.trampoline import Step, run
 from byoc.relay.transform.cut.mangle_names import unique_name
 from byoc.relay.traverse import children, rebuild
@@ -86,7 +88,7 @@ def Defunctionalization(func: Function, mod: IRModule) -> Function:
     result = infer_module(result)
     for var in program.added:
         mod[var] = result[var]
-    return result[start]  # type: ignore[return-value]
+    return as_function(result[start])
 
 
 def _whole(program: FirstOrderProgram, func: Function, types: Mapping[Type, Type]) -> Step[Function]:
@@ -111,7 +113,7 @@ class _Scope:
 
     def result_type(self, func: Function) -> Type:
         """What *func* gives. Raises UserError for a type variable that nothing around it binds."""
-        return substitute_types(func.checked_type.ret_type, self._types)  # type: ignore[attr-defined]
+        return substitute_types(as_function_type(func.checked_type).ret_type, self._types)
 
     def renamed(self, var: Var) -> Var:
         """The new variable of *var*, which is bound here."""
@@ -217,8 +219,8 @@ class _Scope:
             fields = self._fields(pattern.constructor, ty)
             made = [self._pattern(p, t) for p, t in zip(inner, fields, strict=False)]
             return PatternConstructor(self._program.constructor(pattern.constructor, ty), made)
-        if isinstance(pattern, PatternTuple):
-            return PatternTuple([self._pattern(p, t) for p, t in zip(inner, ty.fields, strict=True)])  # type: ignore[attr-defined]
+        if isinstance(pattern, PatternTuple) and isinstance(ty, TupleType):
+            return PatternTuple([self._pattern(p, t) for p, t in zip(inner, ty.fields, strict=True)])
         return pattern
 
     def _fields(self, constructor: Constructor, ty: Type) -> list[Type]:
@@ -241,7 +243,8 @@ class _Scope:
         if isinstance(callee, Constructor):
             args = yield self._args(node, self._fields(callee, result))
             made = self._program.constructor(callee, result)
-            types = [self._program.encoded(t) for t in result.args] if made is callee else []  # type: ignore[attr-defined]
+            kept = result.args if made is callee and isinstance(result, TypeCall) else ()
+            types = [self._program.encoded(t) for t in kept]
             return Call(made, args, node.attrs, types, node.span)
         ty = self._callee_type(node, callee)
         args = yield self._args(node, ty.arg_types)

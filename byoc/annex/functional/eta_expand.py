@@ -59,10 +59,10 @@ def _expanded(root: Function, mod: IRModule, constructors: bool, globals_: bool)
 
 def _constructor_literal(constructor: Constructor, mod: IRModule) -> Function:
     data = mod.type_definitions[constructor.belong_to]
-    types = {var: TypeVar(var.name_hint, var.kind) for var in data.type_vars}
-    params = [Var("eta_expand_param", substitute_types(t, types)) for t in constructor.inputs]  # type: ignore[arg-type]
-    result = TypeCall(constructor.belong_to, types.values())
-    return Function(params, Call(constructor, params), result, list(types.values()))
+    made = [TypeVar(var.name_hint, var.kind) for var in data.type_vars]
+    types = dict[Type, Type](zip(data.type_vars, made, strict=True))
+    params = [Var("eta_expand_param", substitute_types(t, types)) for t in constructor.inputs]
+    return Function(params, Call(constructor, params), TypeCall(constructor.belong_to, made), made)
 
 
 def _global_literal(var: GlobalVar, mod: IRModule) -> RelayExpr:

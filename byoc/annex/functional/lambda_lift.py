@@ -70,8 +70,8 @@ class Lifter:
         symbol = GlobalVar(f"lifted_name{structural_hash(func, map_free_vars=True)}")
         if bound_to in free:
             again: RelayExpr = Call(symbol, captured) if captured or type_vars else symbol
-            func = substitute(func, {bound_to: again})  # type: ignore[assignment]
-        func = dedup(func)  # type: ignore[assignment]
+            func = as_function(substitute(func, {bound_to: again}))
+        func = as_function(dedup(func))
         if captured or type_vars:
             func = self._closure(func, captured, type_vars, ty)
         symbol = self._added(symbol, func)
@@ -92,15 +92,15 @@ class Lifter:
             name += "_a"
         if name != symbol.name_hint:
             renamed = GlobalVar(name)
-            symbol, func = renamed, substitute(func, {symbol: renamed})  # type: ignore[assignment]
+            symbol, func = renamed, as_function(substitute(func, {symbol: renamed}))
         self._mod[symbol] = func
         return symbol
 
 
 def _free_type_vars(func: Function) -> list[TypeVar]:
     """The type parameters of functions around *func* that its annotations mention, in order."""
-    found: dict[Type, None] = {}
-    own: set[Type] = set()
+    found: dict[TypeVar, None] = {}
+    own: set[TypeVar] = set()
     for node in post_order(func):
         stack: list[Type | None] = []
         if isinstance(node, Var):
@@ -118,4 +118,4 @@ def _free_type_vars(func: Function) -> list[TypeVar]:
                 found[ty] = None
             elif ty is not None:
                 stack.extend(reversed(type_children(ty)))
-    return [var for var in found if var not in own]  # type: ignore[misc]
+    return [var for var in found if var not in own]

@@ -49,7 +49,7 @@ from byoc.relay.expr import (
     constant,
 )
 from byoc.relay.interpreter.machine import run_operator
-from byoc.relay.narrowing import operator_of
+from byoc.relay.narrowing import as_function, operator_of
 from byoc.relay.text.trampoline import Step, run
 from byoc.relay.transform.base.infer_type import FunctionPass
 
@@ -137,14 +137,14 @@ class _Machine:
     def residual(self, closure: Closure) -> Step[Function]:
         """The function that is left of *closure*, of whose arguments nothing is known."""
         function = closure.function
-        params = [Var(p.name_hint, _over(p.type_annotation, closure.types), p.span) for p in function.params]
+        params = [Var(p.name_hint, _over_declared(p.type_annotation, closure.types), p.span) for p in function.params]
         env = {**closure.env, **{p: Value(new) for p, new in zip(function.params, params, strict=True)}}
         frame = Frame(env, closure.types, {})
         self._active[function] = self._active.get(function, 0) + 1
         result = yield self._eval(function.body, frame)
         self._active[function] -= 1
         body = frame.closed(result.expr)
-        declared = _over(function.declared_ret_type, closure.types)
+        declared = _over_declared(function.declared_ret_type, closure.types)
         kept = [t for t in function.type_params if t not in closure.types]
         return Function(params, body, declared, kept, function.attrs, function.span)
 
@@ -188,7 +188,7 @@ class _Machine:
         if not isinstance(func, Function) or any(func.attrs.get(k) for k in (*_OPAQUE, "Extern")):
             return Value(node)
         if node not in self._globals:
-            self._globals[node] = Closure(to_a_normal_form(func), {}, {})  # type: ignore[arg-type]
+            self._globals[node] = Closure(as_function(to_a_normal_form(func)), {}, {})
         return Value(node, self._globals[node])
         yield
 
@@ -260,7 +260,7 @@ class _Machine:
                 frame.env.update(found)
                 made: Value = yield self._eval(clause.rhs, frame)
                 return made
-        names = {v: Var(v.name_hint, _over(v.type_annotation, frame.types)) for v in pattern_vars(node)}
+        names = {v: Var(v.name_hint, _over_declared(v.type_annotation, frame.types)) for v in pattern_vars(node)}
         clauses = []
         for clause in node.clauses:
             result = yield self._apart(clause.rhs, frame, names)
@@ -280,13 +280,13 @@ class _Machine:
         exprs = [arg.expr for arg in args]
         if isinstance(node.op, Constructor):
             made = Data(node.op, tuple(args))
-            return Value(frame.emit(Call(node.op, exprs, None, types, node.span)), made)  # type: ignore[arg-type]
+            return Value(frame.emit(Call(node.op, exprs, None, types, node.span)), made)
         closure = callee.known
-        if isinstance(closure, Closure) and self._unfolds(closure, args, types):  # type: ignore[arg-type]
-            result: Value = yield self._unfold(closure, args, types, frame)  # type: ignore[arg-type]
+        if isinstance(closure, Closure) and self._unfolds(closure, args, types):
+            result: Value = yield self._unfold(closure, args, types, frame)
             return result
         frame.store.clear()
-        return Value(frame.emit(Call(callee.expr, exprs, None, types, node.span)))  # type: ignore[arg-type]
+        return Value(frame.emit(Call(callee.expr, exprs, None, types, node.span)))
 
     def _unfolds(self, closure: Closure, args: Sequence[Value], types: Sequence[Type]) -> bool:
         """True when the call is to be replaced by the body of what it calls."""
@@ -312,9 +312,10 @@ def _operator(node: Call, args: Sequence[Value], frame: Frame) -> Value:
     """The call of an operator; its result where all arguments are known tensors."""
     call = Call(node.op, [arg.expr for arg in args], node.attrs, node._type_args, node.span)
     stateful = bool(operator_of(node).get_attr("TOpIsStateful"))
-    if args and not stateful and all(isinstance(arg.known, Constant) for arg in args):
+    known = [arg.known.data for arg in args if isinstance(arg.known, Constant)]
+    if args and not stateful and len(known) == len(args):
         try:
-            result = run_operator(call, [arg.known.data.numpy() for arg in args])  # type: ignore[union-attr]
+            result = run_operator(call, [array.numpy() for array in known])
         except KernelError:  # a later stage has the operator
             result = None
         if isinstance(result, np.ndarray):
@@ -343,8 +344,12 @@ def _fits(pattern: Pattern, value: Value, found: dict[Var, Value]) -> bool | Non
     return False if False in answers else None if None in answers else True
 
 
-def _over(ty: Type | None, types: Mapping[Type, Type]) -> Type | None:
-    return substitute_types(ty, types) if ty is not None and types else ty
+def _over(ty: Type, types: Mapping[Type, Type]) -> Type:
+    return substitute_types(ty, types) if types else ty
+
+
+def _over_declared(ty: Type | None, types: Mapping[Type, Type]) -> Type | None:
+    return None if ty is None else _over(ty, types)
 
 
 _RULES: dict[type, Callable[..., Step[Value]]] = {

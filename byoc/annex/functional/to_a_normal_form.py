@@ -81,7 +81,7 @@ class Fill:
         if isinstance(node, Let):
             return [(node.value, node.variable), (node.body, None)]
         if _is_fixed_on_device(node):
-            self._devices.append(node)  # type: ignore[arg-type]
+            self._devices.append(as_call(node))
             return [(as_call(node).args[0], bound_to)]
         return [(child, None) for child in scope_children(node)]
 

@@ -19,6 +19,7 @@ from byoc.ir.types import FuncType, Type, TypeVar, rebuild_type, type_children
 from byoc.relay.adt import Clause, Match, pattern_vars, rename_pattern
 from byoc.relay.analysis.module_types import infer_function, infer_module
 from byoc.relay.expr import Call, Function, If, Let, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.text.trampoline import Step, run
 from byoc.relay.traverse import children, rebuild
 
@@ -79,8 +80,8 @@ class _ToCps:
 
     def whole(self, func: Function) -> Step[Function]:
         """*func*, generic over the answer too."""
-        bound = to_a_normal_form(infer_function(func, self._mod))
-        typed = infer_function(bound, self._mod)  # type: ignore[arg-type]
+        bound = as_function(to_a_normal_form(infer_function(func, self._mod)))
+        typed = infer_function(bound, self._mod)
         made = yield self._function(typed)
         params = [*typed.type_params, self._answer]
         return Function(made.params, made.body, made.declared_ret_type, params, func.attrs, func.span)

@@ -38,6 +38,7 @@ from byoc.relay.expr import (
     TupleGetItem,
     Var,
 )
+from byoc.relay.narrowing import as_function, as_function_type
 from byoc.relay.text.trampoline import Step, run
 from byoc.relay.traverse import rewrite, substitute
 
@@ -97,11 +98,11 @@ def _first(expr: RelayExpr, ty: Type) -> tuple[RelayExpr, Type]:
     return expr, ty
 
 
-def _each(expr: RelayExpr, ty: Type, leaf: object) -> RelayExpr:
+def _each(expr: RelayExpr, ty: Type, leaf: Callable[[RelayExpr], RelayExpr]) -> RelayExpr:
     """*leaf* of each pair in *expr*, which stands for a value of type *ty*."""
     if isinstance(ty, TupleType):
         return Tuple([_each(TupleGetItem(expr, k), t, leaf) for k, t in enumerate(ty.fields)])
-    return leaf(expr) if isinstance(ty, TensorType) else expr  # type: ignore[operator]
+    return leaf(expr) if isinstance(ty, TensorType) else expr
 
 
 def _value(expr: RelayExpr, ty: Type) -> RelayExpr:
@@ -119,8 +120,8 @@ class ReverseAD:
     def reverse(self, func: Function) -> RelayExpr:
         """*func* over pairs."""
         apart = rewrite(func, _checkpoint_apart)
-        normal = typed_expr(to_a_normal_form(apart), self._mod)
-        return run(self._function(normal))  # type: ignore[arg-type]
+        normal = as_function(typed_expr(to_a_normal_form(apart), self._mod))
+        return run(self._function(normal))
 
     def _expr(self, node: RelayExpr, block: Block) -> Step[RelayExpr]:
         while isinstance(node, Let):
@@ -150,7 +151,7 @@ class ReverseAD:
     def _function(self, func: Function, block: Block | None = None) -> Step[RelayExpr]:
         params = [self._renamed(p) for p in func.params]
         body = yield self._inner(func.body)
-        result = reverse_type(func.checked_type.ret_type)  # type: ignore[attr-defined]
+        result = reverse_type(as_function_type(func.checked_type).ret_type)
         return Function(params, body, result, func.type_params, func.attrs, func.span)
 
     def _renamed(self, var: Var) -> Var:
@@ -241,8 +242,8 @@ class ReverseAD:
     def _checkpoint(self, apart: Function, block: Block) -> Step[RelayExpr]:
         """The value of a checkpoint's body, which the backpropagator computes again over pairs."""
         ty = apart.body.checked_type
-        values = {v: _value(self._vars[v], v.checked_type) for v in free_vars(apart.body)}
-        node = dedup(substitute(apart.body, values))  # type: ignore[arg-type]
+        values: dict[RelayExpr, RelayExpr] = {v: _value(self._vars[v], v.checked_type) for v in free_vars(apart.body)}
+        node = dedup(substitute(apart.body, values))
         while isinstance(node, Let):
             block.append((node.variable, node.value))
             node = node.body
@@ -281,10 +282,10 @@ class ReverseAD:
     def _global_value(self, var: GlobalVar, block: Block) -> Step[RelayExpr]:
         """A global function as a value: a function literal that hands the backpropagator on."""
         made = self._global(var)
-        ty = var.checked_type
-        params = [Var("x", reverse_type(t)) for t in ty.arg_types]  # type: ignore[attr-defined]
-        result = reverse_type(ty.ret_type)  # type: ignore[attr-defined]
-        return Function(params, Call(made, [self._back, *params]), result, ty.type_params)  # type: ignore[attr-defined]
+        ty = as_function_type(var.checked_type)
+        params = [Var("x", reverse_type(t)) for t in ty.arg_types]
+        result = reverse_type(ty.ret_type)
+        return Function(params, Call(made, [self._back, *params]), result, ty.type_params)
         yield
 
 

@@ -9,6 +9,7 @@ Source: ``src/relay/transforms/memory_alloc.cc``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from byoc.ir.types import TensorType, dtype_bytes, tensor_types
 from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay import op
 from byoc.relay.analysis.module_types import infer_module
-from byoc.relay.expr import Call, Function, If, Let, Tuple, Var, constant
+from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, Var, constant
 from byoc.relay.narrowing import as_function
 from byoc.relay.op.memory import from_tuple_type, to_tuple_type
 from byoc.relay.op.memory_allocation import alloc_storage, alloc_tensor
@@ -56,7 +57,7 @@ class _Block:
         return result
 
 
-def _int64(value: object) -> RelayExpr:
+def _int64(value: object) -> Constant:
     return constant(np.asarray(value, "int64"))
 
 
@@ -80,11 +81,11 @@ class _Manifest:
             elif isinstance(value, Function):
                 parts = (value.declared_ret_type, value.type_params, value.attrs, value.span)
                 value = Function(value.params, self.block(value.body), *parts)
-            block.add(node.variable, self._call(value, block) if self._is_unit(value) else value)  # type: ignore[arg-type]
+            block.add(node.variable, self._call(value, block) if self._is_unit(value) else value)
             node = node.body
         return block.closed(node)
 
-    def _is_unit(self, value: RelayExpr) -> bool:
+    def _is_unit(self, value: RelayExpr) -> TypeGuard[Call]:
         if not isinstance(value, Call):
             return False
         literal = isinstance(value.op, Function) and any(value.op.attrs.get(key) for key in _UNITS)
@@ -94,10 +95,11 @@ class _Manifest:
         """The outputs of *call*, whose memory and invocation are bound in *block*."""
         inputs = [part for arg in call.args for part in from_tuple_type(arg.checked_type, arg)]
         types = tensor_types(call.checked_type)
-        shapes = [_int64(ty.concrete_shape) if ty.is_static else None for ty in types]
-        if None in shapes:
-            shapes = self._computed_shapes(call, inputs, types, block)  # type: ignore[assignment]
-        outputs = [self._tensor(ty, shape, block) for ty, shape in zip(types, shapes, strict=True)]  # type: ignore[arg-type]
+        if all(ty.is_static for ty in types):
+            shapes: Sequence[RelayExpr] = [_int64(ty.concrete_shape) for ty in types]
+        else:
+            shapes = self._computed_shapes(call, inputs, types, block)
+        outputs = [self._tensor(ty, shape, block) for ty, shape in zip(types, shapes, strict=True)]
         block.bind("_", invoke_tvm_op(call.op, Tuple(inputs), Tuple(outputs)))
         return to_tuple_type(call.checked_type, outputs)
 
@@ -114,13 +116,14 @@ class _Manifest:
 
     def _tensor(self, ty: TensorType, shape: RelayExpr, block: _Block) -> Var:
         """A new tensor of type *ty* and of *shape*, in storage of its own."""
+        size: RelayExpr
         if ty.is_static:
             size = _int64(int(np.prod(ty.concrete_shape, dtype=np.int64)) * dtype_bytes(ty.dtype))
         else:
             size = op.multiply(op.prod(shape), _int64(dtype_bytes(ty.dtype)))
         storage = block.bind("storage", alloc_storage(size, shape, _int64(ALIGNMENT), self._device, ty.dtype))
-        known = shape if ty.is_static else ty.shape
-        return block.bind("tensor", alloc_tensor(storage, _int64(0), shape, ty.dtype, known))  # type: ignore[arg-type]
+        known = shape if isinstance(shape, Constant) else ty.shape
+        return block.bind("tensor", alloc_tensor(storage, _int64(0), shape, ty.dtype, known))
 
 
 def ManifestAlloc(virtual_device: VirtualDevice | None = None) -> ModulePass:

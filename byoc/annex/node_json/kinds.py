@@ -5,7 +5,7 @@ A field is another node (``node``), or text: a ``word``, a ``number`` or a ``fla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.errors import ParseError
@@ -19,6 +19,7 @@ from byoc.ir.types import (
     RefType,
     TensorType,
     TupleType,
+    Type,
     TypeCall,
     TypeRelation,
     TypeVar,
@@ -62,14 +63,14 @@ def _nodes(*names: str, **others: str) -> dict[str, str]:
     return {**dict.fromkeys(names, NODE), **others}
 
 
-def _var(vid: object, type_annotation: object) -> Var:
+def _var(vid: object, type_annotation: Type | None) -> Var:
     if not isinstance(vid, str):
         raise ParseError(f"a variable has an Id, got {vid!r}")
-    return Var(vid, type_annotation)  # type: ignore[arg-type]
+    return Var(vid, type_annotation)
 
 
-def _constructor(name_hint: str, inputs: object, belong_to: object, tag: int) -> Constructor:
-    made = Constructor(name_hint, inputs, belong_to)  # type: ignore[arg-type]
+def _constructor(name_hint: str, inputs: Sequence[Type], belong_to: GlobalTypeVar, tag: int) -> Constructor:
+    made = Constructor(name_hint, inputs, belong_to)
     made.tag = tag
     return made
 

@@ -6,25 +6,44 @@ import base64
 import binascii
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypedDict, TypeVar
 
 from byoc.annex.node_json.kinds import BY_KEY, FLAG, NODE, NUMBER, Kind, is_expression
 from byoc.annex.node_json.writer import attribute_forms
 from byoc.errors import ByocError, ParseError
+from byoc.ir.adt import TypeData
 from byoc.ir.attrs import Attrs, DictAttrs
 from byoc.ir.collector import paused_collector
 from byoc.ir.dims import Any, IntImm
 from byoc.ir.env_func import EnvFunc
-from byoc.ir.expr import RelayExpr
+from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import get_op
 from byoc.ir.size_var import SizeVar, Var
-from byoc.ir.span import SourceName
+from byoc.ir.span import SequentialSpan, SourceName, Span
+from byoc.ir.types import GlobalTypeVar, Type
 from byoc.relay.expr import Constant
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.params import read_array
 
-Row = Mapping[str, object]
+T = TypeVar("T")
+
+
+class _Keyed(TypedDict):
+    type_key: str
+
+
+class Row(_Keyed, total=False):
+    """A node as it is written: its fields are texts, elements of lists and mappings places of other nodes."""
+
+    attrs: Mapping[str, str]
+    data: Sequence[int]
+    keys: Sequence[str]
+    repr_str: str
+    global_key: str
+
+
 # keys of before TVM 0.7, as they are now
 _FORMERLY = {"StrMap": "Map", "Variable": "tir.Var", "SizeVar": "tir.SizeVar", "Any": "tir.Any"}
 
@@ -62,14 +81,14 @@ class Reader:
 
     def _needed(self, row: Row) -> list[int]:
         if "data" in row:
-            return [int(place) for place in row["data"]]  # type: ignore[attr-defined]
+            return [int(place) for place in row["data"]]
         forms, attrs = _forms(_key(row)), row.get("attrs", {})
-        named = [text for name, text in attrs.items() if forms.get(name) == NODE]  # type: ignore[attr-defined]
+        named = [text for name, text in attrs.items() if forms.get(name) == NODE]
         return [int(text) for text in named if _is_place(text)]
 
     def value(self, row: Row, name: str) -> object:
         """What stands under *name*; None where nothing does."""
-        text = row.get("attrs", {}).get(name)  # type: ignore[attr-defined]
+        text = row.get("attrs", {}).get(name)
         form = _forms(_key(row)).get(name)
         if text is None:
             return None
@@ -83,7 +102,7 @@ class Reader:
 
     def array(self, row: Row) -> NDArray:
         """The array that a node names."""
-        text = self._arrays[int(row["attrs"]["data"])]  # type: ignore[index]
+        text = self._arrays[int(row["attrs"]["data"])]
         return read_array(base64.b64decode(text, validate=True))
 
     def _make(self, row: Row) -> object:
@@ -96,17 +115,17 @@ class Reader:
         if key.startswith("attrs."):
             cls = Attrs.class_named(key.removeprefix("attrs."))
             given = row.get("attrs", {})
-            known = [name for name in attribute_forms(cls) if name in given]  # type: ignore[operator]
+            known = [name for name in attribute_forms(cls) if name in given]
             return cls(**{name: self.value(row, name) for name in known})
         raise ParseError(f"byoc has no object called {row['type_key']!r}")
 
     def _of_kind(self, kind: Kind, row: Row) -> object:
         values = {name: self.value(row, name) for name in kind.fields}
-        if "var" in row.get("attrs", {}) and "name_hint" in kind.fields:  # type: ignore[operator]
+        if "var" in row.get("attrs", {}) and "name_hint" in kind.fields:
             former = self.value(row, "var")  # before TVM 0.7
             assert isinstance(former, Var)
             values["name_hint"] = former.name
-        if is_expression(kind) or "span" in row.get("attrs", {}):  # type: ignore[operator]
+        if is_expression(kind) or "span" in row.get("attrs", {}):
             return self._with_span(kind.make(**_lists(kind, values)), row)
         return kind.make(**_lists(kind, values))
 
@@ -115,7 +134,7 @@ class Reader:
         if span is not None and hasattr(made, "span"):
             made.span = span
         if ty is not None and isinstance(made, RelayExpr):
-            made._checked_type = ty  # type: ignore[assignment]
+            made._checked_type = _as(Type, ty)
         return made
 
 
@@ -171,34 +190,60 @@ _NODE_FIELDS = {
 }
 
 
+def _as(kind: type[T], value: object) -> T:
+    """*value*, which is of *kind*. Raises ParseError for another."""
+    if not isinstance(value, kind):
+        raise ParseError(f"a {kind.__name__} is needed, got {value!r}")
+    return value
+
+
+def _span(value: object) -> Span | SequentialSpan:
+    return value if isinstance(value, SequentialSpan) else _as(Span, value)
+
+
+def _pairs(value: object) -> Iterable[tuple[object, object]]:
+    """The keys and values of a mapping, or of none."""
+    return _as(dict, value).items() if value else ()
+
+
+def _attributes(value: object) -> dict[str, object]:
+    """What is known by name, of a mapping or of attributes of any name."""
+    return {str(name): found for name, found in (value.items() if isinstance(value, DictAttrs) else _pairs(value))}
+
+
 def _elements(reader: Reader, row: Row) -> list[object]:
-    return [reader._made[int(place)] for place in row.get("data", ())]  # type: ignore[attr-defined]
+    return [reader._made[int(place)] for place in row.get("data", ())]
 
 
 def _mapping(reader: Reader, row: Row) -> dict[object, object]:
     values = _elements(reader, row)
     if "keys" in row:
-        return dict(zip(row["keys"], values, strict=True))  # type: ignore[call-overload]
+        return dict(zip(row["keys"], values, strict=True))
     return dict(zip(values[::2], values[1::2], strict=True))
 
 
 def _module(reader: Reader, row: Row) -> IRModule:
-    functions, types, attrs = (reader.value(row, name) or {} for name in ("functions", "type_definitions", "attrs"))
-    return IRModule(functions, types, attrs)  # type: ignore[arg-type]
+    functions = {
+        v if isinstance(v, str) else _as(GlobalVar, v): _as(BaseFunc, f)
+        for v, f in _pairs(reader.value(row, "functions"))
+    }
+    types = {_as(GlobalTypeVar, v): _as(TypeData, d) for v, d in _pairs(reader.value(row, "type_definitions"))}
+    return IRModule(functions, types, _attributes(reader.value(row, "attrs")))
 
 
 def _integer(reader: Reader, row: Row) -> int:
-    attrs: Mapping[str, str] = row["attrs"]  # type: ignore[assignment]
+    attrs = row["attrs"]
     return bool(int(attrs["value"])) if attrs["dtype"] == "bool" else IntImm(attrs["dtype"], int(attrs["value"]))
 
 
 def _size(cls: type[Var], row: Row) -> Var:
-    attrs: Mapping[str, str] = row["attrs"]  # type: ignore[assignment]
+    attrs = row["attrs"]
     return cls(attrs["name"], attrs["dtype"])
 
 
 def _constant(reader: Reader, row: Row) -> Constant:
-    return Constant(reader.array(row), reader.value(row, "span"))  # type: ignore[arg-type]
+    span = reader.value(row, "span")
+    return Constant(reader.array(row), None if span is None else _span(span))
 
 
 def _named(row: Row) -> str:
@@ -210,14 +255,14 @@ _MAKERS: dict[str, Callable[[Reader, Row], object]] = {
     "Map": _mapping,
     "runtime.String": lambda reader, row: _named(row),
     "IntImm": _integer,
-    "FloatImm": lambda reader, row: float(row["attrs"]["value"]),  # type: ignore[index]
-    "tir.Any": lambda reader, row: Any(row.get("attrs", {}).get("name", "")),  # type: ignore[attr-defined]
+    "FloatImm": lambda reader, row: float(row["attrs"]["value"]),
+    "tir.Any": lambda reader, row: Any(row.get("attrs", {}).get("name", "")),
     "tir.Var": lambda reader, row: _size(Var, row),
     "tir.SizeVar": lambda reader, row: _size(SizeVar, row),
     "Op": lambda reader, row: get_op(_named(row)),
     "EnvFunc": lambda reader, row: EnvFunc.get(_named(row)),
     "SourceName": lambda reader, row: SourceName(_named(row)),
-    "DictAttrs": lambda reader, row: DictAttrs(reader.value(row, "__dict__")),  # type: ignore[arg-type]
+    "DictAttrs": lambda reader, row: DictAttrs(_attributes(reader.value(row, "__dict__"))),
     "IRModule": _module,
     "Constant": _constant,
     "runtime.NDArray": lambda reader, row: reader.array(row),

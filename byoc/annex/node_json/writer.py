@@ -7,16 +7,18 @@ import json
 import typing
 from collections.abc import Mapping
 
-from byoc.annex.node_json.kinds import BY_CLASS, FLAG, NODE, NUMBER, Kind, is_expression
+from byoc.annex.node_json.kinds import BY_CLASS, FLAG, NODE, NUMBER, Kind
 from byoc.errors import UserError
 from byoc.ir.attrs import Attrs, DictAttrs
 from byoc.ir.collector import paused_collector
 from byoc.ir.dims import Any
 from byoc.ir.env_func import EnvFunc
+from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.size_var import Var
 from byoc.ir.span import SourceName
+from byoc.ir.types import Type
 from byoc.relay.expr import Constant
 from byoc.relay.expr import Var as LocalVar
 from byoc.runtime.core.ndarray import NDArray
@@ -82,7 +84,7 @@ class Writer:
 
     def _fields(self, kind: Kind, value: object) -> dict[str, str]:
         texts = {name: self._text(kind.fields[name], part) for name, part in kind.values(value).items()}
-        if is_expression(kind):
+        if isinstance(value, RelayExpr):
             texts.update(_checked_type_=self._ref(_type_of(value)), virtual_device_="0")
         if hasattr(value, "span"):
             texts["span"] = self._ref(value.span)
@@ -91,7 +93,7 @@ class Writer:
     def _text(self, form: str, value: object) -> str:
         if form == NODE:
             return self._ref(value)
-        return str(int(value)) if form == FLAG or isinstance(value, int) else str(value)  # type: ignore[call-overload]
+        return str(int(value)) if isinstance(value, int) else str(value)
 
     def attrs(self, value: Attrs) -> dict[str, object]:
         forms = attribute_forms(type(value))
@@ -129,9 +131,9 @@ class Writer:
         return {"type_key": "runtime.NDArray", "attrs": {"data": str(len(self.arrays) - 1)}}
 
 
-def _type_of(value: object) -> object:
+def _type_of(value: RelayExpr) -> Type | None:
     """The inferred type; that of a variable which is declared is its annotation, and is not written twice."""
-    inferred = value.checked_type_  # type: ignore[attr-defined]
+    inferred = value.checked_type_
     return None if isinstance(value, LocalVar) and inferred is value._annotation else inferred
 
 

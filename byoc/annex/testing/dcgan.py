@@ -42,7 +42,7 @@ def deconv2d_bn_relu(data: RelayExpr, prefix: str, channels: int, size: tuple[in
 def get_net(
     batch_size: int,
     random_len: int = 100,
-    oshape: tuple[int, ...] = (3, 64, 64),
+    oshape: tuple[int, int, int] = (3, 64, 64),
     ngf: int = 128,
     code: RelayExpr | None = None,
     layout: str = "NCHW",
@@ -56,12 +56,12 @@ def get_net(
         body = transpose(body, (0, 2, 3, 1))
     for step, size in enumerate((8, 16, 32)):
         body = deconv2d_bn_relu(body, f"g{step + 2}", ngf * 4 // 2**step, (size, size), layout)
-    return network(tanh(deconv2d(body, oshape[0], oshape[1:], layout, "g5_deconv")))  # type: ignore[arg-type]
+    return network(tanh(deconv2d(body, oshape[0], oshape[1:], layout, "g5_deconv")))
 
 
 def get_workload(
     batch_size: int,
-    oshape: tuple[int, ...] = (3, 64, 64),
+    oshape: tuple[int, int, int] = (3, 64, 64),
     ngf: int = 128,
     random_len: int = 100,
     layout: str = "NCHW",

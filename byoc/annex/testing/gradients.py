@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,44 +13,67 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function, Var
 from byoc.relay.interpreter import evaluate
+from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 
 
-def check_grad(
-    func: Function,
-    inputs: Sequence[object] | None = None,
-    test_inputs: Sequence[object] | None = None,
-    eps: float = 1e-6,
-    atol: float = 1e-5,
-    rtol: float = 1e-3,
-    scale: float | None = None,
-    mean: float = 0,
-    mode: str = "higher_order",
-    target_devices: Sequence[object] | None = None,
-    executor_kind: str = "debug",
-) -> None:
-    """Raises AssertionError where the gradient of *func* is not that of central differences of *eps*.
+@dataclass(eq=False, repr=False)
+class GradientCheck(Arguments):
+    """Arguments of ``check_grad``.
 
-    *inputs* are all inputs, by default normal numbers around *mean* of deviation *scale* (10 eps); *test_inputs* are
-    those of them whose gradient is checked. The functions run on the reference interpreter, whatever *target_devices*
-    and *executor_kind* say. Source: ``relay.testing.check_grad``.
+    Attributes:
+        func: the function whose gradient is checked.
+        inputs: all inputs; by default normal numbers around ``mean`` of deviation ``scale`` (10 eps).
+        test_inputs: those of the inputs whose gradient is checked.
+        eps: how far an input is moved for a difference.
+        target_devices, executor_kind: as in Relay; the functions run on the reference interpreter whatever they say.
     """
-    forward = infer_function(func)
-    backward = infer_function(gradient(forward, mode=mode))
-    width = 10 * eps if scale is None else scale
-    arrays = [_array(i) for i in inputs] if inputs is not None else [_random(p, mean, width) for p in forward.params]
-    checked: Sequence[int] = range(len(arrays))
-    if test_inputs is not None:
-        wanted = [id(item) for item in test_inputs]
-        given = [id(item) for item in inputs or ()]
+
+    func: Function
+    inputs: Sequence[object] | None = None
+    test_inputs: Sequence[object] | None = None
+    eps: float = 1e-6
+    atol: float = 1e-5
+    rtol: float = 1e-3
+    scale: float | None = None
+    mean: float = 0
+    mode: str = "higher_order"
+    target_devices: Sequence[object] | None = None
+    executor_kind: str = "debug"
+
+    def arrays(self, params: Sequence[Var]) -> list[np.ndarray]:
+        """The inputs, of parameters of known types."""
+        if self.inputs is not None:
+            return [_array(given) for given in self.inputs]
+        width = 10 * self.eps if self.scale is None else self.scale
+        return [_random(param, self.mean, width) for param in params]
+
+    def checked(self, count: int) -> Sequence[int]:
+        """Which of *count* inputs are checked. Raises UserError where what is to be checked is no input."""
+        if self.test_inputs is None:
+            return range(count)
+        wanted = [id(item) for item in self.test_inputs]
+        given = [id(item) for item in self.inputs or ()]
         if any(item not in given for item in wanted):
             raise UserError("test_inputs are to be some of the inputs themselves")
-        checked = [given.index(item) for item in wanted]
+        return [given.index(item) for item in wanted]
+
+
+@takes_fields_of(GradientCheck)
+def check_grad(given: GradientCheck) -> None:
+    """Raises AssertionError where the gradient of a function is not that of central differences.
+
+    Its parameters are Relay's, the fields of :class:`GradientCheck`. Source: ``relay.testing.check_grad``.
+    """
+    forward = infer_function(given.func)
+    backward = infer_function(gradient(forward, mode=given.mode))
+    arrays = given.arrays(forward.params)
+    checked = given.checked(len(arrays))
     result = evaluate(backward, arrays)
     assert isinstance(result, list) and isinstance(result[1], list)
     grads = result[1]
     for index in checked:
-        expected = _differences(forward, arrays, index, eps)
-        np.testing.assert_allclose(np.asarray(grads[index]), expected, atol=atol, rtol=rtol)
+        expected = _differences(forward, arrays, index, given.eps)
+        np.testing.assert_allclose(np.asarray(grads[index]), expected, atol=given.atol, rtol=given.rtol)
 
 
 def _array(value: object) -> np.ndarray:

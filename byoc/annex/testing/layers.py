@@ -7,12 +7,14 @@ The parameters have no shape; type inference finds it from the data and the attr
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.relay.analysis import free_vars
 from byoc.relay.expr import Call, Function, Var, var
 from byoc.relay.op import nn
+from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 
 
 def parameter(name: object, what: str) -> Var:
@@ -22,24 +24,35 @@ def parameter(name: object, what: str) -> Var:
     return var(f"{name}_{what}")
 
 
-def batch_norm_infer(
-    data: RelayExpr,
-    gamma: RelayExpr | None = None,
-    beta: RelayExpr | None = None,
-    moving_mean: RelayExpr | None = None,
-    moving_var: RelayExpr | None = None,
-    *,
-    name: str = "",
-    **kwargs: object,
-) -> RelayExpr:
+@dataclass(eq=False, repr=False)
+class BatchNormLayer(Arguments):
+    """Arguments of ``batch_norm_infer``: what is left out of the inputs is a parameter that is called after *name*."""
+
+    data: RelayExpr
+    gamma: RelayExpr | None = None
+    beta: RelayExpr | None = None
+    moving_mean: RelayExpr | None = None
+    moving_var: RelayExpr | None = None
+    name: str = field(default="", kw_only=True)
+    axis: int = field(default=1, kw_only=True)
+    epsilon: float = field(default=1e-5, kw_only=True)
+    center: bool = field(default=True, kw_only=True)
+    scale: bool = field(default=True, kw_only=True)
+
+
+@takes_fields_of(BatchNormLayer)
+def batch_norm_infer(given: BatchNormLayer) -> RelayExpr:
     """``nn.batch_norm`` by running statistics: its first output. Source: ``layers.batch_norm_infer``."""
     return nn.batch_norm(
-        data,
-        gamma if gamma is not None else parameter(name, "gamma"),
-        beta if beta is not None else parameter(name, "beta"),
-        moving_mean if moving_mean is not None else parameter(name, "moving_mean"),
-        moving_var if moving_var is not None else parameter(name, "moving_var"),
-        **kwargs,  # type: ignore[arg-type]
+        given.data,
+        given.gamma if given.gamma is not None else parameter(given.name, "gamma"),
+        given.beta if given.beta is not None else parameter(given.name, "beta"),
+        given.moving_mean if given.moving_mean is not None else parameter(given.name, "moving_mean"),
+        given.moving_var if given.moving_var is not None else parameter(given.name, "moving_var"),
+        axis=given.axis,
+        epsilon=given.epsilon,
+        center=given.center,
+        scale=given.scale,
     )[0]
 
 
@@ -65,10 +78,10 @@ def dense_add_bias(
     units: int | None = None,
     *,
     name: str = "",
-    **kwargs: object,
+    out_dtype: str = "",
 ) -> Call:
     """``nn.dense`` and its bias. Source: ``layers.dense_add_bias``."""
-    product = nn.dense(data, weight if weight is not None else parameter(name, "weight"), units, **kwargs)  # type: ignore[arg-type]
+    product = nn.dense(data, weight if weight is not None else parameter(name, "weight"), units, out_dtype)
     return nn.bias_add(product, bias if bias is not None else parameter(name, "bias"), axis=-1)
 
 

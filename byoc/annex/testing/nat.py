@@ -22,12 +22,12 @@ def _constructors(prelude: Prelude) -> tuple[Constructor, Constructor]:
 def count(prelude: Prelude, n: ConstructorValue) -> int:
     """The number that the value *n* stands for. Raises UserError for what is no natural number. Source: ``count``."""
     zero, successor = _constructors(prelude)
-    found = 0
-    while isinstance(n, ConstructorValue) and n.tag == successor.tag:
-        (n,) = n.fields  # type: ignore[assignment]
+    found, left = 0, list[object]([n])
+    while isinstance(left[0], ConstructorValue) and left[0].tag == successor.tag:
+        (*left,) = left[0].fields
         found += 1
-    if not isinstance(n, ConstructorValue) or n.tag != zero.tag:
-        raise UserError(f"a natural number is zero or the successor of one, got {n!r}")
+    if not isinstance(left[0], ConstructorValue) or left[0].tag != zero.tag:
+        raise UserError(f"a natural number is zero or the successor of one, got {left[0]!r}")
     return found
 
 

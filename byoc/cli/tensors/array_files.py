@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 
@@ -73,10 +73,10 @@ def _members(archive: zipfile.ZipFile) -> Iterator[tuple[str, np.ndarray]]:
         raise ValueError("an array stands in it twice")
     for info in found:
         with archive.open(info) as source:
-            yield info.filename.removesuffix(".npy"), _array(source, info.file_size)  # type: ignore[arg-type]
+            yield info.filename.removesuffix(".npy"), _array(source, info.file_size)
 
 
-def _array(source: BinaryIO, size: int) -> np.ndarray:
+def _array(source: IO[bytes], size: int) -> np.ndarray:
     """The array that *source*, of *size* bytes, holds. Raises ValueError for one of another size than it says."""
     version = np.lib.format.read_magic(source)
     read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}

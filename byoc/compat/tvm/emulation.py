@@ -65,4 +65,5 @@ def emulation(name: str) -> Emulation:
 
 def _loaded(place: str) -> Callable[..., object]:
     source, _, attribute = place.partition(":")
-    return getattr(importlib.import_module(source), attribute)  # type: ignore[no-any-return]
+    loaded: Callable[..., object] = getattr(importlib.import_module(source), attribute)
+    return loaded

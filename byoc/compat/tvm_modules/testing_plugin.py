@@ -60,8 +60,8 @@ def _has_fixture(metafunc: pytest.Metafunc, name: str) -> bool:
     return name in metafunc._arg2fixturedefs
 
 
-def _names(argument: object) -> list[str]:
-    return [n.strip() for n in argument.split(",")] if isinstance(argument, str) else list(argument)  # type: ignore[call-overload]
+def _names(argument: str | Iterable[str]) -> list[str]:
+    return [n.strip() for n in argument.split(",")] if isinstance(argument, str) else list(argument)
 
 
 def _kinds(node: pytest.Item, mark: str) -> set[str]:

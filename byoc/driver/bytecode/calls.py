@@ -17,9 +17,9 @@ from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.traits import OpKind
-from byoc.ir.types import TensorType, TupleType, tensor_types
+from byoc.ir.types import TensorType, TupleType, Type, tensor_types
 from byoc.relay.expr import Call, Function, Tuple, Var
-from byoc.relay.narrowing import as_call, operator_of
+from byoc.relay.narrowing import operator_of
 from byoc.relay.traverse import post_order
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.vm.instructions import (
@@ -69,18 +69,22 @@ def _emit_closure(to: Destination, call: Call) -> None:
 
 
 def _emit_global(to: Destination, call: Call) -> None:
-    region = to.program.regions.get(call.op)  # type: ignore[call-overload]
+    callee = call.op
+    assert isinstance(callee, GlobalVar)
+    region = to.program.regions.get(callee)
     if region is not None:
         _emit_packed(to, call, str(region.attrs["global_symbol"]), region)
         return
-    place = to.program.place_of(call.op)  # type: ignore[arg-type]
+    place = to.program.place_of(callee)
     args = tuple([to.register(arg) for arg in call.args])
     to.values[call] = to.code.into_new(lambda r: Invoke(r, place, args))
 
 
 def _emit_constructor(to: Destination, call: Call) -> None:
     fields = tuple([to.register(arg) for arg in call.args])
-    to.values[call] = to.code.into_new(lambda r: AllocADT(r, call.op.tag, fields))  # type: ignore[attr-defined]
+    constructor = call.op
+    assert isinstance(constructor, Constructor)
+    to.values[call] = to.code.into_new(lambda r: AllocADT(r, constructor.tag, fields))
 
 
 def _emit_unit(to: Destination, call: Call) -> None:
@@ -106,27 +110,28 @@ def _emit_operator(to: Destination, call: Call) -> None:
         return
     params: list[Var] = []
 
-    def param(ty: object) -> Var:
-        params.append(Var(f"p{len(params)}", ty))  # type: ignore[arg-type]
+    def param(ty: Type) -> Var:
+        params.append(Var(f"p{len(params)}", ty))
         return params[-1]
 
-    args = []
+    args: list[RelayExpr] = []
     for arg in call.args:
         if isinstance(arg, Tuple):
             new = Tuple([param(field.checked_type) for field in arg.fields])
             new._checked_type = arg.checked_type
             args.append(new)
         else:
-            args.append(param(arg.checked_type))  # type: ignore[arg-type]
+            args.append(param(arg.checked_type))
     body = Call(call.op, args, call.attrs, span=call.span)
     body._checked_type = call.checked_type
     function = Function(params, body, attrs={"Primitive": 1}, span=call.span)
     single = Call(function, [f for a in call.args for f in (a.fields if isinstance(a, Tuple) else (a,))])
     single._checked_type = call.checked_type
     _emit_unit(to, single)
-    for known in (to.values, to.tensors.parts):
-        if single in known:
-            known[call] = known[single]  # type: ignore[assignment]
+    if single in to.values:
+        to.values[call] = to.values[single]
+    if single in to.tensors.parts:
+        to.tensors.parts[call] = to.tensors.parts[single]
 
 
 def _emit_packed(to: Destination, call: Call, symbol: str, function: Function) -> None:
@@ -146,8 +151,8 @@ def _emit_packed(to: Destination, call: Call, symbol: str, function: Function) -
 def _emit_reshape(to: Destination, call: Call, function: Function) -> bool:
     """A function that only gives its first argument another shape, where the new shape can be said."""
     node = function.body
-    only = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == _DYN_RESHAPE
-    if only and not _allows_zero(node) and list(as_call(node).args) == list(function.params):  # type: ignore[arg-type]
+    only = node if isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == _DYN_RESHAPE else None
+    if only is not None and not _allows_zero(only) and list(only.args) == list(function.params):
         data, shape = (to.register(arg) for arg in call.args)
         to.values[call] = to.code.into_new(lambda r: ReshapeTensor(r, data, shape))
         return True

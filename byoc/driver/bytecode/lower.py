@@ -34,7 +34,6 @@ from byoc.relay.expr import (
     TupleGetItem,
     Var,
 )
-from byoc.relay.narrowing import as_call
 from byoc.relay.text.trampoline import Step, run
 from byoc.relay.traverse import post_order
 from byoc.runtime.vm.instructions import (
@@ -76,10 +75,9 @@ class Graph:
                 self.nodes.setdefault(self.scopes.of[node], []).append(node)
             if isinstance(node, Let):
                 self.let_values[node.variable] = node.value
-            is_call = isinstance(node, Call)
-            if is_call:
-                callees.add(node.op)  # type: ignore[attr-defined]
-            values.update(as_call(node).args if is_call else scope_children(node))
+            if isinstance(node, Call):
+                callees.add(node.op)
+            values.update(node.args if isinstance(node, Call) else scope_children(node))
         self.only_called = {node for node in callees if is_unit(node) and node not in values}
 
     def inner(self, node: RelayExpr, index: int = 0) -> Sequence[RelayExpr]:

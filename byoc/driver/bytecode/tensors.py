@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from byoc.driver.bytecode.function_builder import CodeBuilder
 from byoc.ir.expr import RelayExpr
-from byoc.ir.types import TensorType, TupleType, Type
+from byoc.ir.types import TupleType, Type
 from byoc.runtime.vm.instructions import GetField
 
 # a register, an expression, or the parts of a tuple
@@ -30,10 +30,13 @@ class Tensors:
         return [r for field, inner in zip(fields, ty.fields, strict=True) for r in self.flat(field, inner)]
 
     def _fields(self, register: int, count: int) -> list[Part]:
-        return [self._code.into_new(lambda r, k=k: GetField(r, register, k)) for k in range(count)]  # type: ignore
+        return [self._field(register, k) for k in range(count)]
+
+    def _field(self, register: int, place: int) -> int:
+        return self._code.into_new(lambda r: GetField(r, register, place))
 
     def structured(self, ty: Type, registers: Iterator[int]) -> Part:
         """*registers* in the nesting of *ty*."""
-        if isinstance(ty, TensorType):
+        if not isinstance(ty, TupleType):
             return next(registers)
-        return [self.structured(field, registers) for field in ty.fields]  # type: ignore[attr-defined]
+        return [self.structured(field, registers) for field in ty.fields]

@@ -11,7 +11,15 @@ from byoc.driver.bytecode.control import control_modules, external, told_of, wit
 from byoc.driver.bytecode.outline import outlined
 from byoc.driver.compiler.not_slower import not_slower
 from byoc.driver.compiler.placed_regions import at_places
-from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, read_plan, silent, target_alone
+from byoc.driver.compiler.planning import (
+    Model,
+    accelerators,
+    named_targets,
+    plan_module,
+    read_plan,
+    silent,
+    target_alone,
+)
 from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
@@ -40,7 +48,9 @@ from byoc.partition.calls import known_names
 from byoc.partition.options import PlacingOptions
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Function
+from byoc.relay.narrowing import as_function
 from byoc.relay.transform.half_operands import Beyond
+from byoc.runtime.core.strict_json import list_of
 from byoc.runtime.library import Library
 
 MAX_NODES_NAMED = 3
@@ -190,7 +200,7 @@ def _ranged(mod: IRModule, options: CompileOptions, tell: Progress) -> Quantized
     return QuantizedModule(mod, replace(options, beyond=beyond), by)
 
 
-def plan_for(mod: IRModule, options: CompileOptions, model: object = None, tell: Progress = silent) -> Plan:
+def plan_for(mod: IRModule, options: CompileOptions, model: Model = None, tell: Progress = silent) -> Plan:
     """The plan of a simplified module under *options*; *model* is what it was read from."""
     return plan_module(mod, options.targets, options.placing, model, tell)
 
@@ -239,7 +249,7 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = s
 
 def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -> Library:
     """:func:`build`, but a region that fails raises RegionLostError."""
-    check_inputs(mod["main"])  # type: ignore[arg-type]
+    check_inputs(as_function(mod["main"]))
     request = at_places(plan, options.regions(), options.beyond)
     built = build_regions(region_integers(mod), request, tell)
     mod, regions, modules = built.mod, built.regions, built.modules
@@ -308,9 +318,8 @@ def host_main(
 
 def output_names(main: Function, host: HostProgram) -> list[str]:
     """What the model calls its outputs, or numbers them by."""
-    heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]
-    named: Sequence[object] = main.attrs.get("output_names") or ()  # type: ignore[assignment]
-    return [str(n) for n in named] or [f"output{k}" for k in range(len(heads))]
+    named = list_of(main.attrs.get("output_names") or (), "output_names")
+    return [str(n) for n in named] or [f"output{k}" for k in range(host.outputs)]
 
 
 def report(plan: Plan, host: HostProgram) -> dict[str, object]:

@@ -24,6 +24,7 @@ from byoc.driver.library_key import (
 from byoc.driver.options import CompileRequest
 from byoc.options.entry import takes
 from byoc.runtime.core.errors import OutOfMemoryError
+from byoc.runtime.core.strict_json import mapping_of
 from byoc.runtime.library import Library
 
 FOUND = "taking the compiled model from the cache"
@@ -102,7 +103,7 @@ def _keep(
     records = _records(request)
     if is_tuned(request):
         library = anew()
-        if library.report["tuning"]["tuned"] or _records(request) != records:  # type: ignore[index]
+        if mapping_of(library.report["tuning"], "tuning")["tuned"] or _records(request) != records:
             return
     problem = libraries.write(known.key(records), library)
     if problem is not None:

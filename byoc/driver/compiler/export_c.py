@@ -24,6 +24,7 @@ from byoc.errors import CompileError, UserError
 from byoc.ir.module import IRModule
 from byoc.options.entry import takes
 from byoc.partition.calls import known_names
+from byoc.relay.narrowing import as_function
 from byoc.runtime.artefact.artifact import replace_file
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.library import Library
@@ -89,7 +90,7 @@ def export_c(asked: ExportRequest) -> Exported:
     files = export_project(host.functions.compiled, graph, names, options, tuner)
     _make_folder(path)
     for name, data in files.items():
-        replace_file(path / name, lambda file, data=data: file.write(data))  # type: ignore[misc]
+        _write(path / name, data)
     return Exported({name: len(data) for name, data in files.items()}, notes)
 
 
@@ -126,6 +127,10 @@ def _c_options(backend_options: Mapping[str, Mapping[str, object]]) -> Mapping[s
     return options
 
 
+def _write(path: Path, data: bytes) -> None:
+    replace_file(path, lambda file: file.write(data))
+
+
 def _host_program(
     mod: IRModule, narrow: NarrowProducts, options: CompileOptions, tell: Progress
 ) -> tuple[HostProgram, list[str]]:
@@ -134,7 +139,7 @@ def _host_program(
     narrow.precision.check(known_names(mod))
     plan = plan_for(mod, options)
     cut = plan.apply(mod)
-    check_inputs(cut["main"])  # type: ignore[arg-type]
+    check_inputs(as_function(cut["main"]))
     main = host_main(cut, plan, options, narrow, tell)
     host = lower_host(main, {})
     return host, output_names(main, host)
@@ -149,7 +154,7 @@ def _notes(narrow: NarrowProducts) -> list[str]:
         if outcome.reason:
             waiting.setdefault(outcome.reason, []).append(outcome)
     lines += [f"  {len(w)} not narrower: {why}: {_named(w)}" for why, w in sorted(waiting.items())]
-    told: Mapping[str, float] = narrow.quantization.told.get("errors", {}) if narrow.quantization else {}  # type: ignore
+    told = narrow.quantization.errors if narrow.quantization else {}
     return [*lines, *(f"int8 changes {n} by {error:.2%} of its size on the samples" for n, error in told.items())]
 
 

@@ -17,10 +17,11 @@ from byoc.partition.boundary_file import read_boundaries
 from byoc.partition.options import BY_MODEL, PlacingOptions, PlannerOptions, PlannerRequest
 from byoc.partition.plan.plan import Plan
 from byoc.partition.plan.planner import plan_of
+from byoc.relay.frontend.onnx.load import ModelSource
 from byoc.relay.frontend.onnx.named_nodes import named_nodes
 from byoc.runtime.files.regular_file import read_text
 
-Model = object  # an ONNX file, its bytes, a ModelProto, or a module of the graph language
+Model = ModelSource | IRModule | None  # an ONNX file, its bytes, a ModelProto, or a module of the graph language
 Tell = Callable[[str], object]
 HOST_TARGETS = frozenset(["c", "host"])
 
@@ -46,7 +47,7 @@ def plan_module(
     elif placing.configuration is not None:
         raise PartitionError(f'the configuration {placing.configuration!r} is followed by policy "model" alone')
     if placing.boundaries is not None:
-        nodes = () if model is None or isinstance(model, IRModule) else named_nodes(model)  # type: ignore[arg-type]
+        nodes = () if model is None or isinstance(model, IRModule) else named_nodes(model)
         lines += read_boundaries(placing.boundaries, nodes)
     names = accelerators(targets)
     machine = Machine(lambda: threads_for(mod), tell=tell)
@@ -67,7 +68,7 @@ def _of_model(targets: Sequence[str], placement: Placement) -> Sequence[str]:
 def _placement(placing: PlacingOptions, model: Model) -> Placement:
     if model is None or isinstance(model, IRModule):
         raise PartitionError('policy "model" follows what an ONNX model says of its nodes; give the model itself')
-    return read_placement(proto_of(model), placing.configuration)  # type: ignore[arg-type]
+    return read_placement(proto_of(model), placing.configuration)
 
 
 def target_alone(mod: IRModule, placing: PlacingOptions, model: Model = None) -> Callable[[str], Plan]:

@@ -14,6 +14,7 @@ from byoc.driver.precision import NarrowProducts, Precision
 from byoc.errors import ByocError, CompileError
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function
+from byoc.relay.narrowing import as_function
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import Library
 from byoc.runtime.modules.metadata import MetadataModule
@@ -28,17 +29,16 @@ def build_alone(mod: IRModule, precision: str = "") -> Library:
     Raises CompileError for whatever goes wrong in a backend, UserError for what the host cannot compile.
     """
     mod = optimize(mod)
-    check_inputs(mod["main"])  # type: ignore[arg-type]
+    check_inputs(as_function(mod["main"]))
     regions = {v: f for v, f in mod.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}
     modules = [_region(region) for region in regions.values()]
     if precision not in PRECISIONS:
         raise CompileError(f"the host's products are not measured in {precision}; known: {', '.join(PRECISIONS)[2:]}")
     narrow = NarrowProducts(Precision.of(PRECISIONS[precision], ()))
-    main = prepare_host(precision=narrow.passes())(mod)["main"]
-    host = lower_host(main, regions)  # type: ignore[arg-type]
+    main = as_function(prepare_host(precision=narrow.passes())(mod)["main"])
+    host = lower_host(main, regions)
     modules += host.functions.modules({})
-    heads: Sequence[object] = host.graph["heads"]  # type: ignore[assignment]
-    return Library(host.graph, _root(modules), [f"output{k}" for k in range(len(heads))])
+    return Library(host.graph, _root(modules), [f"output{k}" for k in range(host.outputs)])
 
 
 def _region(region: Function) -> Module:

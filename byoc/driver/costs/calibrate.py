@@ -272,7 +272,8 @@ def _steps(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
     found = {
         name: _rate(sheet.beyond(name, taken), steps, getattr(base, name)) for name, (taken, steps) in rules.items()
     }
-    return replace(profile, **found)  # type: ignore[arg-type]
+    make: Callable[..., Profile] = Profile  # the rules are named after its fields
+    return make(**{**vars(profile), **found})
 
 
 def _rate(seconds: float | None, steps: float, default: float) -> float:

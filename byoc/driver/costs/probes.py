@@ -18,6 +18,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Constant, Function, Var
+from byoc.relay.narrowing import as_tensor_type
 from byoc.runtime.core.ndarray import NDArray
 
 Step = Callable[[RelayExpr], RelayExpr]
@@ -50,7 +51,7 @@ def by_annotation(value: RelayExpr) -> RelayExpr:
 
 def by_pool(value: RelayExpr) -> RelayExpr:
     """*value* after a pool that changes nothing."""
-    shape = tuple(int(d) for d in infer_expr(value).shape)  # type: ignore[attr-defined]
+    shape = as_tensor_type(infer_expr(value)).concrete_shape
     lanes = shape[-1] if len(shape) > 1 else TINY[0]
     image = relay.reshape(value, (1, 1, -1, lanes))
     return relay.reshape(relay.nn.max_pool2d(image, (1, 1), layout="NHWC"), shape)

@@ -11,6 +11,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Constant, Function, Tuple, Var
+from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import post_order, rewrite, substitute
 
 INWARD, OUTWARD = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -50,7 +51,7 @@ def key_of(function: Function) -> str:
     """64 hexadecimal digits: the same for functions that differ only in values of tensors and in their origins."""
     constants = [n for n in dict.fromkeys(post_order(function)) if isinstance(n, Constant) and n.data.ndim]
     given: dict[RelayExpr, Var] = {c: Var(f"c{k}", c.checked_type) for k, c in enumerate(constants)}
-    plain = rewrite(function, lambda before, after: given.get(before, after))
-    plain = Function([*function.params, *given.values()], plain.body)  # type: ignore[attr-defined]
+    closed = as_function(rewrite(function, lambda before, after: given.get(before, after)))
+    plain = Function([*function.params, *given.values()], closed.body)
     text = _SPAN.sub("", IRModule({"main": plain}).astext(show_meta_data=False))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -50,8 +50,11 @@ def diff(before: PlannedCut, after: PlannedCut) -> PlanDiff:
         for name in dict.fromkeys((*first, *second))
         if first.get(name) != second.get(name)
     )
-    estimates = tuple(None if p.total is None else p.total.seconds for p in (before, after))
-    return PlanDiff(moved, (len(before.regions), len(after.regions)), estimates)  # type: ignore[arg-type]
+    return PlanDiff(moved, (len(before.regions), len(after.regions)), (_estimate(before), _estimate(after)))
+
+
+def _estimate(plan: PlannedCut) -> float | None:
+    return None if plan.total is None else plan.total.seconds
 
 
 def _places(decisions: Sequence[Decision]) -> dict[str, str]:

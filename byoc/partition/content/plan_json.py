@@ -5,9 +5,9 @@ What is read is declared by the types of :class:`WrittenPlan`, and checked by th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from byoc.contract.limits import Limits
 from byoc.contract.verdict import Reason, Verdict
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from byoc.partition.content.planned_cut import PlannedCut
 
 VERSION = 3
+Plan = TypeVar("Plan")  # its class, which stands above
 
 
 def plan_to_json(plan: PlannedCut) -> dict[str, object]:
@@ -140,8 +141,8 @@ class WrittenPlan:
     stand_ins: Mapping[str, str] = field(default_factory=dict)
 
 
-def plan_from_json(data: Mapping[str, object]) -> dict[str, object]:
-    """The fields of a plan from :func:`plan_to_json`. Raises PartitionError naming the place that is wrong."""
+def plan_from_json(data: object, make: Callable[..., Plan]) -> Plan:
+    """What *make* makes of the fields that :func:`plan_to_json` gave. Raises PartitionError naming the wrong place."""
     if not isinstance(data, Mapping) or "version" not in data:
         raise PartitionError("a plan is a JSON object with a version; this is something else")
     if data["version"] != VERSION:
@@ -151,11 +152,10 @@ def plan_from_json(data: Mapping[str, object]) -> dict[str, object]:
         _check(written)
     except PartitionError as error:
         raise PartitionError(f"the plan's JSON is damaged: {error}") from error
-    return {
-        **{name: value for name, value in vars(written).items() if name != "version"},
-        "decisions": tuple(d.decision() for d in written.decisions),
-        "regions": tuple(r.region() for r in written.regions),
-    }
+    kept = {name: value for name, value in vars(written).items() if name != "version"}
+    kept["decisions"] = tuple(d.decision() for d in written.decisions)
+    kept["regions"] = tuple(r.region() for r in written.regions)
+    return make(**kept)
 
 
 def _check(plan: WrittenPlan) -> None:

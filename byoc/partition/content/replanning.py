@@ -5,7 +5,7 @@ A plan that was read from a file has no origin; :meth:`Plan.on` gives it one wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -18,6 +18,7 @@ from byoc.partition.boundaries import FORCE, Boundaries, Rule
 from byoc.partition.content.explanation import seconds
 from byoc.partition.content.planned_cut import PlannedCut
 from byoc.partition.content.request import Request
+from byoc.relay.expr import Call
 
 Made = TypeVar("Made", bound=PlannedCut)  # what *remake* makes: a Plan
 Kept = Mapping[tuple[str, int], str]  # function and number of an operator -> its target, or ``host``
@@ -71,8 +72,8 @@ class _Gone(Backend):
     def patterns(self) -> Sequence[PatternEntry]:
         return self._backend.patterns()
 
-    def supports(self, call: object) -> Verdict:
-        return refuse(call, self._reason.code, self._reason.text, self._reason.actual)  # type: ignore[arg-type]
+    def supports(self, call: Call) -> Verdict:
+        return refuse(call, self._reason.code, self._reason.text, self._reason.actual)
 
 
 LIMIT_NAMES = tuple(Limits.__dataclass_fields__)
@@ -86,7 +87,7 @@ class Sweep(Generic[Made]):
     values: tuple[object, ...]
     plans: tuple[Made, ...]
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[tuple[object, Made]]:
         return iter(zip(self.values, self.plans, strict=True))
 
     def __str__(self) -> str:

@@ -10,14 +10,15 @@ import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from numbers import Real
 from types import NoneType, UnionType
 from typing import TypeVar, Union, get_args, get_origin, get_type_hints
 
 from byoc.errors import PartitionError
+from byoc.partition.costs.estimate import float_of
 
 T = TypeVar("T")
 Reader = Callable[[object], object]  # raises Misfit
+_OTHER = object()  # what a reader gives for data that is not of its kind
 WORDS = {str: "a text", bool: "true or false", int: "a whole number from 0", float: "a number", NoneType: "null"}
 
 
@@ -38,39 +39,34 @@ class Misfit(Exception):
 
 
 def typed(data: object, wanted: type[T]) -> T:
-    """*data* as *wanted*: a dataclass of texts, numbers, tuples, mappings, dataclasses and unions of such.
+    """*data* as *wanted*, a dataclass of texts, numbers, tuples, mappings, dataclasses and unions of such.
 
     Raises PartitionError for the first place that does not fit.
     """
+    kind: type = wanted
     try:
-        return _reader(wanted)(data)  # type: ignore[return-value, arg-type]  # a reader gives what it reads
+        found = _reader(kind)(data)
     except Misfit as misfit:
         raise PartitionError(str(misfit)) from misfit
+    assert isinstance(found, wanted)
+    return found
 
 
 @cache
 def _reader(wanted: type) -> Reader:
     """The reader of a type, made once."""
     ways = get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
-    readers = [(_kinds(way), _reader_of_one(way)) for way in ways]
+    readers = [_reader_of_one(way) for way in ways]
     expected = " or ".join(_described(way) for way in ways)
 
     def read(data: object) -> object:
-        for kinds, reader in readers:
-            if isinstance(data, kinds) and (type(data) is not bool or bool in kinds):
-                return reader(data)
+        for reader in readers:
+            found = reader(data)
+            if found is not _OTHER:
+                return found
         raise Misfit(f"is {reprlib.repr(data)}, expected {expected}")
 
     return read
-
-
-def _kinds(way: type) -> tuple[type, ...]:
-    """The classes of the values that *way* is made of."""
-    if get_origin(way) is tuple:
-        return (list, tuple)
-    if way is float:
-        return (Real,)
-    return (way,) if way in WORDS else (Mapping,)
 
 
 def _described(way: type) -> str:
@@ -78,36 +74,34 @@ def _described(way: type) -> str:
 
 
 def _reader_of_one(way: type) -> Reader:
-    """The reader of values of the right kind."""
+    """The reader of values of one kind, which gives :data:`_OTHER` for those of others."""
     if is_dataclass(way):
         return _object_reader(way)
     if get_origin(way) is tuple:
         return _list_reader(_reader(get_args(way)[0]))
     if get_origin(way) is Mapping:
         return _mapping_reader(_reader(get_args(way)[1]))
-    readers: dict[type, Callable[..., object]] = {int: _count, float: _float}
-    return readers.get(way, _itself)
+    readers: dict[type, Reader] = {int: _count, float: _float}
+    return readers.get(way) or (lambda data: data if isinstance(data, way) else _OTHER)
 
 
-def _itself(data: object) -> object:
-    return data
-
-
-def _count(data: int) -> int:
+def _count(data: object) -> object:
+    if not isinstance(data, int) or isinstance(data, bool):
+        return _OTHER
     if data < 0:
         raise Misfit(f"is {data}, expected {WORDS[int]}")
     return data
 
 
-def _float(data: Real) -> float:
-    try:
-        return float(data)
-    except OverflowError:
-        return float("inf") if data > 0 else float("-inf")  # type: ignore[operator]  # typeshed has Real compare with Real alone
+def _float(data: object) -> object:
+    found = float_of(data)
+    return _OTHER if found is None else found
 
 
 def _list_reader(element: Reader) -> Reader:
-    def read(data: list[object]) -> tuple[object, ...]:
+    def read(data: object) -> object:
+        if not isinstance(data, (list, tuple)):
+            return _OTHER
         found: list[object] = []
         try:
             for value in data:
@@ -116,11 +110,13 @@ def _list_reader(element: Reader) -> Reader:
             raise misfit.at(f"[{len(found)}]") from None
         return tuple(found)
 
-    return read  # type: ignore[return-value]
+    return read
 
 
 def _mapping_reader(element: Reader) -> Reader:
-    def read(data: Mapping[object, object]) -> dict[str, object]:
+    def read(data: object) -> object:
+        if not isinstance(data, Mapping):
+            return _OTHER
         found: dict[str, object] = {}
         for key, value in data.items():
             if not isinstance(key, str):
@@ -131,7 +127,7 @@ def _mapping_reader(element: Reader) -> Reader:
                 raise misfit.at(f".{key}") from None
         return found
 
-    return read  # type: ignore[return-value]
+    return read
 
 
 def _object_reader(way: type) -> Reader:
@@ -139,7 +135,9 @@ def _object_reader(way: type) -> Reader:
     readers = {field.name: _reader(hints[field.name]) for field in fields(way)}
     needed = {f.name for f in fields(way) if f.default is MISSING and f.default_factory is MISSING}
 
-    def read(data: Mapping[str, object]) -> object:
+    def read(data: object) -> object:
+        if not isinstance(data, Mapping):
+            return _OTHER
         given: dict[str, object] = {}
         for key, value in data.items():
             if key not in readers:
@@ -155,4 +153,4 @@ def _object_reader(way: type) -> Reader:
         except PartitionError as error:
             raise Misfit(f"cannot be: {error}") from error
 
-    return read  # type: ignore[return-value]
+    return read

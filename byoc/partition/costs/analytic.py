@@ -25,7 +25,7 @@ from byoc.partition.costs.share import producers
 from byoc.partition.costs.work import Kind
 from byoc.partition.places.libraries import kernels_run_by
 from byoc.relay.expr import Call, Function
-from byoc.relay.narrowing import tensor_type
+from byoc.relay.narrowing import as_function, tensor_type
 
 
 class AnalyticModel(CostModel):
@@ -96,7 +96,7 @@ class AnalyticModel(CostModel):
 
     def _function(self, call: Call, target: str, precision: str) -> float:
         """The seconds of a call of a function: of a composite one kernel, of a region its kernels."""
-        function: Function = call.op  # type: ignore[assignment]
+        function = as_function(call.op)
         if not is_one_kernel(function):
             return self.region(function, target, precision).seconds
         profile, inner = self.profile(target), inner_calls(call)
@@ -182,11 +182,11 @@ def _steps_seconds(step: Step, profile: Profile, dtype: str) -> float:
     """The seconds of a call's steps, or of streaming its constants past them where that takes longer."""
     work = step.work
     streamed = step.constants / profile.memories[-1].rate
-    if work.kind is Kind.PRODUCT:
+    if work.product is not None and work.kind is Kind.DEPTHWISE:
+        return max(depthwise_seconds(work.product, profile), streamed)
+    if work.product is not None:
         used = dtype or tensor_type(step.call.args[0]).dtype
-        return max(product_seconds(work.product, profile, used), streamed)  # type: ignore[arg-type]
-    if work.kind is Kind.DEPTHWISE:
-        return max(depthwise_seconds(work.product, profile), streamed)  # type: ignore[arg-type]
+        return max(product_seconds(work.product, profile, used), streamed)
     return max(work.elements * (work.cheap / RATES[work.kind](profile) + work.costly / profile.costly), streamed)
 
 

@@ -47,7 +47,7 @@ def float_of(value: object) -> float | None:
     try:
         return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf  # type: ignore[operator]  # typeshed has Real compare with Real alone
+        return -math.inf if value < 0 else math.inf
 
 
 def checked(seconds: object, backend: str, what: str, source: str) -> Estimate:

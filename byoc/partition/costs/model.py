@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
+from typing import TypeGuard
 
 from byoc.contract.verdict import callee_name
 from byoc.ir.op import Op
@@ -71,10 +72,10 @@ class CostModel(ABC):
 
 def unit_calls(function: Function) -> list[Call]:
     """The calls of operators and of functions in *function*, in topological order, without what those hold."""
-    return [node for node in post_order(function.body, fusion_children) if is_unit(node)]  # type: ignore[misc]
+    return [node for node in post_order(function.body, fusion_children) if is_unit(node)]
 
 
-def is_unit(node: object) -> bool:
+def is_unit(node: object) -> TypeGuard[Call]:
     """True for what is placed as one: the call of an operator, or of a function that is compiled as a whole."""
     if not isinstance(node, Call):
         return False

@@ -42,7 +42,8 @@ def _winograd(product: Product, result: int, profile: Profile, dtype: str) -> fl
 
 def winograd_seconds(product: Product, result: int, profile: Profile, dtype: str) -> tuple[float, float]:
     """With tiles of *result* by *result* results: the seconds of their products, and of bringing numbers in and out."""
-    images, height, width = product.tiles  # type: ignore[misc]
+    assert product.tiles is not None  # those for whom the method is possible are asked alone
+    images, height, width = product.tiles
     points = (result + 2) ** 2
     tiles = images * math.ceil(height / result) * math.ceil(width / result)
     channels = product.depth // 9

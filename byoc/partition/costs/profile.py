@@ -63,7 +63,7 @@ class Profile:
 
     def to_json(self) -> dict[str, object]:
         """Values that ``json.dumps`` takes; an infinite rate is null."""
-        return _finite(asdict(self))  # type: ignore[return-value]
+        return {name: _finite(value) for name, value in asdict(self).items()}
 
     @staticmethod
     def from_json(data: Mapping[str, object]) -> Profile:

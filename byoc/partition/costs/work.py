@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.ir.op import Op, OpPattern
+from byoc.ir.op import OpPattern
 from byoc.ir.traits import ProductForm
 from byoc.ir.types import TensorType, Type, dtype_bytes, tensor_types
 from byoc.partition.measure import call_operations
@@ -89,7 +89,7 @@ _STEPS_OF_QUANTIZED = 6.0
 
 def work_of(call: Call) -> Work:
     """What the typed *call* of an operator has to do."""
-    op: Op = call.op  # type: ignore[assignment]
+    op = operator_of(call)
     traits = op.traits
     elements = count(call.checked_type)
     unknown = call_pattern(call) == OPAQUE and op.pattern != OpPattern.OPAQUE
@@ -109,7 +109,7 @@ def work_of(call: Call) -> Work:
 
 def _by_pattern(call: Call, elements: int, costly: float) -> Work:
     """The work of what traits say too little of: from how its operator is fused and from its operations."""
-    pattern = OpPattern(int(call.op.get_attr("TOpPattern")))  # type: ignore[attr-defined]
+    pattern = OpPattern(int(operator_of(call).get_attr("TOpPattern")))
     operations = call_operations(call)
     kind = _BY_PATTERN.get(pattern, Kind.WINDOW)
     if kind is Kind.MOVE:
@@ -135,7 +135,7 @@ def is_depthwise(product: Product) -> bool:
 
 def product_of(call: Call) -> Product | None:
     """The matrices of a call that is a sum of products; None for another."""
-    form, types = call.op.traits.product, [a.checked_type for a in call.args]  # type: ignore[attr-defined]
+    form, types = operator_of(call).traits.product, [a.checked_type for a in call.args]
     if form is ProductForm.CONVOLUTION:
         return _convolution(conv_geometry(types, call.attrs, len(call.attrs.strides)))
     if form is ProductForm.TRANSPOSED_CONVOLUTION:
@@ -158,9 +158,10 @@ def _convolution(sizes: Geometry) -> Product:
     square = len(sizes.kernel) == 2 and sizes.kernel == (3, 3) and set(sizes.strides) == set(sizes.dilation) == {1}
     tiles = None
     if square and sizes.groups == 1:
-        tiles = tuple(size_of((d,)) for d in (sizes.batch, *sizes.out_sizes))
+        height, width = sizes.out_sizes
+        tiles = (size_of((sizes.batch,)), size_of((height,)), size_of((width,)))
     depth = sizes.reduced * math.prod(sizes.kernel)
-    return Product(sizes.groups, rows, sizes.out // sizes.groups, depth, tiles, True)  # type: ignore[arg-type]
+    return Product(sizes.groups, rows, sizes.out // sizes.groups, depth, tiles, True)
 
 
 def _matrices(call: Call) -> Product:

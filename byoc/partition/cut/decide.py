@@ -9,6 +9,7 @@ from byoc.contract.backend import Backend
 from byoc.contract.checks import pattern_entries
 from byoc.contract.verdict import Verdict, accept, callee_name, calls_in, refuse
 from byoc.errors import in_one_line
+from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, TupleType, Type
@@ -17,6 +18,7 @@ from byoc.partition.calls import calls_of, functions_of, is_composite
 from byoc.partition.decision import Decision
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call
+from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.transform.cut.merge_composite import CompositeRecord, MergeComposite
 from byoc.relay.typed_rewrite import typed_rewrite
@@ -104,8 +106,9 @@ def dissolve(mod: IRModule, calls: set[Call]) -> IRModule:
 
 
 def _inlined(call: Call) -> Call:
-    values = dict(zip(call.op.params, call.args, strict=True))  # type: ignore[attr-defined]
-    return typed_rewrite(call.op.body, lambda before, after: values.get(before, after))  # type: ignore
+    function = as_function(call.op)
+    values = dict[RelayExpr, RelayExpr](zip(function.params, call.args, strict=True))
+    return as_call(typed_rewrite(function.body, lambda before, after: values.get(before, after)))
 
 
 Order = Callable[[Call], tuple[Sequence[Backend], str]]  # the backends as a call prefers them, and why so

@@ -21,6 +21,7 @@ from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
 from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
 from byoc.relay.dataflow_pattern.partitioning import composite_call, holds
 from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.transform.cut.merge_composite import CompositeRecord, guarded_check
 
@@ -99,14 +100,15 @@ def with_composites(mod: IRModule, chosen: Iterable[Chosen]) -> tuple[IRModule, 
 
 def _formed(func: Function, chosen: Sequence[Chosen]) -> tuple[Function, list[int]]:
     graph = MutableGraph(func)
-    number = {call: k for k, call in enumerate(calls_of(graph.root))}  # type: ignore[arg-type]
+    number = {call: k for k, call in enumerate(calls_of(as_function(graph.root)))}
     changed: dict[RelayExpr, RelayExpr] = {}
     for _, group, name in sorted(_groups(graph, list(number), chosen), key=lambda item: item[0]):
         call = composite_call(group, {"Composite": name}, changed)
         graph.replace(group.interior, call.args, call)
         changed[group.root] = call
-        number[call] = number[group.root]  # type: ignore[index]
-    return graph.root, [number[call] for call in calls_of(graph.root)]  # type: ignore[return-value, arg-type]
+        number[call] = number[as_call(group.root)]
+    made = as_function(graph.root)
+    return made, [number[call] for call in calls_of(made)]
 
 
 def _groups(graph: MutableGraph, calls: Sequence[Call], chosen: Sequence[Chosen]) -> Iterator[tuple[int, Group, str]]:

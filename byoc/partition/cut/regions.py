@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from byoc.ir.expr import RelayExpr
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
+from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import compiler_begin, compiler_end
 from byoc.relay.traverse import post_order
 from byoc.relay.typed_rewrite import keep_type, typed_rebuild
@@ -45,7 +46,7 @@ class _Annotator:
     def run(self, func: Function) -> Function:
         for node in post_order(func, open_children):
             self.made[node] = self._make(node)
-        return self.made[func]  # type: ignore[return-value]
+        return as_function(self.made[func])
 
     def _make(self, node: RelayExpr) -> RelayExpr:
         region = self._region_of.get(node) if isinstance(node, Call) else None

@@ -178,11 +178,11 @@ def compatible(given: Precision, declared: Precision) -> bool:
 
 
 def _declared_input(kernel: Kernel, argument: Argument) -> Precision:
-    return kernel.input_type(argument.name).precision  # type: ignore[return-value]
+    return kernel.input_type(argument.name).precision
 
 
 def _declared_output(kernel: Kernel, argument: Argument) -> Precision:
-    return kernel.output_type(argument.name).precision  # type: ignore[return-value]
+    return kernel.output_type(argument.name).precision
 
 
 def _equal_precisions(request: Request, kernel: Kernel) -> bool:

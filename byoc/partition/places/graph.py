@@ -44,9 +44,9 @@ class Tensor:
         """The number of its elements."""
         return math.prod(d for d in self.shape if isinstance(d, int))
 
-    def bytes_as(self, precision: Precision | str) -> int:
+    def bytes_as(self, precision: Precision) -> int:
         """Its bytes in *precision*."""
-        return self.elements * ITEM_BYTES[precision]  # type: ignore[index]
+        return self.elements * ITEM_BYTES[precision]
 
 
 @dataclass(frozen=True)

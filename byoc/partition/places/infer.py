@@ -85,13 +85,8 @@ class Casting:
             for k, (name, tensor) in enumerate(operator.inputs):
                 of = self.graph.tensors[tensor]
                 state = self.state_read(n, k)
-                read = replace(
-                    self.types[tensor],
-                    target=state.target,
-                    device=state.device,
-                    precision=state.precision,
-                    layout=state.layout,
-                )
+                made = self.types[tensor]
+                read = TensorTy(state.target, state.precision, state.layout, state.device, made.kind)
                 wanted = demand(_kernel_of(operator), name, of.precision, operator)
                 if conflicts(read, wanted, of.rank):
                     raise InternalError(f"{of.name} is {read} where {operator} reads {wanted}")
@@ -198,10 +193,10 @@ class _Inference:
             cast = made[State.of(found)]
             if isinstance(reader, tuple):
                 self.taken[reader] = found
-            if cast is not None and isinstance(reader, tuple):
-                self.reads[reader] = cast
+                if cast is not None:
+                    self.reads[reader] = cast
             elif cast is not None:
-                self.results[reader] = cast  # type: ignore[index]
+                self.results[reader] = cast
 
     def _wanted(self, tensor: int, given: TensorTy) -> list[tuple[tuple[TensorTy, ...], _Reader]]:
         """As what the tensor may be read, by each of its readers."""

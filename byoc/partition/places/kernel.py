@@ -249,7 +249,8 @@ def declared_type(
         raise PartitionError(
             f"a tensor's type has no part {unknown[0]!r}; it has target, precision, layout, device and kind"
         )
-    return replace(base, **parts) if parts else base  # type: ignore[arg-type]
+    make: Callable[..., TensorTy] = TensorTy  # which looks at what the parts are
+    return make(**{**vars(base), **parts}) if parts else base
 
 
 def register_kernel(

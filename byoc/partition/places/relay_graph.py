@@ -27,6 +27,7 @@ from byoc.partition.places.tensor_type import LAYOUT_RANK, TensorTy
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.narrowing import tuple_type
 from byoc.relay.transform.cut.minimum_cut import SINK, SOURCE, UNBOUNDED, Network
 from byoc.relay.transform.layout.forms import Form, Wanted, as_given, channels_last, channels_last_form
 from byoc.relay.traverse import post_order
@@ -88,8 +89,7 @@ class _Builder:
         if isinstance(node, Tuple):
             self.tensors_of[node] = tuple(t for f in node.fields for t in self.tensors_of[f])
         elif isinstance(node, TupleGetItem):
-            fields: TupleType = node.tuple_value.checked_type  # type: ignore[assignment]
-            sizes = [len(tensor_types(f)) for f in fields.fields]
+            sizes = [len(tensor_types(f)) for f in tuple_type(node.tuple_value).fields]
             begin = sum(sizes[: node.index])
             inner = self.tensors_of[node.tuple_value]
             self.tensors_of[node] = inner[begin : begin + sizes[node.index]]
@@ -220,7 +220,7 @@ class _Builder:
     def _taken(self, tensor: int, place: Place, opaque: bool, wanted: Wanted | None) -> TensorTy:
         precision = self.tensors[tensor].precision
         if place.precision in FLOATS and precision in FLOATS and not opaque:
-            precision = place.precision  # type: ignore[assignment]
+            precision = place.precision
         layout = (_layout_of(wanted) if wanted is not None else None) or DataLayout.NCHW
         return TensorTy(place.target, precision, layout, place.device)
 
@@ -285,7 +285,7 @@ def _turned_type(ty: TensorType, wanted: Wanted | None, as_taken: TensorTy) -> T
     if wanted is not None:
         whole = [1] * wanted.added + shape
         shape = [whole[k] for k in wanted.order]
-    return TensorType(shape, dtype_of(as_taken.precision))  # type: ignore[arg-type]
+    return TensorType(shape, dtype_of(as_taken.precision))
 
 
 def _regrouped(ty: Type, fields: Iterator[RelayExpr]) -> RelayExpr:
@@ -304,7 +304,7 @@ def _computing_in(attrs: Attrs | None, place: Place) -> Attrs | None:
     """*attrs* with the float in which the operator sums, or which it makes, as the place's."""
     if attrs is None or place.precision not in FLOATS:
         return attrs
-    dtype = dtype_of(place.precision)  # type: ignore[arg-type]
+    dtype = dtype_of(place.precision)
     floats = {dtype_of(p) for p in FLOATS}
     changes = {name: dtype for name in ("out_dtype", "dtype") if getattr(attrs, name, None) in floats - {dtype}}
     return dataclasses.replace(attrs, **changes) if changes else attrs

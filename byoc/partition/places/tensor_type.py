@@ -8,6 +8,7 @@ objects of another sort. Layouts of buffers speak of four axes: they are the sam
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from byoc.partition.place import ANY, BUFFERS, HOST, IMAGES, DataLayout, Place, Precision, in_host_memory
 
@@ -19,6 +20,17 @@ class TensorTy(Place):
     """The type of an input or output: a place for its tensor. *kind*: ``Tensor``, ``TensorList``, ``StepScopes``."""
 
     kind: str = "Tensor"
+
+    if TYPE_CHECKING:  # as that of Place
+
+        def __init__(
+            self,
+            target: str,
+            precision: Precision | str = Precision.FLOAT,
+            layout: DataLayout | str = DataLayout.NCHW,
+            device: int = 0,
+            kind: str = "Tensor",
+        ): ...
 
     @staticmethod
     def at(place: Place, kind: str = "Tensor") -> TensorTy:
@@ -49,7 +61,7 @@ def conflicts(given: TensorTy, wanted: TensorTy, rank: int = LAYOUT_RANK) -> tup
         found.append("target")
     if Precision.ANY not in (given.precision, wanted.precision) and given.precision != wanted.precision:
         found.append("precision")
-    if not _layouts_fit(given.layout, wanted.layout, rank):  # type: ignore[arg-type]
+    if not _layouts_fit(given.layout, wanted.layout, rank):
         found.append("layout")
     return tuple(found)
 

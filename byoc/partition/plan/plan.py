@@ -97,14 +97,13 @@ class Plan(PlannedCut):
         return plan_to_json(self)
 
     @staticmethod
-    def from_json(data: Mapping[str, object] | str) -> Plan:
+    def from_json(data: object) -> Plan:
         """The plan that :meth:`to_json` gave, as a mapping or as text. Raises PartitionError for anything else."""
-        if isinstance(data, str):
-            try:
-                data = json.loads(data)
-            except (ValueError, RecursionError) as error:
-                raise PartitionError(f"a plan must be JSON: {error}") from error
-        return Plan(**plan_from_json(data))  # type: ignore[arg-type]
+        try:
+            read: object = json.loads(data) if isinstance(data, str) else data
+        except (ValueError, RecursionError) as error:
+            raise PartitionError(f"a plan must be JSON: {error}") from error
+        return plan_from_json(read, Plan)
 
     def __repr__(self) -> str:
         placed = sum(d.target is not None for d in self.decisions)

@@ -56,12 +56,11 @@ def cost_columns(plan: PlannedCut) -> dict[str, tuple[str, str]]:
     if plan.total is None and not plan.measured:
         return {}
     known = plan.region_seconds()
-    return {
-        r.symbol: tuple(  # type: ignore[misc]
-            "-" if value is None else seconds(value) for value in (known.get(r.symbol), plan.measured.get(r.symbol))
-        )
-        for r in plan.regions
-    }
+    return {r.symbol: (_told(known.get(r.symbol)), _told(plan.measured.get(r.symbol))) for r in plan.regions}
+
+
+def _told(value: float | None) -> str:
+    return "-" if value is None else seconds(value)
 
 
 def _cost_lines(plan: PlannedCut, total: Total) -> list[str]:

@@ -123,18 +123,19 @@ def _peak(problem: Problem, members: Sequence[int]) -> tuple[int, list[tuple[int
         alive: list[tuple[int, tuple[int, int] | None]] = []
         for t, value in enumerate(problem.values):
             readers = [c for c in value.consumers if c in inside]
-            made = value.producer in inside
+            producer = value.producer
+            made = producer in inside
             if not readers and not made:
                 continue
-            certain = value.producer is None or value.producer <= now
-            needed = value.producer == now or any(c >= now for c in readers) or (made and value.result) or value.weight
+            needed = producer == now or any(c >= now for c in readers) or (made and value.result) or value.weight
             outside = [c for c in value.consumers if c not in inside]
-            if made and value.producer > now:  # type: ignore[operator]
-                continue
-            if needed:
-                alive.append((t, None if certain else (value.producer, readers[0])))  # type: ignore[arg-type]
-            elif made and outside:
-                alive.append((t, (value.producer, outside[0])))  # type: ignore[arg-type]
+            if producer is None or producer <= now:
+                if needed:
+                    alive.append((t, None))
+                elif made and producer is not None and outside:
+                    alive.append((t, (producer, outside[0])))
+            elif needed and not made:
+                alive.append((t, (producer, readers[0])))
         size = sum(problem.values[t].bytes for t, _ in alive)
         if size > best[0]:
             best = (size, now, alive)

@@ -15,6 +15,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.adt import TypeData
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import register_op
+from byoc.ir.op_parts import Inputs
 from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Any, GlobalTypeVar, TensorType, TupleType, Type, TypeCall, TypeVar
 from byoc.relay.expr import Call
@@ -198,9 +199,8 @@ register_op(
 )
 register_op(
     "sequence.insert",
-    inputs=("sequence", "element", "position"),
+    inputs=Inputs(("sequence", "element", "position"), variadic=True),
     rel=_insert_rel,
-    variadic=True,
     doc="A sequence with one more element before a position, or at the end.",
     traits=MOVES,
 )
@@ -225,10 +225,9 @@ register_op(
 )
 register_op(
     "sequence.split",
-    inputs=("data", "split"),
+    inputs=Inputs(("data", "split"), variadic=True),
     attrs=SequenceSplitAttrs,
     rel=_split_rel,
-    variadic=True,
     doc="The parts of a tensor along an axis: of one size, of sizes that are given, or of size 1.",
     traits=MOVES,
 )

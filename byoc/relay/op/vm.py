@@ -10,6 +10,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
+from byoc.ir.op_parts import Implementation
 from byoc.ir.traits import creation, view
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
@@ -37,7 +38,7 @@ register_op(
     attrs=ShapeOfAttrs,
     rel=_shape_of_rel,
     traits=creation(gives_shape=True),
-    kernel="shape_of",
+    compute=Implementation(kernel="shape_of"),
     doc="The shape of a tensor, as the virtual machine gives it.",
     samples=(Sample([(2, 3, 4)], {"dtype": "int64"}), Sample([()], {"dtype": "int64"})),
 )

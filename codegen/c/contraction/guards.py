@@ -49,8 +49,8 @@ def without_guards(body: PrimExpr) -> tuple[PrimExpr, list[PrimExpr]] | None:
             left, right = bare(expr.left), bare(expr.right)
             return None if left is None or right is None else binary("mul", left, right)
         if isinstance(expr, Intrinsic) and expr.name in DOTS:
-            args = [bare(a) for a in expr.args]
-            return None if None in args else Intrinsic(expr.name, args)  # type: ignore[arg-type]
+            args = [inner for a in expr.args if (inner := bare(a)) is not None]
+            return Intrinsic(expr.name, args) if len(args) == len(expr.args) else None
         return None if any_select(expr) else expr
 
     result = bare(body)

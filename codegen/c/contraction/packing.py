@@ -185,11 +185,11 @@ class _Panel:
         """The panel of the constant *source*."""
         axes = [*self.batch, self.c.lane, *self.c.reduce.axes]
         lane = len(self.batch)
-        steps = [self.operand.steps.get(a, 0) for a in axes]
+        steps = [s for a in axes if (s := self.operand.steps.get(a)) is not None]
         extents = [int(a.extent) for a in axes]
-        if all(s is not None for s in steps) and all(a in self.operand.steps for a in axes):
+        if len(steps) == len(axes):
             flat = np.asarray(source, order="C").reshape(-1)[self._start(simplify) :]
-            strides = [int(s) * flat.itemsize for s in steps]  # type: ignore[arg-type]
+            strides = [s * flat.itemsize for s in steps]
             whole = np.lib.stride_tricks.as_strided(flat, extents, strides, writeable=False)
         else:
             grid = {

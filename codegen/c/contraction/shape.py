@@ -87,7 +87,7 @@ def contraction(nest: Nest, simplify: Simplifier) -> Contraction | None:
         return None
     row = _row(nest.axes[:-1], moving, loads)
     by_row = [g for g in guards if g.position is not None and g.position is row]
-    if not all(isinstance(e, int) for g in by_row for e in (g.axis.extent, g.position.extent)):  # type: ignore[union-attr]
+    if row is not None and not all(isinstance(e, int) for g in by_row for e in (g.axis.extent, row.extent)):
         return None  # where a border lies must be known: tiles there are written out
     nest, reduce = _ordered(nest, reduce, standing or moving)
     return Contraction(nest, reduce, bare[0], guards, lane, row, moving, standing)

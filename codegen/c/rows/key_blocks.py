@@ -146,11 +146,12 @@ def _keyed(found: RowStages, top: Tensor, powers: Tensor) -> tuple[Tensor, ...] 
             if load.tensor not in found.stages or not any(mentions(i, key) for i in load.indices):
                 continue
             stage = load.tensor
+            assert stage.body is not None
             if not _at_key(load, key, found.depth) or not same_size(stage.shape[-1], powers.shape[-1]):
                 return None
             if stage not in keyed:
                 keyed.add(stage)
-                open_ends.append((stage.body, stage.axes[-1]))  # type: ignore[arg-type]
+                open_ends.append((stage.body, stage.axes[-1]))
     length, terms = powers.shape[-1], weighed.axes[0].extent
     if isinstance(length, int) and isinstance(terms, int):
         whole_words = length % terms == 0
@@ -246,7 +247,8 @@ class _OverKeys:
         code: list[Stmt] = [Alloc(self.next_top, aligned=True), Alloc(self.kept, aligned=True)]
         for stage in self.block.found.stages:
             if stage is blocks.top:
-                code += self._raise_top(self._cut(stage.body.axes[0], number, count))  # type: ignore[union-attr]
+                assert isinstance(stage.body, Reduce)
+                code += self._raise_top(self._cut(stage.body.axes[0], number, count))
             elif stage in blocks.keyed:
                 code += self._kept(stage, self._cut(stage.axes[-1], number, count))
             elif stage is blocks.inverse:

@@ -75,7 +75,7 @@ class BlockOfRows:
         leading = self.found.leading_of(stage)
         return [a for a in stage.axes if not any(a is b for b in leading)]
 
-    def array(self, name: str, inner: Iterable[int], dtype: str) -> Tensor:
+    def array(self, name: str, inner: Iterable[Dimension], dtype: str) -> Tensor:
         """A local array with a row for each of the block's."""
         return placeholder((self.rows, *inner), dtype, name)
 
@@ -83,7 +83,7 @@ class BlockOfRows:
         """What declares the local array of *stage*, along the *cuts* of its axes, and the nest that fills it."""
         cuts, row = cuts or {}, self.row()
         inner = [cuts[a].inner if a in cuts else a for a in stage.axes[self.found.depth :]]
-        target = self.array(stage.name, [a.extent for a in inner], stage.dtype)  # type: ignore[misc]
+        target = self.array(stage.name, [a.extent for a in inner], stage.dtype)
         nest = Nest(target, (row, *inner), (row, *inner), self.value(stage, stage.body, row, cuts))
         self.local[stage] = target
         return Alloc(target, aligned=True), nest

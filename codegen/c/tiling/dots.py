@@ -16,7 +16,7 @@ from byoc.codegen.kernel.loops import AddLanes, Alloc, Stmt, Store, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
-from byoc.te.expr import INDEX, Reduce
+from byoc.te.expr import INDEX, Binary, Const, Reduce
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, mentions
 
@@ -114,4 +114,7 @@ def _numbers(position: Position) -> tuple[PrimExpr, ...]:
 
 def _offset(place: PrimExpr) -> int:
     """The number added to the start of a block."""
-    return place.right.value if not isinstance(place, Index) else 0  # type: ignore[attr-defined]
+    if isinstance(place, Index):
+        return 0
+    assert isinstance(place, Binary) and isinstance(place.right, Const)
+    return int(place.right.value)

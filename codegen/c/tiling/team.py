@@ -26,9 +26,10 @@ def shared(statements: Sequence[Stmt], depth: int | None = None) -> list[Stmt]:
     """
     if any(isinstance(s, Share) for s in statements):
         return list(statements)  # its schedule has done it
-    if not all(isinstance(s, For) for s in statements):
+    nests = [s for s in statements if isinstance(s, For)]
+    if len(nests) != len(statements):
         return _by_one(statements)
-    return [new for s in statements for new in _shared_loop(s, depth)]  # type: ignore[arg-type]
+    return [new for nest in nests for new in _shared_loop(nest, depth)]
 
 
 def _shared_loop(loop: For, depth: int | None) -> list[Stmt]:

@@ -199,10 +199,10 @@ def _dot_axis(reduce: Reduce, loads: Sequence[Access], machine: Machine) -> Inde
 
 
 def _dots(nest: Nest, reduce: Reduce, loads: Sequence[Access], axis: Index, machine: Machine) -> list[Stmt]:
-    free = [a for a in nest.axes if isinstance(a.extent, int) and a.extent > 1]
-    columns = next((a for a in reversed(free)), None)
-    rows = next((a for a in reversed(free) if a is not columns and _apart(a, columns, loads)), None)
-    r, c = dot_tile(rows.extent if rows else 1, columns.extent if columns else 1, machine)  # type: ignore[arg-type]
+    extents = {a: a.extent for a in nest.axes if isinstance(a.extent, int) and a.extent > 1}
+    columns = next(reversed(extents), None)
+    rows = next((a for a in reversed(extents) if a is not columns and _apart(a, columns, loads)), None)
+    r, c = dot_tile(extents[rows] if rows else 1, extents[columns] if columns else 1, machine)
     blocks = [block_of(a, n) for a, n in ((rows, r), (columns, c)) if a is not None]
     return dot_nest(nest, reduce, axis, blocks, machine)
 

@@ -121,8 +121,8 @@ class VectorExprWriter:
         if fixed is not None:
             return f"({self.type(dtype)}){{{', '.join('-1' if holds else '0' for holds in fixed)}}}"
         affine = self.analysis.affine(expr)
-        if affine is not None:
-            return self._widened(self._compared_lanes(expr.op, *affine), 32, bits)  # type: ignore[attr-defined]
+        if affine is not None and isinstance(expr, Binary):
+            return self._widened(self._compared_lanes(expr.op, *affine), 32, bits)
         is_direct = self.analysis.direct(expr)
         if isinstance(expr, Load) or not is_direct:
             whole = self._load(expr, "uint8") if isinstance(expr, Load) and is_direct else self._by_lanes(expr)
@@ -210,7 +210,9 @@ class VectorExprWriter:
         if expr.name == "bit_not":
             return f"~{self.vector(first)}", UNARY
         if expr.name == "pow":
-            power = POWERS[expr.args[1].value]  # type: ignore[attr-defined]
+            exponent = expr.args[1]
+            assert isinstance(exponent, Const)
+            power = POWERS[exponent.value]
             return (f"{self.function(power, dtype)}({self.argument(first)})", ATOM) if power else self.value(first)
         if not dtype.startswith("float") and (expr.name in ROUNDINGS or dtype.startswith("uint")):
             if expr.name != "sign":
@@ -247,8 +249,9 @@ class VectorExprWriter:
             return self.exprs.names(expr.tensor, expr.tensor.name)
         place = self.address(expr.tensor, expr.indices)
         step = self.analysis.step(expr)
+        assert step is not None  # another load is done lane by lane
         if step != 1:
-            items = (f"({place})[{step * k}]" for k in range(self.count))  # type: ignore[operator]
+            items = (f"({place})[{step * k}]" for k in range(self.count))
             return f"({self.type(dtype)}){{{', '.join(items)}}}"
         if dtype != expr.dtype:
             place = self.bytes_at(f"({place})")

@@ -88,11 +88,10 @@ def _places(stage: Tensor, reduce: Reduce, data: Load, weights: Load, simplify: 
     if not _is(data.indices[0], n, simplify):
         return None
     for down, across in (taps, taps[::-1]):
-        places = zip(data.indices[1:3], (y, x), (down, across), strict=True)
-        offsets = [_offset(index, place, tap, simplify) for index, place, tap in places]
+        top, left = (_offset(data.indices[k], a, tap, simplify) for k, a, tap in ((1, y, down), (2, x, across)))
         order = _order(weights, (down, across, channel, o), simplify)
-        if None not in offsets and order is not None:
-            return Convolution(stage, reduce, image, tuple(offsets), weights.tensor, order)  # type: ignore[arg-type]
+        if top is not None and left is not None and order is not None:
+            return Convolution(stage, reduce, image, (top, left), weights.tensor, order)
     return None
 
 

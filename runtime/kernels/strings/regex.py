@@ -140,7 +140,8 @@ class Regex:
         if found is None:
             code = self._program.code
             steps = [code[place] for place in state.places]
-            following = [s.following for s in steps if isinstance(s, _Step) and letter in s.test]  # type: ignore[operator]
+            tests = [(s.test, s.following) for s in steps if isinstance(s, _Step)]
+            following = [to for test, to in tests if isinstance(test, CharacterSet) and letter in test]
             found = state.after[letter] = self._state(tuple(sorted(set(following))))
         return found
 

@@ -9,18 +9,21 @@ import numpy as np
 
 from byoc.errors import UserError
 
+Strides = int | Sequence[int | None] | None
+
 
 def _slices(
-    shape: Sequence[int], begin: Sequence[int | None], end: Sequence[int | None], strides: object, mode: str
+    shape: Sequence[int], begin: Sequence[int | None], end: Sequence[int | None], strides: Strides, mode: str
 ) -> list[slice]:
     if mode not in ("end", "size"):
         raise UserError(f"slice_mode is end or size, got {mode!r}")
-    strides = [] if strides is None else [strides] * len(shape) if isinstance(strides, int) else list(strides)  # type: ignore[call-overload]
+    steps = [] if strides is None else [strides] * len(shape) if isinstance(strides, int) else list(strides)
     result = []
     for axis in range(len(shape)):
         first = begin[axis] if axis < len(begin) else None
         last = end[axis] if axis < len(end) else None
-        step = strides[axis] if axis < len(strides) and strides[axis] is not None else 1
+        given = steps[axis] if axis < len(steps) else None
+        step = 1 if given is None else given
         if mode == "size":
             step, first = 1, first or 0
             last = None if last is None or last < 0 else first + last
@@ -34,7 +37,7 @@ def strided_slice_python(
     data: np.ndarray,
     begin: Sequence[int | None],
     end: Sequence[int | None],
-    strides: int | Sequence[int | None] | None,
+    strides: Strides,
     slice_mode: str = "end",
     axes: Sequence[int] | None = None,
 ) -> np.ndarray:

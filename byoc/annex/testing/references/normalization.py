@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+
+from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 
 Axes = int | Sequence[int]
 
@@ -75,31 +78,42 @@ def group_norm_python(
     return result
 
 
-def batch_norm(
-    x: np.ndarray,
-    gamma: np.ndarray,
-    beta: np.ndarray,
-    moving_mean: np.ndarray,
-    moving_var: np.ndarray,
-    axis: int,
-    epsilon: float,
-    center: bool,
-    scale: bool,
-    training: bool = False,
-    momentum: float = 0.1,
-) -> list[np.ndarray]:
-    """The normal data, and the mean and variance to keep. In training they are the batch's and its share of them."""
+@dataclass(eq=False, repr=False)
+class BatchNormArguments(Arguments):
+    """Arguments of ``batch_norm``."""
+
+    x: np.ndarray
+    gamma: np.ndarray
+    beta: np.ndarray
+    moving_mean: np.ndarray
+    moving_var: np.ndarray
+    axis: int
+    epsilon: float
+    center: bool
+    scale: bool
+    training: bool = False
+    momentum: float = 0.1
+
+
+@takes_fields_of(BatchNormArguments)
+def batch_norm(given: BatchNormArguments) -> list[np.ndarray]:
+    """The normal data, and the mean and variance to keep. In training they are the batch's and its share of them.
+
+    Its parameters are TVM's, the fields of :class:`BatchNormArguments`.
+    """
+    x, axis, kept = given.x, given.axis, [given.moving_mean, given.moving_var]
     others = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
-    mean, variance = (np.mean(x, axis=others), np.var(x, axis=others)) if training else (moving_mean, moving_var)
-    result = (x - _along(mean, axis, x.ndim)) / np.sqrt(_along(variance, axis, x.ndim) + epsilon)
-    if scale:
-        result = result * _along(gamma, axis, x.ndim)
-    if center:
-        result = result + _along(beta, axis, x.ndim)
-    if not training:
-        return [result, moving_mean, moving_var]
-    kept = [(1 - momentum) * old + momentum * new for old, new in ((moving_mean, mean), (moving_var, variance))]
-    return [result, *kept]
+    used = [np.mean(x, axis=others), np.var(x, axis=others)] if given.training else kept
+    mean, variance = (_along(each, axis, x.ndim) for each in used)
+    result = (x - mean) / np.sqrt(variance + given.epsilon)
+    if given.scale:
+        result = result * _along(given.gamma, axis, x.ndim)
+    if given.center:
+        result = result + _along(given.beta, axis, x.ndim)
+    if not given.training:
+        return [result, *kept]
+    share = given.momentum
+    return [result, *((1 - share) * old + share * new for old, new in zip(kept, used, strict=True))]
 
 
 def l2_normalize_python(a_np: np.ndarray, eps: float, axis: Axes | None = None) -> np.ndarray:

@@ -4,45 +4,53 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from byoc.annex.testing.references.padding import Ints, per_axis
 from byoc.errors import UserError
+from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 
 _TYPES = ("max", "avg")
 
 
-def poolnd_python(
-    np_data: np.ndarray,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilation: Sequence[int],
-    padding_before: Sequence[int],
-    padding_after: Sequence[int],
-    pool_type: str,
-    count_include_pad: bool = True,
-    ceil_mode: bool = False,
-    dtype: str = "float32",
-    layout: str = "NCHW",
-) -> np.ndarray:
+@dataclass(eq=False, repr=False)
+class PoolArguments(Arguments):
+    """Arguments of ``poolnd_python``."""
+
+    np_data: np.ndarray
+    kernel: Sequence[int]
+    strides: Sequence[int]
+    dilation: Sequence[int]
+    padding_before: Sequence[int]
+    padding_after: Sequence[int]
+    pool_type: str
+    count_include_pad: bool = True
+    ceil_mode: bool = False
+    dtype: str = "float32"
+    layout: str = "NCHW"
+
+
+@takes_fields_of(PoolArguments)
+def poolnd_python(given: PoolArguments) -> np.ndarray:
     """``data: [N, C, *S] -> [N, C, *P]``; a maximum or an average of each window. Raises UserError for another type.
 
-    With *ceil_mode* a window may begin inside the padded data and end outside; places outside are never counted, and
-    the greatest of a window that sees only padding is the least value of the dtype. Where the last letter of *layout*
-    is C, the channels of data and result are last.
+    Its parameters are TVM's, the fields of :class:`PoolArguments`. With ``ceil_mode`` a window may begin inside the
+    padded data and end outside; places outside are never counted, and the greatest of a window that sees only padding
+    is the least value of the dtype. Where the last letter of ``layout`` is C, the channels of data and result are last.
     """
+    pool_type = given.pool_type
     if pool_type not in _TYPES:
         raise UserError(f"pool_type is max or avg, got {pool_type!r}")
-    last = layout.endswith("C")
-    np_data = np.moveaxis(np_data, -1, 1) if last else np_data
+    last = given.layout.endswith("C")
+    np_data = np.moveaxis(given.np_data, -1, 1) if last else given.np_data
+    by_axis = (given.kernel, given.strides, given.dilation, given.padding_before, given.padding_after)
     places = [
-        _windows(size, window, stride, apart, before, after, ceil_mode)
-        for size, window, stride, apart, before, after in zip(
-            np_data.shape[2:], kernel, strides, dilation, padding_before, padding_after, strict=True
-        )
+        _windows(size, window, stride, apart, before, after, given.ceil_mode)
+        for size, window, stride, apart, before, after in zip(np_data.shape[2:], *by_axis, strict=True)
     ]
-    result = np.zeros((*np_data.shape[:2], *(len(rows) for rows in places)), dtype)
+    result = np.zeros((*np_data.shape[:2], *(len(rows) for rows in places)), given.dtype)
     for index in np.ndindex(*result.shape[2:]):
         rows = [places[axis][i] for axis, i in enumerate(index)]
         seen = np_data[(slice(None), slice(None), *np.ix_(*(inside for inside, _ in rows)))]
@@ -50,7 +58,7 @@ def poolnd_python(
         if pool_type == "max":
             value = seen.max(axis=axes, initial=_lowest(np_data.dtype))
         else:
-            counted = np.prod([count if count_include_pad else len(inside) for inside, count in rows])
+            counted = np.prod([count if given.count_include_pad else len(inside) for inside, count in rows])
             value = seen.sum(axis=axes) / max(counted, 1)
         result[(slice(None), slice(None), *index)] = value
     return np.moveaxis(result, 1, -1) if last else result

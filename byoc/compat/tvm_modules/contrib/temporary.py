@@ -12,8 +12,12 @@ class TempDirectory:
     """A folder that is removed with this object, or when its ``with`` block ends."""
 
     def __init__(self, custom_path: str | os.PathLike[str] | None = None):
-        self._owner = tempfile.TemporaryDirectory(prefix="byoc-") if custom_path is None else None
-        self.temp_dir = self._owner.name if self._owner is not None else os.fspath(custom_path)  # type: ignore[arg-type]
+        self._owner: tempfile.TemporaryDirectory[str] | None = None
+        if custom_path is None:
+            made = tempfile.TemporaryDirectory(prefix="byoc-")
+            self._owner, self.temp_dir = made, made.name
+        else:
+            self.temp_dir = os.fspath(custom_path)
         Path(self.temp_dir).mkdir(parents=True, exist_ok=True)
 
     @property

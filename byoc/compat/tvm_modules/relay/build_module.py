@@ -6,7 +6,7 @@ Source: ``tvm.relay.build_module``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from byoc.compat.tvm_modules import config_options  # noqa: F401 - options are declared where they are given
 from byoc.compat.tvm_modules.relay.backend import Executor, Runtime
@@ -31,6 +31,7 @@ from byoc.partition.plan.plan import Plan
 from byoc.relay.analysis.module_types import infer_module, infer_type_local
 from byoc.relay.bind import bind_params_by_name, module_with_params
 from byoc.relay.expr import Function
+from byoc.relay.narrowing import as_function_type
 from byoc.runtime.core.container import ADT
 from byoc.runtime.core.device import Device
 from byoc.runtime.core.ndarray import NDArray
@@ -145,7 +146,7 @@ class GraphExecutor(Evaluator):
 
     def prepare(self, mod: IRModule, main: Function) -> Callable[[Sequence[object]], object]:
         library = compile_module(mod)
-        result, names = main.checked_type.ret_type, [spec.name for spec in library.inputs]  # type: ignore[attr-defined]
+        result, names = as_function_type(main.checked_type).ret_type, [spec.name for spec in library.inputs]
 
         def run(args: Sequence[object]) -> object:
             pairs = zip(args, main.params, strict=True)
@@ -209,12 +210,12 @@ def create_executor(
 
 def build_config(
     opt_level: int = 2,
-    required_pass: object = None,
-    disabled_pass: object = None,
+    required_pass: Iterable[str] | None = None,
+    disabled_pass: Iterable[str] | None = None,
     trace: object = None,
 ) -> PassContext:
     """A PassContext under its old name. Source: ``relay.build_config``, ``relay.transform.build_config``."""
-    return PassContext(opt_level, list(required_pass or ()), list(disabled_pass or ()))  # type: ignore[call-overload]
+    return PassContext(opt_level, list(required_pass or ()), list(disabled_pass or ()))
 
 
 def InferTypeLocal(expr: RelayExpr) -> Type:

@@ -11,8 +11,8 @@ from byoc.ir.expr import BaseFunc
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_context import PassContext
-from byoc.ir.passes.transform import Pass, module_pass
-from byoc.relay.expr import Call
+from byoc.ir.passes.transform import ModulePass, Pass, PassInfo
+from byoc.relay.expr import Call, Function
 from byoc.relay.transform import InlineCompilerFunctionsBoundTo
 from byoc.relay.traverse import post_order
 
@@ -26,7 +26,7 @@ def no_change(*options: object) -> Pass:
     def same(mod: IRModule, ctx: PassContext) -> IRModule:
         return mod
 
-    return module_pass(same, opt_level=0, name="NoChange")  # type: ignore[return-value]
+    return ModulePass(same, PassInfo("NoChange"))
 
 
 def inline_light_regions() -> Pass:
@@ -39,11 +39,11 @@ def inline_light_regions() -> Pass:
         light = [
             var
             for var, func in mod.functions.items()
-            if func.attrs.get("Compiler") == _ETHOSN and not _computes(func)  # type: ignore[attr-defined]
+            if isinstance(func, Function) and func.attrs.get("Compiler") == _ETHOSN and not _computes(func)
         ]
         return InlineCompilerFunctionsBoundTo(light)(mod)
 
-    return module_pass(inline, opt_level=0, name="InlineNonComputeIntensivePartitions")  # type: ignore[return-value]
+    return ModulePass(inline, PassInfo("InlineNonComputeIntensivePartitions"))
 
 
 def _computes(func: BaseFunc) -> bool:

@@ -57,7 +57,7 @@ def _grouped(group: ParameterGroup, position: int) -> object:
     def value(*_cls: object, request: pytest.FixtureRequest) -> object:
         return request.param
 
-    value.parameter_group, value.position = group, position  # type: ignore[attr-defined]
+    vars(value).update(parameter_group=group, position=position)
     return pytest.fixture(value)
 
 

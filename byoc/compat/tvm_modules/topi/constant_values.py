@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import SupportsFloat
 
 from byoc.compat.tvm.below import Missing
 from byoc.errors import UserError
@@ -17,16 +18,16 @@ def get_const_int(expr: object) -> int:
     return as_int(expr)
 
 
-def get_const_float(expr: object) -> float:
+def get_const_float(expr: SupportsFloat | Any) -> float:
     """*expr* as a Python float. Raises UserError for a size that is not known."""
     if isinstance(expr, Any):
         raise UserError(f"the size {expr} is not known when compiling, where a number is needed")
-    return float(expr)  # type: ignore[arg-type]
+    return float(expr)
 
 
 def get_const_tuple(in_tuple: Iterable[object]) -> tuple[object, ...]:
     """*in_tuple* as Python ints; sizes that are not known stay as they are."""
-    return tuple(dim if isinstance(dim, Any) else int(dim) for dim in in_tuple)  # type: ignore[call-overload]
+    return tuple(dim if isinstance(dim, Any) else as_int(dim) for dim in in_tuple)
 
 
 def __getattr__(name: str) -> Missing:

@@ -9,6 +9,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import ComputeOf, OpPattern, RelationOf, Sample, register_op
+from byoc.ir.op_parts import Implementation
 from byoc.ir.traits import Conversion, LayoutFlow, OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call, Constant, check_expr, constant
@@ -239,7 +240,6 @@ for _n in (1, 2, 3):
         attrs=_ATTRS[_n],
         pattern=OpPattern.INJECTIVE,
         traits=Traits(OpKind.OTHER, precision=Conversion.FOLLOW, any_layout=True, layout_flow=LayoutFlow.RESIZED),
-        compute=_compute(_n),
-        code_for=_has_numbers,
+        compute=Implementation(_compute(_n), code_for=_has_numbers),
         samples=_SAMPLES[_n],
     )

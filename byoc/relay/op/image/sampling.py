@@ -15,6 +15,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, as_ints
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.op_parts import Implementation
 from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
@@ -138,8 +139,7 @@ register_op(
     rel=_grid_rel,
     pattern=OpPattern.INJECTIVE,
     traits=Traits(OpKind.OTHER),
-    compute=_grid_compute,
-    code_for=only({"float32", "float64"}.__contains__),
+    compute=Implementation(_grid_compute, code_for=only({"float32", "float64"}.__contains__)),
     doc="The pixels of an image at the places of a grid.",
     samples=(
         *(

@@ -12,6 +12,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, RelationOf, Sample, register_op
+from byoc.ir.op_parts import Implementation, Inputs
 from byoc.ir.size_var import times
 from byoc.ir.traits import Conversion, OpKind, Scaling, Traits, view
 from byoc.ir.types import Any, TensorType, TupleType, Type
@@ -239,9 +240,8 @@ def batch_flatten(data: RelayExpr) -> Call:
 
 register_op(
     "nn.relu",
-    inputs=("data",),
+    inputs=Inputs(("data",), infer=same_as_result),
     rel=identity,
-    infer_inputs=same_as_result,
     doc="max(x, 0).",
     pattern=OpPattern.ELEMWISE,
     traits=Traits(
@@ -263,9 +263,8 @@ register_op(
 )
 register_op(
     "nn.prelu",
-    inputs=("data", "alpha"),
+    inputs=Inputs(("data", "alpha"), infer=vectors_of_axis(1)),
     rel=_vector_relation("alpha"),
-    infer_inputs=vectors_of_axis(1),
     doc="x or x times its channel's slope.",
     attrs=PReluAttrs,
     pattern=OpPattern.BROADCAST,
@@ -275,9 +274,8 @@ register_op(
 )
 register_op(
     "nn.bias_add",
-    inputs=("data", "bias"),
+    inputs=Inputs(("data", "bias"), infer=vectors_of_axis(1)),
     rel=_vector_relation("bias"),
-    infer_inputs=vectors_of_axis(1),
     doc="Addition of a vector along an axis.",
     attrs=BiasAddAttrs,
     pattern=OpPattern.BROADCAST,
@@ -289,24 +287,22 @@ register_op(
     "nn.softmax",
     inputs=("data",),
     rel=softmax_relation,
-    code_for=only(is_float),
     doc="exp(x) over its sum.",
     attrs=SoftmaxAttrs,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     traits=Traits(OpKind.ROWS, precision=Conversion.NEVER, costly=3.5, passes=3.0, fast_form="nn.fast_softmax"),
-    compute=_softmax_compute,
+    compute=Implementation(_softmax_compute, code_for=only(is_float)),
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=80.0, high=120.0)],
 )
 register_op(
     "nn.log_softmax",
     inputs=("data",),
     rel=softmax_relation,
-    code_for=only(is_float),
     doc="The logarithm of the softmax.",
     attrs=SoftmaxAttrs,
     pattern=OpPattern.OPAQUE,
     traits=Traits(OpKind.ROWS, precision=Conversion.NEVER, costly=3.5, passes=3.0),
-    compute=_log_softmax_compute,
+    compute=Implementation(_log_softmax_compute, code_for=only(is_float)),
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=-120.0, high=120.0)],
 )
 register_op(

@@ -9,6 +9,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.op_parts import Inputs
 from byoc.ir.traits import ProductForm, product
 from byoc.ir.types import Any, Dim, TensorType, Type, tensor_types
 from byoc.relay.expr import Call
@@ -134,9 +135,8 @@ def batch_matmul(
 
 register_op(
     "nn.dense",
-    inputs=("data", "weight"),
+    inputs=Inputs(("data", "weight"), infer=dense_weight),
     rel=_dense_relation,
-    infer_inputs=dense_weight,
     doc="Product with a transposed matrix.",
     attrs=DenseAttrs,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
@@ -151,9 +151,8 @@ register_op(
 )
 register_op(
     "nn.matmul",
-    inputs=("tensor_a", "tensor_b"),
+    inputs=Inputs(("tensor_a", "tensor_b"), infer=matmul_weight),
     rel=_matmul_relation,
-    infer_inputs=matmul_weight,
     doc="Product of two matrices.",
     attrs=MatmulAttrs,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.op_parts import Implementation
 from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Type
 from byoc.relay.expr import Call
@@ -24,12 +25,11 @@ register_op(
     "nn.fast_softmax",
     inputs=("data",),
     rel=softmax_relation,
-    code_for=only(is_float),
     doc="Softmax with exp by a polynomial.",
     attrs=SoftmaxAttrs,
     pattern=OpPattern.OPAQUE,
     traits=Traits(OpKind.ROWS, costly=0.7, passes=3.0),
-    compute=_compute,
+    compute=Implementation(_compute, code_for=only(is_float)),
     samples=(Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=80.0, high=120.0)),
 )
 

@@ -10,6 +10,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.op_parts import Implementation, Inputs
 from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.expr import Call
@@ -180,15 +181,13 @@ _AFFINE = ("data", "gamma", "beta")
 _FLOATS = only(is_float)
 register_op(
     "nn.batch_norm",
-    inputs=(*_AFFINE, "moving_mean", "moving_var"),
+    inputs=Inputs((*_AFFINE, "moving_mean", "moving_var"), infer=vectors_of_axis(4)),
     rel=_batch_norm_relation,
-    code_for=_FLOATS,
     doc="Normalisation by given moments.",
     attrs=BatchNormAttrs,
-    infer_inputs=vectors_of_axis(4),
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     traits=Traits(OpKind.OTHER, precision=Conversion.FOLLOW),
-    compute=batch_norm_stages,
+    compute=Implementation(batch_norm_stages, code_for=_FLOATS),
     samples=[
         Sample([(2, 3, 4, 5), (3,), (3,), (3,), _VARIANCES]),
         Sample([(2, 4, 3), (3,), (3,), (3,), _VARIANCES], {"axis": -1, "center": False, "epsilon": 1e-3}),
@@ -196,41 +195,35 @@ register_op(
 )
 register_op(
     "nn.instance_norm",
-    inputs=_AFFINE,
+    inputs=Inputs(_AFFINE, infer=vectors_of_axis(2)),
     rel=_inner_relation,
-    code_for=_FLOATS,
     doc="Normalisation of each channel of each batch item.",
     attrs=InstanceNormAttrs,
-    infer_inputs=vectors_of_axis(2),
     pattern=OpPattern.OPAQUE,
     traits=Traits(OpKind.NORM, precision=Conversion.NEVER, passes=4.0),
-    compute=instance_norm_compute,
+    compute=Implementation(instance_norm_compute, code_for=_FLOATS),
     samples=[Sample([(2, 3, 4, 5), (3,), (3,)]), Sample([(2, 7, 3), (3,), (3,)], {"axis": 2, "scale": False})],
 )
 register_op(
     "nn.layer_norm",
-    inputs=_AFFINE,
+    inputs=Inputs(_AFFINE, infer=vectors_of_axis(2)),
     rel=_affine,
-    code_for=_FLOATS,
     doc="Normalisation along one axis.",
     attrs=LayerNormAttrs,
-    infer_inputs=vectors_of_axis(2),
     pattern=OpPattern.OPAQUE,
     traits=Traits(OpKind.ROWS, precision=Conversion.NEVER, passes=4.0),
-    compute=layer_norm_compute,
+    compute=Implementation(layer_norm_compute, code_for=_FLOATS),
     samples=[Sample([(2, 3, 8), (8,), (8,)]), Sample([(2, 5, 3), (5,), (5,)], {"axis": 1, "center": False})],
 )
 register_op(
     "nn.group_norm",
-    inputs=_AFFINE,
+    inputs=Inputs(_AFFINE, infer=vectors_of_axis(2)),
     rel=_group_relation,
-    code_for=_FLOATS,
     doc="Normalisation of each group of channels.",
     attrs=GroupNormAttrs,
-    infer_inputs=vectors_of_axis(2),
     pattern=OpPattern.OPAQUE,
     traits=Traits(OpKind.NORM, precision=Conversion.NEVER, passes=4.0),
-    compute=group_norm_compute,
+    compute=Implementation(group_norm_compute, code_for=_FLOATS),
     samples=[
         Sample([(2, 6, 4, 3), (6,), (6,)], {"num_groups": 2}),
         Sample([(2, 5, 4), (4,), (4,)], {"num_groups": 4, "axis": -1}),
@@ -240,12 +233,12 @@ register_op(
     "nn.lrn",
     inputs=("data",),
     rel=_lrn_relation,
-    code_for=only(lambda dtype: dtype in ("float32", "float64")),  # of short floats Relay's rounds each square too
+    # of short floats Relay's rounds each square too
     doc="Local response normalisation.",
     attrs=LRNAttrs,
     pattern=OpPattern.OPAQUE,
     traits=Traits(OpKind.NORM, passes=4.0),
-    compute=lrn_compute,
+    compute=Implementation(lrn_compute, code_for=only(lambda dtype: dtype in ("float32", "float64"))),
     samples=[
         Sample([(2, 7, 3, 4)], {"size": 3, "alpha": 0.1, "bias": 1.0}),
         Sample([(1, 3, 4, 5)], {"axis": 3}),
@@ -256,11 +249,10 @@ register_op(
     "nn.l2_normalize",
     inputs=("data",),
     rel=_l2_relation,
-    code_for=_FLOATS,
     doc="Division by the Euclidean length.",
     attrs=L2NormalizeAttrs,
     pattern=OpPattern.OPAQUE,
     traits=Traits(OpKind.NORM, precision=Conversion.NEVER, passes=4.0),
-    compute=l2_normalize_compute,
+    compute=Implementation(l2_normalize_compute, code_for=_FLOATS),
     samples=[Sample([(2, 3, 4)], {"eps": 1e-6, "axis": (1,)}), Sample([(2, 3)], {"eps": 1e-3})],
 )

@@ -15,6 +15,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import RelationOf, Sample, register_op, register_op_attr
+from byoc.ir.op_parts import Inputs
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.op.attributes.recurrent import GRUSequenceAttrs, LSTMSequenceAttrs, RNNSequenceAttrs
 from byoc.relay.op.core.builder import make_call
@@ -74,9 +75,8 @@ _LENGTHS = np.array([3, 1], "int32")
 _OTHERS = {"activations": ("HardSigmoid", "Softsign"), "alphas": (0.2, 0.0), "betas": (0.5, 0.0)}
 register_op(
     "nn.lstm_sequence",
-    inputs=("gates", "recurrence", "hidden", "cell"),
+    inputs=Inputs(("gates", "recurrence", "hidden", "cell"), variadic=True),
     attrs=LSTMSequenceAttrs,
-    variadic=True,
     rel=_relation(4, ("hidden", "cell")),
     operations=_operations,
     compute=lstm_compute,
@@ -98,9 +98,8 @@ register_op(
 )
 register_op(
     "nn.gru_sequence",
-    inputs=("gates", "recurrence", "hidden"),
+    inputs=Inputs(("gates", "recurrence", "hidden"), variadic=True),
     attrs=GRUSequenceAttrs,
-    variadic=True,
     rel=_relation(3, ("hidden",)),
     operations=_operations,
     compute=gru_compute,
@@ -113,9 +112,8 @@ register_op(
 )
 register_op(
     "nn.rnn_sequence",
-    inputs=("gates", "recurrence", "hidden"),
+    inputs=Inputs(("gates", "recurrence", "hidden"), variadic=True),
     attrs=RNNSequenceAttrs,
-    variadic=True,
     rel=_relation(1, ("hidden",)),
     operations=_operations,
     compute=rnn_compute,

@@ -13,6 +13,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import ComputeOf, DtypePredicate, OpPattern, Sample, register_op
+from byoc.ir.op_parts import Implementation
 from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import Dim, TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Tuple
@@ -219,8 +220,7 @@ def _register(
         inputs=("data",),
         attrs=ReduceAttrs,
         rel=_relation,
-        compute=compute,
-        code_for=code_for,
+        compute=Implementation(compute, code_for=code_for),
         doc=doc,
         samples=samples,
         pattern=OpPattern.COMM_REDUCE,
@@ -253,8 +253,7 @@ for _kind in ("argmax", "argmin"):
         inputs=("data",),
         attrs=ArgReduceAttrs,
         rel=_position_relation,
-        code_for=_number,
-        compute=_arg_compute(_kind),
+        compute=Implementation(_arg_compute(_kind), code_for=_number),
         samples=_ARG_SAMPLES,
         doc=f"The position of the {'greatest' if _kind == 'argmax' else 'least'} element over axes, as int32.",
         pattern=OpPattern.COMM_REDUCE,
@@ -275,8 +274,7 @@ register_op(
     inputs=("data", "mean"),
     attrs=VarianceAttrs,
     rel=_variance_rel,
-    compute=_variance,
-    code_for=_number,
+    compute=Implementation(_variance, code_for=_number),
     doc="The mean square distance from *mean*, which kept its reduced axes as 1.",
     pattern=OpPattern.COMM_REDUCE,
     traits=Traits(OpKind.REDUCTION, precision=Conversion.NEVER),

@@ -14,6 +14,7 @@ import numpy as np
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import Sample, register_op
+from byoc.ir.op_parts import Implementation
 from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.expr import Call, Tuple, check_expr, constant
@@ -80,7 +81,7 @@ register_op(
     attrs=SparseToDenseAttrs,
     rel=_dyn_sparse_to_dense_rel,
     traits=Traits(OpKind.OTHER).static("sparse_to_dense", {3: "output_shape"}),
-    kernel="sparse_to_dense",
+    compute=Implementation(kernel="sparse_to_dense"),
     doc="A dense tensor whose shape an input holds, with values at coordinates.",
     samples=(Sample([_POINTS, _VALUES, _ZERO, np.array([3, 4], "int64")]),),
 )

@@ -14,6 +14,7 @@ import numpy as np
 from byoc import te
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import ComputeOf, DtypePredicate, OpPattern, Sample, TypeRelation, register_op
+from byoc.ir.op_parts import Implementation
 from byoc.ir.traits import EDGE, POINTWISE, STEP, Conversion, Scaling, Traits, pointwise
 from byoc.ir.types import TensorType
 from byoc.relay.expr import Call
@@ -55,8 +56,7 @@ def binary_operator(
         doc=doc,
         pattern=OpPattern.BROADCAST,
         traits=traits,
-        code_for=code_for,
-        compute=each_pair(function, name),
+        compute=Implementation(each_pair(function, name), code_for=code_for),
         samples=samples,
     )
 

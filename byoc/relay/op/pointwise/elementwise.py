@@ -15,6 +15,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import ComputeOf, DtypePredicate, OpPattern, Sample, TypeRelation, register_op
+from byoc.ir.op_parts import Implementation, Inputs
 from byoc.ir.registry import register_func
 from byoc.ir.traits import EDGE, POINTWISE, SAME, STEP, Conversion, Scaling, Traits, pointwise
 from byoc.ir.types import STORED, TensorType, Type, dtype_bits, dtype_bytes
@@ -73,14 +74,12 @@ def _unary(
 ) -> UnaryBuilder:
     register_op(
         name,
-        inputs=("data",),
+        inputs=Inputs(("data",), infer=None if rel is _TO_BOOL else same_as_result),
         rel=rel,
         doc=doc,
         pattern=OpPattern.ELEMWISE,
         traits=traits,
-        code_for=code_for,
-        infer_inputs=None if rel is _TO_BOOL else same_as_result,
-        compute=each_element(function, name),
+        compute=Implementation(each_element(function, name), code_for=code_for),
         samples=samples,
     )
 
@@ -382,8 +381,7 @@ register_op(
     rel=identity,
     pattern=OpPattern.ELEMWISE,
     traits=pointwise(precision=Conversion.FOLLOW, activation=True),
-    compute=_clip_compute,
-    code_for=_numbers,
+    compute=Implementation(_clip_compute, code_for=_numbers),
     doc="Each element moved into [a_min, a_max]; NaN stays.",
     samples=(
         Sample([(2, 3)], {"a_min": -0.5, "a_max": 1.0}),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from byoc import te
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.op_parts import Implementation
 from byoc.ir.traits import Conversion, pointwise
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
@@ -62,11 +63,10 @@ def _unary(name: str, function: Scalar, doc: str) -> Callable[[RelayExpr], Call]
         name,
         inputs=("data",),
         rel=identity,
-        code_for=only(is_float),
         doc=doc,
         pattern=OpPattern.ELEMWISE,
         traits=pointwise(costly=0.7, precision=Conversion.FOLLOW),
-        compute=each_element(function, name),
+        compute=Implementation(each_element(function, name), code_for=only(is_float)),
         samples=_SAMPLES,
     )
 

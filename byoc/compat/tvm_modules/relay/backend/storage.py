@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.core.strict_json import mapping_of
 from byoc.runtime.graph.graph import RESHAPE, Entry, Graph
 
 MATCH_RANGE = 16
@@ -30,7 +31,7 @@ class _Token:
 
 def with_storage(data: Mapping[str, object]) -> dict[str, object]:
     """The graph *data* with ``storage_id`` among its attributes."""
-    attrs: Mapping[str, object] = data["attrs"]  # type: ignore[assignment]
+    attrs = mapping_of(data["attrs"], "attrs")
     return {**data, "attrs": {**attrs, "storage_id": ["list_int", storage_ids(Graph(data))]}}
 
 

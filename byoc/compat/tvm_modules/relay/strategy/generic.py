@@ -13,7 +13,7 @@ _LAYOUTS = {("NCHW", "OIHW"), ("NHWC", "HWOI"), ("NHWC", "HWIO")}
 
 
 def is_depthwise_conv2d(
-    data_shape: Sequence[object], data_layout: str, kernel_shape: Sequence[object], kernel_layout: str, groups: int
+    data_shape: Sequence[object], data_layout: str, kernel_shape: Sequence[int], kernel_layout: str, groups: int
 ) -> bool:
     """Whether each channel is convolved alone: as many groups as input and output channels.
 
@@ -25,7 +25,7 @@ def is_depthwise_conv2d(
     channels = data_shape[data_layout.index("C")]
     # of a depthwise kernel one of O and I is 1, and which one differs by who wrote the layout
     outputs = [kernel_shape[kernel_layout.index(axis)] for axis in "OI"]
-    return bool(channels == groups and outputs[0] * outputs[1] == groups)  # type: ignore[operator]
+    return bool(channels == groups and outputs[0] * outputs[1] == groups)
 
 
 def __getattr__(name: str) -> Missing:

@@ -16,6 +16,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, RelationOf, Sample, get_op, register_op
+from byoc.ir.op_parts import Implementation, Inputs
 from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
@@ -72,28 +73,24 @@ def _blocked_operations(attrs: Conv2DAttrs, types: Sequence[Type], out_type: Ten
 _BLOCKS = {"data_layout": "NCHW4c", "out_layout": "NCHW4c", "kernel_size": (3, 3), "padding": (1, 1, 1, 1)}
 register_op(
     "nn.contrib_conv2d_NCHWc",
-    inputs=("data", "weight"),
+    inputs=Inputs(("data", "weight"), infer=_blocked_weight),
     attrs=Conv2DAttrs,
     rel=_blocked_rel,
-    kernel="nn.conv2d",
-    infer_inputs=_blocked_weight,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     traits=Traits(OpKind.PRODUCT, product=ProductForm.OTHER),
-    compute=_blocked_compute,
+    compute=Implementation(_blocked_compute, kernel="nn.conv2d"),
     operations=_blocked_operations,
     doc="Convolution of data in blocks of channels.",
     samples=(Sample([(1, 2, 5, 6, 4), (2, 2, 3, 3, 4, 4)], {**_BLOCKS, "channels": 8, "kernel_layout": "OIHW4i4o"}),),
 )
 register_op(
     "nn.contrib_depthwise_conv2d_NCHWc",
-    inputs=("data", "weight"),
+    inputs=Inputs(("data", "weight"), infer=_blocked_weight),
     attrs=Conv2DAttrs,
     rel=_blocked_rel,
-    kernel="nn.conv2d",
-    infer_inputs=_blocked_weight,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     traits=Traits(OpKind.PRODUCT, product=ProductForm.OTHER),
-    compute=_blocked_compute,
+    compute=Implementation(_blocked_compute, kernel="nn.conv2d"),
     operations=_blocked_operations,
     doc="Convolution of each channel by itself, of data in blocks of channels.",
     samples=(

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from byoc.ir.op import ComputeOf, CountOf, OpPattern, RelationOf, Sample, register_op
+from byoc.ir.op_parts import Implementation, Inputs
 from byoc.ir.traits import convolution, same_kernels
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
@@ -94,16 +95,14 @@ _Of = TypeVar("_Of", Conv1DAttrs, Conv2DAttrs, Conv3DAttrs)
 def _register(n: int, attrs: type[_Of]) -> None:
     register_op(
         f"nn.conv{n}d",
-        inputs=("data", "weight"),
+        inputs=Inputs(("data", "weight"), infer=conv_weight(n)),
         rel=_relation(n),
         doc=f"Convolution over {n} spatial axes.",
         attrs=attrs,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
         traits=convolution(_KERNELS[n]),
-        compute=_compute(n),
-        code_for=one_dtype_or_result,
+        compute=Implementation(_compute(n), code_for=one_dtype_or_result),
         operations=_operations(n),
-        infer_inputs=conv_weight(n),
         samples=_SAMPLES[n],
     )
 

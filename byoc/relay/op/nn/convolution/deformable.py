@@ -16,6 +16,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.given import all_given
 from byoc.ir.op import OpPattern, Sample, register_op
+from byoc.ir.op_parts import Inputs
 from byoc.ir.traits import OpKind, ProductForm, Traits, same_kernels
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
@@ -72,10 +73,9 @@ def _operations(attrs: DeformableConv2DAttrs, types: Sequence[Type], out_type: T
 
 register_op(
     "nn.deformable_conv2d",
-    inputs=("data", "offset", "weight"),
+    inputs=Inputs(("data", "offset", "weight"), infer=_infer_inputs),
     attrs=DeformableConv2DAttrs,
     rel=_relation,
-    infer_inputs=_infer_inputs,
     operations=_operations,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     traits=Traits(

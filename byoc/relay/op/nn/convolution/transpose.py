@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from byoc.ir.op import ComputeOf, CountOf, OpPattern, RelationOf, Sample, register_op
+from byoc.ir.op_parts import Implementation, Inputs
 from byoc.ir.traits import ProductForm, convolution, same_kernels
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
@@ -106,16 +107,14 @@ _Of = TypeVar("_Of", Conv1DTransposeAttrs, Conv2DTransposeAttrs, Conv3DTranspose
 def _register(n: int, attrs: type[_Of]) -> None:
     register_op(
         f"nn.conv{n}d_transpose",
-        inputs=("data", "weight"),
+        inputs=Inputs(("data", "weight"), infer=conv_weight(n, transposed=True)),
         rel=_relation(n),
         doc=f"Transposed convolution over {n} spatial axes.",
         attrs=attrs,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
         traits=convolution(_KERNELS[n], ProductForm.TRANSPOSED_CONVOLUTION),
-        compute=_compute(n),
-        code_for=one_dtype_or_result,
+        compute=Implementation(_compute(n), code_for=one_dtype_or_result),
         operations=_operations(n),
-        infer_inputs=conv_weight(n, transposed=True),
         samples=_SAMPLES[n],
     )
 
