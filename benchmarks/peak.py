@@ -16,7 +16,7 @@ from pathlib import Path
 
 from byoc.codegen.c.toolchain.compiler import CCompiler, find_compiler
 
-ACCUMULATORS, INNER = 16, 1000
+INNER = 1000
 TRIES, SECONDS = 5, 0.03
 
 
@@ -37,10 +37,15 @@ INSTRUCTIONS = {
 }
 
 
+def accumulators(vector_bytes: int) -> int:
+    """As many as stay in registers beside the operands: of 32, or of 16 where vectors have less than 64 bytes."""
+    return 16 if vector_bytes >= 64 else 12
+
+
 def source(instruction: Instruction, vector_bytes: int) -> str:
-    """C: ``float burn(int64_t rounds)``, each round INNER times ACCUMULATORS instructions."""
-    names = [f"a{k}" for k in range(ACCUMULATORS)]
-    steps = "\n      ".join(instruction.step.format(k=k) for k in range(ACCUMULATORS))
+    """C: ``float burn(int64_t rounds)``, each round INNER times an instruction for each accumulator."""
+    names = [f"a{k}" for k in range(accumulators(vector_bytes))]
+    steps = "\n      ".join(instruction.step.format(k=k) for k in range(len(names)))
     # the compiler must neither drop the loop nor know its operands
     opaque = "\n      ".join(f'__asm__ volatile("" : "+m"({n}));' for n in names)
     return f"""#include <stdint.h>
@@ -79,7 +84,7 @@ class Burner:
             self._burn = ctypes.CDLL(str(path)).burn
         self._burn.argtypes, self._burn.restype = [ctypes.c_int64], ctypes.c_float
         self._threads, self._rounds = threads, _rounds_for(self._burn, SECONDS)
-        self.work = threads * self._rounds * INNER * ACCUMULATORS * instruction.per_64_bytes * width / 64
+        self.work = threads * self._rounds * INNER * accumulators(width) * instruction.per_64_bytes * width / 64
 
     def __call__(self) -> float:
         """Do the work; returns its seconds."""
