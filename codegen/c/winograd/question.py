@@ -64,7 +64,7 @@ def choice_of(plan: Plan) -> Choice:
 
 def describe(conv: Convolution) -> str:
     """What *conv* computes as one canonical text: its sizes, where its image lies, what is done with the sum."""
-    shape = ", ".join(str(d) for d in conv.stage.shape)
+    shape = ", ".join(str(d) if isinstance(d, int) else "free" for d in conv.stage.shape)
     (top, bottom), (left, right) = conv.inside
     inside = {id(n) for n in unique_nodes(conv.reduce)}
     found = Counter(
