@@ -12,7 +12,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,11 +42,11 @@ from byoc.runtime.modules.module import (
     packages_of,
     saved_members,
 )
-from byoc.runtime.profile.graph_profile import Runs, peaks_of, profile_graph
-from byoc.runtime.profile.run_profile import RunProfile
-from byoc.runtime.profile.seeded import seeded_inputs
 from byoc.runtime.region.record import Fallback
 from byoc.runtime.region.variants import ChosenVariants
+
+if TYPE_CHECKING:
+    from byoc.runtime.profile.run_profile import RunProfile
 
 INITIALIZATION = "initialization"  # in the report: of this process, and so not saved
 GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER = "graph.json", "weights.safetensors", "report.json"
@@ -316,6 +316,9 @@ class Library:
             InputError: an input does not fit.
             UserError: a number of runs that is none.
         """
+        from byoc.runtime.profile.graph_profile import Runs, peaks_of, profile_graph  # what a run does not need
+        from byoc.runtime.profile.seeded import seeded_inputs
+
         values = seeded_inputs(self.inputs) if inputs is None else {**inputs}
         found, problems = peaks_of(self.module) if peaks is None else (peaks, [])
         executors = self.graph_executor(), self.executor()

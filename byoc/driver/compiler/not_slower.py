@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from byoc.contract.verdict import Reason
-from byoc.driver.costs.timing import Turns, interleaved
 from byoc.driver.measure_plan import random_inputs
 from byoc.errors import UserError
 from byoc.partition.content.explanation import seconds
@@ -19,7 +18,7 @@ from byoc.runtime.library import Library
 
 MEASURED = "measured"
 PLAN, HOST = "the plan", "the host alone"
-TURNS = Turns(rounds=9, seconds=0.02)
+ROUNDS, TURN_SECONDS = 9, 0.02
 Build = Callable[[Plan], Library]
 
 
@@ -88,6 +87,8 @@ def _built(cuts: Mapping[str, Plan], build: Build) -> dict[str, Library]:
 
 def _seconds(libraries: Mapping[str, Library]) -> dict[str, float]:
     """The least seconds of a call of each, in turns. Raises UserError for inputs of free sizes."""
+    from byoc.driver.costs.timing import Turns, interleaved  # where a plan is by measured costs alone
+
     values = random_inputs(next(iter(libraries.values())))
     runs = {}
     for name, library in libraries.items():
@@ -96,4 +97,4 @@ def _seconds(libraries: Mapping[str, Library]) -> dict[str, float]:
             executor.set_input(key, value)
         executor.run()
         runs[name] = executor.run
-    return interleaved(runs, TURNS)
+    return interleaved(runs, Turns(rounds=ROUNDS, seconds=TURN_SECONDS))

@@ -36,8 +36,6 @@ from byoc.partition.options import PlannerRequest
 from byoc.partition.places import Place
 from byoc.partition.places.libraries import with_libraries
 from byoc.partition.plan.plan import Plan
-from byoc.partition.policy.by_cost import cheapest
-from byoc.partition.policy.by_score import score
 from byoc.partition.policy.limits import told_drops, within_limits
 from byoc.relay.expr import Call
 from byoc.relay.transform import InferType
@@ -187,6 +185,8 @@ def _by_order(mod: IRModule, request: Request, kept: Kept) -> Made:
 
 
 def _by_score(mod: IRModule, request: Request, kept: Kept) -> Made:
+    from byoc.partition.policy.by_score import score  # what the order of the tables does not need
+
     prepared, dissolved = form_composites(mod, request.backends, request.boundaries, request.record)
     decided = score(prepared, request)
     dropped: dict[str, None] = {}
@@ -223,6 +223,8 @@ def _by_score(mod: IRModule, request: Request, kept: Kept) -> Made:
 
 
 def _by_cost(mod: IRModule, request: Request, kept: Kept) -> Made:
+    from byoc.partition.policy.by_cost import cheapest  # what the order of the tables does not need
+
     choice = cheapest(mod, request, kept)
     decisions: Sequence[Decision] = choice.decisions
     prepared, _ = with_composites(mod, choice.composites)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from byoc.contract.verdict import Reason
 from byoc.partition.problem import HOME, Bounds, Problem, Solution
-from byoc.partition.solve import solve
 from byoc.partition.solve.region_bytes import RegionBytes
 
 KeptOut = Mapping[tuple[int, int], Reason]  # operator and site -> why it is not there
@@ -56,6 +55,8 @@ def kept_out(problem: Problem, solution: Solution, objective: str, time_limit: f
     limited = {p for p, site in enumerate(problem.sites) if p != HOME and site.bounds != Bounds()}
     if all(c.site not in limited or all(site_of[o] == c.site for o in c.operators) for c in problem.candidates):
         return {}
+    from byoc.partition.solve import solve  # the solvers are for who asks for costs or has limits
+
     free = replace(problem, sites=tuple(replace(site, bounds=Bounds()) for site in problem.sites))
     best = solve(free, objective=objective, time_limit=time_limit, start=solution)
     found: dict[tuple[int, int], Reason] = {}

@@ -1,6 +1,5 @@
 """Solvers of the placement problem (``byoc.partition.problem``): exact cuts, integer programs, heuristics."""
 
-from byoc.partition.solve.regions import form_regions
-from byoc.partition.solve.solver import solve
+from byoc.lazy_names import lazy_names
 
-__all__ = ["form_regions", "solve"]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

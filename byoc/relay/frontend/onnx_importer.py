@@ -4,15 +4,6 @@ from __future__ import annotations
 
 from byoc.ir.collector import paused_collector
 from byoc.ir.module import IRModule
-from byoc.relay.frontend.onnx import (  # noqa: F401 - registers them
-    control,
-    converters,
-    media,
-    microsoft,
-    ml,
-    quantized,
-    strings,
-)
 from byoc.relay.frontend.onnx.graph import GraphImporter
 from byoc.relay.frontend.onnx.inputs import Shapes
 from byoc.relay.frontend.onnx.load import LoadedModel, ModelSource, load_model
