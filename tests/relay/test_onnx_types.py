@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from onnx_type_sweep import Case, build, cases, difference, expected
+from onnx_type_sweep import Case, build, cases, differences, expected, flat
 
 import byoc
 from byoc.errors import ByocError, KernelError
@@ -73,8 +73,8 @@ def interpreted(model: onnx.ModelProto, arrays: list[np.ndarray]) -> list[np.nda
 
 
 def arrays_of(model: onnx.ModelProto, got: object) -> list[np.ndarray]:
-    """The outputs as arrays; one that is a sequence is a list itself."""
-    return [np.asarray(g) for g in (got if len(model.graph.output) > 1 and isinstance(got, (list, tuple)) else [got])]
+    """The outputs as arrays, as :func:`flat` gives them."""
+    return flat(got if len(model.graph.output) > 1 and isinstance(got, (list, tuple)) else [got])
 
 
 def compiled_for(*targets: str):
@@ -100,9 +100,7 @@ def wrong_of(chosen: list[Case], run=interpreted) -> tuple[list[str], Counter[st
             counts["refused"] += 1
             continue
         right = expected(model, arrays)
-        texts = {
-            who: [d for g, w in zip(got, want, strict=False) if (d := difference(g, w))] for who, want in right.items()
-        }
+        texts = {who: differences(got, want) for who, want in right.items()}
         counts["compared" if texts else "no oracle"] += 1
         if texts and all(texts.values()):
             wrong.append(f"{case}: {texts}")
@@ -128,6 +126,20 @@ def test_every_operator_and_type_is_right(part: int) -> None:
 def test_generated_code_is_right_for_a_sample_of_operators_and_types(targets: str) -> None:
     wrong, _ = wrong_of(list(cases())[5::211], compiled_for(*targets.split(",")))
     assert wrong == []
+
+
+@pytest.mark.parametrize("test, length", [("test_split_to_sequence_1", 3), ("test_split_to_sequence_2", 2)])
+def test_sequences_are_compared_element_by_element(test: str, length: int) -> None:
+    case = Case(test, "SplitToSequence", "T", "int32", "plain")
+    model, arrays = build(case)
+    known = {i.name for i in model.graph.initializer}
+    got = interpreted(model, [a for a, v in zip(arrays, model.graph.input, strict=True) if v.name not in known])
+    assert (got[0], len(got)) == (length, 1 + length)
+    for want in expected(model, arrays).values():
+        assert differences(got, want) == []
+        assert differences(got[:-1], want)
+        assert differences([*got[:-1], got[-1] + 1], want)
+    assert wrong_of([case]) == ([], Counter(compared=1))
 
 
 def one_node(op: str, inputs: list[np.ndarray], outputs: int = 1, opset: int = 17, **attrs) -> onnx.ModelProto:
