@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.runtime.core.index_errors import image_outside
 from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.layout import from_letters, to_letters
 from byoc.runtime.kernels.core.registry import kernel
@@ -119,8 +120,14 @@ def crop_and_resize(
     *,
     attrs: CropAttributes,
 ) -> np.ndarray:
-    """Each box of its image at places at equal distances; a place outside the image gives a value."""
+    """Each box of its image at places at equal distances; a place outside the image gives a value.
+
+    Raises IndexOutsideError for an image that is not there.
+    """
     images = to_letters(data, attrs.layout, "NCHW")
+    wrong = box_indices[(box_indices < 0) | (box_indices >= len(images))]
+    if wrong.size:
+        raise image_outside("crop_and_resize: box_indices", float(wrong[0]), len(images))
     height, width = images.shape[2:]
     out = np.empty((len(boxes), images.shape[1], *attrs.crop_size), np.float64)
     for n, ((y1, x1, y2, x2), index) in enumerate(zip(boxes.astype(np.float64), box_indices, strict=True)):
