@@ -38,7 +38,22 @@ def _reflected(place: np.ndarray, size: int, align_corners: bool) -> np.ndarray:
     return np.where(turns % 2 == 0, rest, span - rest) + low
 
 
+def _placed(place: np.ndarray, size: int, method: str, padding_mode: str, align_corners: bool) -> np.ndarray:
+    """A *place* between pixels inside the image, where the padding says so.
+
+    One that is reflected at the edge of the outer pixel may stay beyond its middle, where it is between the pixel and
+    its own reflection: the next pixel has no part in it, not even times 0. A cubic mixes pixels that are moved one by
+    one; the place stays, as near to the border as an infinity must be.
+    """
+    if method == "bicubic":
+        return np.clip(place, -2, size + 1) if padding_mode == "border" else place
+    if padding_mode == "reflection":
+        return _reflected(place, size, align_corners)
+    return _moved(place, size, padding_mode, align_corners)
+
+
 def _moved(place: np.ndarray, size: int, padding_mode: str, align_corners: bool) -> np.ndarray:
+    """A *place* that is a pixel inside the image, where the padding says so."""
     if padding_mode == "reflection":
         place = _reflected(place, size, align_corners)
     return np.clip(place, 0, size - 1) if padding_mode != "zeros" else place
@@ -88,9 +103,7 @@ def grid_sample(
         taps = []
         for place, size in zip(places[::-1], data.shape[2:], strict=True):
             at = (place + 1) / 2 * (size - 1) if align_corners else ((place + 1) * size - 1) / 2
-            if method != "bicubic":  # a cubic mixes pixels that are moved one by one
-                at = _moved(at, size, padding_mode, align_corners)
-            taps.append(_taps(at, method))
+            taps.append(_taps(_placed(at, size, method, padding_mode, align_corners), method))
         images.append(_sampled(image, taps, padding_mode, align_corners))
     return np.stack(images).astype(data.dtype) if images else np.zeros((0, data.shape[1], *grid.shape[2:]), data.dtype)
 
