@@ -34,3 +34,9 @@ def wrong_index(check: str, index: int, extent: int) -> IndexOutsideError:
 def wrong_length(check: str, length: int, size: int) -> IndexOutsideError:
     """The error for a number of elements, *length*, in a dimension of *size*."""
     return IndexOutsideError(f"{check}: {length} is outside a dimension of {size}; give lengths from 0 to {size}")
+
+
+def image_outside(where: str, image: float, count: int) -> IndexOutsideError:
+    """The error for the number of an *image* outside a batch of *count*; no number counts from the end."""
+    use = f"give images from 0 to {count - 1}" if count else "it has no image"
+    return IndexOutsideError(f"{where}: image {image:g} is outside a batch of {count}; {use}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -163,7 +163,9 @@ def build(case: Case, seed: int = 0) -> tuple[onnx.ModelProto, list[np.ndarray]]
             arrays[k] = filled(rng, original.shape, case.dtype, case.values)
         value.type.tensor_type.elem_type = ELEM_OF[case.dtype]
     for value in model.graph.output:
-        if results.get(value.name) == case.parameter:
+        if value.type.HasField("sequence_type"):  # its type follows from the inputs
+            value.ClearField("type")
+        elif results.get(value.name) == case.parameter:
             value.type.tensor_type.elem_type = ELEM_OF[case.dtype]
     if not changed:
         return None
@@ -176,18 +178,30 @@ def build(case: Case, seed: int = 0) -> tuple[onnx.ModelProto, list[np.ndarray]]
 def expected(model: onnx.ModelProto, arrays: list[np.ndarray]) -> dict[str, list[np.ndarray]]:
     """What is right, by who says it: ONNX Runtime and the reference, as far as they have the operator for the types.
 
-    The reference gives some results in another type than the operator's schema says, and is not asked about these.
+    An output that is a sequence stands as :func:`flat` says. The reference gives some results in another type than the
+    operator's schema says, and is not asked about these.
     """
-    declared = [DTYPE_OF.get(o.type.tensor_type.elem_type) for o in model.graph.output]
+    declared = {k: DTYPE_OF.get(o.type.tensor_type.elem_type) for k, o in enumerate(model.graph.output)}
     feeds = dict(zip([v.name for v in model.graph.input], arrays, strict=True))
     found = {}
     for name, run in (("onnxruntime", _by_onnxruntime), ("reference", _by_reference)):
         try:
-            found[name] = [np.asarray(v) for v in run(model, feeds)]
+            outputs = run(model, feeds)
         except Exception:  # classes of their own, and numpy's, for types that they do not take
             continue
-        if any(ty is not None and v.dtype.name != ty for v, ty in zip(found[name], declared, strict=True)):
-            del found[name]
+        if all(np.asarray(v).dtype.name == declared[k] for k, v in enumerate(outputs) if declared[k]):
+            found[name] = flat(outputs)
+    return found
+
+
+def flat(outputs: Iterable[object]) -> list[np.ndarray]:
+    """The arrays of *outputs*: for one that is a sequence its length, and then its elements."""
+    found: list[np.ndarray] = []
+    for value in outputs:
+        if isinstance(value, (list, tuple)):
+            found += [np.asarray(len(value)), *flat(value)]
+        else:
+            found.append(np.asarray(value))
     return found
 
 
@@ -208,6 +222,13 @@ def _by_reference(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[
 
 
 ROUNDING = {"float16": 4e-3, "bfloat16": 4e-2, "float32": 2e-4, "float64": 1e-5}
+
+
+def differences(got: list[np.ndarray], want: list[np.ndarray]) -> list[str]:
+    """What differs, a text for each output that does; nothing where none does."""
+    if len(got) != len(want):
+        return [f"{len(got)} arrays where {len(want)} are right"]
+    return [text for g, w in zip(got, want, strict=True) if (text := difference(g, w))]
 
 
 def difference(got: np.ndarray, want: np.ndarray) -> str:

@@ -8,7 +8,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_single_node import assert_like_onnx_runtime, feeds_of, ours, single_node
 
 import byoc
-from byoc.errors import ImportModelError
+from byoc.errors import ImportModelError, IndexOutsideError
 
 RNG = np.random.default_rng(11)
 
@@ -86,9 +86,10 @@ def test_the_maximum_of_a_region_is_onnx_runtimes(opset: int, pixels: str) -> No
     assert_like_onnx_runtime(model, feeds_of(inputs))
 
 
-def test_a_region_of_no_image_is_an_error_of_the_run() -> None:
-    inputs = [f32(2, 3, 9, 11), ROIS[:1], i64(2)]
-    with pytest.raises(Exception, match="index 2"):
+@pytest.mark.parametrize("image", [-1, 2])
+def test_a_region_of_no_image_is_an_error_of_the_run(image: int) -> None:
+    inputs = [f32(2, 3, 9, 11), ROIS[:1], i64(image)]
+    with pytest.raises(IndexOutsideError, match=f"region 0: image {image} is outside a batch of 2; give images from 0"):
         ours(single_node("RoiAlign", 16, inputs), feeds_of(inputs))
 
 

@@ -10,7 +10,7 @@ import scipy.ndimage
 from onnx import TensorProto
 
 from byoc import relay
-from byoc.errors import TypeInferenceError
+from byoc.errors import IndexOutsideError, TypeInferenceError
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.runtime.kernels import get_kernel
 
@@ -93,6 +93,14 @@ def _crop(image, box, size, method, outside):
             bottom = image[:, b, left] + (image[:, b, r] - image[:, b, left]) * (x - left)
             out[:, i, j] = top + (bottom - top) * (y - t)
     return out
+
+
+@pytest.mark.parametrize("image", [-1, 2])
+def test_a_crop_of_no_image_is_refused(image):
+    data, boxes, images = np.ones((2, 1, 4, 4), "float32"), np.array([[0, 0, 1, 1]], "float32"), np.array([image])
+    call = relay.image.crop_and_resize(var("x", data), var("b", boxes), var("i", images), (2, 2), "NCHW")
+    with pytest.raises(IndexOutsideError, match=f"box_indices: image {image} is outside a batch of 2; give images"):
+        run(call, data, boxes, images)
 
 
 @pytest.mark.parametrize("method", ["bilinear", "nearest_neighbor"])

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 from byoc import relay
-from byoc.errors import TypeInferenceError
+from byoc.errors import IndexOutsideError, KernelError, TypeInferenceError
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.runtime.kernels import get_kernel
 
@@ -209,6 +209,58 @@ def test_roi_align_takes_the_maximum_of_its_places():
     np.testing.assert_allclose(run(call, data, roi)[0], want, rtol=1e-5)
 
 
+@pytest.mark.parametrize("pixels", ["half_pixel", "output_half_pixel"])
+@pytest.mark.parametrize("ratio", [0, 3])
+@pytest.mark.parametrize("onnx_mode, mode", [("avg", "avg"), ("max", "max_of_parts")])
+def test_a_region_larger_than_its_image_is_onnxruntimes(onnx_mode, mode, ratio, pixels):
+    data = RNG.standard_normal((1, 2, 5, 4)).astype("float32")
+    regions = np.array([[0, -30.5, -20, 50, 41], [0, -3, 2, 90, 3], [0, -60, -60, -20, 70], [0, 2, 1, 2, 1]], "float32")
+    call = relay.vision.roi_align(
+        var("x", data), var("r", regions), (3, 2), 1.0, sample_ratio=ratio, mode=mode, aligned=pixels == "half_pixel"
+    )
+    want = onnxruntime_of(
+        "RoiAlign",
+        16,
+        {"x": data, "r": regions[:, 1:].copy(), "b": np.zeros(4, "int64")},
+        output_height=3,
+        output_width=2,
+        mode=onnx_mode,
+        sampling_ratio=ratio,
+        coordinate_transformation_mode=pixels,
+    )
+    np.testing.assert_allclose(run(call, data, regions), want, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_a_region_of_billions_of_pixels_takes_only_the_places_inside(mode):
+    """Places lie in the middle between pixels: the first cell's last one is at -0.5, which is pixel 0."""
+    data, far = RNG.standard_normal((1, 2, 4, 4)).astype("float32"), 2.0**31
+    regions = np.array([[0, -far, -far, far, far]], "float32")
+    call = relay.vision.roi_align(var("x", data), var("r", regions), 2, 1.0, mode=mode)
+    want = data[0, :, 0, 0] / far**2 if mode == "avg" else np.maximum(data[0, :, 0, 0], 0)
+    np.testing.assert_allclose(run(call, data, regions)[0, :, 0, 0], want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("operator", [relay.vision.roi_align, relay.vision.roi_pool])
+def test_regions_of_no_image_and_without_end_are_refused(operator):
+    data = np.ones((2, 1, 4, 4), "float32")
+
+    def pooled(*region):
+        regions = np.array([[0, 0, 0, 2, 2], region], "float32")
+        return run(operator(var("x", data), var("r", regions), (2, 2), 1.0), data, regions)
+
+    assert (pooled(1, 0, 0, 2, 2) == 1).all()
+    for image in (-1, 2, np.nan, np.inf):
+        with pytest.raises(IndexOutsideError, match="region 1: image .* is outside a batch of 2; give images from 0"):
+            pooled(image, 0, 0, 2, 2)
+    for corner in (np.nan, np.inf, -np.inf):
+        for k in range(4):
+            region = [0.0, 0.0, 2.0, 2.0]
+            region[k] = corner
+            with pytest.raises(KernelError, match="region 1 is .* the corners of a region must be finite numbers"):
+                pooled(0, *region)
+
+
 @pytest.mark.parametrize("scale", [1.0, 0.5])
 def test_roi_pool_is_onnxruntimes(scale):
     data = RNG.standard_normal((2, 3, 11, 12)).astype("float32")
@@ -243,6 +295,8 @@ def test_proposals_are_the_best_anchors_inside_the_image():
         got[:4, 1:], [[20, 0, 35, 15], [16, 8, 31, 31], [0, 16, 15, 31], [0, 0, 15, 15]], atol=1e-4
     )
     assert (got[:, 0] == 0).all()
+    with pytest.raises(KernelError, match="im_info must be finite numbers"):
+        run(call, scores, moves, np.array([[32, np.nan, 1]], "float32"))
 
 
 @pytest.mark.parametrize("stride", [2, 3])

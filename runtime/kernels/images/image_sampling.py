@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.runtime.core.index_errors import image_outside
 from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.layout import from_letters, to_letters
 from byoc.runtime.kernels.core.registry import kernel
@@ -37,7 +38,22 @@ def _reflected(place: np.ndarray, size: int, align_corners: bool) -> np.ndarray:
     return np.where(turns % 2 == 0, rest, span - rest) + low
 
 
+def _placed(place: np.ndarray, size: int, method: str, padding_mode: str, align_corners: bool) -> np.ndarray:
+    """A *place* between pixels inside the image, where the padding says so.
+
+    One that is reflected at the edge of the outer pixel may stay beyond its middle, where it is between the pixel and
+    its own reflection: the next pixel has no part in it, not even times 0. A cubic mixes pixels that are moved one by
+    one; the place stays, as near to the border as an infinity must be.
+    """
+    if method == "bicubic":
+        return np.clip(place, -2, size + 1) if padding_mode == "border" else place
+    if padding_mode == "reflection":
+        return _reflected(place, size, align_corners)
+    return _moved(place, size, padding_mode, align_corners)
+
+
 def _moved(place: np.ndarray, size: int, padding_mode: str, align_corners: bool) -> np.ndarray:
+    """A *place* that is a pixel inside the image, where the padding says so."""
     if padding_mode == "reflection":
         place = _reflected(place, size, align_corners)
     return np.clip(place, 0, size - 1) if padding_mode != "zeros" else place
@@ -87,9 +103,7 @@ def grid_sample(
         taps = []
         for place, size in zip(places[::-1], data.shape[2:], strict=True):
             at = (place + 1) / 2 * (size - 1) if align_corners else ((place + 1) * size - 1) / 2
-            if method != "bicubic":  # a cubic mixes pixels that are moved one by one
-                at = _moved(at, size, padding_mode, align_corners)
-            taps.append(_taps(at, method))
+            taps.append(_taps(_placed(at, size, method, padding_mode, align_corners), method))
         images.append(_sampled(image, taps, padding_mode, align_corners))
     return np.stack(images).astype(data.dtype) if images else np.zeros((0, data.shape[1], *grid.shape[2:]), data.dtype)
 
@@ -119,8 +133,14 @@ def crop_and_resize(
     *,
     attrs: CropAttributes,
 ) -> np.ndarray:
-    """Each box of its image at places at equal distances; a place outside the image gives a value."""
+    """Each box of its image at places at equal distances; a place outside the image gives a value.
+
+    Raises IndexOutsideError for an image that is not there.
+    """
     images = to_letters(data, attrs.layout, "NCHW")
+    wrong = box_indices[(box_indices < 0) | (box_indices >= len(images))]
+    if wrong.size:
+        raise image_outside("crop_and_resize: box_indices", float(wrong[0]), len(images))
     height, width = images.shape[2:]
     out = np.empty((len(boxes), images.shape[1], *attrs.crop_size), np.float64)
     for n, ((y1, x1, y2, x2), index) in enumerate(zip(boxes.astype(np.float64), box_indices, strict=True)):

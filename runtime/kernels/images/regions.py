@@ -4,30 +4,70 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.runtime.core.errors import KernelError
+from byoc.runtime.core.index_errors import image_outside
 from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.layout import from_letters, to_letters
 from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.images.boxes import suppressed
 
 
-def _parts(image: np.ndarray, y: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
-    """image: [C, H, W] at rows *y* and columns *x*: the four weighted pixels around, each [C, y, x].
+def _regions(kernel_name: str, rois: np.ndarray, images: int) -> Iterator[tuple[int, np.ndarray]]:
+    """The image and the corners (x1, y1, x2, y2) of each region.
 
-    More than a pixel outside they are 0.
+    Raises IndexOutsideError for an image that is not there, KernelError for a corner that is not finite.
     """
+    for n, (image, *corners) in enumerate(rois.astype(np.float64)):
+        if not 0 <= image < images:  # NaN is outside, too
+            raise image_outside(f"{kernel_name}: region {n}", image, images)
+        if not np.isfinite(corners).all():
+            told = ", ".join(f"{corner:g}" for corner in corners)
+            raise KernelError(f"{kernel_name}: region {n} is ({told}); the corners of a region must be finite numbers")
+        yield int(image), np.array(corners)
+
+
+def _parts(image: np.ndarray, y: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
+    """image: [C, H, W] at rows *y* and columns *x*: the four weighted pixels around, each [C, y, x]."""
     height, width = image.shape[1:]
-    inside = ((y >= -1) & (y <= height))[:, None] & ((x >= -1) & (x <= width))[None, :]
     y, x = np.clip(y, 0, height - 1), np.clip(x, 0, width - 1)
     top, left = np.floor(y).astype(int), np.floor(x).astype(int)
     parts = []
     for row, weight_y in ((top, 1 - (y - top)), (np.minimum(top + 1, height - 1), y - top)):
         for column, weight_x in ((left, 1 - (x - left)), (np.minimum(left + 1, width - 1), x - left)):
-            parts.append(np.where(inside, image[:, row[:, None], column] * weight_y[:, None] * weight_x, 0))
+            parts.append(image[:, row[:, None], column] * weight_y[:, None] * weight_x)
     return parts
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Along one axis: the places that are inside, in order, the slice of them for each cell, and a cell's *count*."""
+
+    inside: np.ndarray
+    cells: list[slice]
+    count: int
+
+
+def _places(start: float, extent: float, cells: int, count: int, size: int) -> _Places:
+    """*count* places for each of *cells* that divide *extent* from *start*; a pixel and more beyond *size* is outside.
+
+    A region may be much larger than its image: only places near the image are looked at.
+    """
+    total = float(cells) * float(count)
+    step = extent / total
+    first, most = 0.0, total
+    if step > 0 and (size + 1) / step < total:
+        first = float(np.clip(np.floor((-1 - start) / step) - 1, 0, total))
+        most = min(np.ceil((size + 1) / step) + 4, total - first)
+    numbers = first + np.arange(int(most))
+    place = start + (numbers + 0.5) * extent / total
+    kept = (place >= -1) & (place <= size)
+    ends = np.searchsorted(numbers[kept], np.arange(cells + 1) * float(count))
+    return _Places(place[kept], list(itertools.starmap(slice, itertools.pairwise(ends))), count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,29 +82,43 @@ class AlignAttributes(KernelAttributes):
     aligned: bool = False
 
 
+def _pooled(parts: list[np.ndarray], rows: _Places, columns: _Places, mode: str) -> np.ndarray:
+    """*parts* are [C, y, x] of the places inside: the mean or maximum of each cell; a place outside is 0."""
+    value = np.maximum.reduce(parts) if mode == "max_of_parts" else np.add.reduce(parts)
+    out = np.zeros((len(value), len(rows.cells), len(columns.cells)))
+    for (i, row), (j, column) in itertools.product(enumerate(rows.cells), enumerate(columns.cells)):
+        own = value[:, row, column]
+        inside = own.shape[1] * own.shape[2]
+        if mode == "avg":
+            out[:, i, j] = own.sum((1, 2)) / (float(rows.count) * float(columns.count))
+        elif inside:
+            most = own.max((1, 2))
+            out[:, i, j] = most if inside == rows.count * columns.count else np.maximum(most, 0)
+    return out
+
+
 @kernel("vision.roi_align")
 def roi_align(data: np.ndarray, rois: np.ndarray, *, attrs: AlignAttributes) -> np.ndarray:
     """Each cell of each region: the mean or maximum of places at equal distances, interpolated linearly.
 
     The maximum of parts is that of the weighted pixels. A region without a place (upside down, *aligned*) is 0.
+    Raises IndexOutsideError for an image that is not there, KernelError for a region that is not finite.
     """
     images = to_letters(data, attrs.layout, "NCHW").astype(np.float64)
-    rows, columns = attrs.pooled_size
-    out = np.zeros((len(rois), images.shape[1], rows, columns), np.float64)
+    out = np.zeros((len(rois), images.shape[1], *attrs.pooled_size), np.float64)
     shift, least = (0.5, -np.inf) if attrs.aligned else (0.0, 1.0)
-    for n, roi in enumerate(rois.astype(np.float64)):
-        places, counts = [], []
-        for low, high, cells in zip(roi[[2, 1]], roi[[4, 3]], attrs.pooled_size, strict=True):
-            start, extent = low * attrs.spatial_scale - shift, max((high - low) * attrs.spatial_scale, least)
+    for n, (image, corners) in enumerate(_regions("roi_align", rois, len(images))):
+        axes = []
+        for k, cells, size in zip((1, 0), attrs.pooled_size, images.shape[2:], strict=True):
+            low, high = corners[[k, k + 2]] * attrs.spatial_scale
+            start, extent = low - shift, max(high - low, least)
+            if not np.isfinite(start) or not np.isfinite(extent):
+                raise KernelError(f"roi_align: region {n} by spatial_scale {attrs.spatial_scale} is beyond float64")
             count = attrs.sample_ratio if attrs.sample_ratio > 0 else max(math.ceil(extent / cells), 0)
-            places.append(start + (np.arange(cells * count) + 0.5) * extent / max(cells * count, 1))
-            counts.append(count)
-        if 0 in counts:
-            continue
-        parts = _parts(images[int(roi[0])], *places)
-        value = np.maximum.reduce(parts) if attrs.mode == "max_of_parts" else np.add.reduce(parts)
-        split = value.reshape(len(value), rows, counts[0], columns, counts[1])
-        out[n] = split.mean((2, 4)) if attrs.mode == "avg" else split.max((2, 4))
+            if count:
+                axes.append(_places(start, extent, cells, count, size))
+        if len(axes) == 2:
+            out[n] = _pooled(_parts(images[image], *(axis.inside for axis in axes)), axes[0], axes[1], attrs.mode)
     return from_letters(out.astype(data.dtype), "NCHW", attrs.layout)
 
 
@@ -72,11 +126,14 @@ def roi_align(data: np.ndarray, rois: np.ndarray, *, attrs: AlignAttributes) -> 
 def roi_pool(
     data: np.ndarray, rois: np.ndarray, *, pooled_size: tuple[int, ...], spatial_scale: float, layout: str = "NCHW"
 ) -> np.ndarray:
-    """Each cell of each region: the maximum of its pixels, 0 where it has none."""
+    """Each cell of each region: the maximum of its pixels, 0 where it has none.
+
+    Raises IndexOutsideError for an image that is not there, KernelError for a region that is not finite.
+    """
     images = to_letters(data, layout, "NCHW")
     out = np.zeros((len(rois), images.shape[1], *pooled_size), data.dtype)
-    for n, roi in enumerate(rois.astype(np.float64)):
-        ends = np.floor(np.abs(roi[1:] * spatial_scale) + 0.5) * np.sign(roi[1:])  # halves away from 0
+    for n, (image, corners) in enumerate(_regions("roi_pool", rois, len(images))):
+        ends = np.floor(np.abs(corners * spatial_scale) + 0.5) * np.sign(corners)  # halves away from 0
         spans = []
         for low, high, cells, size in zip(ends[[1, 0]], ends[[3, 2]], pooled_size, images.shape[2:], strict=True):
             cell = max(high - low + 1, 1) / cells
@@ -85,7 +142,7 @@ def roi_pool(
             spans.append(np.clip(np.stack([starts, stops], 1), 0, size).astype(int))
         for (i, (top, bottom)), (j, (left, right)) in itertools.product(enumerate(spans[0]), enumerate(spans[1])):
             if bottom > top and right > left:
-                out[n, :, i, j] = images[int(roi[0]), :, top:bottom, left:right].max((1, 2))
+                out[n, :, i, j] = images[image, :, top:bottom, left:right].max((1, 2))
     return from_letters(out, "NCHW", layout)
 
 
@@ -132,7 +189,12 @@ def proposal(
     *,
     attrs: ProposalAttributes,
 ) -> np.ndarray:
-    """The best moved anchors of each image; where fewer are left they are repeated in their order."""
+    """The best moved anchors of each image; where fewer are left they are repeated in their order.
+
+    Raises KernelError for an image whose size or scale is not finite.
+    """
+    if not np.isfinite(im_info).all():
+        raise KernelError("proposal: im_info must be finite numbers: height, width and scale of each image")
     batch, _, rows, columns = cls_prob.shape
     anchors = _anchors(attrs.scales, attrs.ratios, attrs.feature_stride)
     shifts = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), -1) * attrs.feature_stride

@@ -24,7 +24,7 @@ from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.layout import arranged, axes_of, data_letters, tensor_of
 from byoc.relay.op.core.type_relations import is_float, is_integer, only, tensor_arg, unify_dim
 from byoc.relay.op.core.window import differ
-from byoc.relay.op.image.sampling_compute import moved, pixels_of, sampled, taps_of
+from byoc.relay.op.image.sampling_compute import pixels_of, placed, sampled, taps_of
 
 PADDING_MODES = ("zeros", "border", "reflection")
 
@@ -123,8 +123,7 @@ def _grid_compute(attrs: GridSampleAttrs, inputs: Sequence[te.Tensor], out_type:
         taps = []
         for k, size in enumerate(data.shape[2:]):  # the grid has the last axis first
             at = pixels_of(grid(n, count - 1 - k, *place), size, attrs.align_corners)
-            if attrs.method != "bicubic":
-                at = moved(at, size, attrs.padding_mode, attrs.align_corners)
+            at = placed(at, size, attrs.method, attrs.padding_mode, attrs.align_corners)
             taps.append(taps_of(at, attrs.method))
         return sampled(data, (n, c), taps, attrs.padding_mode, attrs.align_corners)
 

@@ -41,8 +41,24 @@ def _reflected(place: PrimExpr, size: Dimension, align_corners: bool) -> PrimExp
     return te.if_then_else(span > 0.0, folded, te.const(0.0, place.dtype))
 
 
+def placed(place: PrimExpr, size: Dimension, method: str, padding_mode: str, align_corners: bool) -> PrimExpr:
+    """A *place* between pixels inside the image, where the padding says so.
+
+    One that is reflected at the edge of the outer pixel may stay beyond its middle, where it is between the pixel and
+    its own reflection: the next pixel has no part in it, not even times 0. A cubic mixes pixels that are moved one by
+    one; the place stays, as near to the border as an infinity must be.
+    """
+    if method == "bicubic" and padding_mode == "border":
+        return te.minimum(te.maximum(place, te.const(-2.0, place.dtype)), _last(size, place.dtype) + 2.0)
+    if method == "bicubic":
+        return place
+    if padding_mode == "reflection":
+        return _reflected(place, size, align_corners)
+    return moved(place, size, padding_mode, align_corners)
+
+
 def moved(place: PrimExpr, size: Dimension, padding_mode: str, align_corners: bool) -> PrimExpr:
-    """*place* inside the image, where the padding says so."""
+    """A *place* that is a pixel inside the image, where the padding says so."""
     if padding_mode == "zeros":
         return place
     if padding_mode == "reflection":

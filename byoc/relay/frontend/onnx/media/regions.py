@@ -59,12 +59,9 @@ def _roi_align(node: OnnxNode, coordinates: str) -> RelayExpr:
             f"{coordinates!r} and {mode!r}"
         )
     data, rois = node[0], node[1]
-    size, where = node.shape(data)[0], f"node {node.name} ({node.op_type})"
-    if isinstance(size, int):
-        images = relay.check_indices(node[2], [size], [0], where)
-    else:
-        images = relay.check_indices_like(node[2], data, [0], where)
-    regions = relay.concatenate([relay.cast(relay.expand_dims(images, 1), node.dtype(rois)), rois], axis=1)
+    wide = "float64" if node.dtype(rois) == "float64" else "float32"  # 16 bits do not hold the number of an image
+    images = relay.cast(relay.expand_dims(node[2], 1), wide)
+    regions = relay.concatenate([images, relay.cast(rois, wide)], axis=1)
     return relay.vision.roi_align(
         data,
         regions,
