@@ -2,7 +2,8 @@
 
 Counts are those of the stages as they are written, each element once: what a schedule computes twice, pads, or reads
 again because a cache was too small is its own, and lowers the rate that a profile tells. Comparisons, casts, selections
-and 64-bit integers, which are positions nearly always, are no operations; a fold counts one for each of its points.
+and 64-bit integers, which are positions nearly always, are no operations; a fold counts one for each of its points. A
+convolution by Winograd's method counts as the sum of products that it is, so that its rate may be above the peak.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from byoc.codegen.c.winograd.plan import INPUT, META
+from byoc.codegen.c.winograd.plan import Plan as WinogradPlan
+from byoc.codegen.c.winograd.transforms import KERNEL
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import product
 from byoc.ir.types import dtype_bytes
@@ -67,6 +71,10 @@ def counted_work(
 
 def _scopes(stage: Tensor) -> Iterator[_Scope]:
     """The element of *stage*, and the bodies of the folds in it, each with how often it is evaluated."""
+    plan = stage.meta.get(META)
+    if isinstance(plan, WinogradPlan):
+        yield from _scopes_of_winograd(stage, plan)
+        return
     left = [_Scope(stage.element, product(stage.shape))]
     while left:
         scope = left.pop()
@@ -74,6 +82,20 @@ def _scopes(stage: Tensor) -> Iterator[_Scope]:
         for fold in (n for n in _outside_of_folds(scope.value) if isinstance(n, Reduce)):
             points = binary("mul", scope.points, product([axis.extent for axis in fold.axes]))
             left.append(_Scope(fold.body, points, is_fold=True))
+
+
+def _scopes_of_winograd(stage: Tensor, plan: WinogradPlan) -> Iterator[_Scope]:
+    """The epilogue, and a product of a pixel and a weight for each term; for tiles, what they read."""
+    points = product(stage.shape)
+    yield _Scope(stage.element, points)
+    folds = [n for n in _outside_of_folds(stage.element) if isinstance(n, Reduce)]
+    read = {n.tensor: n for fold in folds for n in unique_nodes(fold) if isinstance(n, Load)}
+    if stage.tag == INPUT:
+        yield from (_Scope(load, points) for load in read.values())
+        return
+    terms = binary("mul", points, as_index(KERNEL * KERNEL * plan.channels))
+    first, second = list(read.values())[:2]
+    yield _Scope(binary("mul", first, second), terms, is_fold=True)
 
 
 def _outside_of_folds(value: PrimExpr) -> Iterator[PrimExpr]:

@@ -224,5 +224,5 @@ def test_groups_say_where_the_time_goes(bench, tmp_path):
 def test_the_peak_of_two_is_counted_for_both(bench):
     peak = bench("peak")
     text = peak.source(peak.INSTRUCTIONS["f32"], 32)
-    assert text.count("* x + y") == peak.ACCUMULATORS and "vector_size(32)" in text
+    assert text.count("* x + y") == peak.accumulators(32) and "vector_size(32)" in text
     assert peak.peak(1) > 1e8

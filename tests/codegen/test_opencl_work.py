@@ -24,10 +24,13 @@ def var(name, *shape, dtype="float32"):
     return relay.var(name, TensorType(shape, dtype))
 
 
-def launches(params, body, **options):
+def plans(params, body, **options):
     library = byoc.compile(IRModule.from_expr(relay.Function(params, body)), ["opencl", "c"], **options)
-    module = next(m for m in library.module.imports if m.type_key == "opencl")
-    return [launch for plan in module.plans for launch in plan.launches]
+    return next(m for m in library.module.imports if m.type_key == "opencl").plans
+
+
+def launches(params, body, **options):
+    return [launch for plan in plans(params, body, **options) for launch in plan.launches]
 
 
 def total(found, **sizes):
@@ -49,6 +52,16 @@ def test_a_convolution_counts_its_taps():
     options = {"backend_options": {"opencl": {"schedules": "gpu"}}}  # a processor's may take Winograd's method
     found = launches([x], relay.nn.conv2d(x, weight, channels=8, kernel_size=(3, 3)), **options)
     assert total(found) == (2 * 8 * 8 * 8 * 4 * 9, 4 * (4 * 100 + 8 * 4 * 9 + 8 * 64))
+
+
+@pytest.mark.parametrize("batch", [2, Any("batch")], ids=["fixed", "free"])
+def test_a_convolution_by_winograds_method_counts_as_the_convolution_that_it_is(batch):
+    x, weight = var("x", batch, 32, 14, 14), relay.const(np.ones((32, 32, 3, 3), "float32"))
+    options = {"backend_options": {"opencl": {"schedules": "cpu"}}}
+    body = relay.nn.conv2d(x, weight, channels=32, kernel_size=(3, 3), padding=(1, 1))
+    (plan,) = plans([x], relay.nn.relu(body), **options)
+    assert any("winograd" in spec.name for spec in plan.signature.constants)
+    assert total(plan.launches, batch=2)[0] == 2 * 32 * 14 * 14 * (2 * 32 * 9 + 1)
 
 
 def test_counts_follow_the_sizes_of_a_call():
