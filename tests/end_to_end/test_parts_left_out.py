@@ -62,7 +62,8 @@ class Installation:
         return self.python(COMMAND.format(words=list(words)))
 
 
-@pytest.fixture(params=sorted(PARTS))
+# the others by default: test_opencl_works_without_json, and byoc.contrib by its name below
+@pytest.fixture(params=[pytest.param(p, marks=[pytest.mark.slow] if p != "opencl" else []) for p in sorted(PARTS)])
 def part(request):
     return request.param
 
@@ -94,7 +95,13 @@ def test_opencl_works_without_json(trees, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "part, missing", [("opencl", "opencl"), ("json", "json"), ("json", "blas"), ("contrib", "blas")]
+    "part, missing",
+    [
+        ("opencl", "opencl"),
+        pytest.param("json", "json", marks=pytest.mark.slow),
+        pytest.param("json", "blas", marks=pytest.mark.slow),
+        ("contrib", "blas"),
+    ],
 )
 def test_a_part_that_is_asked_for_is_named(part, missing, trees, tmp_path):
     installation = Installation(trees, tmp_path, part)
