@@ -89,6 +89,7 @@ class Session:
         self._tell = tell  # what hears of the times of kernels and copies
         driver_use().keep(self)
         self._cl, self._plan, self._program, self._opened = cl, plan, program, opened
+        self._read = {b for launch in plan.launches for b in launch.buffers}  # of another input only the sizes count
         self._lock = new_lock()
         self._counts = DeviceCounts() if counts is None else counts
         self._memory = FunctionMemory(cl, opened, self._counts)
@@ -202,7 +203,7 @@ class Session:
         given = tuple((k, a.block.buffer) for k, a in {**read, **filled}.items())
         binding = self.bindings[tuple(sizes.items()), given]
         cl, queue = self._cl, self._queue
-        arrays = {k: a for k, a in enumerate(inputs) if isinstance(a, np.ndarray)}
+        arrays = {k: a for k, a in enumerate(inputs) if isinstance(a, np.ndarray) and k in self._read}
         if after and not all(a.flags.c_contiguous for a in arrays.values()):
             self.wait_for(after)  # the host copies them, which has to see what they will be
         events = []

@@ -16,14 +16,14 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.traits import OpKind
-from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall, contains_type, tensor_types
+from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall, contains_type
 from byoc.relay.analysis.module_types import infer_module
+from byoc.relay.analysis.told_sizes import tellers
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.op import sequence
 from byoc.relay.op.sequence import is_optional
 from byoc.relay.traverse import post_order, substitute
-from byoc.runtime.core.derived_size import names_in
 
 MAIN = "main"
 PARTED = "Parted"  # the attribute of a function whose straight code stands in others
@@ -205,7 +205,7 @@ class _Parts:
         body = copies[outputs[0]] if len(outputs) == 1 else Tuple([copies[o] for o in outputs])
         var = GlobalVar(f"{self._name}_part_{level}")
         result = self._sizes.outside(infer_expr(body))
-        for teller in self._tellers(body, list(params.values())):
+        for teller in tellers(body, [p.checked_type for p in params.values()], self._function.params):
             params[teller] = Var(teller.name_hint, teller.checked_type)
         function = Function(list(params.values()), body, result, (), None, self._function.span)
         infer_expr(function)
@@ -216,34 +216,6 @@ class _Parts:
         for index, output in enumerate(outputs):
             self._made[output] = call if len(outputs) == 1 else TupleGetItem(call, index)
             infer_expr(self._made[output])
-
-
-    def _tellers(self, body: RelayExpr, params: Sequence[Var]) -> list[Var]:
-        """Parameters of the function that tell sizes which *body* names and none of the part's *params* tells."""
-        told = set().union(self._sizes.made, *(_own_sizes(p.checked_type) for p in params))
-        calls = [node for node in post_order(body) if isinstance(node, Call)]
-        named = {name for node in calls for name in _sizes_named(node.checked_type)}
-        found = []
-        for param in self._function.params:
-            told_here = _own_sizes(param.checked_type)
-            if told_here & named - told:
-                found.append(param)
-                told |= told_here
-        return found
-
-
-def _own_sizes(ty: Type) -> set[str]:
-    """The names of sizes that a tensor's dimensions are."""
-    dims = ty.shape if isinstance(ty, TensorType) else ()
-    return {d.name for d in dims if isinstance(d, Any) and d.name}
-
-
-def _sizes_named(ty: Type) -> Iterator[str]:
-    """The sizes that *ty* is over, those of which others are made too."""
-    for tensor in tensor_types(ty):
-        for dim in tensor.shape:
-            if isinstance(dim, Any) and dim.name:
-                yield from names_in(dim.name)
 
 
 def _inner(node: RelayExpr) -> Sequence[RelayExpr]:
