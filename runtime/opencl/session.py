@@ -30,7 +30,7 @@ from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.time_limit import seconds_left, timed_out
 from byoc.runtime.executors.shape_cache import ShapeCache
 from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, command_buffers
-from byoc.runtime.opencl.commands.launches import LaunchList, ReadyKernel, most_items
+from byoc.runtime.opencl.commands.launches import LaunchList, ReadyKernel, check_arguments, most_items
 from byoc.runtime.opencl.commands.options import RunOptions
 from byoc.runtime.opencl.commands.quiet_launches import quiet_launches
 from byoc.runtime.opencl.counts import DeviceCounts
@@ -311,7 +311,9 @@ class Session:
             self._counts.kernels += 1
             found = [self._found.buffer] if launch.checks and self._found is not None else []
             numbers = [*(parts[b].step for b in plan.placed(launch)), *(sizes[s] for s in launch.sizes)]
-            kernel.set_args(*(parts[b].buffer for b in launch.buffers), *map(np.int64, numbers), *found)
+            arguments = (*(parts[b].buffer for b in launch.buffers), *map(np.int64, numbers), *found)
+            check_arguments(kernel, variant.schedule, launch, len(arguments))
+            kernel.set_args(*arguments)
             told = told_of_launch(launch, variant, (global_size, *([local_size] if local_size else [])), sizes)
             launches.append(ReadyKernel(kernel, (global_size,), (local_size,) if local_size else None, told))
         self._record(named, tuple(v.schedule for v in variants))
