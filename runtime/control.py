@@ -24,6 +24,8 @@ from byoc.runtime.graph.values import OPTIONAL, SEQUENCE
 from byoc.runtime.library import Library
 from byoc.runtime.loading import library_of
 from byoc.runtime.modules.module import Members, Module, PackedFunction, members_below
+from byoc.runtime.region.record import Fallback
+from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.vm.code import read_code, write_code
 from byoc.runtime.vm.executable import CODE_MEMBER, Executable
 from byoc.runtime.vm.library_calls import LibraryCalls
@@ -82,6 +84,22 @@ class ControlModule(Module):
         for part in self.parts.values():
             found.update(part.device_counts)
         return dict(found)
+
+    @property
+    def fallbacks(self) -> list[Fallback]:
+        """The regions of parts that ran on the host instead, so far."""
+        return [record for part in self.parts.values() for record in part.fallbacks]
+
+    @property
+    def variants(self) -> list[ChosenVariants]:
+        """The kernels that regions of parts chose, so far."""
+        return [chosen for part in self.parts.values() for chosen in part.variants]
+
+    @property
+    def has_device(self) -> bool:
+        """Whether a region of a part runs on a device of its own."""
+        below = (module for part in self.parts.values() for module in part.module.walk())
+        return any(module.can_start or (isinstance(module, ControlModule) and module.has_device) for module in below)
 
     def keep_sizes(self, count: int) -> None:
         for part in self.parts.values():

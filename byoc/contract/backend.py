@@ -92,6 +92,8 @@ class Backend:
     of ``relay.qnn``, and ``precision="int8"`` quantizes the rest for it. ``deviations`` are the corners in which its
     results may be other numbers (``byoc.contract.NAN_LOST``). ``precisions_inside`` are those of its ``places`` to
     which a region is brought when it is compiled, with float32 at its border; to others casts bring its inputs.
+    ``needs_sizes`` says that its code is over sizes by name: a region inside of which stands one that neither its
+    inputs nor its outputs tell is given an input of the model that does.
     """
 
     name: str = ""
@@ -103,6 +105,7 @@ class Backend:
     deviations: Sequence[Deviation] = ()
     precisions_inside: Sequence[str] = ()
     small_dtypes: Sequence[str] = ()
+    needs_sizes: bool = False
 
     def patterns(self) -> Sequence[PatternEntry]:
         """The pattern table in order of preference: groups of operators that become one composite function."""

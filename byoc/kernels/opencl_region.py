@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from byoc.codegen.c.region_source import dim_text, signature_of_steps, size_names, size_text
 from byoc.codegen.opencl.device.language import TYPES as OPENCL_TYPES
 from byoc.contract.region_steps import RegionSteps, Step
 from byoc.contract.signature import spec_of
-from byoc.errors import InternalError
+from byoc.errors import CompileError, InternalError
 from byoc.kernels.macros import between, heading
 from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.source import OpenCLSource
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import TensorSpec
+from byoc.runtime.core.strict_json import MOST_NUMBER
 from byoc.runtime.opencl.module import OpenCLModule
 from byoc.runtime.opencl.numbers import Number
 from byoc.runtime.opencl.plan import Buffer, FunctionPlan, Launch, Variant
@@ -58,10 +61,17 @@ def _kernel(
     tensors = [specs[k] for k in (*step.inputs, *step.outputs)]
     head = heading(name, tensors[: len(step.inputs)], tensors[len(step.inputs) :], step.call, OPENCL_TYPES)
     text = f'{head}#line 1 "{kernel}"\n{run.text}\n{between(head + run.text)}'
-    items = _elements(specs[step.outputs[0]]) if run.items is None else int(run.items(step.call))
+    items = _elements(specs[step.outputs[0]]) if run.items is None else _items(kernel, run.items(step.call))
     variant = Variant(str(kernel), name, items, run.local)
     buffers = tuple(buffer[k] for k in (*step.inputs, *step.outputs))
     return text, Launch(buffers, tuple(size_names(tensors)), (variant,), whole=True)
+
+
+def _items(kernel: Kernel, found: object) -> int:
+    """The work-items that a kernel's ``items`` gave. Raises CompileError for what is no number of them."""
+    if isinstance(found, int | np.integer) and not isinstance(found, bool) and 0 <= found <= MOST_NUMBER:
+        return int(found)
+    raise CompileError(f"items= of kernel {kernel} gave {found!r}: expected a number of work-items, 0 to {MOST_NUMBER}")
 
 
 def _copy(name: str, spec: TensorSpec, source: int, target: int) -> tuple[str, Launch]:

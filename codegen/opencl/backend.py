@@ -96,6 +96,7 @@ class OpenCLBackend(Backend):
     devices = ("opencl",)
     small_dtypes = tuple(SMALL)
     precisions_inside = ("fp16",)
+    needs_sizes = True
     options = NAMES
 
     def patterns(self) -> Sequence[PatternEntry]:

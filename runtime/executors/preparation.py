@@ -25,6 +25,11 @@ def device_guards(module: MetadataModule) -> list[RegionGuard]:
         owner = module.owner(symbol)
         if owner is not None and owner.can_start:
             found.append(module.guard(symbol))
+    if not found and any(getattr(below, "has_device", False) for below in module.walk()):
+        raise UserError(
+            "regions in branches, loops and parts of control flow cannot be prepared in the background: use "
+            "library.prepare(), which waits for them"
+        )
     if not found:
         raise UserError("no region of this model runs on a device: there is nothing to prepare in the background")
     alone = next((guard for guard in found if not guard.has_stand_in), None)

@@ -125,8 +125,8 @@ class MetadataModule(Module):
     @property
     def fallbacks(self) -> list[Fallback]:
         """What is, and what ran, on the host instead, so far: region by region, in the order of their first use."""
-        guards = list(self._guards.values())
-        return [*self._compiled_fallbacks, *(record for guard in guards for record in guard.fallbacks)]
+        tellers = [*self._guards.values(), *self.imports]  # those of a module are of the parts of control flow
+        return [*self._compiled_fallbacks, *(record for t in tellers for record in getattr(t, "fallbacks", ()))]
 
     def ensure_initialized(self, symbol: str) -> None:
         """Give *symbol* its constants unless it has them."""

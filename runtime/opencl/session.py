@@ -30,7 +30,7 @@ from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.time_limit import seconds_left, timed_out
 from byoc.runtime.executors.shape_cache import ShapeCache
 from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, command_buffers
-from byoc.runtime.opencl.commands.launches import LaunchList, ReadyKernel, most_items
+from byoc.runtime.opencl.commands.launches import LaunchList, ReadyKernel, check_arguments, most_items
 from byoc.runtime.opencl.commands.options import RunOptions
 from byoc.runtime.opencl.commands.quiet_launches import quiet_launches
 from byoc.runtime.opencl.counts import DeviceCounts
@@ -89,6 +89,7 @@ class Session:
         self._tell = tell  # what hears of the times of kernels and copies
         driver_use().keep(self)
         self._cl, self._plan, self._program, self._opened = cl, plan, program, opened
+        self._read = {b for launch in plan.launches for b in launch.buffers}  # of another input only the sizes count
         self._lock = new_lock()
         self._counts = DeviceCounts() if counts is None else counts
         self._memory = FunctionMemory(cl, opened, self._counts)
@@ -202,7 +203,7 @@ class Session:
         given = tuple((k, a.block.buffer) for k, a in {**read, **filled}.items())
         binding = self.bindings[tuple(sizes.items()), given]
         cl, queue = self._cl, self._queue
-        arrays = {k: a for k, a in enumerate(inputs) if isinstance(a, np.ndarray)}
+        arrays = {k: a for k, a in enumerate(inputs) if isinstance(a, np.ndarray) and k in self._read}
         if after and not all(a.flags.c_contiguous for a in arrays.values()):
             self.wait_for(after)  # the host copies them, which has to see what they will be
         events = []
@@ -310,7 +311,9 @@ class Session:
             self._counts.kernels += 1
             found = [self._found.buffer] if launch.checks and self._found is not None else []
             numbers = [*(parts[b].step for b in plan.placed(launch)), *(sizes[s] for s in launch.sizes)]
-            kernel.set_args(*(parts[b].buffer for b in launch.buffers), *map(np.int64, numbers), *found)
+            arguments = (*(parts[b].buffer for b in launch.buffers), *map(np.int64, numbers), *found)
+            check_arguments(kernel, variant.schedule, launch, len(arguments))
+            kernel.set_args(*arguments)
             told = told_of_launch(launch, variant, (global_size, *([local_size] if local_size else [])), sizes)
             launches.append(ReadyKernel(kernel, (global_size,), (local_size,) if local_size else None, told))
         self._record(named, tuple(v.schedule for v in variants))

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +18,15 @@ DATA = RNG.standard_normal((3, 4, 4)).astype("float32")
 WEIGHT = RNG.standard_normal((4, 5)).astype("float32")
 
 
-def model(*nodes: tuple[str, list[str], str, dict], lists: dict[str, int]) -> ModelProto:
-    """From ``x`` and integer *lists* of known lengths to ``y``, with the weight ``w``."""
+def model(
+    *nodes: tuple[str, list[str], str, dict], lists: dict[str, int], shape: Sequence[int | str] = DATA.shape
+) -> ModelProto:
+    """From ``x`` of *shape* and integer *lists* of known lengths to ``y``, with the weight ``w``."""
     given = [helper.make_tensor_value_info(n, TensorProto.INT64, [count]) for n, count in lists.items()]
     graph = helper.make_graph(
         [helper.make_node(op, inputs, [out], name=f"{op}_{out}", **attrs) for op, inputs, out, attrs in nodes],
         "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, DATA.shape), *given],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape), *given],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(WEIGHT, "w")],
     )
@@ -95,6 +98,25 @@ def test_slices_of_slices_meet_again_in_one_tensor() -> None:
     np.testing.assert_allclose(found, np.concatenate([np.exp(cut) + cut, cut], 2), rtol=1e-5)
     with pytest.raises(UserError, match=r"node Slice_. \(Slice\): axes \[0, 0\] name a dimension twice"):
         library.run({**given, "axes": np.array([0, 0])})
+
+
+@pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=pytest.mark.needs_opencl)])
+def test_a_free_size_of_an_input_is_known_where_bounds_of_the_run_cut_another_axis(target: str, tmp_path: Path) -> None:
+    """The part behind the slice is over ``m``, which what it reads does not tell and the model's input does."""
+    numbers = [numpy_helper.from_array(np.array([k]), name) for name, k in (("axis", 1), ("step", -2))]
+    cut = model(
+        ("Exp", ["x"], "e", {}),
+        ("Slice", ["e", "starts", "ends", "axis", "step"], "s", {}),
+        ("Tanh", ["s"], "y", {}),
+        lists={"starts": 1, "ends": 1},
+        shape=[3, "n", "m"],
+    )
+    cut.graph.initializer.extend(numbers)
+    loaded = byoc.load(byoc.compile(cut, targets=[target]).save(tmp_path / "model.byoc"))
+    for n, m in ((9, 20), (2, 1), (7, 33)):
+        x = RNG.standard_normal((3, n, m)).astype("float32")
+        (found,) = loaded.run({"x": x, "starts": np.array([-1]), "ends": np.array([-100])})
+        np.testing.assert_allclose(found, np.tanh(np.exp(x))[:, ::-2], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.needs_opencl

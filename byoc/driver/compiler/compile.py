@@ -34,6 +34,7 @@ from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
 from byoc.driver.precision import NarrowProducts, Precision, with_precision
 from byoc.driver.region_build import BuildRequest, build_regions, keeping_unconverted
 from byoc.driver.region_report import region_deviations, region_memory
+from byoc.driver.region_sizes import with_told_sizes
 from byoc.driver.replan import Loss, RegionLostError, unavailable
 from byoc.driver.target_quantization import TargetQuantization, target_quantization
 from byoc.errors import (
@@ -251,7 +252,7 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     """:func:`build`, but a region that fails raises RegionLostError."""
     check_inputs(as_function(mod["main"]))
     request = at_places(plan, options.regions(), options.beyond)
-    built = build_regions(region_integers(mod), request, tell)
+    built = build_regions(with_told_sizes(region_integers(mod)), request, tell)
     mod, regions, modules = built.mod, built.regions, built.modules
     tell("compiling the host's share")
     host_options = options.backend_options.get("c", {})

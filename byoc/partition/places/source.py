@@ -15,6 +15,7 @@ Tensors are in C order. An attribute that the text does not name must have the o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,7 +39,7 @@ class OpenCLSource:
 
     It is launched with one work-item for each element of the first output, or with *items* of a call that many; rounded
     up to whole groups of *local* (a power of two), so that it looks at ``get_global_id(0)`` itself. Raises
-    PartitionError for a text without ``KERNEL``, and for another *local*.
+    PartitionError for a text without ``__kernel`` or ``KERNEL``, and for another *local*.
     """
 
     text: str
@@ -46,7 +47,10 @@ class OpenCLSource:
     local: int = 64
 
     def __post_init__(self) -> None:
-        _check(self.text, "an OpenCLSource", "__kernel void KERNEL(__global const float *x, __global float *out SIZES)")
+        example = "__kernel void KERNEL(__global const float *x, __global float *out SIZES)"
+        _check(self.text, "an OpenCLSource", example)
+        if re.search(r"\b(__)?kernel\b", self.text) is None:
+            raise PartitionError(f"an OpenCLSource has no function that is a __kernel: write it as in {example}")
         if self.local < 1 or self.local & (self.local - 1):
             raise PartitionError(f"an OpenCLSource has groups of {self.local}: expected a power of two")
 
