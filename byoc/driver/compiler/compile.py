@@ -20,6 +20,7 @@ from byoc.driver.compiler.planning import (
     silent,
     target_alone,
 )
+from byoc.driver.compiler.region_sizes import with_told_sizes
 from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
@@ -34,7 +35,6 @@ from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
 from byoc.driver.precision import NarrowProducts, Precision, with_precision
 from byoc.driver.region_build import BuildRequest, build_regions, keeping_unconverted
 from byoc.driver.region_report import region_deviations, region_memory
-from byoc.driver.region_sizes import with_told_sizes
 from byoc.driver.replan import Loss, RegionLostError, unavailable
 from byoc.driver.target_quantization import TargetQuantization, target_quantization
 from byoc.errors import (
