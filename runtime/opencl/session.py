@@ -312,7 +312,7 @@ class Session:
             found = [self._found.buffer] if launch.checks and self._found is not None else []
             numbers = [*(parts[b].step for b in plan.placed(launch)), *(sizes[s] for s in launch.sizes)]
             arguments = (*(parts[b].buffer for b in launch.buffers), *map(np.int64, numbers), *found)
-            check_arguments(kernel, variant.schedule, launch, len(arguments))
+            check_arguments(kernel, variant.schedule, len(launch.buffers), launch.sizes, len(arguments))
             kernel.set_args(*arguments)
             told = told_of_launch(launch, variant, (global_size, *([local_size] if local_size else [])), sizes)
             launches.append(ReadyKernel(kernel, (global_size,), (local_size,) if local_size else None, told))

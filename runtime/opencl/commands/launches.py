@@ -16,7 +16,6 @@ from byoc.runtime.core.device_event import Told
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, RecordedKernels
 from byoc.runtime.opencl.commands.quiet_launches import QuietLaunches
-from byoc.runtime.opencl.plan import Launch
 
 if TYPE_CHECKING:
     import pyopencl
@@ -37,13 +36,16 @@ def most_items(cl: ModuleType, kernel: pyopencl.Kernel, device: pyopencl.Device,
     return min(most, own) if own > 0 else most
 
 
-def check_arguments(kernel: pyopencl.Kernel, name: str, launch: Launch, count: int) -> None:
-    """Raises DeviceError where *kernel*, which its author calls *name*, does not take the *count* arguments given."""
+def check_arguments(kernel: pyopencl.Kernel, name: str, pointers: int, sizes: Sequence[str], count: int) -> None:
+    """Raises DeviceError where *kernel*, which its author calls *name*, does not take the *count* arguments given.
+
+    They are *pointers*, then the *sizes* of these names.
+    """
     if kernel.num_args != count:
-        sizes = f", then a long for each of its sizes ({', '.join(launch.sizes)})" if launch.sizes else ""
+        longs = f", then a long for each of its sizes ({', '.join(sizes)})" if sizes else ""
         raise DeviceError(
             f"the kernel {name} takes {kernel.num_args} arguments and is given {count}: a pointer for each of its "
-            f"{len(launch.buffers)} inputs and outputs{sizes}; SIZES at the end of its parameters stands for sizes"
+            f"{pointers} inputs and outputs{longs}; SIZES at the end of its parameters stands for sizes"
         )
 
 
