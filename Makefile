@@ -15,7 +15,7 @@ SECONDS ?= 600
 demo: $(VENV)/.demo  ## cut, compile, save, load and run the digit classifier on the host and an OpenCL device
 	$(BIN)/python examples/digits/demo.py
 
-test: $(VENV)/.test  ## the default tests, 12 minutes on two cores
+test: $(VENV)/.test  ## the default tests, 20 minutes on two cores
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
 docs: $(VENV)/.docs  ## the documentation site, out/docs/index.html; warnings are errors
