@@ -70,28 +70,6 @@ def test_compile_hands_the_generators_options_on(capsys, tmp_path):
     assert code == 2 and "--precision is for ONNX models" in err
 
 
-def test_a_model_from_the_cache_is_written_without_the_compiler(tmp_path):
-    code = (
-        "import sys\n"
-        "from byoc.cli import main\n"
-        f"assert main.main(['compile', {str(DIGITS)!r}, '--tune', sys.argv[2], '-o', sys.argv[1]]) == 0\n"
-        "print('byoc.relay' in sys.modules)\n"
-    )
-    environment = {**os.environ, "BYOC_CACHE_DIR": str(tmp_path / "cache")}
-    for level in ("none", "fast"):
-        printed = []
-        for number in (1, 2):
-            output = str(tmp_path / f"{level}{number}.byoc")
-            command = [sys.executable, "-c", code, output, level]
-            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-            printed.append(done.stdout.splitlines())
-        assert [lines[-1] for lines in printed] == ["True", "False"]
-        assert printed[0][0] == printed[1][0] and printed[0][0].startswith("Plan: policy order")
-        made = [byoc.runtime.load(tmp_path / f"{level}{number}.byoc") for number in (1, 2)]
-        images = np.load(ROOT / "examples" / "digits" / "unseen.npz")["images"][:1].astype("float32")
-        np.testing.assert_array_equal(*(library(images) for library in made))
-
-
 def test_compile_places_as_plan_does(capsys, tmp_path):
     output = tmp_path / "m.byoc"
     placed = ("--policy", "cost", "--costs", "typical", "--force", "json=nn.softmax")

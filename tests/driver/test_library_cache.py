@@ -27,6 +27,9 @@ from byoc.driver.options import CompileRequest
 from byoc.errors import UserError
 from byoc.options.declaration import Keyed, options_of
 
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "digits"
+DIGITS = EXAMPLE / "digits.onnx"
+
 
 def network(activation="Relu", scale=1.0, seed=0):
     """Three layers, as an ONNX model's bytes."""
@@ -355,3 +358,26 @@ def test_the_limit_is_a_number_of_megabytes(monkeypatch):
     monkeypatch.setenv("BYOC_LIBRARY_CACHE_MB", "much")
     with pytest.raises(UserError, match=r"\$BYOC_LIBRARY_CACHE_MB is a number of megabytes, .* got 'much'"):
         own_libraries()
+
+
+@pytest.mark.needs_cc
+def test_a_model_from_the_cache_is_written_without_the_compiler(tmp_path):
+    code = (
+        "import sys\n"
+        "from byoc.cli import main\n"
+        f"assert main.main(['compile', {str(DIGITS)!r}, '--tune', sys.argv[2], '-o', sys.argv[1]]) == 0\n"
+        "print('byoc.relay' in sys.modules)\n"
+    )
+    environment = {**os.environ, "BYOC_CACHE_DIR": str(tmp_path / "cache")}
+    for level in ("none", "fast"):
+        printed = []
+        for number in (1, 2):
+            output = str(tmp_path / f"{level}{number}.byoc")
+            command = [sys.executable, "-c", code, output, level]
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+            printed.append(done.stdout.splitlines())
+        assert [lines[-1] for lines in printed] == ["True", "False"]
+        assert printed[0][0] == printed[1][0] and printed[0][0].startswith("Plan: policy order")
+        made = [byoc.runtime.load(tmp_path / f"{level}{number}.byoc") for number in (1, 2)]
+        images = np.load(EXAMPLE / "unseen.npz")["images"][:1].astype("float32")
+        np.testing.assert_array_equal(*(library(images) for library in made))
