@@ -138,7 +138,10 @@ class Stage:
         import byoc
 
         asked, options = self.asked(Path(self.spec.onnx)), dict(self.spec.options)
-        if self.precision != "f32":
+        if self.precision == "tf32":  # a wish about the device's products alone
+            given = options.get("backend_options", {})
+            options["backend_options"] = {**given, "opencl": {**given.get("opencl", {}), "products": "tf32"}}
+        elif self.precision != "f32":
             options["precision"] = self.precision
         self.found.doing("compiling for OpenCL")
         start = time.perf_counter()

@@ -24,15 +24,17 @@ from byoc.codegen.kernel.region import (
 from byoc.codegen.opencl.cpu.machine import grouped, prepared_for
 from byoc.codegen.opencl.device.alone import alone
 from byoc.codegen.opencl.device.choosing import Chooser, KernelQuestion
-from byoc.codegen.opencl.device.options import HALVES, NAMES, TUNE, OpenCLOptions
+from byoc.codegen.opencl.device.options import HALVES, NAMES, PRODUCTS, TUNE, OpenCLOptions
 from byoc.codegen.opencl.device.profile import DeviceProfile, profile_for
 from byoc.codegen.opencl.device.thresholds import Thresholds
-from byoc.codegen.opencl.emit import emit_prepared, emit_programs, takes_blocks
+from byoc.codegen.opencl.emit import emit_prepared, emit_programs, joined, takes_blocks
 from byoc.codegen.opencl.images.choice import AUTO, BUFFER, IMAGE
 from byoc.codegen.opencl.images.decide import in_memory
 from byoc.codegen.opencl.images.places import opencl_places, options_at, why_not_at
 from byoc.codegen.opencl.images.trial import Form
 from byoc.codegen.opencl.patterns import pattern_table
+from byoc.codegen.opencl.products.terms_last import terms_last
+from byoc.codegen.opencl.products.together import products_together
 from byoc.codegen.opencl.tuning.bench import DeviceBench
 from byoc.codegen.tune.tuner import Tuner
 from byoc.contract.backend import Backend, PatternEntry
@@ -89,7 +91,7 @@ CONSTRAINTS = (
 
 
 class OpenCLBackend(Backend):
-    """Generated OpenCL C. Options: ``device``, ``half``, ``mode``, ``schedules``, ``thresholds``."""
+    """Generated OpenCL C. Options: ``device``, ``half``, ``mode``, ``products``, ``schedules``, ``thresholds``."""
 
     name = "opencl"
     constraints = CONSTRAINTS
@@ -139,7 +141,7 @@ class OpenCLBackend(Backend):
             info = open_device(chosen.device).info
         except DeviceError:
             return "there is no OpenCL device to ask for cl_khr_fp16; half=memory stores halves on any"
-        if info.has_float16:
+        if info.has_float16 or info.matrix_units:  # which take halves from memory as they are
             return None
         return f"the device {info.name} has no cl_khr_fp16; half=memory stores halves there and computes in float32"
 
@@ -204,7 +206,8 @@ def _bench(profile: DeviceProfile, halves: bool, device: str = "") -> DeviceBenc
         source, (plan,) = emit_prepared([program], Chooser(forced), halves, blocks=False)
         return source, plan
 
-    return DeviceBench(open_device(device), {"kind": profile.kind, "halves": str(halves)}, of, emit, emit_with)
+    facts = {"kind": profile.kind, "halves": str(halves), "products": profile.products}
+    return DeviceBench(open_device(device), facts, of, emit, emit_with)
 
 
 def compile_functions(functions: Mapping[str, Function], options: Mapping[str, object] | None = None) -> OpenCLModule:
@@ -215,13 +218,16 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     """
     check_options(options or {})
     given = options or {}
-    chosen, profile = OpenCLOptions.of(given), profile_for(given)
+    chosen = OpenCLOptions.of(given)
+    profile = replace(profile_for(given), products=chosen.products)
     halves = chosen.writes_halves(lambda: _has_float16(chosen.device))
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
     machine, tuner = profile.machine, given.get(TUNE)
     over = {BUFFER: programs, IMAGE: programs}
     if machine is not None:
         over[BUFFER] = [prepared_for(p, machine) if takes_blocks(p, profile, halves) else p for p in programs]
+    elif not profile.is_cpu:
+        over[BUFFER] = [terms_last(products_together(joined(p, halves)), profile) for p in programs]
 
     def form(memory: str) -> Form:
         if not isinstance(tuner, Tuner) or not tuner.tunes:
@@ -232,4 +238,15 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
         return emit_programs(over[memory], profile, halves, memory)
 
     memory, (source, plans) = in_memory(chosen.mode.memory, form, lambda memory: constant_arrays(over[memory]))
+    if chosen.products != PRODUCTS[0]:
+        plans = tuple(replace(p, notes=(*p.notes, _product_note(p, chosen.products, profile))) for p in plans)
     return OpenCLModule(source, plans, constant_arrays(over[memory]), chosen.run)
+
+
+def _product_note(plan: FunctionPlan, products: str, profile: DeviceProfile) -> str:
+    """What became of the wish to have products in another format."""
+    if not profile.matrix_units:
+        return f"products={products}: stay in float32, since OpenCL reaches no matrix units of the device"
+    schedules = [launch.variants[0].schedule for launch in plan.launches]
+    matrix, vector = (sum(s.startswith(kind) for s in schedules) for kind in ("matrix", "product"))
+    return f"products={products}: {matrix} of {matrix + vector} tiled products are by matrix units"

@@ -34,8 +34,10 @@ from byoc.codegen.opencl.images.texel_kernel import texel_kernel
 from byoc.codegen.opencl.launch_plan import WrittenKernels, WrittenProgram, function_plan, launch_work
 from byoc.codegen.opencl.neighbours import is_view, join_neighbours, join_rows, views
 from byoc.codegen.opencl.padding import read_through_padding
+from byoc.codegen.opencl.products.matrix_format import MATRIX_SUPPORT
 from byoc.codegen.opencl.products.split import SCHEDULE, split_sums
-from byoc.codegen.opencl.rows.attention_tiles import attention_plan, attention_space
+from byoc.codegen.opencl.rows.attention_sizes import attention_space
+from byoc.codegen.opencl.rows.attention_tiles import attention_plan
 from byoc.codegen.opencl.rows.row_kernels import have_own_kernel, row_kernels, row_space
 from byoc.codegen.opencl.rows.row_statements import RowWriter
 from byoc.codegen.opencl.schedule import index_type, schedule_stage, stage_space
@@ -245,10 +247,20 @@ def emit_programs(
 
     Raises UnsupportedError for a function that OpenCL C cannot express.
     """
-    programs = [as_stored(program, typed=TYPED if halves else ()) for program in programs]
-    if not profile.is_cpu:
-        programs = [join_neighbours(read_through_padding(program)) for program in programs]
+    if profile.is_cpu:
+        programs = [_stored(program, halves) for program in programs]
+    else:
+        programs = [joined(program, halves) for program in programs]
     return emit_prepared(programs, Chooser(profile, choices), halves, memory)
+
+
+def _stored(program: Program, halves: bool) -> Program:
+    return as_stored(program, typed=TYPED if halves else ())
+
+
+def joined(program: Program, halves: bool = False) -> Program:
+    """*program* over what lies in memory, with padding left to its readers and stages in the one that reads them."""
+    return join_neighbours(read_through_padding(_stored(program, halves)))
 
 
 def emit_prepared(
@@ -270,7 +282,7 @@ def emit_prepared(
     alone = chooser.profile.is_cpu or memory == IMAGE  # an image has one shape
     places = [{} if alone else views(p) for p in programs]
     written = [emitter.program(p, own) for p, own in zip(programs, places, strict=True)]
-    support = SUPPORT if emitter.blocks is None else emitter.blocks.language.support
+    support = {**SUPPORT, **MATRIX_SUPPORT} if emitter.blocks is None else emitter.blocks.language.support
     helpers = [support[name](dtype) + "\n" for name, dtype in emitter.helpers]
     vectors = [] if emitter.blocks is None else emitter.blocks.definitions()
     texts = [s.text for of_program in written for s in of_program.stages]

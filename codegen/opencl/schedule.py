@@ -2,7 +2,8 @@
 
 Four schedules, the first that fits the sizes; where these are free, a kernel each, and the sizes of a call choose:
 
-- *product*: a sum of products whose operands many outputs share, by tiles in local memory (``products``);
+- *product*, *matrix*: a sum of products whose operands many outputs share, by tiles in local memory, where the device
+  has matrix units for such numbers by these (``products``);
 - *tree*: few outputs, each a long reduction (``thresholds.py``): a work-group an output, folded in local memory;
 - *tile*: a sum of products (convolution, matrix product): each work-item computes several outputs along one axis that
   an operand does not depend on, so that this operand is read once for all of them;
@@ -31,10 +32,9 @@ from byoc.codegen.opencl.device.statements import (
     WorkGroup,
     WorkItem,
 )
-from byoc.codegen.opencl.products.kernel import product_kernel
+from byoc.codegen.opencl.products.candidates import Candidate, candidates
 from byoc.codegen.opencl.products.shape import block_product
-from byoc.codegen.opencl.products.tile import Tile, is_worth_tiles, ranked
-from byoc.ir.types import dtype_bytes
+from byoc.codegen.opencl.products.tile import is_worth_tiles
 from byoc.te import Index, PrimExpr, Tensor, binary, placeholder
 from byoc.te.expr import INDEX, Binary, Const, Reduce, Select
 from byoc.te.tensor import Load
@@ -93,13 +93,12 @@ def _products(nest: Nest, simplify: Simplifier, profile: DeviceProfile, parts: S
     p = block_product(nest, simplify)
     if p is None or not is_worth_tiles(p.sizes()):
         return
-    for k, found in enumerate(ranked(p.sizes(), profile, dtype_bytes(p.reduce.dtype), parts)):
-        choice = Choice.of("product", tile=found.tile.name, parts=found.parts)
+    for k, found in enumerate(candidates(p, profile, parts)):
 
-        def make(when: tuple[Range, ...], _: int | None, tile: Tile = found.tile) -> KernelPlan:
-            return product_kernel(p, tile, simplify, when)
+        def make(when: tuple[Range, ...], _: int | None, candidate: Candidate = found) -> KernelPlan:
+            return candidate.kernel(p, simplify, profile, when)
 
-        yield Way(choice, None if k else (), make, cost=found.cost)
+        yield Way(found.choice, None if k else (), make, cost=found.cost)
 
 
 def _open(ranges: Sequence[Range]) -> tuple[Range, ...] | None:

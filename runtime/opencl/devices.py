@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 DEVICE_VARIABLE = "BYOC_OPENCL_DEVICE"
 DEVICE_OPTION = "opencl.device"
+FIRST_WITH_MATRICES = (8, 0)  # NVIDIA's compute capability, from which on units take tf32 and bfloat16
 _KIND_ORDER = ("gpu", "accelerator", "cpu", "other")
 
 
@@ -56,6 +57,7 @@ class DeviceInfo:
     float_lanes: int = 1  # of the device's own vectors of float32
     image_width: int = 0  # texels that a two-dimensional image may have; 0 where the device has no images
     image_height: int = 0
+    matrix_units: str = ""  # how kernels reach units that multiply matrices: "ptx", or not at all
 
     def __str__(self) -> str:
         about = f"[{self.index}] {self.name} ({self.kind}; {self.platform}, driver {self.driver_version})"
@@ -198,4 +200,12 @@ def _describe(cl: ModuleType, index: int, platform: pyopencl.Platform, device: p
         float_lanes=max(int(device.native_vector_width_float), 1),
         image_width=int(device.image2d_max_width) if device.image_support else 0,
         image_height=int(device.image2d_max_height) if device.image_support else 0,
+        matrix_units="ptx" if _compute_capability(device) >= FIRST_WITH_MATRICES else "",
     )
+
+
+def _compute_capability(device: pyopencl.Device) -> tuple[int, int]:
+    """That of an NVIDIA device; zeros for others."""
+    if "cl_nv_device_attribute_query" not in device.extensions.split():
+        return (0, 0)
+    return int(device.compute_capability_major_nv), int(device.compute_capability_minor_nv)

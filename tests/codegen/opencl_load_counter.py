@@ -6,7 +6,15 @@ from collections import Counter
 
 from byoc.codegen.kernel.loops import Alloc, For, If, Let, Store
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.device.statements import CopyVector, GroupBarrier, LocalArray, LocalItem, WorkGroup, WorkItem
+from byoc.codegen.opencl.device.statements import (
+    CopyVector,
+    GroupBarrier,
+    LocalArray,
+    LocalItem,
+    Scope,
+    WorkGroup,
+    WorkItem,
+)
 from byoc.te.expr import Const
 from byoc.te.tensor import Load
 from byoc.te.walk import unique_nodes
@@ -43,6 +51,9 @@ class LoadCounter:
             elif isinstance(s, If):
                 found.update(self.block(s.body))
                 values = [s.cond]
+            elif isinstance(s, Scope):
+                found.update(self.block(s.body))
+                values = []
             else:
                 assert isinstance(s, (WorkItem, WorkGroup, LocalItem, GroupBarrier)), type(s)
                 values = []

@@ -118,3 +118,62 @@ def test_a_result_that_is_an_input_in_another_shape_is_copied():
     x = draw(192, 64)
     _, (y, _) = kernels_and_outputs(data, {"x": x})
     np.testing.assert_array_equal(y, x.reshape(4, 48, 64))
+
+
+def test_products_of_the_same_rows_are_one_with_the_weights_of_all():
+    """As an attention's queries, keys and values are: one launch for three, whose results it reads where they lie."""
+    nodes = []
+    for name in "qkv":
+        nodes += [
+            ("MatMul", ["x", f"w{name}"], f"p{name}", {}),
+            ("Add", [f"p{name}", f"b{name}"], f"s{name}", {}),
+            ("Reshape", [f"s{name}", "heads"], f"h{name}", {}),
+            ("Transpose", [f"h{name}"], name, {"perm": [0, 2, 3, 1] if name == "k" else [0, 2, 1, 3]}),
+        ]
+    nodes += [
+        ("MatMul", ["q", "k"], "scores", {}),
+        ("Softmax", ["scores"], "powers", {"axis": -1}),
+        ("MatMul", ["powers", "v"], "mixed", {}),
+        ("Transpose", ["mixed"], "rows", {"perm": [0, 2, 1, 3]}),
+        ("Reshape", ["rows", "flat"], "y", {}),
+    ]
+    weights = [(f"w{n}", draw(64, 64) / 8 + k / 100) for k, n in enumerate("qkv")]
+    weights += [(f"b{n}", draw(64) + k) for k, n in enumerate("qkv")]
+    weights += [("heads", np.array([1, 40, 4, 16])), ("flat", np.array([1, 40, 64]))]
+    data = model(nodes, {"x": [1, 40, 64]}, {"y": [1, 40, 64]}, weights)
+    schedules, _ = kernels_and_outputs(data, {"x": draw(1, 40, 64)})
+    assert len(schedules) == 2 and schedules[0].startswith("product") and schedules[1] == "attention"
+
+
+def test_products_of_which_a_result_is_asked_for_stay_apart():
+    data = model(
+        [
+            ("MatMul", ["x", "v"], "p", {}),
+            ("MatMul", ["x", "w"], "q", {}),
+            ("Sigmoid", ["q"], "g", {}),
+            ("Transpose", ["g"], "t", {"perm": [1, 0]}),
+        ],
+        {"x": [32, 64]},
+        {"p": [32, 48], "t": [48, 32]},
+        [("v", draw(64, 48)), ("w", draw(64, 48) + 1)],
+    )
+    schedules, _ = kernels_and_outputs(data, {"x": draw(32, 64)})
+    assert sum(s.startswith("product") for s in schedules) == 2
+
+
+def test_products_of_other_rows_or_of_other_shapes_stay_apart():
+    data = model(
+        [
+            ("MatMul", ["x", "v"], "p", {}),
+            ("MatMul", ["z", "w"], "q", {}),
+            ("MatMul", ["x", "u"], "r", {}),
+            ("Softmax", ["p"], "a", {"axis": 0}),
+            ("Softmax", ["q"], "b", {"axis": 0}),
+            ("Softmax", ["r"], "c", {"axis": 0}),
+        ],
+        {"x": [32, 64], "z": [32, 64]},
+        {"a": [32, 48], "b": [32, 48], "c": [32, 40]},
+        [("v", draw(64, 48)), ("w", draw(64, 48) + 1), ("u", draw(64, 40))],
+    )
+    schedules, _ = kernels_and_outputs(data, {"x": draw(32, 64), "z": draw(32, 64)})
+    assert sum(s.startswith("product") for s in schedules) == 3

@@ -16,7 +16,7 @@ from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.opencl.backend import compile_functions
 from byoc.codegen.opencl.device import profile
 from byoc.codegen.opencl.device.profile import ANY_GPU, DeviceProfile
-from byoc.codegen.opencl.products import split, tile
+from byoc.codegen.opencl.products import candidates, split, tile
 from byoc.codegen.opencl.products.shape import block_product
 from byoc.ir.types import Any, TensorType
 from byoc.relay.expr import Function, Var
@@ -50,7 +50,7 @@ def close(got: np.ndarray, want: np.ndarray) -> None:
 @pytest.mark.parametrize("one", [t for t, _ in tile.TILES], ids=str)
 @pytest.mark.parametrize("sizes", [(128, 128, 64), (67, 129, 35)], ids=str)
 def test_every_tile_computes_sizes_that_it_divides_and_others(monkeypatch, one, sizes):
-    monkeypatch.setattr(tile, "TILES", ((one, tile.Pace(1.0, 1.0)),))
+    monkeypatch.setattr(candidates, "TILES", ((one, tile.Pace(1.0, 1.0)),))
     monkeypatch.setattr(profile, "ANY_GPU", DeviceProfile("gpu", 16, 48 << 10, 256))  # what the largest takes
     rows, columns, terms = sizes
     x, w = randoms((rows, terms), (columns, terms))
@@ -62,8 +62,8 @@ def test_every_tile_computes_sizes_that_it_divides_and_others(monkeypatch, one, 
 @pytest.mark.needs_opencl
 @pytest.mark.parametrize("parts", [2, 3, 8])
 def test_sums_in_parts_are_the_same_sums(monkeypatch, parts):
-    choose = tile.choose
-    monkeypatch.setattr(split, "choose", lambda sizes, profile, itemsize, _: choose(sizes, profile, itemsize, (parts,)))
+    of = candidates.candidates
+    monkeypatch.setattr(split, "candidates", lambda p, profile, _: of(p, profile, (parts,)))
     x, w = randoms((20, 480), (36, 480))
     got, kernels = run(dense(20, 36, 480), x, w, shape=(20, 36))
     assert len(kernels) == 2 and kernels[0].startswith("product") and kernels[1] == "item"
@@ -152,16 +152,30 @@ def test_rows_columns_and_terms_are_told_apart():
 
 @pytest.mark.parametrize(
     ("sizes", "parts"),
-    [((1, 512, 49, 4608), True), ((1, 64, 100352, 576), False)],
+    [((512, 49, 4608), True), ((64, 100352, 576), False)],
     ids=["few positions", "many positions"],
 )
 def test_sums_are_divided_where_tiles_alone_leave_a_device_idle(sizes, parts):
-    chosen = tile.choose(sizes, DeviceProfile("gpu", 132, 48 << 10, 1024), 4, (1, 2, 4, 8, 16))
+    device = DeviceProfile("gpu", 132, 48 << 10, 1024)
+    chosen = candidates.candidates(_product_of(dense(*sizes)), device, (1, 2, 4, 8, 16))[0]
     assert (chosen.parts > 1) == parts
 
 
 def test_no_tile_takes_more_than_the_device_has():
-    small = DeviceProfile("gpu", 4, 9 << 10, 64)
-    for one, _ in tile.tiles_for(small, 4):
-        assert one.items <= 64 and one.local_bytes(4) <= 9 << 10
-    assert any(True for _ in tile.tiles_for(ANY_GPU, 8))
+    p = _product_of(dense(64, 64, 64))
+    small = candidates.candidates(p, DeviceProfile("gpu", 4, 9 << 10, 64))
+    assert small
+    for found in small:
+        assert found.tile.items <= 64 and found.tile.local_bytes(4) <= 9 << 10
+    assert candidates.candidates(p, ANY_GPU)
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 3, 4])
+@pytest.mark.parametrize("terms", [16, 32, 48, 80, 144, 150])
+@pytest.mark.needs_opencl
+def test_operands_come_as_many_steps_before_their_own_as_a_tile_says(monkeypatch, ahead, terms):
+    one = tile.Tile(16, 16, 16, 2, 2, ahead)
+    monkeypatch.setattr(candidates, "TILES", ((one, tile.Pace(1.0, 1.0)),))
+    x, w = randoms((20, terms), (18, terms))
+    got, _ = run(dense(20, 18, terms), x, w, shape=(20, 18))
+    close(got, np.maximum(x.astype("float64") @ w.T.astype("float64"), 0))

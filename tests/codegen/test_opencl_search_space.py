@@ -19,6 +19,7 @@ from byoc.codegen.opencl.device.profile import ANY_CPU, ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.device.statements import DRIVERS
 from byoc.codegen.opencl.emit import emit_programs
 from byoc.codegen.opencl.products import tile
+from byoc.codegen.opencl.products.candidates import candidates
 from byoc.codegen.opencl.products.kernel import product_kernel
 from byoc.codegen.opencl.products.shape import block_product
 from byoc.codegen.opencl.schedule import schedule_stage, stage_space
@@ -140,10 +141,11 @@ def test_a_tile_of_four_by_four_loads_a_quarter_of_what_one_work_item_an_output_
     assert any(9 * channels % one.points == 0 for one in four)
     for one in four:
         found = loads_per_output(product_kernel(p, one, simplify), outputs)
-        terms = math.ceil(9 * channels / one.points) * one.points  # the last step may add zeros
+        ahead = one.points * one.ahead  # what the loop goes on by; the counter takes conditions as met
+        terms = math.ceil(9 * channels / ahead) * ahead
         assert found["local"] == 0.5 * terms, "from local memory into registers"
-        assert found["local"] == 4.5 * channels or 9 * channels % one.points
-        fetched = (terms + one.points) * (1 / one.rows + 1 / one.columns)  # into local memory, a step ahead
+        assert found["local"] == 4.5 * channels or 9 * channels % ahead
+        fetched = (terms + ahead) * (1 / one.rows + 1 / one.columns)  # into local memory, some steps ahead
         assert found["global"] <= fetched < 4.5 * channels
 
 
@@ -154,12 +156,15 @@ def test_at_least_four_tiles_are_there_and_each_loads_less_than_no_tile():
     for one, _ in tile.TILES:
         found = loads_per_output(product_kernel(p, one, simplify), 64 * 64)
         blocks = math.ceil(64 / one.rows) * one.rows * math.ceil(64 / one.columns) * one.columns / 4096
-        assert found["local"] <= 144 * (1 / one.item_rows + 1 / one.item_columns) * blocks * 1.2
+        terms = math.ceil(144 / (one.points * one.ahead)) * one.points * one.ahead
+        assert found["local"] <= terms * (1 / one.item_rows + 1 / one.item_columns) * blocks
 
 
 def test_small_problems_take_small_tiles():
     def area(rows, columns, terms):
-        found = tile.choose((1, rows, columns, terms), H200)
+        x, w = Var("x", TensorType((rows, terms))), Var("w", TensorType((columns, terms)))
+        stage, simplify = only_stage(Function([x, w], relay.nn.dense(x, w))), Simplifier()
+        found = candidates(block_product(collapse_axes(stage, simplify), simplify), H200)[0]
         return found.tile.rows * found.tile.columns
 
     sizes = [(16, 16, 64), (64, 196, 256), (512, 784, 1024), (4096, 4096, 4096)]

@@ -15,6 +15,7 @@ from byoc.errors import UserError
 from byoc.runtime.opencl.commands.options import RunOptions
 
 HALVES = ("auto", "memory", "compute")
+PRODUCTS = ("float32", "tf32", "3xtf32", "bfloat16")
 
 
 class Mode(enum.IntFlag):
@@ -144,13 +145,17 @@ class OpenCLOptions:
 
     *half* is what float16 is for under ``precision="fp16"``: ``memory`` stores halves and computes in float32, on any
     device; ``compute`` writes kernels with the type ``half``, for a device with ``cl_khr_fp16``; ``auto`` is
-    ``compute`` on such a device, and float32 on another. *device* is which of the machine's devices code is made for
-    and runs on, as ``$BYOC_OPENCL_DEVICE`` says it; empty for the one that this variable names when the code runs.
+    ``compute`` on such a device, ``memory`` on another whose matrix units take halves, else float32. *device* is which
+    of the machine's devices code is made for and runs on, as ``$BYOC_OPENCL_DEVICE`` says it; empty for the one that
+    this variable names when the code runs. *products* is what matrix units may make of float32 operands, with sums in
+    float32: ``tf32`` keeps 11 bits of a number, ``bfloat16`` 8, ``3xtf32`` nearly all, by three products (which
+    are NaN where an operand is infinite). float16 operands are theirs without being asked.
     """
 
     mode: Mode = Mode.AUTOMATIC
     half: str = HALVES[0]
     device: str = ""
+    products: str = PRODUCTS[0]
 
     @property
     def run(self) -> RunOptions:
@@ -168,7 +173,10 @@ class OpenCLOptions:
             device = str(device)
         if not isinstance(device, str):
             raise UserError(f"opencl.device is an index, a type or a name, as in device=gpu, got {device!r}")
-        return OpenCLOptions(Mode.of(mode), half, device)
+        products = given.get("products", PRODUCTS[0])
+        if not isinstance(products, str) or products not in PRODUCTS:
+            raise UserError(f"opencl.products is one of {', '.join(PRODUCTS)}, got {products!r}")
+        return OpenCLOptions(Mode.of(mode), half, device, products)
 
     def writes_halves(self, device_has_them: Callable[[], bool]) -> bool:
         """Whether a float16 is written as the type ``half``."""
@@ -176,4 +184,4 @@ class OpenCLOptions:
 
 
 TUNE = "tune"  # whoever tunes, as the driver hands it on
-NAMES = ("device", "half", "mode", "schedules", "thresholds", TUNE)
+NAMES = ("device", "half", "mode", "products", "schedules", "thresholds", TUNE)

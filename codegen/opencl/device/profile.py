@@ -26,7 +26,9 @@ class DeviceProfile:
 
     ``float_lanes``: the float32 of one vector register, 1 where work-items are the lanes. ``thresholds``: where the
     schedules of reductions change over. ``image_width`` and ``image_height``: the most texels of a two-dimensional
-    image, 0 where there are none.
+    image, 0 where there are none. ``matrix_units``: how kernels reach units that multiply matrices
+    (``products/matrix_format.py``), empty where there are none; ``products``: the format in which they may multiply
+    float32, empty for none.
     """
 
     kind: str
@@ -37,6 +39,8 @@ class DeviceProfile:
     thresholds: Thresholds = ON_GPUS
     image_width: int = 0
     image_height: int = 0
+    matrix_units: str = ""
+    products: str = ""
 
     @property
     def is_cpu(self) -> bool:
@@ -71,6 +75,7 @@ def profile_of(info: DeviceInfo) -> DeviceProfile:
         ON_PROCESSORS if kind == "cpu" else ON_GPUS,
         info.image_width,
         info.image_height,
+        info.matrix_units,
     )
 
 

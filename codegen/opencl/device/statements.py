@@ -104,6 +104,21 @@ class CopyVector(Stmt):
     count: int
 
 
+@dataclass(frozen=True, eq=False)
+class Scope(Stmt):
+    """*body* in a block of its own."""
+
+    body: Sequence[Stmt]
+
+
+class OwnText(Stmt):
+    """A statement that writes its own lines."""
+
+    def write(self, writer: KernelWriter) -> None:
+        """Write them."""
+        raise NotImplementedError
+
+
 class KernelWriter:
     """Writes the statements of one kernel; *index_type* is ``int`` or ``long``."""
 
@@ -113,7 +128,26 @@ class KernelWriter:
     def block(self, statements: Sequence[Stmt]) -> None:
         """A sequence of statements."""
         for statement in statements:
-            _RULES[type(statement)](self, statement)
+            if isinstance(statement, OwnText):
+                statement.write(self)
+            else:
+                _RULES[type(statement)](self, statement)
+
+    def index(self, index: Index) -> str:
+        """The name of *index*."""
+        return self._index(index)
+
+    def declare(self, index: Index, text: str) -> None:
+        """*index* is *text* for the rest of the block."""
+        self.writer.line(f"const {self.index_type} {self._index(index)} = {text};")
+
+    def extent(self, axis: Index) -> str:
+        """The number of positions of *axis*."""
+        return self._extent(axis.extent)
+
+    def value(self, expr: PrimExpr) -> str:
+        """The text of *expr*, after declaring what it uses more than once."""
+        return self._bind_shared(expr)
 
     def _index(self, index: Index) -> str:
         return self.exprs.names(index, index.name)
@@ -239,6 +273,10 @@ class KernelWriter:
             folded = self.exprs.text(combine(stmt.kind, scratch[lane], scratch[lane + step]))
             self.writer.line(f"if ({i} < {s}) {name}[{i}] = {folded};")
 
+    def scope(self, stmt: Scope) -> None:
+        with self.writer.block("{"):
+            self.block(stmt.body)
+
     def first_item(self, stmt: FirstItem) -> None:
         with self.writer.block("if (get_local_id(0) == 0) {"):
             self.block(stmt.body)
@@ -253,6 +291,7 @@ _RULES: dict[type, Callable[..., None]] = {
     Let: KernelWriter.let,
     Alloc: KernelWriter.alloc,
     If: KernelWriter.branch,
+    Scope: KernelWriter.scope,
     GroupReduce: KernelWriter.group_reduce,
     FirstItem: KernelWriter.first_item,
     LocalItem: KernelWriter.local_item,

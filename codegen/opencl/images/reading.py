@@ -14,8 +14,8 @@ from byoc.codegen.kernel.loops import Stmt
 from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.spelling import Language
+from byoc.codegen.opencl.device.statements import KernelWriter, OwnText
 from byoc.codegen.opencl.images.coordinates import ImageTensors, TexelPlace, texel_place
-from byoc.codegen.opencl.rows.row_statements import OwnText, RowWriter
 from byoc.errors import InternalError
 from byoc.runtime.opencl.images import CHANNELS, ImageSize
 from byoc.te import PrimExpr, Tensor, placeholder
@@ -66,7 +66,7 @@ class ReadTexel(OwnText):
     x: PrimExpr
     y: PrimExpr
 
-    def write(self, writer: RowWriter) -> None:
+    def write(self, writer: KernelWriter) -> None:
         exprs = image_writer(writer)
         exprs.texels.add(self.texel)
         x = self._inside(exprs, self.x, self.size.width)
@@ -80,7 +80,7 @@ class ReadTexel(OwnText):
         return text if low >= 0 and high < extent else f"clamp((int)({text}), 0, {extent - 1})"
 
 
-def image_writer(writer: RowWriter) -> ImageExprWriter:
+def image_writer(writer: KernelWriter) -> ImageExprWriter:
     """The expressions of a writer of kernels with images."""
     if not isinstance(writer.exprs, ImageExprWriter):
         raise InternalError("a statement on images is written by what does not know images")

@@ -16,10 +16,9 @@ from byoc.codegen.kernel.loops import Alloc, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, numbered
-from byoc.codegen.opencl.device.statements import WorkItem
+from byoc.codegen.opencl.device.statements import KernelWriter, OwnText, WorkItem
 from byoc.codegen.opencl.images.coordinates import ImageTensors, static_four, texel_place
 from byoc.codegen.opencl.images.reading import BITS, TexelReads, image_writer
-from byoc.codegen.opencl.rows.row_statements import OwnText, RowWriter
 from byoc.runtime.opencl.images import CHANNELS
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
 from byoc.te.expr import INDEX, Intrinsic, Reduce, Select, cast
@@ -39,7 +38,7 @@ class WriteTexel(OwnText):
     y: PrimExpr
     values: Sequence[Tensor | None]
 
-    def write(self, writer: RowWriter) -> None:
+    def write(self, writer: KernelWriter) -> None:
         exprs = image_writer(writer)
         padding = exprs.language.literal(PADDING, "float32")
         texts = [padding if v is None else exprs.names(v, v.name) for v in self.values]

@@ -11,15 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.inline import substitute_axes
-from byoc.codegen.kernel.loops import UNROLL, Alloc, For, If, Let, Stmt, Store
+from byoc.codegen.kernel.loops import UNROLL, Alloc, For, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, product, unravel
-from byoc.codegen.opencl.device.statements import CopyVector, GroupBarrier, LocalArray, LocalItem, WorkGroup
+from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, unravel
+from byoc.codegen.opencl.device.statements import CopyVector, LocalArray, LocalItem, WorkGroup
 from byoc.codegen.opencl.products.shape import BlockProduct, Operand
 from byoc.codegen.opencl.products.tile import VECTOR, Tile
+from byoc.codegen.opencl.products.tiled import TiledProduct, axes_at
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
-from byoc.te.expr import INDEX, Const, Select
+from byoc.te.expr import Select
 from byoc.te.walk import map_expr
 
 
@@ -33,12 +34,13 @@ LaneOf = Callable[[int], PrimExpr]
 
 @dataclass(frozen=True)
 class _Fetch:
-    """One element that a work-item brings to local memory in each step: its register, and where it lies in the tile.
+    """One element that a work-item brings to local memory in each step: its registers, one for each step that is on its
+    way, and where it lies in the tile.
 
     *value* is over *points*, the axes of the terms, which all fetches of one *term* share.
     """
 
-    register: Tensor
+    registers: tuple[Tensor, ...]
     lane: PrimExpr
     point: PrimExpr
     value: PrimExpr
@@ -54,61 +56,39 @@ class _Fetches:
     fetches: Sequence[_Fetch]
 
 
-def _axes_at(place: Index, axes: Sequence[Index]) -> list[Stmt]:
-    """*axes* as variables of the row-major *place* of all of them."""
-    moving = [a for a in axes if a.extent != 1]
-    return [Let(moving[0], place)] if len(moving) == 1 else unravel(place, moving)
-
-
-class _ProductKernel:
+class _ProductKernel(TiledProduct):
     def __init__(self, p: BlockProduct, tile: Tile, simplify: Simplifier):
-        self.p, self.tile, self.simplify = p, tile, simplify
-        self.dtype = p.reduce.dtype
-        self.terms = self._count(p.reduce.axes)
-        self.steps = self._blocks(self.terms, tile.points)
-        self.row_blocks = self._blocks(self._count(p.rows), tile.rows)
-        self.column_blocks = self._blocks(self._count(p.columns), tile.columns)
+        super().__init__(p, tile.rows, tile.columns, tile.points, simplify)
+        self.tile = tile
         self.item = Index("item", tile.items)
-        self.step = Index("step", self.steps)
         lines = (2, tile.points)
         self.left = placeholder((*lines, tile.line(tile.rows)), self.dtype, "left")
         self.right = placeholder((*lines, tile.line(tile.columns)), self.dtype, "right")
         self.sums = placeholder((tile.item_rows, tile.item_columns), self.dtype, "sums")
 
     def plan(self, when: tuple[Range, ...]) -> KernelPlan:
-        p, tile, simplify = self.p, self.tile, self.simplify
-        batch = [a for a in p.batch if a.extent != 1]
-        row_block, column_block = Index("row_block", self.row_blocks), Index("column_block", self.column_blocks)
-        order = [*batch, column_block, row_block]  # groups side by side share the columns
-        extent = simplify(product([a.extent for a in order]))
-        group = Index("group", extent)
-        left = self._fetches(p.left, "l", tile.rows, row_block)
-        right = self._fetches(p.right, "r", tile.columns, column_block)
+        p, tile = self.p, self.tile
+        left = self._fetches(p.left, "l", tile.rows, self.row_block)
+        right = self._fetches(p.right, "r", tile.columns, self.column_block)
         statements: list[Stmt] = [
             LocalArray(self.left),
             LocalArray(self.right),
-            WorkGroup(group),
-            *unravel(group, order),
+            WorkGroup(self.group),
+            *unravel(self.group, self.order),
             LocalItem(self.item),
             *left.before,
             *right.before,
             Alloc(self.sums, const(0, self.dtype)),
-            *(Alloc(f.register) for f in (*left.fetches, *right.fetches)),
-            *self._load(left.fetches, right.fetches, const(0, INDEX)),
-            For(self.step, self.steps, self._one_step(left.fetches, right.fetches)),
-            *self._store(row_block, column_block),
+            *(Alloc(r) for f in (*left.fetches, *right.fetches) for r in f.registers),
+            *self.pipeline(
+                tile.ahead,
+                lambda step, k: self._load(left.fetches, right.fetches, step, k),
+                lambda side, k: self._to_local(left.fetches, right.fetches, side, k),
+                self._multiply,
+            ),
+            *self._store(),
         ]
-        return KernelPlan(f"product{tile}", statements, extent, True, when, tile.items)
-
-    def _count(self, axes: Sequence[Index]) -> PrimExpr:
-        return self.simplify(product([a.extent for a in axes]))
-
-    def _blocks(self, count: PrimExpr, size: int) -> PrimExpr:
-        return self.simplify((count + (size - 1)) // size)
-
-    def _divides(self, count: PrimExpr, size: int) -> bool:
-        poly = self.simplify.polynomial(count)
-        return all(n % size == 0 for n in (poly.constant, *poly.terms.values()))
+        return KernelPlan(f"product{tile}", statements, self.extent, True, when, tile.items)
 
     def _fetches(self, operand: Operand, name: str, lanes: int, block: Index) -> _Fetches:
         """What one work-item fetches of *operand*, whose tile has so many *lanes*."""
@@ -130,53 +110,37 @@ class _ProductKernel:
             lane, point = (quick, other) if operand.by_lane else (other, quick)
             at_lane, at_point = (quick_key, slow_key) if operand.by_lane else (slow_key, quick_key)
             if at_lane not in lanes_at:
-                lanes_at[at_lane] = self._lane_axes(operand.lanes, f"{name}{at_lane}", lane, lanes, block, before)
+                lanes_at[at_lane] = self.lane_axes(operand.lanes, f"{name}{at_lane}", lane, lanes, block, before)
             if at_point not in points_at:
                 points_at[at_point] = tuple(Index(f"{a.name}_{name}{at_point}", a.extent) for a in terms)
             value = substitute_axes(operand.value, [*operand.lanes, *terms], [*lanes_at[at_lane], *points_at[at_point]])
-            register = placeholder((), self.dtype, f"{name}{k}")
-            fetches.append(_Fetch(register, lane, point, value, at_point, points_at[at_point]))
+            names = [f"{name}{k}" if n == 0 else f"{name}{k}_{n}" for n in range(tile.ahead)]
+            registers = tuple(placeholder((), self.dtype, own) for own in names)
+            fetches.append(_Fetch(registers, lane, point, value, at_point, points_at[at_point]))
         return _Fetches(before, fetches)
 
-    def _lane_axes(
-        self, axes: Sequence[Index], name: str, lane: PrimExpr, lanes: int, block: Index, before: list[Stmt]
-    ) -> list[Index]:
-        """The axes of one lane, as variables that *before* declares; beyond the last lane those of the last one."""
-        count = self._count(axes)
-        place: PrimExpr = block * lanes + lane
-        if not self._divides(count, lanes):
-            place = binary("min", place, count - 1)
-        flat = Index(f"lane_{name}", count)
-        new = [Index(f"{a.name}_{name}", a.extent) for a in axes]
-        before += [Let(flat, place), *_axes_at(flat, new)]
-        return new
-
-    def _load(self, left: Sequence[_Fetch], right: Sequence[_Fetch], step: PrimExpr) -> list[Stmt]:
-        """The elements of both operands at *step* go into registers."""
+    def _load(self, left: Sequence[_Fetch], right: Sequence[_Fetch], step: PrimExpr, k: int) -> list[Stmt]:
+        """The elements of both operands at *step* go into the *k*-th registers."""
         statements: list[Stmt] = []
-        whole = self._divides(self.terms, self.tile.points)
+        whole = self.divides(self.terms, self.tile.points)
         for fetches in (left, right):
             terms: dict[int, Index] = {}
             for fetch in fetches:
                 if fetch.term not in terms:
                     terms[fetch.term] = flat = Index("term", self.terms + self.tile.points)
-                    statements += [Let(flat, step * self.tile.points + fetch.point), *_axes_at(flat, fetch.points)]
+                    statements += [Let(flat, step * self.tile.points + fetch.point), *axes_at(flat, fetch.points)]
                 value = fetch.value
                 if not whole:
                     value = Select(binary("lt", terms[fetch.term], self.terms), value, const(0, self.dtype))
-                statements.append(Store(fetch.register, (), value))
+                statements.append(Store(fetch.registers[k], (), value))
         return statements
 
-    def _one_step(self, left: Sequence[_Fetch], right: Sequence[_Fetch]) -> list[Stmt]:
-        side = self.step % 2
-        statements: list[Stmt] = []
-        for tensor, fetches in ((self.left, left), (self.right, right)):
-            statements += [Store(tensor, (side, f.point, f.lane), f.register[()]) for f in fetches]
-        follows = binary("lt", self.step + 1, self.steps)
-        load = self._load(left, right, self.step + 1)
-        single = isinstance(self.steps, Const) and self.steps.value == 1
-        more: list[Stmt] = [] if single else [If(follows, load)]
-        return [*statements, GroupBarrier(), *more, *self._multiply(side)]
+    def _to_local(self, left: Sequence[_Fetch], right: Sequence[_Fetch], side: PrimExpr, k: int) -> list[Stmt]:
+        return [
+            Store(tensor, (side, f.point, f.lane), f.registers[k][()])
+            for tensor, fetches in ((self.left, left), (self.right, right))
+            for f in fetches
+        ]
 
     def _multiply(self, side: PrimExpr) -> list[Stmt]:
         tile = self.tile
@@ -209,7 +173,7 @@ class _ProductKernel:
         width = min(self.tile.item_columns, VECTOR)
         return self._across() * width + (k // width * width * self.tile.across + k % width)
 
-    def _store(self, row_block: Index, column_block: Index) -> list[Stmt]:
+    def _store(self) -> list[Stmt]:
         """The epilogue of each sum."""
         p, tile = self.p, self.tile
         width = min(tile.item_columns, VECTOR)
@@ -218,23 +182,11 @@ class _ProductKernel:
             Index("part", tile.item_columns // width),
             Index("column", width),
         )
-        place_row = row_block * tile.rows + (self._down() * tile.item_rows + row)
+        place_row = self.row_block * tile.rows + (self._down() * tile.item_rows + row)
         across = part * (width * tile.across) + (self._across() * width + column)
-        place_column = column_block * tile.columns + across
+        place_column = self.column_block * tile.columns + across
         value = map_expr(p.nest.value, lambda e: self.sums[row, part * width + column] if e is p.reduce else None)
         store = Store(p.nest.stage, p.nest.indices, value)
-        body = self._at_lane("column", p.columns, place_column, tile.columns, [store])
+        body = self.at_lane("column", p.columns, place_column, tile.columns, [store])
         inner = For(part, part.extent, [For(column, width, body, UNROLL)], UNROLL)
-        return [For(row, row.extent, self._at_lane("row", p.rows, place_row, tile.rows, [inner]), UNROLL)]
-
-    def _at_lane(
-        self, name: str, axes: Sequence[Index], place: PrimExpr, size: int, body: Sequence[Stmt]
-    ) -> list[Stmt]:
-        """*body* with *axes* where *place* among all of them is, unless that lies beyond them."""
-        count = self._count(axes)
-        flat = Index(f"to_{name}", count)
-        inside = [*_axes_at(flat, axes), *body]
-        if self._divides(count, size):
-            return [Let(flat, place), *inside]
-        beyond = Index(f"{name}_place", count + size)
-        return [Let(beyond, place), If(binary("lt", beyond, count), [Let(flat, beyond), *inside])]
+        return [For(row, row.extent, self.at_lane("row", p.rows, place_row, tile.rows, [inner]), UNROLL)]

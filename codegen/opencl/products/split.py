@@ -16,9 +16,9 @@ from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_meta, with_stages
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.profile import DeviceProfile
+from byoc.codegen.opencl.products.candidates import candidates
 from byoc.codegen.opencl.products.shape import block_product
-from byoc.codegen.opencl.products.tile import FEWEST_TERMS, MOST_PARTS, choose, is_worth_tiles
-from byoc.ir.types import dtype_bytes
+from byoc.codegen.opencl.products.tile import FEWEST_TERMS, MOST_PARTS, is_worth_tiles
 from byoc.te import Index, PrimExpr, Tensor, binary
 from byoc.te.expr import Reduce
 from byoc.te.tensor import Load
@@ -55,7 +55,7 @@ def _split(stage: Tensor, profile: DeviceProfile, simplify: Simplifier, decide: 
     decided = None if decide is None else decide(stage, parts)
     if decided is not None:
         return _as_decided(stage, reduce, axis, decided)
-    chosen = choose(p.sizes(), profile, dtype_bytes(reduce.dtype), parts)
+    chosen = next(iter(candidates(p, profile, parts)), None)
     if chosen is None or chosen.parts == 1:
         return [stage]
     return _in_parts(stage, reduce, axis, chosen.parts)

@@ -7,10 +7,9 @@ operands in local memory; each work-item keeps ``item_rows x item_columns`` sums
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from byoc.codegen.opencl.device.profile import DeviceProfile
+from typing import Protocol
 
 VECTOR = 4  # elements of local memory that a work-item reads at once
 _PAD = 4  # elements between the lines of an operand in local memory, which spreads its columns over the banks
@@ -18,13 +17,14 @@ _PAD = 4  # elements between the lines of an operand in local memory, which spre
 
 @dataclass(frozen=True)
 class Tile:
-    """See the module. All are powers of two."""
+    """See the module. All are powers of two but *ahead*: the steps before its own in which an operand is fetched."""
 
     rows: int
     columns: int
     points: int
     item_rows: int
     item_columns: int
+    ahead: int = 1
 
     @property
     def across(self) -> int:
@@ -50,7 +50,7 @@ class Tile:
     @property
     def name(self) -> str:
         """What tells it from all others."""
-        return f"{self}x{self.item_rows}x{self.item_columns}"
+        return f"{self}x{self.item_rows}x{self.item_columns}a{self.ahead}"
 
 
 @dataclass(frozen=True)
@@ -61,20 +61,23 @@ class Pace:
     busy: float
 
 
-# measured on an H200, 132 units, float32: 23 products and convolutions of real networks, each with every tile; the
-# tile that the model takes is within 1.08 of the best in the geometric mean, 1.3 at worst (benchmarks/opencl_tiles.py)
+# measured on an H100, 132 units, float32: 32 products and convolutions of real networks, each with every tile and
+# nothing in its caches; the tile that the model takes is within 1.03 of the best of 99 in the mean, 1.13 at worst
+# (benchmarks/opencl_tiles.py --formats float32 --ahead 1 2 4 --points 8 16 32 --cold --fit)
 TILES: Sequence[tuple[Tile, Pace]] = (
-    (Tile(128, 128, 16, 8, 8), Pace(1.00, 1.600)),
-    (Tile(128, 64, 8, 8, 8), Pace(0.55, 0.463)),
-    (Tile(64, 128, 8, 8, 8), Pace(0.60, 0.507)),
-    (Tile(64, 64, 16, 8, 8), Pace(1.29, 0.555)),
-    (Tile(64, 64, 8, 8, 4), Pace(0.38, 0.296)),
-    (Tile(64, 32, 16, 4, 4), Pace(0.45, 0.354)),
-    (Tile(32, 64, 16, 4, 4), Pace(0.50, 0.354)),
-    (Tile(32, 32, 32, 4, 4), Pace(0.88, 0.424)),
-    (Tile(16, 64, 16, 4, 4), Pace(0.66, 0.247)),
-    (Tile(16, 32, 32, 2, 4), Pace(0.73, 0.324)),
-    (Tile(16, 16, 32, 2, 2), Pace(0.60, 0.207)),
+    (Tile(128, 128, 8, 8, 8, 2), Pace(0.70, 0.74)),
+    (Tile(128, 64, 16, 8, 8), Pace(1.492, 0.883)),
+    (Tile(128, 64, 8, 8, 8, 2), Pace(0.66, 0.465)),
+    (Tile(64, 128, 8, 8, 8, 2), Pace(0.70, 0.493)),
+    (Tile(64, 64, 16, 8, 4, 2), Pace(0.786, 0.523)),
+    (Tile(64, 32, 32, 4, 4, 2), Pace(0.936, 0.699)),
+    (Tile(64, 32, 16, 4, 4, 2), Pace(0.587, 0.328)),
+    (Tile(32, 64, 16, 4, 4, 2), Pace(0.622, 0.348)),
+    (Tile(32, 32, 16, 4, 4, 4), Pace(0.523, 0.194)),
+    (Tile(16, 64, 16, 4, 4, 2), Pace(0.66, 0.218)),
+    (Tile(16, 32, 32, 2, 4, 2), Pace(0.833, 0.309)),
+    (Tile(16, 16, 32, 2, 2, 2), Pace(0.699, 0.194)),
+    (Tile(16, 16, 16, 2, 2, 4), Pace(0.391, 0.091)),
 )
 MOST_PARTS = 32  # that the terms of a sum are divided into
 FEWEST_TERMS = 64  # of one part
@@ -88,42 +91,15 @@ def is_worth_tiles(sizes: tuple[int, int, int, int]) -> bool:
     return min(rows, columns) >= FEWEST_LANES and rows * columns >= FEWEST_OUTPUTS and terms >= FEWEST_LANES
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A tile, and in how many parts, one a work-group, the terms are summed."""
+class Sized(Protocol):
+    """A tile of any kind."""
 
-    tile: Tile
-    parts: int
-    cost: float
-
-
-def tiles_for(profile: DeviceProfile, itemsize: int) -> Iterator[tuple[Tile, Pace]]:
-    """The tiles that a device can launch."""
-    for tile, pace in TILES:
-        if tile.items <= profile.max_group and tile.local_bytes(itemsize) <= profile.local_memory:
-            yield tile, pace
-
-
-def choose(
-    sizes: tuple[int, int, int, int], profile: DeviceProfile, itemsize: int = 4, parts: Sequence[int] = (1,)
-) -> Choice | None:
-    """The cheapest tile for products, rows, columns and terms of these *sizes*; None where the device takes no tile.
-
-    *parts* are the divisions of the terms that are possible.
-    """
-    return next(iter(ranked(sizes, profile, itemsize, parts)), None)
-
-
-def ranked(
-    sizes: tuple[int, int, int, int], profile: DeviceProfile, itemsize: int = 4, parts: Sequence[int] = (1,)
-) -> list[Choice]:
-    """Every tile in every number of *parts*, the cheapest first; as :func:`choose`."""
-    found = [
-        Choice(tile, part, _cost(sizes, tile, pace, part, profile))
-        for tile, pace in tiles_for(profile, itemsize)
-        for part in parts
-    ]
-    return sorted(found, key=lambda c: c.cost)
+    @property
+    def rows(self) -> int: ...
+    @property
+    def columns(self) -> int: ...
+    @property
+    def points(self) -> int: ...
 
 
 _FEW_WAVES = 4  # up to which the last one, however full, takes as long as the others
@@ -131,12 +107,15 @@ _SECOND_KERNEL = 4.5  # microseconds, and those of an element of a part that it 
 _PER_PART = 2.6e-6
 
 
-def _cost(sizes: tuple[int, int, int, int], tile: Tile, pace: Pace, parts: int, profile: DeviceProfile) -> float:
-    """Microseconds, on the device that paces were measured on."""
+def cost_of(sizes: tuple[int, int, int, int], tile: Sized, pace: Pace, parts: int, units: int) -> float:
+    """Microseconds for products, rows, columns and terms of these *sizes*, on the device that paces were measured on.
+
+    *parts* are those in which the terms are summed.
+    """
     batch, rows, columns, terms = sizes
     groups = batch * -(-rows // tile.rows) * -(-columns // tile.columns) * parts
     steps = -(-terms // (parts * tile.points))
-    waves = max(groups / profile.units, 1.0)
+    waves = max(groups / units, 1.0)
     waves = math.ceil(waves) if waves <= _FEW_WAVES else waves
     total = steps * max(pace.alone, pace.busy * waves)
     return total if parts == 1 else total + _SECOND_KERNEL + _PER_PART * parts * batch * rows * columns

@@ -12,6 +12,7 @@ Rows, columns and keys that do not exist are zeros in local memory, and are neve
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,95 +23,15 @@ from byoc.codegen.kernel.attention import Attention
 from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.kernel.loops import Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.device.choosing import STEP_PENALTY, Ranked, roughly
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, numbered
 from byoc.codegen.opencl.device.profile import DeviceProfile
-from byoc.codegen.opencl.rows.row_statements import OwnText, RowWriter
-from byoc.ir.types import dtype_bytes
+from byoc.codegen.opencl.device.statements import KernelWriter, OwnText
+from byoc.codegen.opencl.rows.attention_sizes import ACROSS, DOWN, KIND, VECTOR, TileSizes, fitting_tiles, tile_sizes
 from byoc.te import Index, PrimExpr, Tensor, binary
-from byoc.te.expr import Const
 from byoc.te.tensor import Load
 from byoc.te.walk import mentions, unique_nodes
 
-KIND = "attention"  # of schedules and choices
-ACROSS, DOWN = 8, 16  # work-items of a group, along the keys and the columns, and along the rows
-TILES = ((4, 4), (2, 4), (2, 2), (1, 2), (1, 1))  # rows and keys of a work-item, the largest that fits is taken
-_WORDS = "lane tx ty blocks first start queries keys values weights tops kept scores totals sums i j r c d e".split()
-LARGEST_LOCAL = 48 << 10  # bytes: what a kernel may have on every GPU that says that it has more
-MOST_RESULTS = 64  # of a work-item, in registers
-ENOUGH_GROUPS = 4  # for each unit; smaller blocks of rows are taken until there are as many
-
-
-@dataclass(frozen=True)
-class TileSizes:
-    """How many *rows* and *keys* a work-item has, and *columns*, of which some may not exist."""
-
-    rows: int
-    keys: int
-    columns: int
-    depth: int
-
-    @property
-    def block(self) -> int:
-        """The rows of a group."""
-        return self.rows * DOWN
-
-    @property
-    def step(self) -> int:
-        """The keys that a group takes at a time."""
-        return self.keys * ACROSS
-
-    @property
-    def width(self) -> int:
-        """The columns of a group, those too that do not exist."""
-        return self.columns * ACROSS
-
-    def bytes(self, dtype: str) -> int:
-        """The local memory that a group needs."""
-        tiles = (self.block + self.step) * (self.depth + 1) + self.step * self.width + self.block * (self.step + 1)
-        return (tiles + 2 * self.block) * dtype_bytes(dtype)
-
-
-def fitting_tiles(found: Attention, profile: DeviceProfile, simplify: Simplifier) -> list[TileSizes]:
-    """The tiles of *found* that a device can launch, the largest first."""
-    depth = int(found.depth.extent)
-    column, _ = numbered("column", found.columns, simplify)
-    columns = -(-int(_number(column, simplify) or 1) // ACROSS)
-    room = min(profile.local_memory, LARGEST_LOCAL)
-    if profile.max_group < ACROSS * DOWN:
-        return []
-    made = [TileSizes(rows, keys, columns, depth) for rows, keys in TILES if rows * columns <= MOST_RESULTS]
-    return [t for t in made if t.bytes(found.total.dtype) <= room]
-
-
-def tile_sizes(found: Attention, profile: DeviceProfile, simplify: Simplifier) -> TileSizes | None:
-    """The tiles of *found*; None where the least are too large, or a group of work-items is."""
-    fitting = fitting_tiles(found, profile, simplify)
-    row, _ = numbered("row", found.rows, simplify)
-    batch, _ = numbered("batch", found.batch, simplify)
-    count, batches = _number(row, simplify), _number(batch, simplify)
-    for tiles in fitting:
-        if count is not None and tiles.block >= 2 * count and tiles is not fitting[-1]:
-            continue  # most of its rows would not exist
-        if count is None or batches is None or -(-count // tiles.block) * batches >= ENOUGH_GROUPS * profile.units:
-            return tiles
-    return fitting[-1] if fitting else None
-
-
-def attention_space(found: Attention, profile: DeviceProfile, simplify: Simplifier) -> Ranked:
-    """Every tile of *found*, the model's first."""
-    fitting, expected = fitting_tiles(found, profile, simplify), tile_sizes(found, profile, simplify)
-    if expected is None:
-        return []
-    base, own = roughly(found.stages, profile), fitting.index(expected)
-    steps = {t: abs(k - own) for k, t in enumerate(fitting)}
-    order = sorted(fitting, key=lambda t: steps[t])
-    return [(base * (1 + STEP_PENALTY * steps[t]), Choice.of(KIND, rows=t.rows, keys=t.keys)) for t in order]
-
-
-def _number(axis: Index, simplify: Simplifier) -> int | None:
-    extent = simplify(as_index(axis.extent))
-    return int(extent.value) if isinstance(extent, Const) else None
+_WORDS = "lane tx ty blocks first start queries keys values weights greatest tops kept scores totals sums i j r c d e"
 
 
 def tiled_attention(found: Attention, tiles: TileSizes, simplify: Simplifier) -> KernelPlan:
@@ -129,12 +50,12 @@ class TiledAttention(OwnText):
     found: Attention
     tiles: TileSizes
 
-    def write(self, writer: RowWriter) -> None:
+    def write(self, writer: KernelWriter) -> None:
         _Tiled(self.found, self.tiles, writer).write()
 
 
 class _Tiled:
-    def __init__(self, found: Attention, tiles: TileSizes, to: RowWriter):
+    def __init__(self, found: Attention, tiles: TileSizes, to: KernelWriter):
         self.found, self.tiles, self.to = found, tiles, to
         self.line, self.block = to.writer.line, to.writer.block
         self.dtype = found.total.dtype
@@ -143,7 +64,7 @@ class _Tiled:
         self.batch, self.batch_lets = numbered("batch", found.batch, simplify)
         self.row, self.row_lets = numbered("row", found.rows, simplify)
         self.column, self.column_lets = numbered("column", found.columns, simplify)
-        self.name = {word: to.exprs.names.fresh(word) for word in _WORDS}
+        self.name = {word: to.exprs.names.fresh(word) for word in _WORDS.split()}
 
     def write(self) -> None:
         """The lines of the kernel."""
@@ -157,16 +78,17 @@ class _Tiled:
         line(f"const {kind} {n['first']} = get_group_id(0) % {n['blocks']} * {t.block};")
         self.to.block(self.batch_lets)
         for word, count in (
-            ("queries", t.block * (t.depth + 1)),
-            ("keys", t.step * (t.depth + 1)),
+            ("queries", t.block * t.line),
+            ("keys", t.step * t.line),
             ("values", t.step * t.width),
-            ("weights", t.block * (t.step + 1)),
-            ("tops", t.block),
-            ("kept", t.block),
+            ("weights", t.block * t.row),
+            ("greatest", t.block * ACROSS),
         ):
-            line(f"__local {self.ctype} {n[word]}[{count}];")
-        for word, count in (("scores", t.rows * t.keys), ("totals", t.rows * t.columns), ("sums", t.rows)):
+            line(f"__local {self.ctype} {n[word]}[{count}] __attribute__((aligned(16)));")
+        for word, count in (("scores", t.rows * t.keys), ("totals", t.rows * t.columns)):
             line(f"{self.ctype} {n[word]}[{count}];")
+        for word in ("sums", "tops", "kept"):
+            line(f"{self.ctype} {n[word]}[{t.rows}];")
         self._begin()
         length = self.to.extent(self.found.key)
         with self.block(f"for ({kind} {n['start']} = 0; {n['start']} < {length}; {n['start']} += {t.step}) {{"):
@@ -181,17 +103,16 @@ class _Tiled:
         """Queries into local memory, sums at zero."""
         t, n = self.tiles, self.name
         least = self._literal(float(np.finfo(self.dtype).min))
-        place = f"{n['queries']}[{n['r']} * {t.depth + 1} + {n['d']}]"
+        place = f"{n['queries']}[{n['r']} * {t.line} + {n['d']}]"
         with self._dealt(t.block, t.depth, "r d", self._steps(self.found.query, self.row, self.found.depth)):
             self.to.declare(self.row, f"{n['first']} + {n['r']}")
             self.to.declare(self.found.depth, n["d"])
             self._guarded(
                 f"{self.to.index(self.row)} < {self.to.extent(self.row)}", self.row_lets, place, self.found.query
             )
-        with self.block(f"if ({n['lane']} < {t.block}) {{"):
-            self.line(f"{n['tops']}[{n['lane']}] = {least};")
         for word, count in (("totals", t.rows * t.columns), ("sums", t.rows)):
             self._filled(word, count, f"= {self._literal(0.0)}")
+        self._filled("tops", t.rows, f"= {least}")
 
     def _stage_keys(self, length: str) -> None:
         """One block of keys and values into local memory, once nobody reads the one before."""
@@ -201,7 +122,7 @@ class _Tiled:
         with self._dealt(t.step, t.depth, "c d", self._steps(found.keyed, found.key, found.depth)):
             self.to.declare(found.key, f"{n['start']} + {n['c']}")
             self.to.declare(found.depth, n["d"])
-            self._guarded(inside, [], f"{n['keys']}[{n['c']} * {t.depth + 1} + {n['d']}]", found.keyed)
+            self._guarded(inside, [], f"{n['keys']}[{n['c']} * {t.line} + {n['d']}]", found.keyed)
         last = found.columns[-1] if found.columns else self.column
         with self._dealt(t.step, t.width, "c e", self._steps(found.column, found.key, last)):
             self.to.declare(found.key, f"{n['start']} + {n['c']}")
@@ -211,19 +132,17 @@ class _Tiled:
         self._barrier()
 
     def _scores(self, length: str, rows: str) -> None:
-        """The tile of scores of each work-item, in registers and for the others in local memory."""
+        """The tile of scores of each work-item, in registers; the greatest of each of its rows in local memory."""
         t, n, found = self.tiles, self.name, self.found
         self._filled("scores", t.rows * t.keys, f"= {self._literal(0.0)}")
-        with self.block(f"for (int {n['d']} = 0; {n['d']} < {t.depth}; ++{n['d']}) {{"):
+        v, d = t.vector, n["d"]
+        with self.block(f"for (int {d} = 0; {d} < {t.depth}; {d} += {v}) {{"):
             for k in range(t.rows):
-                place = f"({n['ty']} * {t.rows} + {k}) * {t.depth + 1} + {n['d']}"
-                self.line(f"const {self.ctype} q{k}_ = {n['queries']}[{place}];")
+                self._vector(f"q{k}_", "queries", f"({n['ty']} * {t.rows} + {k}) * {t.line} + {d}")
             for k in range(t.keys):
-                place = f"({n['tx']} + {k * ACROSS}) * {t.depth + 1} + {n['d']}"
-                self.line(f"const {self.ctype} k{k}_ = {n['keys']}[{place}];")
-            for i in range(t.rows):
-                for j in range(t.keys):
-                    self._step(f"{n['scores']}[{i * t.keys + j}]", f"q{i}_", f"k{j}_")
+                self._vector(f"k{k}_", "keys", f"({n['tx']} + {k * ACROSS}) * {t.line} + {d}")
+            for i, j, part in itertools.product(range(t.rows), range(t.keys), self._parts()):
+                self._step(f"{n['scores']}[{i * t.keys + j}]", f"q{i}_{part}", f"k{j}_{part}")
         with self._tile(t.keys):
             own = f"{n['scores']}[{n['i']} * {t.keys} + {n['j']}]"
             self.to.declare(self.row, f"{n['first']} + {n['ty']} * {t.rows} + {n['i']}")
@@ -234,27 +153,32 @@ class _Tiled:
                 self._scalar(found.dot, own)
                 self.line(f"score_ = {self.to.value(found.score)};")
             self.line(f"{own} = score_;")
-            self.line(f"{self._weight_place()} = score_;")
+        with self._unrolled("i", t.rows):
+            self.line(f"{self.ctype} part_ = {n['scores']}[{n['i']} * {t.keys}];")
+            for j in range(1, t.keys):
+                score = f"{n['scores']}[{n['i']} * {t.keys} + {j}]"
+                self.line(f"part_ = {self.to.exprs.call('max', self.dtype, 'part_', score)};")
+            self.line(f"{n['greatest']}[({n['ty']} * {t.rows} + {n['i']}) * {ACROSS} + {n['tx']}] = part_;")
         self._barrier()
 
     def _raise_tops(self) -> None:
+        """The greatest score of each row so far, which all work-items of a row find out."""
         t, n = self.tiles, self.name
-        with self.block(f"if ({n['lane']} < {t.block}) {{"):
-            self.line(f"{self.ctype} top_ = {n['tops']}[{n['lane']}];")
-            with self.block(f"for (int {n['c']} = 0; {n['c']} < {t.step}; ++{n['c']}) {{"):
-                score = f"{n['weights']}[{n['lane']} * {t.step + 1} + {n['c']}]"
+        with self._unrolled("i", t.rows):
+            self.line(f"{self.ctype} top_ = {n['tops']}[{n['i']}];")
+            with self._unrolled("c", ACROSS):
+                score = f"{n['greatest']}[({n['ty']} * {t.rows} + {n['i']}) * {ACROSS} + {n['c']}]"
                 self.line(f"top_ = {self.to.exprs.call('max', self.dtype, 'top_', score)};")
-            self.line(f"{n['kept']}[{n['lane']}] = exp({n['tops']}[{n['lane']}] - top_);")
-            self.line(f"{n['tops']}[{n['lane']}] = top_;")
-        self._barrier()
+            self.line(f"{n['kept']}[{n['i']}] = exp({n['tops']}[{n['i']}] - top_);")
+            self.line(f"{n['tops']}[{n['i']}] = top_;")
 
     def _weights(self, length: str, rows: str) -> None:
         """The powers, their sums of this work-item's keys, and the weights in local memory."""
         t, n, found = self.tiles, self.name, self.found
         row = f"{n['ty']} * {t.rows} + {n['i']}"
-        self._filled("sums", t.rows, f"*= {n['kept']}[{row}]")
+        self._filled("sums", t.rows, f"*= {n['kept']}[{n['i']}]")
         with self._tile(t.keys):
-            self._scalar(found.power, f"exp({n['scores']}[{n['i']} * {t.keys} + {n['j']}] - {n['tops']}[{row}])")
+            self._scalar(found.power, f"exp({n['scores']}[{n['i']} * {t.keys} + {n['j']}] - {n['tops']}[{n['i']}])")
             self.line(f"{n['sums']}[{n['i']}] += {self.to.value(found.power[()])};")
             if isinstance(found.weight, Load) and found.weight.tensor is found.power:
                 self.line(f"{self._weight_place()} = {self.to.value(found.weight)};")
@@ -270,17 +194,29 @@ class _Tiled:
     def _add_values(self) -> None:
         t, n = self.tiles, self.name
         with self._tile(t.columns):
-            self.line(
-                f"{n['totals']}[{n['i']} * {t.columns} + {n['j']}] *= {n['kept']}[{n['ty']} * {t.rows} + {n['i']}];"
-            )
-        with self.block(f"for (int {n['c']} = 0; {n['c']} < {t.step}; ++{n['c']}) {{"):
+            self.line(f"{n['totals']}[{n['i']} * {t.columns} + {n['j']}] *= {n['kept']}[{n['i']}];")
+        v, c = t.vector, n["c"]
+        with self.block(f"for (int {c} = 0; {c} < {t.step}; {c} += {v}) {{"):
             for i in range(t.rows):
-                place = f"({n['ty']} * {t.rows} + {i}) * {t.step + 1} + {n['c']}"
-                self.line(f"const {self.ctype} w{i}_ = {n['weights']}[{place}];")
-            for j in range(t.columns):
-                self.line(f"const {self.ctype} v{j}_ = {n['values']}[{n['c']} * {t.width} + {n['tx']} + {j * ACROSS}];")
-                for i in range(t.rows):
-                    self._step(f"{n['totals']}[{i * t.columns + j}]", f"w{i}_", f"v{j}_")
+                self._vector(f"w{i}_", "weights", f"({n['ty']} * {t.rows} + {i}) * {t.row} + {c}")
+            for k, part in enumerate(self._parts()):
+                for j in range(0, t.columns, v):
+                    place = f"({c} + {k}) * {t.width} + {t.column(n['tx'], str(j))}"
+                    self._vector(f"v{j}{part.replace('.', '_')}_", "values", place)
+                    for i, (e, own) in itertools.product(range(t.rows), enumerate(self._parts())):
+                        value = f"v{j}{part.replace('.', '_')}_{own}"
+                        self._step(f"{n['totals']}[{i * t.columns + j + e}]", f"w{i}_{part}", value)
+
+    def _parts(self) -> list[str]:
+        """What is written behind a vector's name for each of its elements."""
+        return [f".s{k}" for k in range(VECTOR)] if self.tiles.vector > 1 else [""]
+
+    def _vector(self, name: str, source: str, place: str) -> None:
+        """*name* is the vector that lies in local memory at *place*."""
+        kind = self.ctype if self.tiles.vector == 1 else f"{self.ctype}{VECTOR}"
+        element = f"{self.name[source]}[{place}]"
+        value = element if self.tiles.vector == 1 else f"*(__local const {kind} *)&{element}"
+        self.line(f"const {kind} {name} = {value};")
 
     def _finish(self, rows: str) -> None:
         """The sums of whole rows, and what is made of them."""
@@ -288,18 +224,18 @@ class _Tiled:
         row = f"{n['ty']} * {t.rows} + {n['i']}"
         self._barrier()
         with self._unrolled("i", t.rows):
-            self.line(f"{n['weights']}[({row}) * {t.step + 1} + {n['tx']}] = {n['sums']}[{n['i']}];")
+            self.line(f"{n['weights']}[({row}) * {t.row} + {n['tx']}] = {n['sums']}[{n['i']}];")
         self._barrier()
         with self.block(f"for (int {n['i']} = 0; {n['i']} < {t.rows}; ++{n['i']}) {{"):
             self.to.declare(self.row, f"{n['first']} + {row}")
             with self.block(f"if ({self.to.index(self.row)} < {rows}) {{"):
                 self.line(f"{self.ctype} whole_ = {self._literal(0.0)};")
                 with self.block(f"for (int {n['c']} = 0; {n['c']} < {ACROSS}; ++{n['c']}) {{"):
-                    self.line(f"whole_ += {n['weights']}[({row}) * {t.step + 1} + {n['c']}];")
+                    self.line(f"whole_ += {n['weights']}[({row}) * {t.row} + {n['c']}];")
                 self._scalar(found.sum, f"whole_ == {self._literal(0.0)} ? {self._literal(np.nan)} : whole_")
                 self.to.block(self.row_lets)
                 with self._unrolled("j", t.columns):
-                    self.to.declare(self.column, f"{n['tx']} + {n['j']} * {ACROSS}")
+                    self.to.declare(self.column, t.column(n["tx"], n["j"]))
                     with self.block(f"if ({self.to.index(self.column)} < {self.to.extent(self.column)}) {{"):
                         self.to.block(self.column_lets)
                         self._scalar(found.total, f"{n['totals']}[{n['i']} * {t.columns} + {n['j']}]")
@@ -316,7 +252,7 @@ class _Tiled:
 
     def _weight_place(self) -> str:
         t, n = self.tiles, self.name
-        return f"{n['weights']}[({n['ty']} * {t.rows} + {n['i']}) * {t.step + 1} + {n['tx']} + {n['j']} * {ACROSS}]"
+        return f"{n['weights']}[({n['ty']} * {t.rows} + {n['i']}) * {t.row} + {n['tx']} + {n['j']} * {ACROSS}]"
 
     def _scalar(self, tensor: Tensor, text: str) -> None:
         """The local *tensor* has the value *text*."""

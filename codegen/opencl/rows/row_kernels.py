@@ -26,10 +26,18 @@ from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.choosing import OTHER_WAY, Ranked, group_sizes, local_sizes, penalty, roughly
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, numbered, product
 from byoc.codegen.opencl.device.profile import DeviceProfile
-from byoc.codegen.opencl.device.statements import FirstItem, LocalArray, LocalItem, SharedLoop, WorkGroup, WorkItem
+from byoc.codegen.opencl.device.statements import (
+    FirstItem,
+    LocalArray,
+    LocalItem,
+    Scope,
+    SharedLoop,
+    WorkGroup,
+    WorkItem,
+)
 from byoc.codegen.opencl.device.thresholds import NEVER
-from byoc.codegen.opencl.rows.row_loops import RowLoop, row_loops
-from byoc.codegen.opencl.rows.row_statements import GroupFold, GroupPosition, Scope, wins
+from byoc.codegen.opencl.rows.row_loops import RowLoop, RowOp, reduces_of, row_loops
+from byoc.codegen.opencl.rows.row_statements import GroupFold, GroupPosition, wins
 from byoc.codegen.opencl.rows.row_storage import RowStorage, row_storage
 from byoc.te import Dimension, Index, PrimExpr, Tensor, const, placeholder
 from byoc.te.expr import INDEX, Const, Reduce
@@ -153,22 +161,6 @@ def _loads(expr: PrimExpr) -> list[Load]:
     return [n for n in unique_nodes(expr) if isinstance(n, Load)]
 
 
-@dataclass(frozen=True)
-class _Op:
-    """At one point: ``target[indices] = value``, a local where *declared*, or one more value of *reduce*'s result."""
-
-    target: Tensor
-    indices: tuple[PrimExpr, ...]
-    value: PrimExpr
-    declared: bool = False
-    reduce: Reduce | None = None
-
-
-def _reduces(ops: Sequence[_Op]) -> list[Reduce]:
-    """The reductions to which *ops* add a value, in order."""
-    return [op.reduce for op in ops if op.reduce is not None]
-
-
 class _RowKernel:
     """The statements of one kernel; *lanes* work-items share a row, or one has it where that is 0.
 
@@ -219,7 +211,7 @@ class _RowKernel:
         ops = self._ops(loop)
         points, ops = self._merged(ops)
         folds = [op for op in ops if op.reduce is not None]
-        positions = any(r.kind.startswith("arg") for r in _reduces(ops))
+        positions = any(r.kind.startswith("arg") for r in reduces_of(ops))
         code: list[Stmt] = []
         if self.lanes:
             code += self._shared(points, ops)
@@ -232,11 +224,11 @@ class _RowKernel:
             code += self._number(stage)
         return code
 
-    def _ops(self, loop: RowLoop) -> list[_Op]:
+    def _ops(self, loop: RowLoop) -> list[RowOp]:
         """What is done at a point, in order."""
         found = self.found
         bound: dict[Tensor, Tensor] = {}
-        ops: list[_Op] = []
+        ops: list[RowOp] = []
         cached = self.storage.cached
         fresh: dict[object, Tensor] = {}
 
@@ -257,8 +249,8 @@ class _RowKernel:
                 return Load(array, found.points)
             if key not in fresh:
                 fresh[key] = placeholder((), e.dtype, f"own_{e.tensor.name}")
-                ops.append(_Op(fresh[key], (), e, declared=True))
-                ops.append(_Op(array, found.points, fresh[key][()]))
+                ops.append(RowOp(fresh[key], (), e, declared=True))
+                ops.append(RowOp(array, found.points, fresh[key][()]))
             return fresh[key][()]
 
         for (stage, reduce), value in zip(loop.steps, loop.values(found), strict=True):
@@ -266,20 +258,20 @@ class _RowKernel:
             if reduce is not None:
                 name = "position" if reduce.kind.startswith("arg") else "acc"
                 self.results[reduce] = acc = placeholder((), reduce.dtype, name)
-                ops.append(_Op(acc, (), new, reduce=reduce))
+                ops.append(RowOp(acc, (), new, reduce=reduce))
                 continue
             bound[stage] = placeholder((), stage.dtype, f"own_{stage.name}")
-            ops.append(_Op(bound[stage], (), new, declared=True))
+            ops.append(RowOp(bound[stage], (), new, declared=True))
             if stage in self.outside:
-                ops.append(_Op(stage, found.place(stage), bound[stage][()]))
+                ops.append(RowOp(stage, found.place(stage), bound[stage][()]))
             target, indices = self.storage.place(stage, found)
             if self.storage.is_kept(stage) and target is not stage:
-                ops.append(_Op(target, indices, bound[stage][()]))
+                ops.append(RowOp(target, indices, bound[stage][()]))
             elif target is stage and stage in self.storage.spilled:
-                ops.append(_Op(stage, indices, bound[stage][()]))
+                ops.append(RowOp(stage, indices, bound[stage][()]))
         return ops
 
-    def _merged(self, ops: list[_Op]) -> tuple[tuple[Index, ...], list[_Op]]:
+    def _merged(self, ops: list[RowOp]) -> tuple[tuple[Index, ...], list[RowOp]]:
         """*ops* over one axis for all points, where every access runs through them without a gap."""
         points = self.found.points
         if len(points) < 2:
@@ -292,10 +284,10 @@ class _RowKernel:
         result = []
         for op, value, place in zip(ops, new[::2], new[1::2], strict=True):
             assert isinstance(place, Load)
-            result.append(_Op(op.target, place.indices, value, op.declared, op.reduce))
+            result.append(RowOp(op.target, place.indices, value, op.declared, op.reduce))
         return (axis,), result
 
-    def _shared(self, points: Sequence[Index], ops: Sequence[_Op]) -> list[Stmt]:
+    def _shared(self, points: Sequence[Index], ops: Sequence[RowOp]) -> list[Stmt]:
         """The points dealt out to the work-items of the group, and the trees of what is reduced."""
         folds = [op for op in ops if op.reduce is not None]
         code: list[Stmt] = [s for op in folds for s in self._begin(op)]
@@ -314,13 +306,13 @@ class _RowKernel:
                 code.append(GroupFold(op.reduce.kind, op.target, scratch))
         return code
 
-    def _in_lanes(self, point: Index, ops: Sequence[_Op]) -> list[Stmt]:
+    def _in_lanes(self, point: Index, ops: Sequence[RowOp]) -> list[Stmt]:
         """Partial results side by side, as many as fill a vector, each of every so many points."""
         width = self.profile.float_lanes
         folds = [op for op in ops if op.reduce is not None]
         partial = {op.target: placeholder((width,), op.target.dtype, "partial") for op in folds}
         code: list[Stmt] = []
-        for op, reduce in zip(folds, _reduces(ops), strict=True):
+        for op, reduce in zip(folds, reduces_of(ops), strict=True):
             lane = Index("lane", width)
             start = neutral(reduce.kind, op.target.dtype)
             code += [Alloc(partial[op.target]), For(lane, width, [Store(partial[op.target], (lane,), start)])]
@@ -351,7 +343,7 @@ class _RowKernel:
             code += [*self._begin(op), For(lane, width, [fold])]
         return code
 
-    def _begin(self, op: _Op) -> list[Stmt]:
+    def _begin(self, op: RowOp) -> list[Stmt]:
         """What declares the result of a reduction."""
         assert op.reduce is not None
         kind = op.reduce.kind
@@ -364,10 +356,10 @@ class _RowKernel:
             first = [LocalItem(lane), Alloc(op.target, lane)]
         return [Alloc(self._best(op), start), *first]
 
-    def _best(self, op: _Op) -> Tensor:
+    def _best(self, op: RowOp) -> Tensor:
         return self.storage.local(op.target, "best", op.value.dtype)
 
-    def _at_point(self, op: _Op, points: Sequence[Index]) -> list[Stmt]:
+    def _at_point(self, op: RowOp, points: Sequence[Index]) -> list[Stmt]:
         if op.declared:
             return [Alloc(op.target, op.value)]
         if op.reduce is None:

@@ -39,3 +39,19 @@ def row_loops(found: SharedRows) -> list[RowLoop]:
             loops[-1].steps += [(stage, r) for r in reduces]
             loops[-1].numbers.append(stage)
     return loops
+
+
+@dataclass(frozen=True)
+class RowOp:
+    """At one point: ``target[indices] = value``, a local where *declared*, or one more value of *reduce*'s result."""
+
+    target: Tensor
+    indices: tuple[PrimExpr, ...]
+    value: PrimExpr
+    declared: bool = False
+    reduce: Reduce | None = None
+
+
+def reduces_of(ops: Sequence[RowOp]) -> list[Reduce]:
+    """The reductions to which *ops* add a value, in order."""
+    return [op.reduce for op in ops if op.reduce is not None]

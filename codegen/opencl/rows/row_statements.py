@@ -39,21 +39,6 @@ class GroupPosition(Stmt):
     places: Tensor
 
 
-@dataclass(frozen=True, eq=False)
-class Scope(Stmt):
-    """*body* in a block of its own."""
-
-    body: Sequence[Stmt]
-
-
-class OwnText(Stmt):
-    """A statement that writes its own lines."""
-
-    def write(self, writer: RowWriter) -> None:
-        """Write them."""
-        raise NotImplementedError
-
-
 def wins(kind: str, value: PrimExpr, best: PrimExpr) -> PrimExpr:
     """Whether *value* is better than *best*, which stands before it."""
     better = binary("lt" if kind == "argmin" else "gt", value, best)
@@ -69,34 +54,11 @@ class RowWriter(KernelWriter):
     def block(self, statements: Sequence[Stmt]) -> None:
         """A sequence of statements."""
         for statement in statements:
-            if isinstance(statement, OwnText):
-                statement.write(self)
-                continue
             rule = _RULES.get(type(statement))
             if rule is None:
                 super().block([statement])
             else:
                 rule(self, statement)
-
-    def scope(self, stmt: Scope) -> None:
-        with self.writer.block("{"):
-            self.block(stmt.body)
-
-    def index(self, index: Index) -> str:
-        """The name of *index*."""
-        return self._index(index)
-
-    def declare(self, index: Index, text: str) -> None:
-        """*index* is *text* for the rest of the block."""
-        self.writer.line(f"const {self.index_type} {self._index(index)} = {text};")
-
-    def extent(self, axis: Index) -> str:
-        """The number of positions of *axis*."""
-        return self._extent(axis.extent)
-
-    def value(self, expr: PrimExpr) -> str:
-        """The text of *expr*, after declaring what it uses more than once."""
-        return self._bind_shared(expr)
 
     def group_fold(self, stmt: GroupFold) -> None:
         """A tree; behind the last barrier everyone reads the result, which nothing overwrites."""
@@ -147,7 +109,6 @@ class RowWriter(KernelWriter):
 
 
 _RULES: dict[type, Callable[..., None]] = {
-    Scope: RowWriter.scope,
     GroupFold: RowWriter.group_fold,
     GroupPosition: RowWriter.group_position,
 }

@@ -1,0 +1,86 @@
+"""Which tiles a product may have on a device, each with its kernel, the cheapest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byoc.codegen.kernel.choice import Choice
+from byoc.codegen.kernel.simplify import Simplifier
+from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range
+from byoc.codegen.opencl.device.profile import DeviceProfile
+from byoc.codegen.opencl.products.kernel import product_kernel
+from byoc.codegen.opencl.products.matrix_format import BFLOAT16, FLOAT16, FORMATS, MatrixFormat
+from byoc.codegen.opencl.products.matrix_kernel import matrix_kernel
+from byoc.codegen.opencl.products.matrix_tile import MatrixTile, matrix_tiles
+from byoc.codegen.opencl.products.shape import BlockProduct
+from byoc.codegen.opencl.products.tile import TILES, Pace, Tile, cost_of
+from byoc.ir.types import dtype_bytes
+from byoc.te import PrimExpr
+from byoc.te.expr import Cast, Const, Intrinsic, Select
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A tile, in how many *parts*, one a work-group, the terms are summed, and the microseconds that it takes."""
+
+    tile: Tile | MatrixTile
+    parts: int
+    cost: float
+
+    @property
+    def choice(self) -> Choice:
+        """What it is called where there is a choice."""
+        if isinstance(self.tile, MatrixTile):
+            return Choice.of("matrix", tile=self.tile.name, format=self.tile.format.name, parts=self.parts)
+        return Choice.of("product", tile=self.tile.name, parts=self.parts)
+
+    def kernel(
+        self, p: BlockProduct, simplify: Simplifier, profile: DeviceProfile, when: tuple[Range, ...]
+    ) -> KernelPlan:
+        """The kernel that computes *p* so, for calls in which all of *when* holds."""
+        if isinstance(self.tile, MatrixTile):
+            return matrix_kernel(p, self.tile, simplify, profile.matrix_units, when)
+        return product_kernel(p, self.tile, simplify, when)
+
+
+def candidates(p: BlockProduct, profile: DeviceProfile, parts: Sequence[int] = (1,)) -> list[Candidate]:
+    """Every tile that the device can launch in every number of *parts*, the cheapest first; none for float64 beyond it.
+
+    Where matrix units take the product's numbers, those of theirs are meant alone.
+    """
+    sizes, itemsize = p.sizes(), dtype_bytes(p.reduce.dtype)
+    found: list[tuple[Tile | MatrixTile, Pace]] = [*TILES]
+    format = format_of(p, profile)
+    if format is not None:
+        found += matrix_tiles(format)
+    legal = [
+        (tile, pace)
+        for tile, pace in found
+        if tile.items <= profile.max_group and tile.local_bytes(itemsize) <= profile.local_memory
+    ]
+    made = [Candidate(t, n, cost_of(sizes, t, pace, n, profile.units)) for t, pace in legal for n in parts]
+    return sorted(made, key=lambda c: c.cost)
+
+
+def format_of(p: BlockProduct, profile: DeviceProfile) -> MatrixFormat | None:
+    """The format in which matrix units of a device multiply the operands of *p*; None where they do not.
+
+    Operands that are both float16, or both bfloat16, stay what they are; others are float32, for which the user says
+    it.
+    """
+    if not profile.matrix_units or p.reduce.dtype != "float32":
+        return None
+    for format in (FLOAT16, BFLOAT16):
+        if all(_comes_from(o.value, format) for o in (p.left, p.right)):
+            return format
+    return FORMATS.get(profile.products)
+
+
+def _comes_from(value: PrimExpr, format: MatrixFormat) -> bool:
+    """Whether *value* is a number of *format*, or 0 under a condition."""
+    while isinstance(value, Select) and isinstance(value.otherwise, Const) and value.otherwise.value == 0:
+        value = value.then
+    if isinstance(value, Cast):
+        return value.value.dtype == format.name
+    return isinstance(value, Intrinsic) and value.name == f"from_{format.name}"

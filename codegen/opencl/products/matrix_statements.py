@@ -1,0 +1,156 @@
+"""What kernels with matrix units have beyond loops: chunks on their way to local memory, and the products of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byoc.codegen.opencl.device.statements import KernelWriter, OwnText
+from byoc.codegen.opencl.products.matrix_format import CHUNK, EMULATED, PTX, WARP, MatrixFormat
+from byoc.codegen.opencl.products.matrix_terms import DirectLoad
+from byoc.codegen.opencl.products.matrix_tile import MatrixTile
+from byoc.te import Index, PrimExpr, Tensor
+
+FUNCTIONS = {PTX: "matrix_ptx", EMULATED: "matrix_plain"}  # helpers, by how units are reached
+
+
+def vectors_of(format: MatrixFormat, direct: DirectLoad) -> int:
+    """How many registers of 16 bytes a chunk takes as memory has it."""
+    return 1 if direct.raw else format.chunk // 4
+
+
+@dataclass(frozen=True, eq=False)
+class VectorRegisters(OwnText):
+    """Declare *registers*, of 16 bytes each, for a chunk that memory has side by side."""
+
+    registers: Sequence[Tensor]
+    raw: bool
+
+    def write(self, writer: KernelWriter) -> None:
+        names = ", ".join(writer.exprs.names(r, r.name) for r in self.registers)
+        writer.writer.line(f"{'uint4' if self.raw else 'float4'} {names};")
+
+
+@dataclass(frozen=True, eq=False)
+class VectorLoad(OwnText):
+    """*registers* become the neighbours in memory from that of *direct* on, 0 where *guards* do not hold."""
+
+    registers: Sequence[Tensor]
+    direct: DirectLoad
+    guards: Sequence[PrimExpr]
+
+    def write(self, writer: KernelWriter) -> None:
+        kind = "uint4" if self.direct.raw else "float4"
+        place = writer.exprs.element(self.direct.load.tensor, tuple(self.direct.load.indices))
+        whether = " && ".join(writer.exprs.text(writer.exprs.simplify(g), 11) for g in self.guards)
+        for k, register in enumerate(self.registers):
+            vector = f"((__global const {kind} *)&{place})[{k}]"
+            value = f"{whether} ? {vector} : ({kind})(0)" if whether else vector
+            writer.writer.line(f"{writer.exprs.names(register, register.name)} = {value};")
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkToLocal(OwnText):
+    """The numbers in *registers* go to local memory, to *target* from *indices* on."""
+
+    target: Tensor
+    indices: Sequence[PrimExpr]
+    registers: Sequence[Tensor]
+    format: MatrixFormat
+    units: str
+    direct: DirectLoad | None
+
+    def write(self, writer: KernelWriter) -> None:
+        writer.exprs.helpers.setdefault((FUNCTIONS[self.units], self.format.short))
+        names = [writer.exprs.names(r, r.name) for r in self.registers]
+        if self.direct is None or not self.direct.raw:
+            numbers = names if self.direct is None else [f"{n}.s{k}" for n in names for k in range(4)]
+            vector = f"(uint4)({', '.join(self.format.word(numbers) for _ in range(CHUNK))})"
+        else:
+            (vector,) = names
+        writer.writer.line(f"*(__local uint4 *)&{writer.exprs.element(self.target, tuple(self.indices))} = {vector};")
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixProduct(OwnText):
+    """*sums* of each work-item grow by the products of a step, which *side* of *left* and *right* has."""
+
+    sums: Tensor
+    left: Tensor
+    right: Tensor
+    side: PrimExpr
+    item: Index
+    tile: MatrixTile
+    units: str
+
+    def write(self, writer: KernelWriter) -> None:
+        if self.units == PTX:
+            self._instructions(writer)
+        else:
+            self._plain(writer)
+
+    def _lines(self, writer: KernelWriter, at_left: str, at_right: str) -> tuple[str, str]:
+        """Pointers to the words of this work-item in the lines of its warp."""
+        tile, names, length = self.tile, writer.exprs.names, self.tile.line
+        item, side = writer.index(self.item), writer.exprs.text(writer.exprs.simplify(self.side), 12)
+        found = []
+        parts = (
+            (self.left, tile.rows, f"{item} / {WARP} / {tile.across} * {tile.rows // tile.down}", at_left),
+            (self.right, tile.columns, f"{item} / {WARP} % {tile.across} * {tile.columns // tile.across}", at_right),
+        )
+        for tensor, lanes, first, own in parts:
+            name = names.fresh(f"{tensor.name}_line")
+            array = names(tensor, tensor.name)
+            place = f"{side} * {lanes * length} + {first} * {length} + {own}"
+            writer.writer.line(f"__local const uint *{name} = &{array}[{place}];")
+            found.append(name)
+        return found[0], found[1]
+
+    def _instructions(self, writer: KernelWriter) -> None:
+        """Each work-item says where one line of 16 bytes is, of four matrices of eight lines."""
+        tile, names, line = self.tile, writer.exprs.names, writer.writer.line
+        item, sums = writer.index(self.item), names(self.sums, self.sums.name)
+        half, length = f"{item} / 8 % 2", tile.line
+        left, right = self._lines(
+            writer,
+            f"({item} % 8 + {half} * 8) * {length} + {item} / 16 % 2 * {CHUNK}",
+            f"({item} % 8 + {item} / 16 % 2 * 8) * {length} + {half} * {CHUNK}",
+        )
+        base = "tf32" if tile.format.split else tile.format.name
+        for words in range(0, tile.words, 8):
+            with writer.writer.block("{"):
+                for k in range(tile.high):
+                    line(f"const uint4 a{k} = load_matrices({left} + {k * 16 * length + words});")
+                for k in range(tile.wide // 2):
+                    line(f"const uint4 b{k} = load_matrices({right} + {k * 16 * length + words});")
+                if not tile.format.split:
+                    self._multiply(writer, base, sums, "a", "b")
+                    continue
+                for name, count in (("a", tile.high), ("b", tile.wide // 2)):
+                    for k in range(count):
+                        for part in ("high", "low"):
+                            of = ", ".join(f"{part}_tf32({name}{k}.s{n})" for n in range(4))
+                            line(f"const uint4 {part}_{name}{k} = (uint4)({of});")
+                for one, other in (("low_a", "high_b"), ("high_a", "low_b"), ("high_a", "high_b")):
+                    self._multiply(writer, base, sums, one, other)
+
+    def _multiply(self, writer: KernelWriter, base: str, sums: str, left: str, right: str) -> None:
+        for i in range(self.tile.high):
+            for j in range(self.tile.wide):
+                first = 2 * (j % 2)
+                b = f"{right}{j // 2}.s{first}, {right}{j // 2}.s{first + 1}"
+                at = 4 * (i * self.tile.wide + j)
+                writer.writer.line(f"multiply_{base}({sums} + {at}, {left}{i}, {b});")
+
+    def _plain(self, writer: KernelWriter) -> None:
+        """The same sums by the same work-items, from the lines of local memory as they are."""
+        tile, names = self.tile, writer.exprs.names
+        item, sums = writer.index(self.item), names(self.sums, self.sums.name)
+        length = tile.line
+        left, right = self._lines(writer, f"{item} % {WARP} / 4 * {length}", f"{item} % 4 * {2 * length}")
+        k = names.fresh("k")
+        with writer.writer.block(f"for (int {k} = 0; {k} < {4 * tile.high * tile.wide}; ++{k}) {{"):
+            row = f"({k} / {4 * tile.wide} * 16 + {k} / 2 % 2 * 8) * {length}"
+            column = f"({k} / 4 % {tile.wide} * 8 + {k} % 2) * {length}"
+            call = f"dot_{tile.format.short}({sums}[{k}], {left} + {row}, {right} + {column}, {tile.words})"
+            writer.writer.line(f"{sums}[{k}] = {call};")

@@ -1,0 +1,99 @@
+"""The tile that a work-group computes of a product with matrix units, and the microseconds that its steps take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byoc.codegen.opencl.products.matrix_format import CHUNK, COLUMNS, ROWS, WARP, MatrixFormat
+from byoc.codegen.opencl.products.tile import Pace
+
+_PAD = 4  # words between the lines of lanes in local memory: eight lanes lie in different banks
+
+
+@dataclass(frozen=True)
+class MatrixTile:
+    """*rows* by *columns* of a group, divided among *down* by *across* warps of work-items.
+
+    A lane has so many *words* of 32 bits in a step; operands are fetched *ahead* steps before their own. All but the
+    last are powers of two.
+    """
+
+    rows: int
+    columns: int
+    down: int
+    across: int
+    words: int
+    ahead: int
+    format: MatrixFormat
+
+    @property
+    def items(self) -> int:
+        """The work-items of a group."""
+        return WARP * self.down * self.across
+
+    @property
+    def points(self) -> int:
+        """The terms of a step."""
+        return self.words * 32 // self.format.bits
+
+    @property
+    def chunks(self) -> int:
+        """What a lane has of a step, in chunks of 16 bytes."""
+        return self.words // CHUNK
+
+    @property
+    def line(self) -> int:
+        """The words from one lane to the next in local memory."""
+        return self.words + _PAD
+
+    @property
+    def high(self) -> int:
+        """The instructions of a warp one below the other."""
+        return self.rows // self.down // ROWS
+
+    @property
+    def wide(self) -> int:
+        """The instructions of a warp side by side: an even number."""
+        return self.columns // self.across // COLUMNS
+
+    def local_bytes(self, itemsize: int = 4) -> int:
+        """What both operands take, twice: one copy is read while the other is filled."""
+        return 2 * (self.rows + self.columns) * self.line * 4
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.columns}"
+
+    @property
+    def name(self) -> str:
+        """What tells it from all others."""
+        return f"{self}x{self.down}x{self.across}w{self.words}a{self.ahead}"
+
+
+# of tf32, and of 16 bits: measured as those of tile.py (benchmarks/opencl_tiles.py --formats tf32,float16 --cold --fit)
+_TILES: Sequence[tuple[tuple[int, int, int, int, int, int], Pace, Pace]] = (
+    ((128, 128, 2, 2, 16, 2), Pace(0.80, 0.60), Pace(0.90, 0.64)),
+    ((128, 64, 2, 2, 16, 2), Pace(0.64, 0.43), Pace(0.79, 0.55)),
+    ((64, 128, 2, 2, 16, 2), Pace(0.68, 0.44), Pace(0.87, 0.60)),
+    ((64, 64, 2, 2, 32, 2), Pace(0.77, 0.46), Pace(0.93, 0.58)),
+    ((64, 64, 2, 2, 32, 4), Pace(0.66, 0.47), Pace(0.85, 0.59)),
+    ((64, 32, 2, 2, 32, 2), Pace(0.70, 0.30), Pace(0.80, 0.40)),
+    ((64, 32, 2, 2, 32, 4), Pace(0.60, 0.31), Pace(0.76, 0.41)),
+    ((32, 64, 2, 2, 32, 4), Pace(0.60, 0.31), Pace(0.83, 0.42)),
+    ((32, 32, 2, 2, 32, 4), Pace(0.43, 0.195), Pace(0.66, 0.24)),
+    ((64, 16, 2, 1, 32, 4), Pace(0.54, 0.225), Pace(0.60, 0.26)),
+    ((16, 64, 1, 2, 32, 2), Pace(0.74, 0.21), Pace(0.83, 0.26)),
+    ((16, 32, 1, 1, 32, 4), Pace(0.64, 0.12), Pace(0.80, 0.18)),
+)
+_SPLIT = 1.7  # by which three products are slower than one
+
+
+def matrix_tiles(format: MatrixFormat) -> Sequence[tuple[MatrixTile, Pace]]:
+    """The tiles of *format*, with what a step of each takes."""
+    found = []
+    for shape, wide, narrow in _TILES:
+        pace = wide if format.bits == 32 else narrow
+        if format.split:
+            pace = Pace(_SPLIT * pace.alone, _SPLIT * pace.busy)
+        found.append((MatrixTile(*shape, format), pace))
+    return found
