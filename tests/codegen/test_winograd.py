@@ -21,10 +21,10 @@ from byoc.codegen.c.winograd.choice import candidates
 from byoc.codegen.c.winograd.convolution import Convolution, convolution
 from byoc.codegen.c.winograd.options import ERRORS, WinogradOptions
 from byoc.codegen.c.winograd.plan import META, OUTPUT, Plan
-from byoc.codegen.c.winograd.question import DIRECT
 from byoc.codegen.c.winograd.rewrite import with_plans
+from byoc.codegen.c.winograd.search_space import DIRECT
 from byoc.codegen.c.winograd.transforms import OUTPUTS, linear_forms, transforms
-from byoc.codegen.kernel.choice import Asked, Fixed
+from byoc.codegen.kernel.choice import Fixed, SpaceCollector
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays, fuse_body
@@ -449,33 +449,33 @@ def test_a_plan_stays_on_the_stack_that_threads_have():
 
 
 def test_who_tunes_is_asked_and_decides():
-    program, asked = Case(1, 28, 28, 32, 32).program, Asked()
+    program, asked = Case(1, 28, 28, 32, 32).program, SpaceCollector()
     assert _outputs_of(prepare(program, AVX512, asked)) == [4]
-    question = next(q for q in asked.questions.values() if DIRECT in [c for _, c in q.ranked])
-    assert [c for c, _ in question.ranked] == sorted(c for c, _ in question.ranked)
-    f2 = next(c for _, c in question.ranked if c.kind == "winograd" and c["outputs"] == 2)
-    assert _outputs_of(prepare(program, AVX512, Fixed({question.kernel: DIRECT}))) == []
-    assert _outputs_of(prepare(program, AVX512, Fixed({question.kernel: f2}))) == [2]
+    space = next(q for q in asked.spaces.values() if DIRECT in [c for _, c in q.ranked])
+    assert [c for c, _ in space.ranked] == sorted(c for c, _ in space.ranked)
+    f2 = next(c for _, c in space.ranked if c.kind == "winograd" and c["outputs"] == 2)
+    assert _outputs_of(prepare(program, AVX512, Fixed({space.kernel: DIRECT}))) == []
+    assert _outputs_of(prepare(program, AVX512, Fixed({space.kernel: f2}))) == [2]
     strict = WinogradOptions.of({"max_error": 0})
-    assert _outputs_of(prepare(program, AVX512, Fixed({question.kernel: f2}), strict)) == []
+    assert _outputs_of(prepare(program, AVX512, Fixed({space.kernel: f2}), strict)) == []
 
 
 def test_the_kernel_to_measure_asks_the_same_question():
-    asked, again = Asked(), Asked()
+    asked, again = SpaceCollector(), SpaceCollector()
     prepare(Case(1, 28, 28, 32, 32).program, AVX512, asked)
-    (question,) = asked.questions.values()
-    prepare(kernel_program(question, "alone"), AVX512, again)
-    assert question.kernel in again.questions
+    (space,) = asked.spaces.values()
+    prepare(kernel_program(space, "alone"), AVX512, again)
+    assert space.kernel in again.spaces
 
 
 @pytest.mark.needs_cc
 def test_every_way_can_be_measured_alone_with_the_padding_that_it_needs():
-    case, asked = Case(1, 14, 14, 24, 32), Asked()
+    case, asked = Case(1, 14, 14, 24, 32), SpaceCollector()
     prepare(case.program, AVX512, asked)
-    question = next(q for q in asked.questions.values() if DIRECT in [c for _, c in q.ranked])
+    space = next(q for q in asked.spaces.values() if DIRECT in [c for _, c in q.ranked])
     results = []
-    for choice in (DIRECT, question.expected):
-        alone = prepare(kernel_program(question, "conv"), AVX512, Fixed({question.kernel: choice}))
+    for choice in (DIRECT, space.expected):
+        alone = prepare(kernel_program(space, "conv"), AVX512, Fixed({space.kernel: choice}))
         assert len(alone.inputs) == 1 and alone.inputs[0].shape == case.image.shape
         assert (alone.groups[0].stages[-1].tag == OUTPUT) == (choice != DIRECT)
         results.append(_result(case, alone))

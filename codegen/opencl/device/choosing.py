@@ -1,4 +1,4 @@
-"""What may be chosen for a kernel: its schedules and work-groups, ranked, as a question to whoever tunes.
+"""What may be chosen for a kernel: its schedules and work-groups, ranked, as a search space.
 
 Of a kernel with known sizes everything that is legal is ranked, the cost model's own way first: ``tune/level.py`` says
 how much of it is tried. Costs are microseconds where a model has them (tiles of products); else they are what the
@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.kernel.choice import Choice, Choices, Question
+from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace
 from byoc.codegen.kernel.group_key import group_key
 from byoc.codegen.opencl.device.alone import alone
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range
@@ -153,8 +153,8 @@ def is_static(stages: Sequence[Tensor]) -> bool:
 
 
 @dataclass(frozen=True)
-class KernelQuestion(Question):
-    """A question about *stages*, of which others read the *targets*; ``stage`` is the last of them."""
+class KernelSearchSpace(SearchSpace):
+    """The search space of *stages*, of which others read the *targets*; ``stage`` is the last of them."""
 
     stages: tuple[Tensor, ...] = ()
     targets: tuple[Tensor, ...] = ()
@@ -190,5 +190,5 @@ class Chooser:
         if len(found) < 2:
             return None
         text = described(stages, targets, self.profile.kind)
-        question = KernelQuestion(text, tuple(found), stages[-1], {}, tuple(stages), tuple(targets))
-        return self.choices.choose(question) or question.expected
+        space = KernelSearchSpace(text, tuple(found), stages[-1], {}, tuple(stages), tuple(targets))
+        return self.choices.choose(space) or space.expected

@@ -6,7 +6,7 @@ from byoc import relay
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.winograd.options import WinogradOptions
-from byoc.codegen.kernel.choice import Asked, Fixed
+from byoc.codegen.kernel.choice import Fixed, SpaceCollector
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
 from byoc.contract import BACKENDS, PatternEntry
@@ -68,7 +68,7 @@ def test_A7_patterns_are_fused_before_a_kernel_is_picked_and_nothing_is_fused_af
     }
 
 
-def questions(layout):
+def spaces(layout):
     """The program of a convolution in *layout*, and what there is to tune about it."""
     shapes = {"NCHW": ((1, 8, 8, 8), (8, 8, 3, 3), "OIHW"), "NHWC": ((1, 8, 8, 8), (3, 3, 8, 8), "HWIO")}
     data, weight, kernel_layout = shapes[layout]
@@ -78,13 +78,13 @@ def questions(layout):
     )
     mod = relay.transform.InferType()(relay.IRModule.from_expr(relay.Function([x, w], body)))
     program = lower_function(fuse_body(mod["main"]), "f")
-    asked = Asked()
+    asked = SpaceCollector()
     prepare(program, MACHINE, asked, DIRECT)
-    return program, list(asked.questions.values())
+    return program, list(asked.spaces.values())
 
 
 def test_A9_what_is_tuned_is_known_by_its_layout():
-    kernels = {layout: {q.kernel for q in questions(layout)[1]} for layout in ("NCHW", "NHWC")}
+    kernels = {layout: {q.kernel for q in spaces(layout)[1]} for layout in ("NCHW", "NHWC")}
     assert kernels["NCHW"] and kernels["NHWC"] and not kernels["NCHW"] & kernels["NHWC"]
 
 
@@ -94,8 +94,8 @@ def borders(program):
 
 def test_A9_tuning_never_changes_what_enters_and_leaves():
     for layout in ("NCHW", "NHWC"):
-        program, asked = questions(layout)
-        for question in asked:
-            for _, choice in question.ranked[:12]:
-                made = prepare(program, MACHINE, Fixed({question.kernel: choice}), DIRECT)
+        program, asked = spaces(layout)
+        for space in asked:
+            for _, choice in space.ranked[:12]:
+                made = prepare(program, MACHINE, Fixed({space.kernel: choice}), DIRECT)
                 assert borders(made) == borders(program)

@@ -1,4 +1,4 @@
-"""Direct or by Winograd's method, by which plan: a question that whoever tunes may answer, else the model does."""
+"""Direct or by Winograd's method, by which plan: the search space from which a tuner or the cost model chooses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from byoc.codegen.c.winograd.choice import GAIN, candidates, cycles, direct_cycl
 from byoc.codegen.c.winograd.convolution import Convolution
 from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.c.winograd.plan import Plan
-from byoc.codegen.kernel.choice import Choice, Choices, Question
+from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace
 from byoc.runtime.core.ndarray import NDArray
 from byoc.te import Tensor
 from byoc.te.expr import INDEX, Binary, Intrinsic
@@ -40,7 +40,7 @@ class WinogradChooser:
         kept = {t: self.constants[t] for t in loaded if t in self.constants}
         answers = tuple((cost, choice) for cost, choice, _ in ranked)
         kernel = f"{describe(conv)}; outputs {self.allowed}"
-        choice = self.choices.choose(Question(kernel, answers, conv.stage, kept))
+        choice = self.choices.choose(SearchSpace(kernel, answers, conv.stage, kept))
         return next((plan for _, c, plan in ranked if c == choice), best)
 
     def ranked(self, conv: Convolution) -> Ranked:

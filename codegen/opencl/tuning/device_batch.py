@@ -1,6 +1,6 @@
 """Compiled candidates for one kernel on the device: compared with the first of them, and timed in turns by its clock.
 
-A heat is data, which ``tune/worker_process.py`` runs in a process of its own. A candidate that the driver refuses to
+A batch is data, which ``tune/worker_process.py`` runs in a process of its own. A candidate that the driver refuses to
 build or to launch, one whose work-group its kernel does not take, and one with another result has failed, for that
 reason, and the others go on. Inputs and outputs lie on the device and are the same for all candidates; a time is the
 sum of those of a run's kernels, by events.
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from byoc.codegen.tune.heat import Outcome, Tell, Timed, agrees
 from byoc.codegen.tune.measure import FIRST_ROUNDS, Times, measure
+from byoc.codegen.tune.trial_batch import Outcome, Tell, Timed, agrees
 from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.errors import ByocError, DeviceError
 from byoc.runtime.core.ndarray import numpy_dtype
@@ -38,7 +38,7 @@ COPY = "copy"  # how the events that are no kernels begin
 
 
 @dataclass(frozen=True)
-class DeviceRunner:
+class DeviceCandidate:
     """A candidate: source, and the plan of its launches."""
 
     source: str
@@ -67,30 +67,30 @@ class InputData:
 
 
 @dataclass(frozen=True)
-class DeviceHeat:
-    """*runners* to be timed on *inputs* in at most so many *rounds*."""
+class DeviceTrialBatch:
+    """The candidates *compiled* to be timed on *inputs* in at most so many *rounds*."""
 
-    runners: tuple[DeviceRunner, ...]
+    compiled: tuple[DeviceCandidate, ...]
     inputs: tuple[InputData, ...]
     rounds: int
 
     def run(self, tell: Tell) -> list[Outcome]:
-        """What became of each runner, in their order, run in this process."""
+        """What became of each candidate, in their order, run in this process."""
         return _Run(self, open_device(), tell).outcomes()
 
-    def only(self, numbers: Sequence[int]) -> DeviceHeat:
-        """The heat of these of its runners."""
-        return replace(self, runners=tuple(self.runners[k] for k in numbers))
+    def only(self, numbers: Sequence[int]) -> DeviceTrialBatch:
+        """The batch of these of its candidates."""
+        return replace(self, compiled=tuple(self.compiled[k] for k in numbers))
 
 
-class _Candidate:
-    """A runner on the device; *total* are the seconds that its kernels have taken so far."""
+class _ReadyCandidate:
+    """A candidate on the device, ready to run; *total* are the seconds that its kernels have taken so far."""
 
     def __init__(
-        self, runner: DeviceRunner, program: pyopencl.Program, opened: OpenDevice, arrays: Sequence[DeviceArray]
+        self, compiled: DeviceCandidate, program: pyopencl.Program, opened: OpenDevice, arrays: Sequence[DeviceArray]
     ):
         self.events: list[DeviceEvent] = []
-        self.session = Session(runner.plan, program, opened, (), self.events.extend)
+        self.session = Session(compiled.plan, program, opened, (), self.events.extend)
         self.arrays, self.last, self.total = arrays, 0.0, 0.0
 
     def run(self) -> None:
@@ -108,10 +108,10 @@ def _program(source: str, opened: OpenDevice) -> pyopencl.Program:
 
 
 class _Run:
-    def __init__(self, heat: DeviceHeat, opened: OpenDevice, tell: Tell):
-        self.heat, self.opened, self.tell = heat, opened, tell
+    def __init__(self, batch: DeviceTrialBatch, opened: OpenDevice, tell: Tell):
+        self.batch, self.opened, self.tell = batch, opened, tell
         self.sizes: Mapping[str, int] = {}
-        self.candidates: dict[int, _Candidate] = {}
+        self.candidates: dict[int, _ReadyCandidate] = {}
         self.found: dict[int, Outcome] = {}
 
     def outcomes(self) -> list[Outcome]:
@@ -120,11 +120,11 @@ class _Run:
         if alive:
             calls = [[self.candidates[n].run] for n in alive]
             first = max(self.candidates[n].last for n in alive)
-            rounds = int(self.heat.rounds * ROUND_SECONDS / first) if first else self.heat.rounds
-            rounds = max(FIRST_ROUNDS, min(self.heat.rounds, rounds))
+            rounds = int(self.batch.rounds * ROUND_SECONDS / first) if first else self.batch.rounds
+            rounds = max(FIRST_ROUNDS, min(self.batch.rounds, rounds))
             times = measure(calls, rounds, self._clock, lambda k: self.tell(alive[k]))
             self.found.update(zip(alive, map(_timed, times), strict=True))
-        return [self.found[n] for n in range(len(self.heat.runners))]
+        return [self.found[n] for n in range(len(self.batch.compiled))]
 
     def _clock(self) -> float:
         """Seconds that the device has computed."""
@@ -134,31 +134,31 @@ class _Run:
         """Run each candidate, and compare its results with those of the first that ran."""
         random = np.random.default_rng(0)
         inputs, outputs, expected = None, None, None
-        shaped = [np.broadcast_to(np.zeros((), numpy_dtype(d.dtype)), d.shape) for d in self.heat.inputs]
-        for number, runner in enumerate(self.heat.runners):
+        shaped = [np.broadcast_to(np.zeros((), numpy_dtype(d.dtype)), d.shape) for d in self.batch.inputs]
+        for number, compiled in enumerate(self.batch.compiled):
             self.tell(number)
             try:
-                program = _program(runner.source, self.opened)
-                self.sizes = runner.plan.signature.bind_sizes(shaped)
-                self._require_groups(runner.plan, program)
+                program = _program(compiled.source, self.opened)
+                self.sizes = compiled.plan.signature.bind_sizes(shaped)
+                self._require_groups(compiled.plan, program)
                 if inputs is None or outputs is None:
-                    signature = runner.plan.signature
-                    probe = Session(runner.plan, program, self.opened, ())
-                    inputs = [self._on_device(probe, data.array(random)) for data in self.heat.inputs]
+                    signature = compiled.plan.signature
+                    probe = Session(compiled.plan, program, self.opened, ())
+                    inputs = [self._on_device(probe, data.array(random)) for data in self.batch.inputs]
                     shapes = [(spec.concrete_shape(self.sizes), numpy_dtype(spec.dtype)) for spec in signature.outputs]
                     outputs = [probe.empty_on_device(shape, dtype) for shape, dtype in shapes]
                 for array in outputs:  # what is not filled must not look as the last candidate left it
                     array.fill(np.full(array.shape, 0xFF, np.uint8).astype(array.dtype))
-                candidate = _Candidate(runner, program, self.opened, (*inputs, *outputs))
-                candidate.run()
-                candidate.run()
+                ready = _ReadyCandidate(compiled, program, self.opened, (*inputs, *outputs))
+                ready.run()
+                ready.run()
             except ByocError as error:
                 self.found[number] = f"failed: {error}"
                 continue
             results = [array.numpy() for array in outputs]
             expected = results if expected is None else expected
             if all(agrees(r, e) for r, e in zip(results, expected, strict=True)):
-                self.candidates[number] = candidate
+                self.candidates[number] = ready
             else:
                 self.found[number] = "failed: its result is another one"
 

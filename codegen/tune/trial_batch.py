@@ -1,6 +1,6 @@
-"""A heat: compiled candidates for one kernel, checked against the first of them, and timed in turns.
+"""A batch of trials: compiled candidates for one kernel, checked against the first of them, and timed in turns.
 
-A heat is data, so that another process can run it, in which a candidate may crash or never end
+A batch is data, so that another process can run it, in which a candidate may crash or never end
 (``worker_process.py``). Whoever runs it is told which candidate is about to do something.
 """
 
@@ -26,7 +26,7 @@ Tell = Callable[[int], None]  # gets the number of the candidate that is about t
 
 
 @dataclass(frozen=True)
-class Runner:
+class CompiledCandidate:
     """A candidate: the function of *signature* in a shared *library*, and its constants in order."""
 
     library: bytes
@@ -35,14 +35,14 @@ class Runner:
 
 
 @dataclass(frozen=True)
-class Heat:
-    """*runners* to be timed on *inputs* in so many *rounds*, each by so many *threads*.
+class TrialBatch:
+    """The candidates *compiled* to be timed on *inputs* in so many *rounds*, each by so many *threads*.
 
     The output has one shape for all. *team* is the library of ``kernel_team_source``, where there are several threads;
     *caches* are the bytes of the data caches by level.
     """
 
-    runners: tuple[Runner, ...]
+    compiled: tuple[CompiledCandidate, ...]
     inputs: tuple[np.ndarray, ...]
     output: tuple[tuple[int, ...], str]
     rounds: int
@@ -51,12 +51,12 @@ class Heat:
     caches: Mapping[int, int] = field(default_factory=dict)
 
     def run(self, tell: Tell) -> list[Outcome]:
-        """What became of each runner."""
-        return run_heat(self, tell)
+        """What became of each candidate."""
+        return run_batch(self, tell)
 
-    def only(self, numbers: Sequence[int]) -> Heat:
-        """The heat of these of its runners."""
-        return replace(self, runners=tuple(self.runners[k] for k in numbers))
+    def only(self, numbers: Sequence[int]) -> TrialBatch:
+        """The batch of these of its candidates."""
+        return replace(self, compiled=tuple(self.compiled[k] for k in numbers))
 
 
 @dataclass(frozen=True)
@@ -71,59 +71,59 @@ class Timed:
 Outcome = Timed | str  # a text says why there are no times
 
 
-class AnyHeat(Protocol):
+class AnyTrialBatch(Protocol):
     """Candidates that can be tried in another process, whatever runs them; as data."""
 
     @property
-    def runners(self) -> tuple[object, ...]:
+    def compiled(self) -> tuple[object, ...]:
         """The candidates."""
 
     def run(self, tell: Tell) -> list[Outcome]:
-        """What became of each runner, in their order; *tell* hears the number of the one that is about to run."""
+        """What became of each candidate, in their order; *tell* hears the number of the one that is about to run."""
 
-    def only(self, numbers: Sequence[int]) -> AnyHeat:
-        """The heat of these of its runners."""
-
-
-RunHeat = Callable[[Heat], Sequence[Outcome]]
+    def only(self, numbers: Sequence[int]) -> AnyTrialBatch:
+        """The batch of these of its candidates."""
 
 
-def run_heat(heat: Heat, tell: Tell = lambda number: None, clock: Clock | None = None) -> list[Outcome]:
-    """What became of each runner, in their order, run in this process.
+RunBatch = Callable[[TrialBatch], Sequence[Outcome]]
+
+
+def run_batch(batch: TrialBatch, tell: Tell = lambda number: None, clock: Clock | None = None) -> list[Outcome]:
+    """What became of each candidate, in their order, run in this process.
 
     One thread is timed by what it computed, on one core; several by the clock on the wall.
     """
-    team = KernelTeam(heat.threads, heat.team)
+    team = KernelTeam(batch.threads, batch.team)
     try:
-        calls, failed = _checked(heat, team, tell)
-        clock = clock or (time.thread_time if heat.threads == 1 else time.perf_counter)
-        with on_one_core() if heat.threads == 1 else nullcontext():
+        calls, failed = _checked(batch, team, tell)
+        clock = clock or (time.thread_time if batch.threads == 1 else time.perf_counter)
+        with on_one_core() if batch.threads == 1 else nullcontext():
             numbers = list(calls)
-            times = measure(list(calls.values()), heat.rounds, clock, lambda k: tell(numbers[k])) if calls else []
+            times = measure(list(calls.values()), batch.rounds, clock, lambda k: tell(numbers[k])) if calls else []
     finally:
         team.end()
     timed = {n: Timed(t.shortest, t.median, t.dropped) for n, t in zip(numbers, times, strict=True)}
-    return [failed[k] if k in failed else timed[k] for k in range(len(heat.runners))]
+    return [failed[k] if k in failed else timed[k] for k in range(len(batch.compiled))]
 
 
-def _checked(heat: Heat, team: KernelTeam, tell: Tell) -> tuple[dict[int, list[Run]], dict[int, str]]:
-    """The calls of the runners whose result agrees with that of the first that ran, and why others have none."""
-    inputs = [copy_of(a) for a in heat.inputs]
-    shape, dtype = heat.output
+def _checked(batch: TrialBatch, team: KernelTeam, tell: Tell) -> tuple[dict[int, list[Run]], dict[int, str]]:
+    """The calls of the candidates whose result agrees with that of the first that ran, and why others have none."""
+    inputs = [copy_of(a) for a in batch.inputs]
+    shape, dtype = batch.output
     output = aligned(shape, numpy_dtype(dtype))
     calls: dict[int, list[Run]] = {}
     failed: dict[int, str] = {}
     expected: np.ndarray | None = None
     handles: dict[bytes, object] = {}
-    for number, runner in enumerate(heat.runners):
+    for number, candidate in enumerate(batch.compiled):
         tell(number)
         try:
-            if runner.library not in handles:
-                symbols = [r.signature.symbol for r in heat.runners if r.library == runner.library]
-                handles[runner.library] = opened(runner.library, symbols)
+            if candidate.library not in handles:
+                symbols = [r.signature.symbol for r in batch.compiled if r.library == candidate.library]
+                handles[candidate.library] = opened(candidate.library, symbols)
             found = [
-                team.bound(handles[runner.library], runner.signature, [*inputs, *constants, output])
-                for constants in copies_of([copy_of(a) for a in runner.constants], heat.caches)
+                team.bound(handles[candidate.library], candidate.signature, [*inputs, *constants, output])
+                for constants in copies_of([copy_of(a) for a in candidate.constants], batch.caches)
             ]
         except ByocError as error:
             failed[number] = f"failed: {error}"

@@ -1,6 +1,6 @@
-"""The tile of a contraction as a question: whoever tunes may answer it, else the cost model's tile is taken.
+"""The tiles of a contraction as a search space: a tuner may choose from it, else the cost model's tile is taken.
 
-The answer stands in the stage's ``meta["tile"]``, put there when operands are packed, so that panels and loops agree.
+The choice stands in the stage's ``meta["tile"]``, put there when operands are packed, so that panels and loops agree.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from byoc.codegen.c.contraction.shape import PANEL, Contraction
 from byoc.codegen.c.contraction.tile_choice import Tile, tiles
 from byoc.codegen.c.tiling.access import Access
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.codegen.kernel.choice import Choice, Choices, Question
+from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.core.ndarray import NDArray
@@ -46,15 +46,15 @@ class TileChooser:
         best = ranked[0][1]
         if self.choices is None:
             return best
-        question = tile_question(stage, c, ranked, packed, self.constants)
-        choice = self.choices.choose(question)
-        return best if choice is None or not question.legal(choice) else tile_of(choice, best.lanes)
+        space = tile_space(stage, c, ranked, packed, self.constants)
+        choice = self.choices.choose(space)
+        return best if choice is None or not space.legal(choice) else tile_of(choice, best.lanes)
 
 
-def tile_question(
+def tile_space(
     stage: Tensor, c: Contraction, ranked: list[tuple[float, Tile]], packed: str, constants: Mapping[Tensor, NDArray]
-) -> Question:
-    """The question which tile *stage* gets, given all tiles in the order of their cost."""
+) -> SearchSpace:
+    """The search space of *stage*: all its tiles, given in the order of their cost."""
     passes = estimated_size([a.extent for a in c.batch])
     answers = []
     for cost, tile in ranked:
@@ -64,7 +64,7 @@ def tile_question(
     answers.sort(key=lambda pair: pair[0])
     loaded = {n.tensor for n in unique_nodes(stage.body) if isinstance(n, Load)} if stage.body is not None else set()
     kept = {t: constants[t] for t in constants if t in loaded}
-    return Question(describe(c, packed), tuple(answers), stage, kept)
+    return SearchSpace(describe(c, packed), tuple(answers), stage, kept)
 
 
 def choice_of(tile: Tile, lanes_first: bool) -> Choice:
