@@ -20,7 +20,7 @@ import numpy as np
 
 from byoc.contract.registration import get_backend
 from byoc.contract.signature import spec_of
-from byoc.debug.culprit import Bisection, Step, worst
+from byoc.debug.bisection_result import Bisection, Step, worst
 from byoc.debug.limits import Limits
 from byoc.debug.onnx_runtime import model_outputs, part_outputs
 from byoc.debug.options import INTERPRETER, ONNXRUNTIME, BisectRequest

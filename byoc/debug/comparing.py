@@ -22,7 +22,7 @@ from byoc.debug.comparison import Comparison, TensorRow
 from byoc.debug.element_order import exchanged, is_reordered
 from byoc.debug.limits import Limits
 from byoc.debug.options import CompareRequest
-from byoc.debug.singly import HOST, compile_singly
+from byoc.debug.unfused import HOST, compile_unfused
 from byoc.debug.values import Value, values_of
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.errors import UserError
@@ -99,7 +99,7 @@ def _compiled(asked: CompareRequest, target: str) -> _Compared:
     assert not isinstance(asked.first, Library)
     whole = compile_model(asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline)
     tell(f"compiling for {target}, operator by operator")
-    split = compile_singly(asked.first, cut, asked)
+    split = compile_unfused(asked.first, cut, asked)
     return _Compared(target, whole, split)
 
 

@@ -1,10 +1,10 @@
 """Products of the host in lower precision, where the user allows it: bfloat16 operands with sums in float32, or int8.
 
 Which operators these are says the rule of mixed precision (``always``); of them, those are taken whose summed axis code
-can be generated for (``codegen/c/contraction/words.py``) on a processor that gains by it. Each call of such an operator
-has an :class:`Outcome`. A value that such products read is rounded where it is made, so that it is stored in half the
-bytes, and widened again for elementwise readers that make floats; what others read too (a comparison, a cast to
-integers) is stored as it is, and rounded for the products.
+can be generated for (``codegen/c/contraction/word_products.py``) on a processor that gains by it. Each call of such an
+operator has an :class:`Outcome`. A value that such products read is rounded where it is made, so that it is stored in
+half the bytes, and widened again for elementwise readers that make floats; what others read too (a comparison, a cast
+to integers) is stored as it is, and rounded for the products.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from byoc import te
-from byoc.codegen.c.contraction.words import takes_words
+from byoc.codegen.c.contraction.word_products import takes_words
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.contract.verdict import callee_name

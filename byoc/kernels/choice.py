@@ -26,7 +26,7 @@ from byoc.partition.places.libraries import runnable
 from byoc.partition.places.pick import pick_kernel
 from byoc.partition.places.source import CSource, OpenCLSource
 from byoc.relay.expr import Call, Function
-from byoc.runtime.core.bound_sizes import is_told
+from byoc.runtime.core.bound_sizes import is_computable
 from byoc.runtime.json.table import table_of_kernels
 
 _TYPES = {CSource: C_TYPES, OpenCLSource: OPENCL_TYPES}
@@ -191,7 +191,7 @@ def _source_refusals(kernel: Kernel, inputs: Sequence[TensorType], outputs: Sequ
     for ty in (*inputs, *outputs):
         if ty.dtype not in types:
             return [Reason("dtype", f"{kernel}: source has types for {', '.join(types)}", ty.dtype)]
-        unknown = [d for d in spec_of("", ty).shape if d is None or (isinstance(d, str) and not is_told(d, dims))]
+        unknown = [d for d in spec_of("", ty).shape if d is None or (isinstance(d, str) and not is_computable(d, dims))]
         if unknown:
             return [Reason("size", f"{kernel}: sizes that its inputs tell", repr(ty))]
     if isinstance(kernel.run, OpenCLSource) and any(0 in t.shape for t in (*inputs, *outputs)):

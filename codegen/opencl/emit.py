@@ -27,12 +27,12 @@ from byoc.codegen.opencl.device.kernel_plan import KernelPlan
 from byoc.codegen.opencl.device.language import OPENCL_C, RESERVED, SUPPORT, TYPES
 from byoc.codegen.opencl.device.pointers import Pointer
 from byoc.codegen.opencl.device.profile import ANY_GPU, DeviceProfile
+from byoc.codegen.opencl.group_fusion import is_view, join_neighbours, join_rows, views
 from byoc.codegen.opencl.images.choice import BUFFER, IMAGE, ChosenImages, choose_images
 from byoc.codegen.opencl.images.coordinates import ImageTensors
 from byoc.codegen.opencl.images.reading import ImageExprWriter
 from byoc.codegen.opencl.images.texel_kernel import texel_kernel
 from byoc.codegen.opencl.launch_plan import WrittenKernels, WrittenProgram, function_plan, launch_work
-from byoc.codegen.opencl.neighbours import is_view, join_neighbours, join_rows, views
 from byoc.codegen.opencl.padding import read_through_padding
 from byoc.codegen.opencl.products.split import SCHEDULE, split_sums
 from byoc.codegen.opencl.rows.attention_tiles import attention_plan, attention_space

@@ -20,7 +20,7 @@ from byoc.runtime.core.derived_size import (
 from byoc.runtime.core.errors import InputError
 
 
-def is_told(name: str, known: Collection[str]) -> bool:
+def is_computable(name: str, known: Collection[str]) -> bool:
     """Whether the size *name* is among *known* ones, or follows from them.
 
     ``(4*N)`` from N, and N from ``(4*N)``; ``(div(N,2)*M)`` from ``(div(N,2)+1)`` and M, although nothing tells N.
@@ -133,7 +133,7 @@ class Sizes(dict[str, int]):
 
     def tells(self, name: object) -> TypeGuard[str]:
         """Whether a dimension of this name has a size here."""
-        return isinstance(name, str) and is_told(name, self)
+        return isinstance(name, str) and is_computable(name, self)
 
     def _value(self, size: Polynomial) -> int:
         total = 0

@@ -20,8 +20,8 @@ from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.devices import OpenDevice
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.waiting import is_complete, wait_for
+from byoc.runtime.region.abandoned_work import abandon
 from byoc.runtime.region.device_tensor import DeviceTensor
-from byoc.runtime.region.left_behind import leave_behind
 
 if TYPE_CHECKING:
     import pyopencl
@@ -132,7 +132,7 @@ class DeviceArray(DeviceTensor):
             try:
                 wait_for([event], f"the OpenCL device {name!r} copied {self}", spins=self.opened.info.kind != "cpu")
             except BaseException:  # the time is over, or a signal's handler raised: the copy goes on
-                leave_behind(lambda: is_complete(event), (host, block))
+                abandon(lambda: is_complete(event), (host, block))
                 raise
         except blocks.cl.Error as error:
             raise DeviceError(f"the OpenCL device {name!r} did not copy {self}: {error}") from error

@@ -18,7 +18,7 @@ from byoc.runtime.modules.module import Module, PackedFunction
 from byoc.runtime.profile.graph_profile import Runs
 from byoc.runtime.profile.run_profile import RunProfile
 from byoc.runtime.region.guard import KEPT_FAILURES
-from byoc.runtime.region.in_time import run_again
+from byoc.runtime.region.vendor_time_limit import run_again
 from byoc.runtime.vm.executable import Executable, ExecutableModule
 from byoc.runtime.vm.library_calls import LibraryCalls
 from byoc.runtime.vm.machine import Machine

@@ -9,7 +9,7 @@ from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
 from byoc.driver.bytecode.control import control_modules, external, told_of, with_externs
 from byoc.driver.bytecode.outline import outlined
-from byoc.driver.compiler.not_slower import not_slower
+from byoc.driver.compiler.baseline_cuts import not_slower
 from byoc.driver.compiler.placed_regions import at_places
 from byoc.driver.compiler.planning import (
     Model,

@@ -19,9 +19,9 @@ from byoc.partition.content.explanation import Explained, explain
 from byoc.partition.content.planned import PlannedRegion
 from byoc.partition.cut.annotate import annotate
 from byoc.partition.cut.casting import with_casts
+from byoc.partition.cut.cost_breakdown import CostBreakdown, Transfer
 from byoc.partition.cut.decide import composites_of, dissolve, judged
 from byoc.partition.cut.matches import Chosen, with_composites
-from byoc.partition.cut.outlay import Move, Total
 from byoc.partition.cut.regions import annotated_calls
 from byoc.partition.decision import Decision
 from byoc.relay.expr import Call
@@ -41,8 +41,8 @@ class PlannedCut:
     limits: Mapping[str, Limits] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     composites: tuple[Chosen, ...] = ()
-    moves: tuple[Move, ...] = ()
-    total: Total | None = None
+    moves: tuple[Transfer, ...] = ()
+    total: CostBreakdown | None = None
     measured: Mapping[str, float] = field(default_factory=dict)
     places: tuple[str, ...] = ()
     preferred: bool = False

@@ -14,8 +14,8 @@ from byoc.partition.content.replanning import Kept
 from byoc.partition.content.request import Request
 from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
+from byoc.partition.cut.cost_breakdown import CostBreakdown, Transfer
 from byoc.partition.cut.matches import Chosen, with_composites
-from byoc.partition.cut.outlay import Move, Total
 from byoc.partition.decision import Alternative, Decision
 from byoc.partition.policy.candidates import Placing, bounds_of, placing
 from byoc.partition.policy.limit_reasons import Absences
@@ -34,8 +34,8 @@ class Choice:
 
     decisions: tuple[Decision, ...]
     composites: tuple[Chosen, ...]
-    moves: tuple[Move, ...]
-    total: Total
+    moves: tuple[Transfer, ...]
+    total: CostBreakdown
     notes: tuple[str, ...]
     placed: Kept
 
@@ -190,12 +190,12 @@ def choice_of(
     return Choice(tuple(decisions), composites, moved, _total(placings, solutions, objective), notes, sites)
 
 
-def _total(placings: Sequence[Placing], solutions: Sequence[Solution], objective: str) -> Total:
+def _total(placings: Sequence[Placing], solutions: Sequence[Solution], objective: str) -> CostBreakdown:
     costs = [cost_of(p.problem, s.chosen, s.regions) for p, s in zip(placings, solutions, strict=True)]
     known = all(s.bound is not None for s in solutions)
     penalized, bound = sum(s.penalized for s in solutions), sum(s.bound or 0.0 for s in solutions)
     gap = None if not known else 0.0 if penalized <= 0 else max(0.0, (penalized - bound) / penalized)
-    return Total(
+    return CostBreakdown(
         objective,
         sum(s.seconds for s in solutions),
         sum(c.work for c in costs),
@@ -207,15 +207,15 @@ def _total(placings: Sequence[Placing], solutions: Sequence[Solution], objective
     )
 
 
-def _moves(problem: Problem, solution: Solution) -> list[Move]:
+def _moves(problem: Problem, solution: Solution) -> list[Transfer]:
     site = {o: problem.candidates[c].site for c in solution.chosen for o in problem.candidates[c].operators}
     region = region_of_operator(problem, solution.regions)
-    found: list[Move] = []
+    found: list[Transfer] = []
     for number, source, destination in moves(problem, site, region):
         value = problem.values[number]
         name = "an input" if value.producer is None else problem.name_of(value.producer)
         found.append(
-            Move(
+            Transfer(
                 name,
                 problem.sites[source].name,
                 problem.sites[destination].name,

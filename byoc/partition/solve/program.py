@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from byoc.partition.problem import HOME, Problem
-from byoc.partition.solve.ways import bypassed_edges
+from byoc.partition.solve.paths import bypassed_edges
 
 Row = tuple[Mapping[int, float], float]  # coefficients by variable, and what their sum must at least be
 

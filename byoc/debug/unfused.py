@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HOST, FUSION = "c", "FuseOps"
 
 
-def compile_singly(
+def compile_unfused(
     model: str | os.PathLike[str] | bytes | ModelProto | IRModule,
     targets: Sequence[str],
     options: ModelOptions,

@@ -9,12 +9,12 @@ from typing import Generic, TypeVar
 
 from byoc.runtime.core.errors import RegionTimeoutError, RunAgainError, RunTimeoutError
 from byoc.runtime.core.time_limit import LIMIT, seconds_left, time_limit, timed_out
-from byoc.runtime.region.left_behind import leave_behind
+from byoc.runtime.region.abandoned_work import abandon
 
 Result = TypeVar("Result")
 
 
-def in_time(work: Callable[[], Result], where: str, seconds: float | None = None) -> Result:
+def within_time_limit(work: Callable[[], Result], where: str, seconds: float | None = None) -> Result:
     """What *work* gives; where the run has a time limit, on a thread that is left behind when the time is over.
 
     What says ``keeps_time = True`` (it asks ``time_limit`` itself) is called as it is.
@@ -49,7 +49,7 @@ def _limited(work: Callable[[], Result], where: str) -> Result:
     helper = _Helper(work)
     helper.thread.start()
     if not helper.done.acquire(timeout=seconds_left() or 0):
-        leave_behind(helper.is_done, work)
+        abandon(helper.is_done, work)
         raise timed_out(f" while {where}")
     if helper.error is not None:
         raise helper.error

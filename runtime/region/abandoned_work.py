@@ -16,7 +16,7 @@ _LOCK = threading.Lock()
 _LEFT: list[tuple[Callable[[], bool], object]] = []  # whether it is done, and what is held until then
 
 
-def leave_behind(is_done: Callable[[], bool], held: object) -> None:
+def abandon(is_done: Callable[[], bool], held: object) -> None:
     """Keep *held* until *is_done*."""
     with _LOCK:
         _let_go()

@@ -25,14 +25,14 @@ FLOATS = frozenset(["bfloat16", "float32", "float64"])
 Behind = Callable[[PrimExpr], PrimExpr]  # what is done with a sum
 
 
-def divide_late(program: Program) -> Program:
+def defer_normalization(program: Program) -> Program:
     """*program* with each softmax's division behind the sum of products that alone reads it; else itself."""
     if not any(s.tag == INVERSE for g in program.groups for s in g.stages):
         return program
-    return _LateDivision(program).run()
+    return _DeferredNormalization(program).run()
 
 
-class _LateDivision:
+class _DeferredNormalization:
     def __init__(self, program: Program):
         self.program = program
         self.uses = Counter(t for g in program.groups for s in g.stages for t in loaded_tensors(s.element))

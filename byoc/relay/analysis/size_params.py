@@ -1,4 +1,4 @@
-"""Which sizes an expression is over, and who tells them: the shapes of what a function is given.
+"""Which sizes an expression is over, and from which parameters' shapes they are known.
 
 A value may be over a size that nothing it is computed from has: ``match_shape`` and shapes that are data name sizes of
 the model's inputs. A function that holds such a value and is called by itself needs one of these inputs too.
@@ -12,22 +12,25 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Var
 from byoc.relay.traverse import post_order
-from byoc.runtime.core.bound_sizes import is_told
+from byoc.runtime.core.bound_sizes import is_computable
 from byoc.runtime.core.derived_size import names_in
 
 
-def tellers(body: RelayExpr, known: Iterable[Type], params: Sequence[Var]) -> list[Var]:
-    """Those of *params*, tensors, that tell sizes which the typed *body* is over and the types *known* do not tell."""
-    told = {name for ty in known for name in _dims(ty)}
+def size_params(body: RelayExpr, known: Iterable[Type], params: Sequence[Var]) -> list[Var]:
+    """Those of *params*, tensors, whose shapes give sizes that the typed *body* is over and the *known* types do not.
+
+    Of a size that several have, the first.
+    """
+    given = {name for ty in known for name in _dims(ty)}
     named = {
         n for node in post_order(body) if isinstance(node, Call) for d in _dims(node.checked_type) for n in names_in(d)
     }
     found = []
     for param in params:
         own = _dims(param.checked_type) if isinstance(param.checked_type, TensorType) else []
-        if any(name in own and not is_told(name, told) for name in named):
+        if any(name in own and not is_computable(name, given) for name in named):
             found.append(param)
-            told.update(own)
+            given.update(own)
     return found
 
 

@@ -35,7 +35,7 @@ def _driver(cl: ModuleType) -> tuple[Any, Any] | None:
         return None
 
 
-class QuietLaunches:
+class EventFreeLaunches:
     """Launches whose arguments are ready. Whoever puts them into the queue keeps it and the kernels."""
 
     def __init__(self, put: Any, calls: Sequence[tuple[object, ...]]):
@@ -46,11 +46,11 @@ class QuietLaunches:
         return not self._put(*self._calls[number])
 
 
-def quiet_launches(
+def event_free_launches(
     cl: ModuleType,
     queue: pyopencl.CommandQueue,
     kernels: Sequence[tuple[pyopencl.Kernel, tuple[int, ...], tuple[int, ...] | None]],
-) -> QuietLaunches | None:
+) -> EventFreeLaunches | None:
     """The launches of *kernels*, each with its global and local size; None where the driver cannot be called."""
     driver = _driver(cl)
     if driver is None:
@@ -62,4 +62,4 @@ def quiet_launches(
         local = none if group is None else ffi.new("size_t[]", group)  # none: the driver chooses
         held = ffi.cast("void *", kernel.int_ptr)
         calls.append((own, held, len(over), none, ffi.new("size_t[]", over), local, 0, none, none))
-    return QuietLaunches(put, calls)
+    return EventFreeLaunches(put, calls)

@@ -10,7 +10,7 @@ for softmax, algorithm 3; Dao et al. 2022, FlashAttention, algorithm 1.
 Of a free number of keys the last block is as long as the others: what it reads behind the last key is zeros, which
 stand in local copies (``padded_loads.py``), and the exponentials there are 0.
 
-Requires that the softmax's division stands behind the product (``kernel/late_division.py``).
+Requires that the softmax's division stands behind the product (``kernel/deferred_normalization.py``).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ZERO = const(0, INDEX)
 
 
 @dataclass(frozen=True)
-class KeyBlocks:
+class KeyTiles:
     """Rows over *length* keys, *count* at a time: *keyed* are the stages that have an element for each key.
 
     The softmax between them is *top*, its largest scores, *powers*, the exponentials, and *inverse*, one over the sum.
@@ -64,7 +64,7 @@ class KeyBlocks:
         return kept + beside + 4 * dtype_bytes(self.powers.dtype)
 
 
-def key_blocks_of(found: RowStages) -> KeyBlocks | None:
+def key_tiles_of(found: RowStages) -> KeyTiles | None:
     """How the stages are done by blocks of keys; None where they are not two products around a softmax."""
     parts = [_tagged(found, f"softmax_{name}") for name in ("max", "exp", "inverse")]
     top, powers, inverse = parts
@@ -83,7 +83,7 @@ def key_blocks_of(found: RowStages) -> KeyBlocks | None:
         count = FREE_KEYS
     else:
         return None
-    return KeyBlocks(top, powers, inverse, keyed, length, count)
+    return KeyTiles(top, powers, inverse, keyed, length, count)
 
 
 def _may_be_padded(found: RowStages, keyed: Sequence[Tensor]) -> bool:
@@ -197,13 +197,13 @@ def _row_shape(found: RowStages, stage: Tensor) -> list[Dimension]:
     return [a.extent for a in stage.axes if not any(a is b for b in leading)]
 
 
-def over_keys(blocks: KeyBlocks, block: BlockOfRows, schedule: ScheduleNest) -> list[Stmt]:
+def over_keys(blocks: KeyTiles, block: BlockOfRows, schedule: ScheduleNest) -> list[Stmt]:
     """The statements that compute the last stage at *block*; *schedule* gives the loops of one nest."""
     return _OverKeys(blocks, block, schedule).statements()
 
 
 class _OverKeys:
-    def __init__(self, blocks: KeyBlocks, block: BlockOfRows, schedule: ScheduleNest):
+    def __init__(self, blocks: KeyTiles, block: BlockOfRows, schedule: ScheduleNest):
         self.blocks, self.block, self.schedule = blocks, block, schedule
         self.last = block.found.stages[-1]
         weighed = _weighed(block.found)
@@ -216,7 +216,7 @@ class _OverKeys:
         self.least = float(np.finfo(dtype).min)
         self.padded: PaddedLoads | None = None
         shape = _row_shape(block.found, self.last)
-        assert all(isinstance(d, int) for d in shape)  # as key_blocks_of requires
+        assert all(isinstance(d, int) for d in shape)  # as key_tiles_of requires
         self.total = block.array("total", [int(d) for d in shape], weighed.dtype)
 
     def statements(self) -> list[Stmt]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Move:
+class Transfer:
     """A tensor that is brought from one target to another: the operator that makes it, its bytes, the seconds."""
 
     tensor: str
@@ -17,7 +17,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Total:
+class CostBreakdown:
     """What a plan costs by its cost model, in seconds, and how far from the best it may be.
 
     ``gap`` is a share of the cost: 0 is proven best, None unknown. ``method`` found it.

@@ -1,4 +1,4 @@
-"""Ways through the graph of operators, and circles among units of them."""
+"""Paths through the graph of operators, and cycles among units of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Edge = tuple[int, int]
 
 
 def bypassed_edges(problem: Problem) -> dict[int, tuple[int, ...]]:
-    """For each edge (by number) beside which a longer way leads from its start to its end: the edges of such ways."""
+    """For each edge (by number) beside which a longer path leads from its start to its end: the edges of such paths."""
     number = {e: k for k, e in enumerate(problem.edges)}
     after: list[list[int]] = [[] for _ in range(problem.operators)]
     before: list[list[int]] = [[] for _ in range(problem.operators)]
@@ -43,8 +43,8 @@ def _reached(start: int, following: Sequence[Sequence[int]], allowed: Callable[[
     return seen
 
 
-def circles(problem: Problem, unit: Mapping[int, int]) -> list[list[Edge]]:
-    """Short circles among units of operators; an operator outside of *unit* is one of its own.
+def cycles(problem: Problem, unit: Mapping[int, int]) -> list[list[Edge]]:
+    """Short cycles among units of operators; an operator outside of *unit* is one of its own.
 
     A circle is the edges between units in order; one is found for each unit that lies on any.
     """
@@ -54,12 +54,12 @@ def circles(problem: Problem, unit: Mapping[int, int]) -> list[list[Edge]]:
     for u, v in problem.edges:
         if of[u] != of[v]:
             after.setdefault(of[u], []).append((of[v], (u, v)))
-    rings = [_shortest(start, after) for start in _on_circles(after) if start < count]
+    rings = [_shortest(start, after) for start in _on_cycles(after) if start < count]
     return [ring for ring in rings if ring]
 
 
-def _on_circles(after: Mapping[int, Sequence[tuple[int, Edge]]]) -> list[int]:
-    """The nodes on circles, and those on ways between two circles: what remains when the ends are taken away."""
+def _on_cycles(after: Mapping[int, Sequence[tuple[int, Edge]]]) -> list[int]:
+    """The nodes on cycles, and those on paths between two cycles: what remains when the ends are taken away."""
     nodes = set(after) | {v for targets in after.values() for v, _ in targets}
     forward = {u: {v for v, _ in after.get(u, ())} for u in nodes}
     backward: dict[int, set[int]] = {u: set() for u in nodes}
@@ -80,26 +80,26 @@ def _on_circles(after: Mapping[int, Sequence[tuple[int, Edge]]]) -> list[int]:
 
 
 def _shortest(start: int, after: Mapping[int, Sequence[tuple[int, Edge]]]) -> list[Edge]:
-    """The edges of a shortest way from *start* back to itself; empty where there is none."""
+    """The edges of a shortest path from *start* back to itself; empty where there is none."""
     came: dict[int, tuple[int, Edge]] = {}
     pending = deque([start])
     while pending:
         node = pending.popleft()
         for target, edge in after.get(node, ()):
             if target == start:
-                way = [edge]
+                path = [edge]
                 while node != start:
                     node, edge = came[node]
-                    way.append(edge)
-                return way[::-1]
+                    path.append(edge)
+                return path[::-1]
             if target not in came:
                 came[target] = (node, edge)
                 pending.append(target)
     return []
 
 
-def way_inside(start: int, end: int, neighbours: Mapping[int, Sequence[int]]) -> list[int]:
-    """The operators of a shortest way from *start* to *end*, both included; empty where there is none."""
+def path_inside(start: int, end: int, neighbours: Mapping[int, Sequence[int]]) -> list[int]:
+    """The operators of a shortest path from *start* to *end*, both included; empty where there is none."""
     came = {start: start}
     pending = deque([start])
     while pending and end not in came:
@@ -110,10 +110,10 @@ def way_inside(start: int, end: int, neighbours: Mapping[int, Sequence[int]]) ->
                 pending.append(other)
     if end not in came:
         return []
-    way = [end]
-    while way[-1] != start:
-        way.append(came[way[-1]])
-    return way[::-1]
+    path = [end]
+    while path[-1] != start:
+        path.append(came[path[-1]])
+    return path[::-1]
 
 
 def components(count: int, edges: Sequence[Edge]) -> list[int]:
