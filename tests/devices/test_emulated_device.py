@@ -151,7 +151,7 @@ def test_one_bit_of_a_corrupt_copy_is_wrong():
     assert np.unpackbits(found).sum() == 1
 
 
-def test_what_a_kernel_raises_is_told_by_the_wait():
+def test_what_a_kernel_raises_is_reported_by_the_wait():
     device = device_api("emulated")
     stream, memory = stream_with(device, 8)
     device.launch(stream, lambda array: array[9], [memory])

@@ -2,7 +2,7 @@
 
 from dataclasses import fields
 
-from byoc.cli.flags import words
+from byoc.cli.flags import option_values
 from byoc.codegen.c.export.options import WEIGHTS
 from byoc.codegen.c.winograd.options import CHOICES
 from byoc.codegen.tune.level import LEVELS
@@ -17,9 +17,9 @@ from byoc.relay.qnn.quantize.ranges import METHODS, PERCENTILE
 
 
 def test_the_command_line_says_what_the_compiler_says():
-    assert tuple(METHODS) == words.CALIBRATIONS and words.PERCENTILE == PERCENTILE
-    assert tuple(CHOICES) == words.WINOGRAD
-    assert words.AVAILABLE == fallback.AVAILABLE
+    assert tuple(METHODS) == option_values.CALIBRATIONS and option_values.PERCENTILE == PERCENTILE
+    assert tuple(CHOICES) == option_values.WINOGRAD
+    assert option_values.AVAILABLE == fallback.AVAILABLE
 
 
 def test_options_are_declared_with_the_words_of_the_compiler():

@@ -107,7 +107,7 @@ def test_a_cache_that_takes_nothing_is_a_warning_and_what_was_made_serves_this_p
     object_cache.object_cache.cache_clear()
 
 
-def test_a_lock_that_is_held_for_ever_is_told_by_the_database(tmp_path, monkeypatch):
+def test_a_lock_that_is_held_for_ever_is_reported_by_the_database(tmp_path, monkeypatch):
     monkeypatch.setattr(database, "LOCK_SECONDS", 0.1)
     with FileLock(str(tmp_path / "context.jsonl.lock")):
         told = Database(tmp_path).add([types.SimpleNamespace(context="context")])

@@ -10,8 +10,8 @@ from byoc import relay
 from byoc.driver.costs import timing
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
-from byoc.runtime.core.at_work import begin_work, timed_to_the_end
 from byoc.runtime.core.benchmark import benchmark
+from byoc.runtime.core.device_work import begin_work, timed_to_the_end
 
 REFUSED = "had not been waited for, so a clock would tell how long putting them into a queue takes"
 

@@ -194,7 +194,7 @@ def test_a_folder_that_cannot_be_written_costs_a_build_and_settings_last_as_long
 
 
 @pytest.mark.needs_opencl
-def test_the_limit_holds_zero_keeps_nothing_and_what_is_no_number_is_told(cache, monkeypatch):
+def test_the_limit_holds_zero_keeps_nothing_and_what_is_no_number_is_reported(cache, monkeypatch):
     monkeypatch.setenv(kernel_cache.LIMIT_VARIABLE, "0")
     assert built() == (1, 0) and built() == (1, 0) and not cache.exists()
     monkeypatch.setenv(kernel_cache.LIMIT_VARIABLE, "1")

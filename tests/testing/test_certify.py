@@ -54,7 +54,7 @@ def test_a_verdict_that_raises_is_found(backend_with):
     assert told and all("RuntimeError: a planted error" in text for text in told)
 
 
-def test_what_ends_its_process_is_told_by_its_case_and_the_others_are_tried(backend_with, tmp_path):
+def test_what_ends_its_process_is_reported_by_its_case_and_the_others_are_tried(backend_with, tmp_path):
     only = ["nn.softmax", "nn.relu", "tanh", "split", "nn.dense"]
     found = certify(backend_with("crash"), only=only, saved=False, cases=tmp_path, case_seconds=3)
     assert not found.ok and not found.unfinished
@@ -91,7 +91,7 @@ class Crashing(BlasBackend):
 """
 
 
-def test_a_vendors_file_that_crashes_is_told_by_the_command_and_its_case_is_saved(monkeypatch, tmp_path, capfd):
+def test_a_vendors_file_that_crashes_is_reported_by_the_command_and_its_case_is_saved(monkeypatch, tmp_path, capfd):
     monkeypatch.setattr(run_cases, "CRASH_SECONDS", 0)
     (tmp_path / "crashing_file.py").write_text(VENDOR)
     path = tmp_path / "c.json"
@@ -176,7 +176,7 @@ def test_our_generators_are_certified(name):
     assert not found.failures, str(found)
 
 
-def test_a_declared_deviation_is_told_and_is_no_failure(backend_with, monkeypatch, tmp_path):
+def test_a_declared_deviation_is_reported_and_is_no_failure(backend_with, monkeypatch, tmp_path):
     name = backend_with("nan")
     found = certify(name, only=["nn.relu", "tanh"], saved=False)
     assert found.ok and found.counts()["deviates"] == 1
@@ -278,7 +278,7 @@ def test_a_model_on_the_backend_is_compared_with_the_reference(model, backend_wi
     assert (told.verdict, told.findings[0].check) == ("wrong", "saved and loaded")
 
 
-def test_an_artefact_that_crashes_where_it_is_loaded_is_told_with_its_place(backend_with):
+def test_an_artefact_that_crashes_where_it_is_loaded_is_reported_with_its_place(backend_with):
     name = backend_with("crash")
     (sample, *_) = operator_cases(Asked(get_backend(name)), OPS["nn.softmax"], 0)
     library = region_library(sample.function, name)

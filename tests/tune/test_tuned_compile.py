@@ -61,7 +61,7 @@ def test_an_unknown_level_is_a_mistake_of_the_user():
 
 
 @pytest.mark.needs_cc
-def test_without_tuning_no_database_is_made_and_nothing_is_told(cache):
+def test_without_tuning_no_database_is_made_and_nothing_is_reported(cache):
     library = byoc.compile(network())
     assert "tuning" not in library.report and not (cache / "tune").exists()
 

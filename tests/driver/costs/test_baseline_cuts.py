@@ -9,7 +9,7 @@ import byoc
 from byoc import relay
 from byoc.codegen.json.backend import JsonBackend
 from byoc.contract import callee_name, constraint, register_backend
-from byoc.driver.compiler import not_slower as module
+from byoc.driver.compiler import baseline_cuts as module
 from byoc.driver.costs import Machine
 from byoc.ir.module import IRModule
 from byoc.partition.costs.analytic import default_profile
@@ -56,7 +56,7 @@ def network(shape=(8, 8)):
     return IRModule({"main": relay.Function([x], relay.subtract(body, relay.const(np.float32(1))))})
 
 
-def test_a_plan_that_the_host_beats_is_told_and_not_given():
+def test_a_plan_that_the_host_beats_is_reported_and_not_given():
     plan = byoc.plan(network(), ["test_tiring", "c"], policy="cost", costs=COSTS)
     assert not plan.regions
     assert plan.notes[-1].startswith("this is the host alone, which takes ")
@@ -73,14 +73,14 @@ def test_compile_does_as_plan():
 
 
 @pytest.mark.parametrize("plan_seconds, given", [(0.99e-3, True), (1.01e-3, False), (2e-3, False)])
-def test_the_faster_is_given_and_both_are_told(monkeypatch, plan_seconds, given):
+def test_the_faster_is_given_and_both_are_reported(monkeypatch, plan_seconds, given):
     monkeypatch.setattr(module, "_seconds", lambda libraries: {"the plan": plan_seconds, "the host alone": 1e-3})
     plan = byoc.plan(network(), ["test_tiring", "c"], policy="cost", costs=COSTS)
     assert bool(plan.regions) == given
     assert ("measured: " in plan.notes[-1]) == given
 
 
-def test_what_cannot_be_measured_is_told():
+def test_what_cannot_be_measured_is_reported():
     plan = byoc.plan(network((relay.Any(), 8)), ["test_tiring", "c"], policy="cost", costs=COSTS)
     assert plan.regions and "was not measured beside the host alone" in plan.notes[-1]
 

@@ -39,7 +39,7 @@ def calibrated(monkeypatch):
     return asked
 
 
-def test_what_a_busy_machine_gave_is_told_and_used_for_a_while(calibrated, monkeypatch, tmp_path):
+def test_what_a_busy_machine_gave_is_reported_and_used_for_a_while(calibrated, monkeypatch, tmp_path):
     calibrated.found = busy = replace(TRUE, source=f"calibrated, without product: {BUSY}")
     for _ in range(2):  # the second is another Machine, as in another process
         asked = machine.Machine(1, Store(tmp_path))

@@ -8,14 +8,20 @@ from dataclasses import replace
 from byoc.partition.places.graph import AT_HOME, Graph, Operator, Tensor
 from byoc.partition.places.kernel import register_kernel
 
-SEED_KERNELS = (
+DOCUMENTED_KERNELS = (
     "arm/int8/NCHW",
     "arm/float/NCHW",
     "arm/float/NHWC",
     "opencl/float/NCHW",
     "opencl/float/ImageDefault",
 )
-SEED_PLACES = ("opencl/fp16/ImageDefault", "opencl/float/NCHW", "opencl/any/ImageDefault", "opencl/any/NCHW", "arm")
+DOCUMENTED_PLACES = (
+    "opencl/fp16/ImageDefault",
+    "opencl/float/NCHW",
+    "opencl/any/ImageDefault",
+    "opencl/any/NCHW",
+    "arm",
+)
 
 
 def register_conv2d(registry, place, alias="def"):

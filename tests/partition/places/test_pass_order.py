@@ -1,4 +1,4 @@
-"""Blocks A7 and A9: fusing knows no hardware and comes before kernels are picked; tuning stays inside one layout."""
+"""Fusing knows no hardware and comes before kernels are picked; tuning stays inside one layout."""
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def network():
     return relay.IRModule.from_expr(relay.Function([x], op.tanh(op.add(op.nn.dropout(y), y))))
 
 
-def test_A7_fusing_with_no_backend_registered_gives_the_same_graph(monkeypatch):
+def test_fusing_with_no_backend_registered_gives_the_same_graph(monkeypatch):
     with_backends = FuseOps(2)(optimize(network()))
     for registry in (BACKENDS, PATTERN_TABLES, TARGET_PREDICATES):
         monkeypatch.setattr(registry, "_values", {})
@@ -47,7 +47,7 @@ def test_A7_fusing_with_no_backend_registered_gives_the_same_graph(monkeypatch):
     assert len(BACKENDS) == 0 and relay.structural_equal(with_backends["main"], without["main"])
 
 
-def test_A7_patterns_are_fused_before_a_kernel_is_picked_and_nothing_is_fused_after(backend):
+def test_patterns_are_fused_before_a_kernel_is_picked_and_nothing_is_fused_after(backend):
     pattern = is_op("nn.relu")(is_op("nn.conv2d")(wildcard(), wildcard()))
     backend("toyfuse", [], [PatternEntry("toyfuse.conv2d_relu", pattern)])
     recorder = Recorder()
@@ -83,7 +83,7 @@ def spaces(layout):
     return program, list(asked.spaces.values())
 
 
-def test_A9_what_is_tuned_is_known_by_its_layout():
+def test_what_is_tuned_is_known_by_its_layout():
     kernels = {layout: {q.kernel for q in spaces(layout)[1]} for layout in ("NCHW", "NHWC")}
     assert kernels["NCHW"] and kernels["NHWC"] and not kernels["NCHW"] & kernels["NHWC"]
 
@@ -92,7 +92,7 @@ def borders(program):
     return [(t.dtype, tuple(map(str, t.shape))) for t in (*program.inputs, *program.outputs)]
 
 
-def test_A9_tuning_never_changes_what_enters_and_leaves():
+def test_tuning_never_changes_what_enters_and_leaves():
     for layout in ("NCHW", "NHWC"):
         program, asked = spaces(layout)
         for space in asked:

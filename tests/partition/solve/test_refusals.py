@@ -58,7 +58,7 @@ def test_an_operator_without_a_place_is_named():
     ],
 )
 @pytest.mark.parametrize("objective", ["latency", "makespan"])
-def test_limits_that_nothing_keeps_are_told_with_the_operator(bounds, words, objective):
+def test_limits_that_nothing_keeps_are_reported_with_the_operator(bounds, words, objective):
     with pytest.raises(PartitionError, match=rf"Conv_7 cannot run at the host.*acme: {words}"):
         solve(one_operator(bounds=bounds, home=False), objective=objective)
 
@@ -70,7 +70,7 @@ def test_a_problem_without_operators_has_a_solution(method):
     assert (solution.chosen, solution.regions, solution.seconds, solution.gap) == ((), (), 0.0, 0.0)
 
 
-def test_an_unknown_objective_or_method_is_told_with_those_that_are():
+def test_an_unknown_objective_or_method_is_reported_with_those_that_are():
     with pytest.raises(PartitionError, match="objective 'speed' is unknown; there are latency, makespan"):
         solve(one_operator(), objective="speed")
     with pytest.raises(PartitionError, match="method 'magic' is unknown; there are auto"):
