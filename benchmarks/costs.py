@@ -25,7 +25,7 @@ from groups import by_group, moved_bytes, operations
 from rounds import Schedule, interleave
 
 from byoc.driver.compiler.compile import assemble
-from byoc.driver.costs import Machine, Store
+from byoc.driver.costs import CostStore, MachineCosts
 from byoc.driver.costs.alone import build_alone
 from byoc.driver.costs.probes import nothing
 from byoc.driver.costs.timing import ready
@@ -182,7 +182,7 @@ def main() -> int:
     options = parser().parse_args()
     names = options.models.split(",") if options.models else [p.stem for p in sorted(options.zoo.glob("*.onnx"))]
     backends = options.backends.split(",")
-    machine = Machine(options.threads, Store(options.cache) if options.cache else None, print)
+    machine = MachineCosts(options.threads, CostStore(options.cache) if options.cache else None, print)
     costs = machine.costs(options.costs, [b for b in backends if b != "c"])
     empty = call_seconds()
     print(HEADER)

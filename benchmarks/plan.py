@@ -35,7 +35,7 @@ from rounds import Schedule, interleave
 import byoc
 from byoc.contract import get_backend, register_backend
 from byoc.driver.compiler.planning import plan_module
-from byoc.driver.costs import Machine
+from byoc.driver.costs import MachineCosts
 from byoc.driver.pipeline import optimize
 from byoc.errors import ByocError
 from byoc.ir.module import IRModule
@@ -177,7 +177,7 @@ def costs_for(options: argparse.Namespace, targets: Sequence[str]) -> CostModel:
     spec = {name: options.costs for name in (*targets, "c")}
     if plan_npu.NAME in spec:
         spec[plan_npu.NAME] = plan_npu.TABLE_FILE
-    return Machine(threads=options.threads).costs(spec, targets)
+    return MachineCosts(threads=options.threads).costs(spec, targets)
 
 
 def parser() -> argparse.ArgumentParser:

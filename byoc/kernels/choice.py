@@ -20,7 +20,7 @@ from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types
 from byoc.kernels.macros import read_attributes
 from byoc.partition.place import ANY, FLOATS, DataLayout, Precision, precision_of
-from byoc.partition.places.grade import Argument, Request
+from byoc.partition.places.grade import KernelArgument, KernelRequest
 from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.libraries import runnable
 from byoc.partition.places.pick import pick_kernel
@@ -147,9 +147,9 @@ def _best(call: Call, kernels: Sequence[Kernel]) -> Kernel:
     estimates = [k.seconds(call) for k in kernels if k.seconds is not None]
     if len(estimates) == len(kernels):
         return min(zip(estimates, range(len(kernels)), kernels, strict=True))[2]
-    arguments = tuple(Argument(f"in{k}", precision_of(t.dtype)) for k, t in enumerate(_inputs(call)))
+    arguments = tuple(KernelArgument(f"in{k}", precision_of(t.dtype)) for k, t in enumerate(_inputs(call)))
     places = tuple(dict.fromkeys(k.place for k in kernels))
-    return pick_kernel(Request(callee_name(call), arguments), kernels, places, first_wish=False).kernel
+    return pick_kernel(KernelRequest(callee_name(call), arguments), kernels, places, first_wish=False).kernel
 
 
 def _layout_refusals(kernel: Kernel, call: Call) -> list[Reason]:

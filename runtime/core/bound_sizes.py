@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from byoc.runtime.core.derived_size import (
     FUNCTIONS,
-    Polynomial,
+    SizePolynomial,
     is_derived,
     names_in,
     names_in_atom,
@@ -59,7 +59,7 @@ def _held_atom(name: str) -> str | None:
     return terms[0][0] if len(terms) == 1 and len(terms[0]) == 1 and parts_of(terms[0][0]) is not None else None
 
 
-def _follows(size: Polynomial, plain: frozenset[str], held: Collection[str | None]) -> bool:
+def _follows(size: SizePolynomial, plain: frozenset[str], held: Collection[str | None]) -> bool:
     """Whether *size* is known where the names *plain* and the values *held* of functions are."""
 
     def is_known(atom: str) -> bool:
@@ -126,7 +126,7 @@ class Sizes(dict[str, int]):
         """Bind *unknown*, so that *name* is *size*. Raises InputError where no number does it."""
         terms = polynomial(name).terms
         count = terms[plain_atom(unknown),]
-        rest = self._value(Polynomial({t: c for t, c in terms.items() if t != (plain_atom(unknown),)}))
+        rest = self._value(SizePolynomial({t: c for t, c in terms.items() if t != (plain_atom(unknown),)}))
         if (size - rest) % count or (size - rest) // count < 0:
             raise InputError(f"a dimension that is {name} cannot have the size {size}")
         self[unknown] = (size - rest) // count
@@ -135,7 +135,7 @@ class Sizes(dict[str, int]):
         """Whether a dimension of this name has a size here."""
         return isinstance(name, str) and is_computable(name, self)
 
-    def _value(self, size: Polynomial) -> int:
+    def _value(self, size: SizePolynomial) -> int:
         total = 0
         for term, count in size.terms.items():
             for atom in term:

@@ -35,7 +35,7 @@ from byoc.runtime.opencl.commands.launches import LaunchList, ReadyKernel, check
 from byoc.runtime.opencl.commands.options import RunOptions
 from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.device_array import DeviceArray, blocks_of
-from byoc.runtime.opencl.device_memory import FunctionMemory, Part
+from byoc.runtime.opencl.device_memory import FunctionMemory, TensorPart
 from byoc.runtime.opencl.devices import DeviceInfo, OpenDevice, import_pyopencl
 from byoc.runtime.opencl.flush_trial import flush_every
 from byoc.runtime.opencl.found_indices import FoundIndices
@@ -67,7 +67,7 @@ def gains_by_quiet(info: DeviceInfo) -> bool:
 class _Binding:
     """What a call with certain sizes uses: buffers by number, and launches that are ready to go."""
 
-    parts: Mapping[int, Part]
+    parts: Mapping[int, TensorPart]
     launches: LaunchList
 
 
@@ -299,7 +299,7 @@ class Session:
         plan, first = self._plan, self._plan.first_constant
         own = self._memory.buffers(plan, plan.buffer_bytes(sizes), given)
         others = {**given, **{first + k: buffer for k, buffer in enumerate(self._constants)}}
-        parts = {**own, **{k: Part(buffer) for k, buffer in others.items()}}
+        parts = {**own, **{k: TensorPart(buffer) for k, buffer in others.items()}}
         variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
         for launch, variant in zip(plan.launches, variants, strict=True):

@@ -163,7 +163,7 @@ def test_the_virtual_machine_is_profiled_call_by_call():
 
 
 def test_the_peaks_are_those_that_a_calibration_kept(monkeypatch, library):
-    monkeypatch.setattr(machine.Machine, "kept", lambda self, name: HOST_DEFAULTS if name == "c" else None)
+    monkeypatch.setattr(machine.MachineCosts, "kept", lambda self, name: HOST_DEFAULTS if name == "c" else None)
     assert peaks.kept_peaks(["c", "json", "nobody"]) == {"c": peaks.peak_of(HOST_DEFAULTS)}
     profile = library.profile(repeat=1, warmup=0)
     reached = {row.name: row.of_peak for row in profile.rows("kernel") if row.backend == "c"}

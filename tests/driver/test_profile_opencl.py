@@ -12,7 +12,7 @@ import pytest
 
 import byoc
 from byoc.cli.main import main
-from byoc.driver.costs.machine import Machine
+from byoc.driver.costs.machine import MachineCosts
 from byoc.partition.costs.profile import HOST_DEFAULTS
 from byoc.runtime import RunProfile, UserError
 from byoc.runtime.core.errors import DeviceError
@@ -204,8 +204,8 @@ def test_a_calibration_measures_the_peaks_of_devices_again_where_it_is_asked_to(
     measured = []
     found = dataclasses.replace(PEAK, near=tuple((2 * size, 4e10) for size in peaks.NEAR_COPIES))
     monkeypatch.setattr(peaks, "_measured", lambda opened: measured.append(opened) or found)
-    monkeypatch.setattr(Machine, "kept", lambda self, name: HOST_DEFAULTS)
-    monkeypatch.setattr(Machine, "calibrate", lambda self, name: HOST_DEFAULTS)
+    monkeypatch.setattr(MachineCosts, "kept", lambda self, name: HOST_DEFAULTS)
+    monkeypatch.setattr(MachineCosts, "calibrate", lambda self, name: HOST_DEFAULTS)
     assert main(["calibrate", "-t", "opencl", "--threads", "1", "--again", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert len(measured) == 1 and data["peaks"]["opencl"]["bandwidth"] == 1e10

@@ -17,7 +17,7 @@ from byoc.codegen.c.toolchain import object_cache
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.tune import database
 from byoc.codegen.tune.database import Database, read_records
-from byoc.driver.costs.store import Store
+from byoc.driver.costs.store import CostStore
 from byoc.driver.library_cache import LibraryCache
 from byoc.runtime.files import whole_file
 from byoc.runtime.opencl.kernel_cache import DeviceCache, DeviceIdentity
@@ -70,7 +70,7 @@ def test_a_damaged_file_of_kernels_is_none_and_takes_others(tmp_path, damage):
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_measurements_are_measured_again(tmp_path, damage):
-    store, facts = Store(tmp_path), {"backend": "c"}
+    store, facts = CostStore(tmp_path), {"backend": "c"}
     store.add(facts, [])
     (file,) = tmp_path.glob("*.jsonl")
     something_damaged(file, damage)

@@ -7,7 +7,7 @@ from byoc import relay
 from byoc.contract import PatternEntry
 from byoc.errors import PartitionError
 from byoc.partition import make_plan
-from byoc.partition.boundaries import Boundaries, Rule
+from byoc.partition.boundaries import Boundaries, PlacementRule
 from byoc.partition.boundary_file import read_boundaries
 from byoc.relay import op
 from byoc.relay.dataflow_pattern import is_op, wildcard
@@ -107,11 +107,11 @@ def test_a_star_stands_for_any_text(backend):
 def test_every_line_of_a_file_is_honoured_or_told(backend):
     backend("toy_a", ["abs", "exp", "tanh"])
     lines = [
-        Rule("exclude", "abs_0", origin="cut.txt line 1", strict=False),
-        Rule("force", "exp_1", "host", origin="cut.txt line 2", strict=False),
-        Rule("exclude", "tanh_2", "toy_a", origin="cut.txt line 3", strict=False),
-        Rule("exclude", "gone", origin="cut.txt line 4", strict=False),
-        Rule("force", "sin", "toy_a", origin="cut.txt line 5", strict=False),
+        PlacementRule("exclude", "abs_0", origin="cut.txt line 1", strict=False),
+        PlacementRule("force", "exp_1", "host", origin="cut.txt line 2", strict=False),
+        PlacementRule("exclude", "tanh_2", "toy_a", origin="cut.txt line 3", strict=False),
+        PlacementRule("exclude", "gone", origin="cut.txt line 4", strict=False),
+        PlacementRule("force", "sin", "toy_a", origin="cut.txt line 5", strict=False),
     ]
     plan = make_plan(chain("abs", "exp", "tanh", "abs", "sin"), ["toy_a"], boundary_lines=lines)
     assert targets(plan) == [None, None, None, "toy_a", None]
@@ -209,8 +209,10 @@ def test_a_name_with_a_sign_in_it_means_itself(backend, name):
 
 
 def test_a_rule_by_exact_name_is_no_pattern():
-    assert Rule("exclude", "a*").matches(["ab"])
-    assert not Rule("exclude", "a*", exact=True).matches(["ab"]) and Rule("exclude", "a*", exact=True).matches(["a*"])
+    assert PlacementRule("exclude", "a*").matches(["ab"])
+    assert not PlacementRule("exclude", "a*", exact=True).matches(["ab"]) and PlacementRule(
+        "exclude", "a*", exact=True
+    ).matches(["a*"])
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from started_module import Device, Late, StartedModule, dawdling, graph_of, oper
 
 from byoc.runtime import Graph, GraphExecutor
 from byoc.runtime.core.errors import DeviceError, UserError
-from byoc.runtime.graph.overlap import Step, overlap, start_early
+from byoc.runtime.graph.overlap import OverlapStep, overlap, start_early
 
 X = np.linspace(-2, 2, 4, dtype="float32")
 
 
 def steps(*rows):
-    return [Step(tuple(reads), tuple(writes), kind == "device") for kind, reads, writes in rows]
+    return [OverlapStep(tuple(reads), tuple(writes), kind == "device") for kind, reads, writes in rows]
 
 
 def test_work_is_waited_for_where_it_is_read_and_what_is_read_at_once_is_called():
@@ -40,7 +40,7 @@ def test_what_nobody_reads_is_waited_for_at_the_end():
 
 def test_a_chain_of_a_hundred_thousand_is_ordered_and_waited_for():
     count = 100_000
-    order = overlap([Step((k,), (k + 1,), True) for k in range(count)])
+    order = overlap([OverlapStep((k,), (k + 1,), True) for k in range(count)])
     assert order.waits[-1] == tuple(range(count))
     assert start_early(range(count), lambda k: [k - 1], lambda k: k % 2 == 0) == list(range(count))
 

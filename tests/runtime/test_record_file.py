@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from byoc.runtime.files import record_file
-from byoc.runtime.files.record_file import Record, RecordFile
+from byoc.runtime.files.record_file import FileRecord, RecordFile
 
 
 def key(text):
@@ -20,7 +20,7 @@ def key(text):
 
 
 def record(name, size=100, seed=0):
-    return Record(key(name), str(name).encode(), bytes((seed + k) % 256 for k in range(size)))
+    return FileRecord(key(name), str(name).encode(), bytes((seed + k) % 256 for k in range(size)))
 
 
 def filled(path, count=5):
@@ -44,7 +44,7 @@ def test_records_are_found_in_the_order_of_their_addition_and_the_last_of_a_key_
 
 
 def test_an_empty_record_is_a_record(tmp_path):
-    empty = Record(key(0), b"", b"")
+    empty = FileRecord(key(0), b"", b"")
     assert RecordFile(tmp_path / "f").add(empty)
     assert RecordFile(tmp_path / "f").find(key(0)) == empty
 

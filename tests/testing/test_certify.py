@@ -12,7 +12,7 @@ from byoc.errors import InputError, UserError
 from byoc.ir.op import OPS
 from byoc.runtime.kernels import get_kernel
 from byoc.testing import certify, conformance_tests, read_case, read_certificate, run_cases
-from byoc.testing.cases.operators import Asked, operator_cases
+from byoc.testing.cases.operators import BackendAnswers, operator_cases
 from byoc.testing.cases.patterns import pattern_cases
 from byoc.testing.checks import Examiner
 from byoc.testing.core.region_library import region_library
@@ -163,7 +163,9 @@ def test_a_position_over_nothing_is_what_generated_code_gives():
     kernel = get_kernel("argmax")
     assert kernel(np.zeros((0, 2), "float32"), axis=(0,), select_last_index=True).tolist() == [-1, -1]
     assert kernel(np.zeros((0, 2), "float32"), axis=(0,)).tolist() == [0, 0]
-    (value,) = [c for c in operator_cases(Asked(get_backend("c")), OPS["argmax"], 0) if c.name == "argmax[7], empty"]
+    (value,) = [
+        c for c in operator_cases(BackendAnswers(get_backend("c")), OPS["argmax"], 0) if c.name == "argmax[7], empty"
+    ]
     assert Examiner(get_backend("c")).examine(value, ["numbers"]) == []
 
 
@@ -199,7 +201,7 @@ def test_what_differs_elsewhere_than_where_a_deviation_says_is_wrong(backend_wit
 
 
 def test_each_alternative_of_a_pattern_is_a_case():
-    cases = list(pattern_cases(Asked(get_backend("blas")), 0))
+    cases = list(pattern_cases(BackendAnswers(get_backend("blas")), 0))
     forms = {tuple(word for word in ("nn.bias_add", " add(", "nn.relu") if word in c.text) for c in cases}
     assert ("nn.bias_add", "nn.relu") in forms and (" add(",) in forms
     assert any(c.whole for c in cases)
@@ -280,7 +282,7 @@ def test_a_model_on_the_backend_is_compared_with_the_reference(model, backend_wi
 
 def test_an_artefact_that_crashes_where_it_is_loaded_is_reported_with_its_place(backend_with):
     name = backend_with("crash")
-    (sample, *_) = operator_cases(Asked(get_backend(name)), OPS["nn.softmax"], 0)
+    (sample, *_) = operator_cases(BackendAnswers(get_backend(name)), OPS["nn.softmax"], 0)
     library = region_library(sample.function, name)
     with SavedRunner(get_backend(name)) as runner:
         with pytest.raises(UserError, match=r"its process crashed with SIGSEGV \(planted\.py:\d+, "):

@@ -7,7 +7,7 @@ from byoc.contract import get_backend
 from byoc.ir.op import OPS
 from byoc.testing import certify
 from byoc.testing.cases.large import LARGE, LEAST, grown
-from byoc.testing.cases.operators import Asked, call_function, sample_inputs
+from byoc.testing.cases.operators import BackendAnswers, call_function, sample_inputs
 from byoc.testing.cases.patterns import PATTERN_SAMPLES, pattern_cases
 from byoc.testing.cases.special import SPECIAL
 from byoc.testing.core.reference import outputs_of
@@ -104,7 +104,7 @@ def test_where_nothing_is_covered_the_reasons_are_reported():
 
 
 def test_the_cases_of_a_pattern_are_bounded_and_the_same_every_time():
-    first, second = ([c.name for c in pattern_cases(Asked(get_backend("blas")), 0)] for _ in range(2))
+    first, second = ([c.name for c in pattern_cases(BackendAnswers(get_backend("blas")), 0)] for _ in range(2))
     assert first == second and len(first) < 60
     assert "blas.dense_bias_relu, nn.bias_add[1]" in first
 

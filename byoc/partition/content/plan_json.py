@@ -15,7 +15,7 @@ from byoc.errors import PartitionError
 from byoc.partition.content.planned import PlannedRegion
 from byoc.partition.content.typed_json import typed
 from byoc.partition.cut.cost_breakdown import CostBreakdown, Transfer
-from byoc.partition.cut.matches import Chosen
+from byoc.partition.cut.matches import ChosenMatch
 from byoc.partition.decision import Decision
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class WrittenPlan:
     dissolved: Mapping[str, tuple[int, ...]]
     limits: Mapping[str, Limits]
     notes: tuple[str, ...]
-    composites: tuple[Chosen, ...]
+    composites: tuple[ChosenMatch, ...]
     moves: tuple[Transfer, ...]
     total: CostBreakdown | None
     measured: Mapping[str, float]

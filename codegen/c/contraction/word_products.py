@@ -33,7 +33,7 @@ MOST_FILLED_UP = 1.5  # by how much more terms an axis may get
 
 
 @dataclass(frozen=True)
-class Product:
+class WordProduct:
     """A sum of products of two loads, as one dot product of words could compute it."""
 
     reduce: Reduce
@@ -47,7 +47,7 @@ class Product:
         return dtype_bytes(WORD) // dtype_bytes(self.left.dtype)
 
 
-def narrow_product(body: PrimExpr) -> Product | None:
+def narrow_product(body: PrimExpr) -> WordProduct | None:
     """The one reduction in *body*, where it is a sum of products of narrow numbers in a wider type."""
     found = [n for n in unique_nodes(body) if isinstance(n, Reduce)]
     if len(found) != 1 or found[0].kind != "sum":
@@ -59,7 +59,7 @@ def narrow_product(body: PrimExpr) -> Product | None:
     for left, right in (loads, loads[::-1]) if len(loads) == 2 else ():
         dot = FORMS.get((left.dtype, right.dtype, term.dtype))
         if dot is not None and not left.is_word and not right.is_word:
-            return Product(found[0], left, right, dot)
+            return WordProduct(found[0], left, right, dot)
     return None
 
 
@@ -102,7 +102,7 @@ class _Words:
         body = map_expr(stage.element, lambda e: value if e is product.reduce else None)
         return [*made, with_body(stage, body)]
 
-    def _word(self, load: Load, axis: Index, words: Index, product: Product, made: list[Tensor]) -> Load:
+    def _word(self, load: Load, axis: Index, words: Index, product: WordProduct, made: list[Tensor]) -> Load:
         """The word of *load* at *words*; a stage that makes it goes to *made*."""
         constant = load.tensor in self.arrays
         if not constant and _lies_in_words(load, axis, product.terms, self.simplify):
@@ -127,7 +127,7 @@ class _Words:
         return self.made[key]
 
 
-def word_axis(product: Product, constants: Container[Tensor], simplify: Simplifier) -> Index | None:
+def word_axis(product: WordProduct, constants: Container[Tensor], simplify: Simplifier) -> Index | None:
     """The axis to take in words: the one that needs the fewest stages, and then the longest; None where none can be."""
     found: list[tuple[int, int, Index]] = []
     for axis in product.reduce.axes:

@@ -10,7 +10,7 @@ from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.winograd.choice import GAIN, candidates, cycles, direct_cycles
 from byoc.codegen.c.winograd.convolution import Convolution
 from byoc.codegen.c.winograd.options import WinogradOptions
-from byoc.codegen.c.winograd.plan import Plan
+from byoc.codegen.c.winograd.plan import WinogradPlan
 from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace
 from byoc.runtime.core.ndarray import NDArray
 from byoc.te import Tensor
@@ -18,7 +18,7 @@ from byoc.te.expr import INDEX, Binary, Intrinsic
 from byoc.te.walk import loaded_tensors, unique_nodes
 
 DIRECT = Choice.of("direct")
-Ranked = list[tuple[float, Choice, Plan | None]]
+Ranked = list[tuple[float, Choice, WinogradPlan | None]]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class WinogradChooser:
     choices: Choices | None = None
     constants: Mapping[Tensor, NDArray] = field(default_factory=dict)
 
-    def plan(self, conv: Convolution) -> Plan | None:
+    def plan(self, conv: Convolution) -> WinogradPlan | None:
         """The plan for *conv*, or None to leave it as it is."""
         ranked = self.ranked(conv)
         best = ranked[0][2]
@@ -55,7 +55,7 @@ class WinogradChooser:
         return sorted(ranked, key=lambda row: row[0])
 
 
-def choice_of(plan: Plan) -> Choice:
+def choice_of(plan: WinogradPlan) -> Choice:
     """*plan* as a choice."""
     return Choice.of(
         "winograd", outputs=plan.outputs, rows=plan.rows, vectors=plan.vectors, blocks=plan.blocks, stored=plan.stored

@@ -17,13 +17,13 @@ from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, product, unravel
 from byoc.codegen.opencl.device.statements import CopyVector, GroupBarrier, LocalArray, LocalItem, WorkGroup
 from byoc.codegen.opencl.products.shape import BlockProduct, Operand
-from byoc.codegen.opencl.products.tile import VECTOR, Tile
+from byoc.codegen.opencl.products.tile import VECTOR, DeviceTile
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
 from byoc.te.expr import INDEX, Const, Select
 from byoc.te.walk import map_expr
 
 
-def product_kernel(p: BlockProduct, tile: Tile, simplify: Simplifier, when: tuple[Range, ...] = ()) -> KernelPlan:
+def product_kernel(p: BlockProduct, tile: DeviceTile, simplify: Simplifier, when: tuple[Range, ...] = ()) -> KernelPlan:
     """The kernel that computes *p* by *tile*, for calls in which all of *when* holds."""
     return _ProductKernel(p, tile, simplify).plan(when)
 
@@ -61,7 +61,7 @@ def _axes_at(place: Index, axes: Sequence[Index]) -> list[Stmt]:
 
 
 class _ProductKernel:
-    def __init__(self, p: BlockProduct, tile: Tile, simplify: Simplifier):
+    def __init__(self, p: BlockProduct, tile: DeviceTile, simplify: Simplifier):
         self.p, self.tile, self.simplify = p, tile, simplify
         self.dtype = p.reduce.dtype
         self.terms = self._count(p.reduce.axes)

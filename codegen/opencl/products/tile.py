@@ -17,7 +17,7 @@ _PAD = 4  # elements between the lines of an operand in local memory, which spre
 
 
 @dataclass(frozen=True)
-class Tile:
+class DeviceTile:
     """See the module. All are powers of two."""
 
     rows: int
@@ -63,18 +63,18 @@ class Pace:
 
 # measured on an H200, 132 units, float32: 23 products and convolutions of real networks, each with every tile; the
 # tile that the model takes is within 1.08 of the best in the geometric mean, 1.3 at worst (benchmarks/opencl_tiles.py)
-TILES: Sequence[tuple[Tile, Pace]] = (
-    (Tile(128, 128, 16, 8, 8), Pace(1.00, 1.600)),
-    (Tile(128, 64, 8, 8, 8), Pace(0.55, 0.463)),
-    (Tile(64, 128, 8, 8, 8), Pace(0.60, 0.507)),
-    (Tile(64, 64, 16, 8, 8), Pace(1.29, 0.555)),
-    (Tile(64, 64, 8, 8, 4), Pace(0.38, 0.296)),
-    (Tile(64, 32, 16, 4, 4), Pace(0.45, 0.354)),
-    (Tile(32, 64, 16, 4, 4), Pace(0.50, 0.354)),
-    (Tile(32, 32, 32, 4, 4), Pace(0.88, 0.424)),
-    (Tile(16, 64, 16, 4, 4), Pace(0.66, 0.247)),
-    (Tile(16, 32, 32, 2, 4), Pace(0.73, 0.324)),
-    (Tile(16, 16, 32, 2, 2), Pace(0.60, 0.207)),
+TILES: Sequence[tuple[DeviceTile, Pace]] = (
+    (DeviceTile(128, 128, 16, 8, 8), Pace(1.00, 1.600)),
+    (DeviceTile(128, 64, 8, 8, 8), Pace(0.55, 0.463)),
+    (DeviceTile(64, 128, 8, 8, 8), Pace(0.60, 0.507)),
+    (DeviceTile(64, 64, 16, 8, 8), Pace(1.29, 0.555)),
+    (DeviceTile(64, 64, 8, 8, 4), Pace(0.38, 0.296)),
+    (DeviceTile(64, 32, 16, 4, 4), Pace(0.45, 0.354)),
+    (DeviceTile(32, 64, 16, 4, 4), Pace(0.50, 0.354)),
+    (DeviceTile(32, 32, 32, 4, 4), Pace(0.88, 0.424)),
+    (DeviceTile(16, 64, 16, 4, 4), Pace(0.66, 0.247)),
+    (DeviceTile(16, 32, 32, 2, 4), Pace(0.73, 0.324)),
+    (DeviceTile(16, 16, 32, 2, 2), Pace(0.60, 0.207)),
 )
 MOST_PARTS = 32  # that the terms of a sum are divided into
 FEWEST_TERMS = 64  # of one part
@@ -89,15 +89,15 @@ def is_worth_tiles(sizes: tuple[int, int, int, int]) -> bool:
 
 
 @dataclass(frozen=True)
-class Choice:
+class TileChoice:
     """A tile, and in how many parts, one a work-group, the terms are summed."""
 
-    tile: Tile
+    tile: DeviceTile
     parts: int
     cost: float
 
 
-def tiles_for(profile: DeviceProfile, itemsize: int) -> Iterator[tuple[Tile, Pace]]:
+def tiles_for(profile: DeviceProfile, itemsize: int) -> Iterator[tuple[DeviceTile, Pace]]:
     """The tiles that a device can launch."""
     for tile, pace in TILES:
         if tile.items <= profile.max_group and tile.local_bytes(itemsize) <= profile.local_memory:
@@ -106,7 +106,7 @@ def tiles_for(profile: DeviceProfile, itemsize: int) -> Iterator[tuple[Tile, Pac
 
 def choose(
     sizes: tuple[int, int, int, int], profile: DeviceProfile, itemsize: int = 4, parts: Sequence[int] = (1,)
-) -> Choice | None:
+) -> TileChoice | None:
     """The cheapest tile for products, rows, columns and terms of these *sizes*; None where the device takes no tile.
 
     *parts* are the divisions of the terms that are possible.
@@ -116,10 +116,10 @@ def choose(
 
 def ranked(
     sizes: tuple[int, int, int, int], profile: DeviceProfile, itemsize: int = 4, parts: Sequence[int] = (1,)
-) -> list[Choice]:
+) -> list[TileChoice]:
     """Every tile in every number of *parts*, the cheapest first; as :func:`choose`."""
     found = [
-        Choice(tile, part, _cost(sizes, tile, pace, part, profile))
+        TileChoice(tile, part, _cost(sizes, tile, pace, part, profile))
         for tile, pace in tiles_for(profile, itemsize)
         for part in parts
     ]
@@ -131,7 +131,7 @@ _SECOND_KERNEL = 4.5  # microseconds, and those of an element of a part that it 
 _PER_PART = 2.6e-6
 
 
-def _cost(sizes: tuple[int, int, int, int], tile: Tile, pace: Pace, parts: int, profile: DeviceProfile) -> float:
+def _cost(sizes: tuple[int, int, int, int], tile: DeviceTile, pace: Pace, parts: int, profile: DeviceProfile) -> float:
     """Microseconds, on the device that paces were measured on."""
     batch, rows, columns, terms = sizes
     groups = batch * -(-rows // tile.rows) * -(-columns // tile.columns) * parts

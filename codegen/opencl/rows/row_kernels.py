@@ -29,7 +29,7 @@ from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.device.statements import FirstItem, LocalArray, LocalItem, SharedLoop, WorkGroup, WorkItem
 from byoc.codegen.opencl.device.thresholds import NEVER
 from byoc.codegen.opencl.rows.row_loops import RowLoop, row_loops
-from byoc.codegen.opencl.rows.row_statements import GroupFold, GroupPosition, Scope, wins
+from byoc.codegen.opencl.rows.row_statements import BlockScope, GroupFold, GroupPosition, wins
 from byoc.codegen.opencl.rows.row_storage import RowStorage, row_storage
 from byoc.te import Dimension, Index, PrimExpr, Tensor, const, placeholder
 from byoc.te.expr import INDEX, Const, Reduce
@@ -343,7 +343,7 @@ class _RowKernel:
         rest = self.simplify(as_index(point.extent) % width)
         if not (isinstance(rest, Const) and rest.value == 0):
             end = Index("rest", rest)
-            code.append(Scope([For(end, rest, [Let(point, whole * width + end), *body(end)])]))
+            code.append(BlockScope([For(end, rest, [Let(point, whole * width + end), *body(end)])]))
         for op in folds:
             assert op.reduce is not None
             acc, lane = partial[op.target], Index("lane", width)

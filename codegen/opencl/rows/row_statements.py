@@ -40,7 +40,7 @@ class GroupPosition(Stmt):
 
 
 @dataclass(frozen=True, eq=False)
-class Scope(Stmt):
+class BlockScope(Stmt):
     """*body* in a block of its own."""
 
     body: Sequence[Stmt]
@@ -78,7 +78,7 @@ class RowWriter(KernelWriter):
             else:
                 rule(self, statement)
 
-    def scope(self, stmt: Scope) -> None:
+    def scope(self, stmt: BlockScope) -> None:
         with self.writer.block("{"):
             self.block(stmt.body)
 
@@ -147,7 +147,7 @@ class RowWriter(KernelWriter):
 
 
 _RULES: dict[type, Callable[..., None]] = {
-    Scope: RowWriter.scope,
+    BlockScope: RowWriter.scope,
     GroupFold: RowWriter.group_fold,
     GroupPosition: RowWriter.group_position,
 }

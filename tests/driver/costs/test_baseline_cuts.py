@@ -10,7 +10,7 @@ from byoc import relay
 from byoc.codegen.json.backend import JsonBackend
 from byoc.contract import callee_name, constraint, register_backend
 from byoc.driver.compiler import baseline_cuts as module
-from byoc.driver.costs import Machine
+from byoc.driver.costs import MachineCosts
 from byoc.ir.module import IRModule
 from byoc.partition.costs.analytic import default_profile
 from byoc.runtime.json import KernelTable
@@ -47,7 +47,7 @@ def tiring(of_this_module):
 
 @pytest.fixture(autouse=True)
 def calibrated(monkeypatch):
-    monkeypatch.setattr(Machine, "profile", lambda self, backend: default_profile(backend))
+    monkeypatch.setattr(MachineCosts, "profile", lambda self, backend: default_profile(backend))
 
 
 def network(shape=(8, 8)):

@@ -12,7 +12,7 @@ from place_graphs import chain, fan, random_graph, unary
 from byoc.errors import PartitionError
 from byoc.partition.place import ANY, IMAGES, DataLayout, Place
 from byoc.partition.places.cast_rules import DEFAULT_RULES, CastRule, CastRules, State
-from byoc.partition.places.graph import AT_HOME, Graph, Operator, Tensor
+from byoc.partition.places.graph import AT_HOME, Operator, PlacedTensor, PlaceGraph
 from byoc.partition.places.infer import demand, insert_casts
 from byoc.partition.places.kernel import KernelRegistry, register_kernel
 from byoc.partition.places.tensor_type import TensorTy, conflicts, settled
@@ -208,8 +208,8 @@ def test_any_layout_between_is_no_reason_for_a_transform(registry):
 def test_a_diamond_transforms_once_for_both_sides_and_once_back(registry):
     nhwc, host = unary(registry, "nhwc", "host/float/NHWC"), unary(registry, "host", "host")
     join = register_kernel("join", "host", registry=registry).bind_input("X").bind_input("Y").finalize()
-    tensors = tuple(Tensor(f"t{n}") for n in range(5))
-    graph = Graph(
+    tensors = tuple(PlacedTensor(f"t{n}") for n in range(5))
+    graph = PlaceGraph(
         tensors,
         (
             Operator("host", (("X", 0),), (("Out", 1),), kernel=host),
@@ -273,8 +273,8 @@ def test_a_missing_cast_names_both_types_the_tensor_and_both_operators(registry)
 def test_numbers_that_are_no_floats_keep_their_precision(registry):
     place = "opencl/fp16"
     kernel = register_kernel("take", place, registry=registry).bind_input("X").bind_output("Out").finalize()
-    tensors = (Tensor("x"), Tensor("indices", "int64", (3,)), Tensor("y"))
-    graph = Graph(tensors, (Operator("take", (("X", 0), ("Index", 1)), (("Out", 2),), kernel=kernel),), {})
+    tensors = (PlacedTensor("x"), PlacedTensor("indices", "int64", (3,)), PlacedTensor("y"))
+    graph = PlaceGraph(tensors, (Operator("take", (("X", 0), ("Index", 1)), (("Out", 2),), kernel=kernel),), {})
     casting = insert_casts(graph)
     assert casting.state_read(0, 1).precision == "int64" and casting.state_read(0, 0).precision == "fp16"
 
@@ -308,8 +308,13 @@ def test_weights_are_cast_once_in_100_runs():
         .finalize(lambda x, w: x * w)
     )
     shape = (1, 2, 3, 4)
-    tensors = (Tensor("x", shape=shape), Tensor("w", shape=shape, constant=True), Tensor("y"), Tensor("z"))
-    graph = Graph(
+    tensors = (
+        PlacedTensor("x", shape=shape),
+        PlacedTensor("w", shape=shape, constant=True),
+        PlacedTensor("y"),
+        PlacedTensor("z"),
+    )
+    graph = PlaceGraph(
         tensors,
         (
             Operator("scale", (("X", 0), ("W", 1)), (("Out", 2),), kernel=half),

@@ -14,16 +14,16 @@ from place_graphs import DOCUMENTED_PLACES, chain, register_conv2d, unary
 
 from byoc.errors import PartitionError
 from byoc.partition.place import DataLayout, Place, Precision
-from byoc.partition.places.grade import FORMULAS, Argument, Request, formula_of
-from byoc.partition.places.graph import Graph, Operator, Tensor
+from byoc.partition.places.grade import FORMULAS, KernelArgument, KernelRequest, formula_of
+from byoc.partition.places.graph import Operator, PlacedTensor, PlaceGraph
 from byoc.partition.places.kernel import KernelRegistry, register_kernel
 from byoc.partition.places.pick import pick_kernel, pick_kernels, valid_places
 
 FLOAT = Precision.FLOAT
-CONV2D = Request(
+CONV2D = KernelRequest(
     "conv2d",
-    (Argument("Input", FLOAT), Argument("Filter", FLOAT, True), Argument("Bias", FLOAT, True)),
-    (Argument("Output", FLOAT),),
+    (KernelArgument("Input", FLOAT), KernelArgument("Filter", FLOAT, True), KernelArgument("Bias", FLOAT, True)),
+    (KernelArgument("Output", FLOAT),),
 )
 # kernel -> the best total and its place, without the gate: the tables of the specification
 GOLDEN = {
@@ -150,7 +150,7 @@ def score_of(chosen):
 
 def test_the_device_gives_no_points_and_comes_from_the_wish(registry):
     made = register_kernel("relu", "opencl", registry=registry).finalize()
-    request = Request("relu")
+    request = KernelRequest("relu")
     rows = FORMULAS["code"].rows(request, made, valid_places(["opencl/float/NCHW/1", "opencl"]))
     assert rows[0].points == rows[1].points
     assert pick_kernel(request, [made], valid_places(["opencl/float/NCHW/1"])).place.device == 1
@@ -173,7 +173,7 @@ def test_opencl_products_are_doubled_where_their_weights_are_wanted():
     def doubled(op, y, persistable, target="opencl"):
         with kernels.temporary():
             made = register_kernel(op, target, registry=kernels).bind_input("X").bind_input("Y", target=y).finalize()
-            request = Request(op, (Argument("X", FLOAT), Argument("Y", FLOAT, persistable)))
+            request = KernelRequest(op, (KernelArgument("X", FLOAT), KernelArgument("Y", FLOAT, persistable)))
             return "opencl products" in rule.rows(request, made, places)[0].doubled
 
     assert doubled("matmul", "host", True) and doubled("matmul_v2", "host", True)
@@ -188,7 +188,7 @@ def test_kinds_are_compared_but_for_weights_and_operators_with_graphs():
 
     def doubled(**request):
         argument = {k: request.pop(k) for k in ("kind", "persistable") if k in request}
-        asked = Request("stack", (Argument("X", FLOAT, **argument),), **request)
+        asked = KernelRequest("stack", (KernelArgument("X", FLOAT, **argument),), **request)
         return "kinds" in rule.rows(asked, made, places)[0].doubled
 
     assert doubled(kind="TensorList") and not doubled(kind="Tensor") and doubled(persistable=True)
@@ -224,13 +224,15 @@ def random_case(rng):
         builder.finalize()
     places = list(dict.fromkeys(random_place(rng) for _ in range(rng.randint(1, 5))))
     inputs = tuple(
-        Argument(n, rng.choice(PRECISIONS[:3]), rng.random() < 0.3, rng.choice(("Tensor", "Tensor", "TensorList")))
+        KernelArgument(
+            n, rng.choice(PRECISIONS[:3]), rng.random() < 0.3, rng.choice(("Tensor", "Tensor", "TensorList"))
+        )
         for n in ("X", "Y")[: rng.randint(0, 2)]
     )
-    request = Request(
+    request = KernelRequest(
         "op",
         inputs,
-        (Argument("Out", rng.choice(PRECISIONS[:3])),),
+        (KernelArgument("Out", rng.choice(PRECISIONS[:3])),),
         rng.random() < 0.2,
         rng.random() < 0.1,
         rng.random() < 0.1,
@@ -328,18 +330,18 @@ def test_every_operator_has_one_kernel_and_choosing_again_changes_nothing(regist
 def test_ties_go_to_the_kernel_that_was_registered_first(registry):
     made = [register_kernel("relu", "arm", alias, registry=registry).finalize() for alias in ("z", "a", "m")]
     for kernels in (made, made[::-1]):
-        assert pick_kernel(Request("relu"), kernels, valid_places(["arm"])).kernel is made[0]
+        assert pick_kernel(KernelRequest("relu"), kernels, valid_places(["arm"])).kernel is made[0]
 
 
 def test_the_order_of_operators_does_not_matter(registry):
     for op in "abc":
         for place in ("opencl/fp16", "opencl", "arm"):
             unary(registry, op, place)
-    tensors = tuple(Tensor(f"t{n}") for n in range(4))
+    tensors = tuple(PlacedTensor(f"t{n}") for n in range(4))
     operators = [Operator(op, (("X", 0),), (("Out", n + 1),), op) for n, op in enumerate("abc")]
     chosen = set()
     for order in (operators, operators[::-1]):
-        picked = pick_kernels(Graph(tensors, tuple(order), {}), ["opencl", "arm"], registry)
+        picked = pick_kernels(PlaceGraph(tensors, tuple(order), {}), ["opencl", "arm"], registry)
         chosen.add(tuple(sorted((o.op, o.kernel.order) for o in picked.graph.operators)))
     assert len(chosen) == 1
 
@@ -372,8 +374,8 @@ def test_an_operator_without_opencl_kernel_lands_on_the_trailing_place_and_says_
     unary(registry, "a", "arm")
     on_arm = unary(registry, "b", "arm")
     places = ["opencl/fp16/ImageDefault", "opencl", "opencl/any/NCHW", "opencl/any/any", "arm"]
-    graph = Graph(
-        (Tensor("x"), Tensor("y"), Tensor("z")),
+    graph = PlaceGraph(
+        (PlacedTensor("x"), PlacedTensor("y"), PlacedTensor("z")),
         (
             Operator("a", (("X", 0),), (("Out", 1),), "A"),
             Operator("b", (("X", 1),), (("Out", 2),), "B"),
@@ -391,7 +393,7 @@ def test_an_operator_without_opencl_kernel_lands_on_the_trailing_place_and_says_
 
 def test_without_the_trailing_place_the_error_names_operator_and_places(registry):
     unary(registry, "b", "arm")
-    graph = Graph((Tensor("x"), Tensor("y")), (Operator("b", (("X", 0),), (("Out", 1),), "B"),), {})
+    graph = PlaceGraph((PlacedTensor("x"), PlacedTensor("y")), (Operator("b", (("X", 0),), (("Out", 1),), "B"),), {})
     with pytest.raises(PartitionError) as error:
         pick_kernels(graph, ["opencl/fp16/ImageDefault", "opencl"], registry)
     assert all(word in str(error.value) for word in ("b (B)", "opencl/fp16/ImageDefault", "opencl/float/NCHW"))
@@ -400,7 +402,7 @@ def test_without_the_trailing_place_the_error_names_operator_and_places(registry
 def test_earlier_places_are_preferred(registry):
     for place in ("arm", "opencl"):
         unary(registry, "a", place)
-    request = Request("a", (Argument("X", FLOAT),), (Argument("Out", FLOAT),))
+    request = KernelRequest("a", (KernelArgument("X", FLOAT),), (KernelArgument("Out", FLOAT),))
     for places, target in ((["opencl", "arm"], "opencl"), (["arm", "opencl"], "arm")):
         for formula in FORMULAS:
             chosen = pick_kernel(request, registry.of("a"), valid_places(places), formula, first_wish=False)
@@ -417,7 +419,11 @@ def test_a_subgraph_operator_passes_through_unchanged(registry):
     engine = register_kernel("subgraph", "npu", registry=registry).bind_input("Inputs").finalize()
     unary(registry, "a", "arm")
     inner = Operator("subgraph", (("Inputs", 0),), (("Outputs", 1),), "engine", kernel=engine, opaque=True)
-    graph = Graph((Tensor("x"), Tensor("y"), Tensor("z")), (inner, Operator("a", (("X", 1),), (("Out", 2),))), {})
+    graph = PlaceGraph(
+        (PlacedTensor("x"), PlacedTensor("y"), PlacedTensor("z")),
+        (inner, Operator("a", (("X", 1),), (("Out", 2),))),
+        {},
+    )
     picked = pick_kernels(graph, ["arm"], registry)
     assert picked.graph.operators[0] is inner and picked.explanations[0] is None
     assert "kept its kernel" in picked.explain("engine")

@@ -8,7 +8,7 @@ from byoc.contract import Verdict
 from byoc.errors import PartitionError, RegistryError
 from byoc.partition.place import Place
 from byoc.partition.places.kernel import KERNELS, kernel, register_kernel
-from byoc.partition.places.score import Unit, derived_kernels
+from byoc.partition.places.score import PlacementUnit, derived_kernels
 from byoc.partition.places.tensor_type import TensorTy, conflicts, fits
 
 CONV2D_PLACES = (
@@ -172,10 +172,10 @@ def test_a_backend_offers_a_kernel_at_each_of_its_places(backend, registry):
     toy = backend("toykernels", ["add"])
     assert list(toy.places()) == ["toykernels/any/any"]
     toy.places = lambda: ("toykernels/fp16/NHWC", "toykernels")
-    yes = Unit("add", {"toykernels": Verdict(True, "add")})
+    yes = PlacementUnit("add", {"toykernels": Verdict(True, "add")})
     found = derived_kernels(yes, [Place("toykernels"), Place("host")], registry)
     assert [str(k.place) for k in found] == ["toykernels/fp16/NHWC", "toykernels/float/NCHW", "host/any/any"]
-    no = Unit("add", {"toykernels": Verdict(False, "add")})
+    no = PlacementUnit("add", {"toykernels": Verdict(False, "add")})
     assert [k.place.target for k in derived_kernels(no, [Place("toykernels"), Place("host")], registry)] == ["host"]
     special = register_kernel("add", "toykernels", "mine", registry=registry).finalize()
     found = derived_kernels(yes, [Place("toykernels")], registry)

@@ -14,7 +14,7 @@ from byoc.driver.pipeline import optimize
 from byoc.ir.passes.instrument import PassInstrument
 from byoc.ir.passes.transform import PassContext
 from byoc.partition import make_plan
-from byoc.partition.places import KernelRegistry, Unit, score_places
+from byoc.partition.places import KernelRegistry, PlacementUnit, score_places
 from byoc.relay import op
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
@@ -55,7 +55,8 @@ def test_patterns_are_fused_before_a_kernel_is_picked_and_nothing_is_fused_after
         plan = make_plan(optimize(network()), ["toyfuse"])
         before = len(recorder.names)
         units = [
-            Unit(d.operator, dict(d.verdicts), ("float32",) * 2, ("float32",), nodes=d.nodes) for d in plan.decisions
+            PlacementUnit(d.operator, dict(d.verdicts), ("float32",) * 2, ("float32",), nodes=d.nodes)
+            for d in plan.decisions
         ]
         placed = score_places(units, ["toyfuse", "host"], KernelRegistry())
     assert len(recorder.names) == before  # picking runs no pass at all

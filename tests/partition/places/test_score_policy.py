@@ -4,7 +4,7 @@ import pytest
 
 from byoc.contract import Reason, Verdict
 from byoc.errors import PartitionError
-from byoc.partition.places import KernelRegistry, Place, Unit, register_kernel, score_places
+from byoc.partition.places import KernelRegistry, Place, PlacementUnit, register_kernel, score_places
 
 YES = Verdict(True, "nn.conv2d")
 NO = Verdict(False, "nn.conv2d", ("Conv_12",), (Reason("dtype", "float32 only", "int8"),))
@@ -21,7 +21,7 @@ def chips(backend):
 
 
 def unit(operator="nn.conv2d", **verdicts):
-    return Unit(operator, verdicts, ("float32", "float32"), ("float32",), frozenset([1]), ("Conv_12",))
+    return PlacementUnit(operator, verdicts, ("float32", "float32"), ("float32",), frozenset([1]), ("Conv_12",))
 
 
 def test_each_unit_gets_the_first_place_that_has_a_kernel_for_it(chips):
@@ -93,7 +93,9 @@ def test_units_of_one_kind_keep_their_own_names_and_reasons(chips):
     other = Verdict(False, "nn.conv2d", (), (Reason("size", "at most 4 channels", "8"),))
     a, b = (
         unit(chiphalf=NO),
-        Unit("nn.conv2d", {"chiphalf": other}, ("float32", "float32"), ("float32",), frozenset([1]), ("Conv_13",)),
+        PlacementUnit(
+            "nn.conv2d", {"chiphalf": other}, ("float32", "float32"), ("float32",), frozenset([1]), ("Conv_13",)
+        ),
     )
     found = score_places([a, b], ["chiphalf", "host"], KernelRegistry())
     assert "float32 only" in found[0].reasons[0] and "at most 4 channels" in found[1].reasons[0]

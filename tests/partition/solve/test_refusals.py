@@ -11,13 +11,13 @@ import pytest
 from random_placements import random_problem
 
 from byoc.errors import PartitionError
-from byoc.partition.problem import Bounds, Candidate, Problem, Site, Value
+from byoc.partition.problem import Bounds, Candidate, Problem, ProblemValue, Site
 from byoc.partition.solve import highs, solve, solver
 
 
 def one_operator(seconds=1.0, bounds=None, home=True, transfer=1.0):
     candidates = (Candidate("conv", (0,), 1, seconds, 8),) + ((Candidate("conv", (0,), 0, 2.0),) if home else ())
-    values = (Value(None, (0,), 4), Value(0, (), 4, True))
+    values = (ProblemValue(None, (0,), 4), ProblemValue(0, (), 4, True))
     moves = np.full((2, 2, 2), transfer)
     moves[:, 0, 0] = 0
     sites = (Site("host", "cpu"), Site("acme", "npu", 0.0, bounds or Bounds()))

@@ -28,7 +28,7 @@ from byoc.relay.qnn.fake.elementwise_rules import (
 from byoc.relay.qnn.fake.identity_rules import register_unary_identity
 from byoc.relay.qnn.fake.parameters import approx_equal, fold_constant, get_zeros, infer_shape
 from byoc.relay.qnn.fake.qat import turn_dequantized
-from byoc.relay.qnn.fake.rewriting import Chosen, rewrite_regions
+from byoc.relay.qnn.fake.rewriting import ChosenOperators, rewrite_regions
 from byoc.relay.transform.base.infer_type import FunctionPass
 
 
@@ -45,7 +45,7 @@ def FakeQuantizationToInteger(
     operators whose rules are off by default (``nn.softmax``). *only* names the operators that may turn, besides those
     that carry numbers; Relay's pass turns all. Requires types; ensures that no type changes.
     """
-    optional = Chosen.of(optional_qnn_ops or (), only)
+    optional = ChosenOperators.of(optional_qnn_ops or (), only)
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         new = rewrite_regions(infer_function(func, mod), optional, hard_fail)

@@ -34,7 +34,7 @@ from byoc.relay.transform.base.fusion_graph import (
 )
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.cut.compiler_functions import applied
-from byoc.relay.transform.fuse.fusion_groups import Group, fusion_groups
+from byoc.relay.transform.fuse.fusion_groups import FusionGroup, fusion_groups
 from byoc.relay.traverse import rebuild, rewrite, substitute
 
 DEFAULT_MAX_DEPTH = 256
@@ -85,9 +85,9 @@ class _Kernel:
 class _Fuser:
     """Rewrites a typed expression group by group, with a stack of its own."""
 
-    def __init__(self, groups: dict[RelayExpr, Group], link_params: bool = False):
+    def __init__(self, groups: dict[RelayExpr, FusionGroup], link_params: bool = False):
         self.groups, self.link_params = groups, link_params
-        self.kernels: dict[Group, _Kernel] = {}
+        self.kernels: dict[FusionGroup, _Kernel] = {}
         self.memo: dict[RelayExpr, RelayExpr] = {}
 
     def run(self, root: RelayExpr) -> RelayExpr:
@@ -129,7 +129,7 @@ class _Fuser:
             return new
         return self._kernel(group).param(new, child.checked_type)
 
-    def _kernel(self, group: Group) -> _Kernel:
+    def _kernel(self, group: FusionGroup) -> _Kernel:
         return self.kernels.setdefault(group, _Kernel())
 
     def _finish(self, node: RelayExpr, operands: Sequence[RelayExpr]) -> RelayExpr:

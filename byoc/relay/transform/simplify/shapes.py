@@ -19,7 +19,7 @@ from byoc.relay.narrowing import as_call, tensor_type
 from byoc.relay.op.movement.broadcast import broadcast_to, collapse_sum_to
 from byoc.relay.op.movement.shape import reshape
 from byoc.relay.transform.simplify.rules import Rule, keeps_type, merged
-from byoc.runtime.kernels.movement.layouts import Axis
+from byoc.runtime.kernels.movement.layouts import NamedAxis
 
 
 def _has_attribute(op: Op, name: str) -> bool:
@@ -67,7 +67,7 @@ def _transposed(data: RelayExpr, axes: tuple[int, ...], *sources: RelayExpr) -> 
     return merged("transpose", [data], {"axes": axes}, *sources)
 
 
-def _transform(data: RelayExpr, src: list[Axis], dst: list[Axis], *sources: RelayExpr) -> RelayExpr:
+def _transform(data: RelayExpr, src: list[NamedAxis], dst: list[NamedAxis], *sources: RelayExpr) -> RelayExpr:
     if src == dst:
         return data
     names = {"src_layout": Layout.of_axes(src).name, "dst_layout": Layout.of_axes(dst).name}
