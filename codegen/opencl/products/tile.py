@@ -62,7 +62,7 @@ class Pace:
 
 
 # measured on an H200, 132 units, float32: 23 products and convolutions of real networks, each with every tile; the
-# tile that the model takes is within 1.08 of the best in the geometric mean, 1.3 at worst (benchmarks/opencl_tiles.py)
+# tile that the model takes is within 1.08 of the best in the geometric mean, 1.3 at worst
 TILES: Sequence[tuple[DeviceTile, Pace]] = (
     (DeviceTile(128, 128, 16, 8, 8), Pace(1.00, 1.600)),
     (DeviceTile(128, 64, 8, 8, 8), Pace(0.55, 0.463)),

@@ -1,4 +1,4 @@
-"""One engine alone in a process: ``python alone.py ENGINE MODEL.json THREADS`` prints what a run costs, as JSON.
+"""One engine alone in a process: ``python -m benchmarks.cpu.alone ENGINE MODEL.json THREADS`` prints its costs as JSON.
 
 ``peak_bytes`` is VmHWM of the process, the most memory that it ever had resident, from its start: the interpreter,
 numpy, the engine, the weights (mapped files count as far as they were touched), the inputs and all that a run takes.
@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from engines import OURS, Model, prepare
+
+from benchmarks.engines import OURS, Model, prepare
 
 RUNS = 5
 UNIT = 1024  # /proc counts in kB

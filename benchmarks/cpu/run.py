@@ -1,4 +1,4 @@
-"""Our generated host code against ONNX Runtime and OpenVINO: ``python benchmarks/cpu.py --zoo FOLDER``.
+"""Our generated host code against ONNX Runtime and OpenVINO: ``python -m benchmarks.cpu --zoo FOLDER``.
 
 For every ONNX file of the folder (``export_zoo.py`` makes nine known architectures) it compiles, checks that each
 engine's outputs agree with ONNX Runtime's in f32 within TOLERANCE of the output's range, and times all in turns of one
@@ -25,23 +25,32 @@ from importlib import metadata
 from pathlib import Path
 
 import numpy as np
-from alone import write_model
-from counts import multiply_adds
-from engines import ENGINES, OURS, Model, Ready, Unsupported, missing, prepare, random_inputs, relative_difference
-from free_sizes import FreeModel, SizeCell, size_header, size_line, size_means, sizes_of
-from peak import burner, peak
-from quantized import is_quantized, quantize_static
-from results import Cell, header, line, means, memory_line
-from rounds import Schedule, interleave
 
+from benchmarks.cpu.alone import write_model
+from benchmarks.cpu.counts import multiply_adds
+from benchmarks.cpu.free_sizes import FreeModel, SizeCell, size_header, size_line, size_means, sizes_of
+from benchmarks.cpu.peak import burner, peak
+from benchmarks.cpu.results import Cell, header, line, means, memory_line
+from benchmarks.engines import (
+    ENGINES,
+    OURS,
+    Model,
+    Ready,
+    Unsupported,
+    missing,
+    prepare,
+    random_inputs,
+    relative_difference,
+)
+from benchmarks.quantized import is_quantized, quantize_static
+from benchmarks.rounds import Schedule, interleave
 from byoc.runtime.core.distribution import DISTRIBUTION, install_command
 
-HERE = Path(__file__).resolve().parent
 REFERENCE = "onnxruntime"
 PEAK = "peak"  # the loop's name among the engines' turns
 BUSY = 1.2  # a load for each core above which the machine has other work
 TOLERANCE = {"f32": 1e-4, "bf16": 5e-2, "int8": 5e-2}
-TINY = HERE.parent / "examples" / "digits" / "digits.onnx"
+TINY = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 FULL, QUICK = Schedule(), Schedule(rounds=3, turn_seconds=0.1)
 CHILD_SECONDS = 1800
 MESSAGE = 240  # characters shown of what an engine says
@@ -51,16 +60,16 @@ class CompileFailed(Exception):
     """Our compiler gave no artefact; the text is the last thing that it said."""
 
 
-def run_child(script: str, *arguments: object, cache: Path | None = None) -> dict[str, float]:
-    """What a script beside this one prints as JSON. Raises CompileFailed with its last line when it fails."""
+def run_child(module: str, *arguments: object, cache: Path | None = None) -> dict[str, float]:
+    """What a module beside this one prints as JSON. Raises CompileFailed with its last line when it fails."""
     environment = {**os.environ, **({"BYOC_CACHE_DIR": str(cache)} if cache else {})}
-    command = [sys.executable, str(HERE / script), *map(str, arguments)]
+    command = [sys.executable, "-m", f"benchmarks.cpu.{module}", *map(str, arguments)]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, env=environment, check=False, timeout=CHILD_SECONDS
         )
     except subprocess.TimeoutExpired as error:
-        raise CompileFailed(f"{script} took more than {CHILD_SECONDS} s") from error
+        raise CompileFailed(f"{module} took more than {CHILD_SECONDS} s") from error
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
         raise CompileFailed(said[-1])
@@ -143,11 +152,11 @@ class Benchmark:
         arguments = (model.onnx, model.artefact, self.options.precision)
         try:
             if not self.options.compile_times:
-                run_child("compile_model.py", *arguments)
+                run_child("compile_model", *arguments)
                 return {}
             with tempfile.TemporaryDirectory(dir=self.scratch) as cache:
-                cold = run_child("compile_model.py", *arguments, cache=Path(cache))
-                warm = run_child("compile_model.py", *arguments, cache=Path(cache))
+                cold = run_child("compile_model", *arguments, cache=Path(cache))
+                warm = run_child("compile_model", *arguments, cache=Path(cache))
         except CompileFailed as error:
             return {OURS: str(error)}
         self.extra.setdefault(model.name, {})["compile"] = {"cold": cold, "warm": warm}
@@ -191,7 +200,7 @@ class Benchmark:
             if name in cell.failures:
                 continue
             try:
-                found[name] = run_child("alone.py", name, described, threads)
+                found[name] = run_child("alone", name, described, threads)
             except CompileFailed as error:
                 found[name] = str(error)
                 self.failed |= name == OURS
@@ -231,7 +240,7 @@ def tiny_call(path: Path, engines: Sequence[str], schedule: Schedule, scratch: P
     """Time a call of a tiny model from Python, on one thread, by all *engines*; prints a line each."""
     model = Model(path.stem, path, scratch / "tiny.byoc", random_inputs(path))
     if OURS in engines:
-        run_child("compile_model.py", model.onnx, model.artefact, "f32")
+        run_child("compile_model", model.onnx, model.artefact, "f32")
     calls = {name: prepare(name, model, 1, "f32").run for name in engines}
     found = interleave(calls, schedule)
     for name, seconds in found.items():
@@ -244,8 +253,8 @@ def tiny_call(path: Path, engines: Sequence[str], schedule: Schedule, scratch: P
 
 def show_groups(path: Path, precision: str, rounds: int, out: Path | None) -> None:
     """Print where the time of one model goes, on one thread; *out* takes it as JSON."""
-    from compile_model import ranges_for
-    from groups import by_group, table, time_groups
+    from benchmarks.cpu.compile_model import ranges_for
+    from benchmarks.cpu.groups import by_group, table, time_groups
 
     host, library = by_group(str(path), precision, ranges_for(path, precision))
     found = time_groups(host, library, random_inputs(path), rounds)
@@ -343,7 +352,7 @@ def main() -> int:
     if options.json is not None:
         options.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     if options.picture is not None:
-        from picture import draw
+        from benchmarks.cpu.picture import draw
 
         draw(benchmark.cells, options.picture, f"byoc, {options.precision}")
     return 1 if benchmark.failed else 0

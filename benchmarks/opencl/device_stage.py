@@ -1,4 +1,4 @@
-"""One stage of ``opencl.py`` for one model, in a process of its own: ``python device_stage.py STAGE SPEC.json``.
+"""One stage of ``run.py`` for one model, in a process: ``python -m benchmarks.opencl.device_stage STAGE SPEC.json``.
 
 So a driver that crashes, a device that hangs and memory that is not given back concern one model. What is found goes to
 the file ``found`` of the spec as it is found, with what is being done now, for whoever has to end this process.
@@ -22,10 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from device_cases import CPU_CASES, GPU_CASES, Absent, case_of, onnx_file, torch_module
-from device_engines import CPU_PEERS, ENGINES, GPU_PEERS, OURS, Asked, KernelClock, Running
-from engines import Unsupported, random_inputs, relative_difference, run_onnxruntime
-from rounds import OwnClock, Schedule, interleave
+
+from benchmarks.engines import Unsupported, random_inputs, relative_difference, run_onnxruntime
+from benchmarks.opencl.device_cases import CPU_CASES, GPU_CASES, Absent, case_of, onnx_file, torch_module
+from benchmarks.opencl.device_engines import CPU_PEERS, ENGINES, GPU_PEERS, OURS, Asked, KernelClock, Running
+from benchmarks.rounds import OwnClock, Schedule, interleave
 
 TOLERANCE = {"f32": 1e-4, "tf32": 2e-2, "fp16": 2e-2}  # of the range of the expected output
 MESSAGE = 300  # characters shown of what somebody says

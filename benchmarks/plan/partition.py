@@ -1,4 +1,4 @@
-"""How long the graph layer takes to cut large models, and how that grows: ``python benchmarks/partition.py``.
+"""How long the graph layer takes to cut large models, and how that grows: ``python -m benchmarks.plan.partition``.
 
 Three families of ONNX models of a given number of operators are imported, typed and partitioned between two
 accelerators that take alternate runs of ten operators. Chain: each operator reads the one before it. Layered: rows of

@@ -1,6 +1,6 @@
 """What it costs to put kernels into a queue, and which way of doing so is fastest on a device.
 
-    python benchmarks/opencl_queue.py --device 0 --json out/queue.json
+    python -m benchmarks.opencl.queue --device 0 --json out/queue.json
 
 Three tables. *Host*: microseconds of the host for each kernel of a call, of a network of 50 small convolutions, while
 the queue is held back by an event, so that the device's threads do not take part: one by one, one by one with each

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from engines import OURS
-from results import Cell
+from benchmarks.cpu.results import Cell
+from benchmarks.engines import OURS
 
 COLOURS = ("#4477aa", "#ee6677", "#228833")
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from device_cases import Case, torch_module
-from engines import Call, Model, Unsupported, run_onnxruntime, run_ours
 
+from benchmarks.engines import Call, Model, Unsupported, run_onnxruntime, run_ours
+from benchmarks.opencl.device_cases import Case, torch_module
 from byoc.runtime import load
 from byoc.runtime.executors.graph_executor import RESHAPE, Graph
 from byoc.runtime.modules.module import Module

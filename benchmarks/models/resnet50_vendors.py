@@ -1,4 +1,4 @@
-"""ResNet-50 over vendors' libraries and our host: ``python benchmarks/resnet50_vendors.py``.
+"""ResNet-50 over vendors' libraries and our host: ``python -m benchmarks.models.resnet50_vendors``.
 
 For each vendor's target three libraries are compiled: our generated code alone, the target with all that it takes, and
 the cut that costs least by measured costs (``policy="cost", costs="measured"``). Their outputs are held against ONNX
@@ -23,12 +23,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
-from cpu import BUSY, TOLERANCE, machine
-from engines import Model, prepare, random_inputs, relative_difference
-from resnet50 import resnet50
-from rounds import Schedule, Timing, interleave
 
 import byoc
+from benchmarks.cpu.run import BUSY, TOLERANCE, machine
+from benchmarks.engines import Model, prepare, random_inputs, relative_difference
+from benchmarks.models.resnet50 import resnet50
+from benchmarks.rounds import Schedule, Timing, interleave
 from byoc.contract import get_backend
 from byoc.runtime.library import Library
 

@@ -1,12 +1,12 @@
-"""How good plans are: ``python benchmarks/plan.py --zoo FOLDER``.
+"""How good plans are: ``python -m benchmarks.plan --zoo FOLDER``.
 
 Each ONNX file of the folder is planned over the host and OpenCL, and over these and a stand-in for an NPU
-(``plan_npu.py``), in every way there is: by ``cost``, by ``order``, by ``score``, on the host alone, on each
+(``npu.py``), in every way there is: by ``cost``, by ``order``, by ``score``, on the host alone, on each
 accelerator as far as that goes. Printed for each: seconds to plan with the costs known, regions, the estimate by these
-costs (``plan_price.py``), and of policy ``cost`` the bound and the gap. Then every different cut is compiled, its
+costs (``price.py``), and of policy ``cost`` the bound and the gap. Then every different cut is compiled, its
 outputs are held against ONNX Runtime's, and all are timed in turns of one run (``rounds.py``), the cheapest twice,
 which tells noise. The bars: gap 0 in under ten seconds; ``cost`` never above another by more than noise; 100,000
-operators (``plan_large.py``) by cost in under 30 s. The status is 1 when a cut fails or gives other numbers.
+operators (``large.py``) by cost in under 30 s. The status is 1 when a cut fails or gives other numbers.
 
 **There is no NPU here.** Where a cut uses it, the time of the NPU's regions is what its table says, waited for;
 the rest runs; these figures say which cut is best if the table is true. The groups without it are measured throughout.
@@ -23,16 +23,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import plan_npu
-from cpu import MESSAGE, TOLERANCE, find_models, machine
-from engines import Inputs, Model, prepare, random_inputs, relative_difference
-from partition import FAMILIES
-from plan_large import plan_large
-from plan_price import price
-from plan_results import AGAIN, Bar, Found, Group, Way, group_lines, large_bar, noise_of, zoo_bars
-from rounds import Schedule, interleave
 
 import byoc
+from benchmarks.cpu.run import MESSAGE, TOLERANCE, find_models, machine
+from benchmarks.engines import Inputs, Model, prepare, random_inputs, relative_difference
+from benchmarks.plan import npu
+from benchmarks.plan.large import plan_large
+from benchmarks.plan.partition import FAMILIES
+from benchmarks.plan.price import price
+from benchmarks.plan.results import AGAIN, Bar, Found, Group, Way, group_lines, large_bar, noise_of, zoo_bars
+from benchmarks.rounds import Schedule, interleave
 from byoc.contract import get_backend, register_backend
 from byoc.driver.compiler.planning import plan_module
 from byoc.driver.costs import MachineCosts
@@ -44,7 +44,7 @@ from byoc.partition.options import POLICIES, PlacingOptions
 from byoc.partition.plan.plan import Plan
 
 REAL = ("opencl",)
-ALL = (plan_npu.NAME, *REAL)
+ALL = (npu.NAME, *REAL)
 SIZES = (10_000, 100_000)
 REFERENCE = "onnxruntime"
 Run = Callable[[], Sequence[np.ndarray]]
@@ -175,8 +175,8 @@ class Benchmark:
 def costs_for(options: argparse.Namespace, targets: Sequence[str]) -> CostModel:
     """The costs that *options* ask for on real backends, with the NPU's table where it is one of *targets*."""
     spec = {name: options.costs for name in (*targets, "c")}
-    if plan_npu.NAME in spec:
-        spec[plan_npu.NAME] = plan_npu.TABLE_FILE
+    if npu.NAME in spec:
+        spec[npu.NAME] = npu.TABLE_FILE
     return MachineCosts(threads=options.threads).costs(spec, targets)
 
 
@@ -218,7 +218,7 @@ def main() -> int:
     unknown = [name for name in options.families if name not in FAMILIES]
     if unknown:
         raise SystemExit(f"no such family: {', '.join(unknown)}; there are {', '.join(FAMILIES)}")
-    register_backend(plan_npu.NpuBackend)
+    register_backend(npu.NpuBackend)
     for name in dict.fromkeys(n for group in options.over for n in group):
         problem = get_backend(name).unavailable()
         if problem:

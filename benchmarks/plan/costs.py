@@ -1,4 +1,4 @@
-"""What cost models say against what is measured: ``python benchmarks/costs.py --zoo FOLDER``.
+"""What cost models say against what is measured: ``python -m benchmarks.plan.costs --zoo FOLDER``.
 
 For each model of the folder, each fused group of the host's code is estimated and timed, as ``cpu.py --groups`` does,
 on one thread; the estimate includes what a call from Python takes, measured on a group of next to no work. The whole
@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from engines import random_inputs
-from groups import by_group, moved_bytes, operations
-from rounds import Schedule, interleave
 
+from benchmarks.cpu.groups import by_group, moved_bytes, operations
+from benchmarks.engines import random_inputs
+from benchmarks.rounds import Schedule, interleave
 from byoc.driver.compiler.compile import assemble
 from byoc.driver.costs import CostStore, MachineCosts
 from byoc.driver.costs.alone import build_alone

@@ -1,4 +1,4 @@
-"""What profiling costs a run on OpenCL: ``python benchmarks/profile_overhead.py [MODEL.onnx] [--rounds N]``.
+"""What profiling costs a run on OpenCL: ``python -m benchmarks.opencl.profile_overhead [MODEL.onnx] [--rounds N]``.
 
 The model is compiled twice for the device, and calls of both take turns (``rounds.py``). Four are told: one that was
 never profiled, its twin (what differs between these two is noise), one for which profiling was switched on and off
@@ -12,13 +12,13 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from rounds import Schedule, interleave
 
 import byoc
+from benchmarks.rounds import Schedule, interleave
 from byoc.runtime.library import Library
 from byoc.runtime.profile.seeded import seeded_inputs
 
-DIGITS = Path(__file__).parents[1] / "examples" / "digits" / "digits.onnx"
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 NEVER, TWIN, OFF, ON = "never profiled", "its twin", "profiled before, off now", "profiling on"
 
 

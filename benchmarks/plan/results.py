@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rounds import Timing
+from benchmarks.rounds import Timing
 
 NONE = "-"
 AGAIN = " again"  # the second turn of a cut, by which noise is known

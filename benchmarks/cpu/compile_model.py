@@ -1,4 +1,4 @@
-"""Compile one model in a process of its own: ``python compile_model.py MODEL.onnx OUT.byoc PRECISION [SHAPES]``.
+"""Compile one model in a process: ``python -m benchmarks.cpu.compile_model MODEL.onnx OUT.byoc PRECISION [SHAPES]``.
 
 It prints seconds; SHAPES is a JSON object of the shapes of inputs, which fix free sizes.
 
@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from quantized import is_quantized, samples
 
 import byoc
+from benchmarks.quantized import is_quantized, samples
 
 
 def ranges_for(path: Path, precision: str) -> list[dict[str, np.ndarray]] | None:

@@ -10,9 +10,8 @@ import gc
 import time
 from collections.abc import Mapping, Sequence
 
-from partition import FAMILIES, TARGETS, is_mine, pattern_table
-from plan_results import Large
-
+from benchmarks.plan.partition import FAMILIES, TARGETS, is_mine, pattern_table
+from benchmarks.plan.results import Large
 from byoc.contract import Backend, PatternEntry, Verdict, accept, refuse, register_backend
 from byoc.driver.compiler.planning import plan_module
 from byoc.driver.pipeline import optimize

@@ -1,8 +1,8 @@
 """A recurrent model with an If inside of a Loop: ours against ONNX Runtime, in turns, after their outputs agree.
 
 Each run of the loop is one step of a gated recurrent unit over a batch, and a decision that the step itself makes:
-which of two updates the state gets. ``python benchmarks/control_flow.py --hidden 256 --steps 100``; the figures are
-milliseconds of a call, the median of the turns of each engine, and the ratio of both.
+which of two updates the state gets. ``python -m benchmarks.models.control_flow --hidden 256 --steps 100``; the figures
+are milliseconds of a call, the median of the turns of each engine, and the ratio of both.
 """
 
 from __future__ import annotations

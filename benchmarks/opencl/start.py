@@ -1,6 +1,6 @@
 """How long a process takes to its first answer from a device, without and with our cache of kernels.
 
-    python benchmarks/opencl_start.py --rounds 5 --json out/start.json
+    python -m benchmarks.opencl.start --rounds 5 --json out/start.json
 
 A network of 50 convolutions is compiled and saved. Then processes load it and run it once, in turns: one with an empty
 cache, one with what the first left. Each has an empty folder in the place of the driver's own cache (PoCL's, NVIDIA's),
@@ -20,9 +20,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from opencl_queue import convolutions
-
 import byoc
+from benchmarks.opencl.queue import convolutions
 
 CHILD = """
 import json, sys, time

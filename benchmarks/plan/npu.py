@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from plan_price import around
 
+from benchmarks.plan.price import around
 from byoc.codegen.kernel.region import generated_dtype, has_expression, known_shape
 from byoc.contract import Backend, PatternEntry, callee_name, constraint, get_backend
 from byoc.ir.types import tensor_types

@@ -1,4 +1,4 @@
-"""Write the benchmark's models: ``python benchmarks/export_zoo.py FOLDER [NAME ...]``; ``--free``: with free sizes.
+"""Write the models, with free sizes too (``--free``): ``python -m benchmarks.models.export_zoo FOLDER [NAME ...]``.
 
 Nine known architectures in their published sizes, batch 1, built by ``transformers`` from their configurations with
 seeded random weights and exported by PyTorch (``pip install torch transformers onnxscript onnx``; nothing is

@@ -18,8 +18,9 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from engines import OURS, Inputs, Model, Unsupported, prepare, random_inputs, relative_difference
-from rounds import Schedule, Timing, geometric_mean, interleave
+
+from benchmarks.engines import OURS, Inputs, Model, Unsupported, prepare, random_inputs, relative_difference
+from benchmarks.rounds import Schedule, Timing, geometric_mean, interleave
 
 FIXED = f"{OURS} fixed"
 REFERENCE = "onnxruntime"

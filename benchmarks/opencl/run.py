@@ -1,4 +1,4 @@
-"""Our OpenCL code against the peers of its device: ``python benchmarks/opencl.py`` (``--only resnet18,bert``).
+"""Our OpenCL code against the peers of its device: ``python -m benchmarks.opencl`` (``--only resnet18,bert``).
 
 On a GPU that PyTorch reaches by CUDA the peers are PyTorch eager, as a CUDA graph and by ``torch.compile``; elsewhere
 (PoCL) they are our C generator and ONNX Runtime on as many threads. Models are made here with random weights
@@ -27,10 +27,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from device_engines import CPU_PEERS, GPU_PEERS, OURS
-from device_stage import TOLERANCE, WITHOUT, Spec
+from benchmarks.opencl.device_engines import CPU_PEERS, GPU_PEERS, OURS
+from benchmarks.opencl.device_stage import TOLERANCE, WITHOUT, Spec
 
-HERE = Path(__file__).resolve().parent
 PEERS = (*CPU_PEERS, *GPU_PEERS)
 FACTS_SECONDS = 120
 NONE = "-"
@@ -147,7 +146,7 @@ class Benchmark:
         out.unlink(missing_ok=True)
         asked = self.scratch / f"{case}.{stage}.json"
         asked.write_text(json.dumps(asdict(spec)), encoding="utf-8")
-        command = [sys.executable, str(HERE / "device_stage.py"), stage, str(asked)]
+        command = [sys.executable, "-m", "benchmarks.opencl.device_stage", stage, str(asked)]
         environment = {**self.environment, **dict.fromkeys(SHARED, str(spec.threads))}
         with log.open("w", encoding="utf-8") as file:
             child = subprocess.Popen(

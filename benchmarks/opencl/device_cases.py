@@ -63,7 +63,7 @@ def _architectures() -> frozenset[str]:
     """Those of ``export_zoo.py``, which needs PyTorch; none without it."""
     if missing():
         return frozenset()
-    from export_zoo import ARCHITECTURES
+    from benchmarks.models.export_zoo import ARCHITECTURES
 
     return frozenset(ARCHITECTURES)
 
@@ -81,7 +81,7 @@ def onnx_file(case: Case, given: Path | None, scratch: Path) -> Path:
     if case.size:
         write_product(case.size, path)
     elif case.architecture is not None:
-        from export_zoo import write
+        from benchmarks.models.export_zoo import write
 
         model, example = _seeded(case)
         write(model, example, path)
@@ -126,7 +126,8 @@ def _product() -> nn.Module:
 
 def _seeded(case: Case) -> tuple[nn.Module, object]:
     import torch
-    from export_zoo import seeded
+
+    from benchmarks.models.export_zoo import seeded
 
     model, example = seeded(case.architecture)
     return model, torch.cat([example] * case.batch)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engines import OURS
-from rounds import Timing, geometric_mean
+from benchmarks.engines import OURS
+from benchmarks.rounds import Timing, geometric_mean
 
 NONE = "-"
 
