@@ -23,6 +23,7 @@ from byoc.driver.quantization import Calibration, CompileHost, HostQuantization,
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import span_names
@@ -128,10 +129,43 @@ class NarrowProducts:
         if self.precision.products == "f32":
             return []
         if self.precision.products == "fp16":
-            return [FunctionPass(self._wide, PassInfo("TellWideProducts", 0, ("InferType",), ends=REWRITES))]
+            return [
+                FunctionPass(
+                    self._wide,
+                    PassInfo(
+                        "TellWideProducts",
+                        0,
+                        ("InferType",),
+                        ends=REWRITES,
+                        law=Law("products on operands rounded to bfloat16, sums in float32", Numbers.NEAR),
+                    ),
+                )
+            ]
         if self.precision.products == "int8":
-            return [FunctionPass(self._integers, PassInfo("TellIntegerProducts", 0, ("InferType",), ends=REWRITES))]
-        return [FunctionPass(self._function, PassInfo("NarrowProducts", 0, ("InferType",), ends=REWRITES))]
+            return [
+                FunctionPass(
+                    self._integers,
+                    PassInfo(
+                        "TellIntegerProducts",
+                        0,
+                        ("InferType",),
+                        ends=REWRITES,
+                        law=Law("a product keeps what it computes in and says so"),
+                    ),
+                )
+            ]
+        return [
+            FunctionPass(
+                self._function,
+                PassInfo(
+                    "NarrowProducts",
+                    0,
+                    ("InferType",),
+                    ends=REWRITES,
+                    law=Law("products on operands rounded to bfloat16, sums in float32", Numbers.NEAR),
+                ),
+            )
+        ]
 
     def _function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         chosen = set()

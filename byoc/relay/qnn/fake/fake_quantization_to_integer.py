@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from byoc.ir.affine_type import TensorAffineType, TupleAffineType
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_function
@@ -53,7 +54,16 @@ def FakeQuantizationToInteger(
             new = turn_dequantized(infer_function(as_function(new), mod), optional)
         return as_function(new)
 
-    return FunctionPass(run, PassInfo("FakeQuantizationToInteger", 0, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        run,
+        PassInfo(
+            "FakeQuantizationToInteger",
+            0,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("an operator between dequantize and quantize is one over the integers", Numbers.NEAR),
+        ),
+    )
 
 
 __all__ = [

@@ -15,6 +15,7 @@ from byoc.ir.attrs import as_int
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.span import AnySpan, merge_spans
@@ -176,7 +177,17 @@ def FuseOps(fuse_opt_level: int = -1) -> FunctionPass:
         rules = FusionRules(True, target.max_function_args if target is not None else 0)
         return fuse_function(func, mod, ctx.opt_level if fuse_opt_level < 0 else fuse_opt_level, rules=rules)
 
-    return FunctionPass(fuse, PassInfo("FuseOps", 0, ("InferType",), gives=("fused",), ends=("unfused", *REWRITES)))
+    return FunctionPass(
+        fuse,
+        PassInfo(
+            "FuseOps",
+            0,
+            ("InferType",),
+            gives=("fused",),
+            ends=("unfused", *REWRITES),
+            law=Law("a function around calls computes what the calls compute"),
+        ),
+    )
 
 
 def FuseHostOps() -> FunctionPass:
@@ -185,7 +196,17 @@ def FuseHostOps() -> FunctionPass:
     def fuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return fuse_function(func, mod, ctx.opt_level)
 
-    return FunctionPass(fuse, PassInfo("FuseOps", 0, ("InferType",), gives=("fused",), ends=("unfused", *REWRITES)))
+    return FunctionPass(
+        fuse,
+        PassInfo(
+            "FuseOps",
+            0,
+            ("InferType",),
+            gives=("fused",),
+            ends=("unfused", *REWRITES),
+            law=Law("a function around calls computes what the calls compute"),
+        ),
+    )
 
 
 def fuse_body(function: Function) -> Function:
@@ -210,4 +231,14 @@ def DefuseOps() -> FunctionPass:
     def defuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return as_function(rewrite(func, _inline_literal))
 
-    return FunctionPass(defuse, PassInfo("DefuseOps", 3, ("InferType",), gives=("unfused",), ends=("fused", *REWRITES)))
+    return FunctionPass(
+        defuse,
+        PassInfo(
+            "DefuseOps",
+            3,
+            ("InferType",),
+            gives=("unfused",),
+            ends=("fused", *REWRITES),
+            law=Law("a function around calls computes what the calls compute"),
+        ),
+    )
