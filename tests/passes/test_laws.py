@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from generated import SHAPE, generated
+from near import holds
 
 from byoc.driver.pipeline import pipeline
 from byoc.driver.precision import NarrowProducts, ProductPrecision
@@ -23,18 +24,6 @@ IDLE = {
     "AlterOpLayout": REGISTERED,
     "qnn.Legalize": REGISTERED,
 }
-
-
-def holds(law: Law, before: np.ndarray, after: np.ndarray) -> bool:
-    """Whether *after* is as near to *before* as the law promises."""
-    if before.dtype != after.dtype or before.shape != after.shape:
-        return False
-    if law.numbers is Numbers.BITS:
-        return np.array_equal(before, after, equal_nan=before.dtype.kind == "f")
-    if before.dtype.kind != "f":
-        return bool(np.all(np.abs(before.astype("int64") - after.astype("int64")) <= (before.dtype.kind != "b")))
-    near = 1e-5 if law.numbers is Numbers.ROUNDING else 1e-2
-    return np.allclose(after, before, rtol=near, atol=near * max(1.0, float(np.abs(before).max(initial=0))))
 
 
 def outputs(mod, inputs):

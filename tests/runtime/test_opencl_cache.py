@@ -248,8 +248,8 @@ SETTER = """
 import sys
 from pathlib import Path
 from byoc.runtime.opencl.kernel_cache import DeviceCache, DeviceIdentity
-from byoc.runtime.opencl.settings import Settings
-settings = Settings(DeviceCache(DeviceIdentity("a device", "a platform", "driver 1", "0.1.0"), Path(sys.argv[1])))
+from byoc.runtime.opencl.settings import DeviceSettings
+settings = DeviceSettings(DeviceCache(DeviceIdentity("a device", "a platform", "driver 1", "0.1.0"), Path(sys.argv[1])))
 for k in range(50):
     settings.put(f"{sys.argv[2]}.{k}", [sys.argv[2], k])
 """

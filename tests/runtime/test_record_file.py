@@ -113,12 +113,12 @@ def test_above_the_limit_the_first_records_go_and_readers_see_that(tmp_path):
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from byoc.runtime.files.record_file import Record, RecordFile
+from byoc.runtime.files.record_file import FileRecord, RecordFile
 file = RecordFile(Path(sys.argv[1]))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (file.path.stat().st_size + 5000,) * 2)
 try:
-    file.add(Record(bytes(32), b"", bytes(100_000)))
+    file.add(FileRecord(bytes(32), b"", bytes(100_000)))
 except OSError as error:
     print(error.strerror)
 """
@@ -153,12 +153,12 @@ def test_something_that_is_no_file_raises_and_has_no_records(tmp_path):
 ADDER = """
 import sys
 from pathlib import Path
-from byoc.runtime.files.record_file import Record, RecordFile
+from byoc.runtime.files.record_file import FileRecord, RecordFile
 import hashlib
 file, own = RecordFile(Path(sys.argv[1])), sys.argv[2]
 for k in range(60):
     name = f"{own}-{k}"
-    file.add(Record(hashlib.sha256(name.encode()).digest(), name.encode(), name.encode() * 200), 1 << 30)
+    file.add(FileRecord(hashlib.sha256(name.encode()).digest(), name.encode(), name.encode() * 200), 1 << 30)
     if k % 20 == 19:
         file.remove(lambda r: r.about.endswith(b"-3"))
 """
