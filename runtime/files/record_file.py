@@ -69,7 +69,7 @@ class RecordFile:
         self.path = path
         self._places: dict[bytes, list[_Place]] = {}  # of a key, the last first
         self._name = b""
-        self._end = 0  # of the last record that was found
+        self._end = _HEAD_BYTES  # of the last record that was found
         self._lock = new_rlock()
 
     def find(self, key: bytes) -> FileRecord | None:

@@ -70,6 +70,15 @@ def test_no_file_has_no_records_and_a_foreign_one_neither_and_is_made_anew(tmp_p
         assert RecordFile(path).records() == [record(0)]
 
 
+@pytest.mark.parametrize("length", range(record_file._HEAD_BYTES + 1))
+def test_a_file_that_was_cut_in_its_head_takes_new_records(tmp_path, length):
+    path = tmp_path / "f"
+    filled(path)
+    path.write_bytes(path.read_bytes()[:length])
+    new = record("new")
+    assert RecordFile(path).add(new) and RecordFile(path).records() == [new]
+
+
 @settings(max_examples=150)
 @given(st.data())
 def test_a_damaged_file_gives_whole_records_or_none_and_takes_new_ones(tmp_path_factory, data):
