@@ -60,13 +60,13 @@ $(VENV)/.bench: $(BIN)/python setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet -e ".[bench$(ZIG)]"
 	touch $@
 
-bench: $(VENV)/.bench  ## our host code against ONNX Runtime and OpenVINO, on the models in ZOO (benchmarks/export_zoo.py)
+bench: $(VENV)/.bench  ## our host code against ONNX Runtime and OpenVINO, on the models in ZOO (benchmarks/models/export_zoo.py)
 	mkdir -p out
-	$(BIN)/python benchmarks/cpu.py --zoo $(ZOO) --json out/cpu.json --picture out/cpu.png
+	$(BIN)/python -m benchmarks.cpu --zoo $(ZOO) --json out/cpu.json --picture out/cpu.png
 
 bench-opencl: $(VENV)/.test  ## our OpenCL code against PyTorch on a GPU, against our C and ONNX Runtime on PoCL
 	mkdir -p out
-	$(BIN)/python benchmarks/opencl.py --json out/opencl.json
+	$(BIN)/python -m benchmarks.opencl --json out/opencl.json
 
 health: $(VENV)/.test  ## what the code is measured by, and what is wanted
 	$(BIN)/python -m tools.health
@@ -75,8 +75,8 @@ clean:
 	rm -rf $(VENV) build out *.egg-info
 
 bench-partition: $(VENV)/.test  ## seconds of each partitioning pass at 10,000 and 100,000 operators
-	$(BIN)/python benchmarks/partition.py
+	$(BIN)/python -m benchmarks.plan.partition
 
 bench-plan: $(VENV)/.bench  ## every way to cut the models in ZOO over three backends: priced, proven, timed; large graphs
 	mkdir -p out
-	$(BIN)/python benchmarks/plan.py --zoo $(ZOO) --json out/plan.json
+	$(BIN)/python -m benchmarks.plan --zoo $(ZOO) --json out/plan.json

@@ -1,4 +1,4 @@
-"""This byoc against another version: ``python benchmarks/before.py OTHER/bin/python MODEL.onnx ...``.
+"""This byoc against another version: ``python -m benchmarks.before OTHER/bin/python MODEL.onnx ...``.
 
 OTHER is an environment in which the other version is installed (``git worktree add``, ``pip install``). Each version
 compiles and runs every model in a process of its own, with a cache folder of its own; the two take turns, so that what
@@ -21,7 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from engines import random_inputs, relative_difference
+
+from benchmarks.engines import random_inputs, relative_difference
 
 NAMES = ("this", "other")
 TOLERANCE = 1e-5

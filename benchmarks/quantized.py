@@ -10,7 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from engines import random_inputs
+
+from benchmarks.engines import random_inputs
 
 SAMPLES = 4
 QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "MatMulInteger", "ConvInteger")

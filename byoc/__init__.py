@@ -3,11 +3,15 @@
 Names are looked up when first used, so that ``import byoc.runtime`` imports nothing of the compiler.
 """
 
+from pathlib import Path
+
 from byoc import module_aliases
+from byoc.import_guard import require_one_copy
 from byoc.lazy_names import lazy_names
 
 __version__ = "0.1.0"
 
+require_one_copy(Path(__file__).parent)
 module_aliases.install()
 __getattr__, __dir__, _names = lazy_names(__name__)
 __all__ = ["__version__", *_names]

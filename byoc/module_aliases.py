@@ -43,7 +43,7 @@ MOVED = {
     "byoc.partition.policy.cut": "byoc.partition.cut.annotate",
     "byoc.partition.policy.decide": "byoc.partition.cut.decide",
     "byoc.partition.policy.matches": "byoc.partition.cut.matches",
-    "byoc.partition.policy.outlay": "byoc.partition.cut.outlay",
+    "byoc.partition.policy.outlay": "byoc.partition.cut.cost_breakdown",
     "byoc.partition.policy.planner": "byoc.partition.plan.planner",
     "byoc.partition.policy.preference": "byoc.partition.cut.preference",
     "byoc.partition.policy.refused_matches": "byoc.partition.cut.refused_matches",
@@ -84,7 +84,7 @@ MOVED = {
     "byoc.runtime.metadata": "byoc.runtime.modules.metadata",
     "byoc.runtime.module": "byoc.runtime.modules.module",
     "byoc.runtime.ndarray": "byoc.runtime.core.ndarray",
-    "byoc.runtime.region.lost": "byoc.runtime.modules.lost",
+    "byoc.runtime.region.lost": "byoc.runtime.modules.lost_module",
     "byoc.runtime.signature": "byoc.runtime.core.signature",
     "byoc.runtime.time_limit": "byoc.runtime.core.time_limit",
 }

@@ -14,7 +14,7 @@ import numpy as np
 
 from byoc.runtime import DeviceAPI, DeviceError, DeviceMemory, DeviceStream
 from byoc.runtime.core.errors import ByocError
-from byoc.runtime.region.left_behind import leave_behind
+from byoc.runtime.region.abandoned_work import abandon
 
 Kernel = Callable[..., None]
 
@@ -63,7 +63,7 @@ class NpuSession:
             device.wait(event)
         except BaseException:  # its time is over, or a signal's handler raised: it may still write to the outputs
             if not is_over():
-                leave_behind(is_over, (inputs, outputs))
+                abandon(is_over, (inputs, outputs))
             raise
 
 

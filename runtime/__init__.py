@@ -4,6 +4,11 @@
 know as this package's (``byoc.runtime.ndarray``) are imported here as such.
 """
 
+if __name__ != "byoc.runtime":  # a second copy of every class below it
+    raise ImportError(
+        f"{__name__} is byoc.runtime, found by a search path that holds byoc's checkout: import byoc.runtime instead"
+    )
+
 from byoc.runtime.core import errors as errors
 from byoc.runtime.core import ndarray as ndarray
 from byoc.runtime.core import signature as signature

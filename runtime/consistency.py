@@ -14,7 +14,7 @@ from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.graph.graph import RESHAPE, Graph
 from byoc.runtime.graph.graph_check import check_calls
-from byoc.runtime.modules.lost import LostModule
+from byoc.runtime.modules.lost_module import LostModule
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Module
 

@@ -29,7 +29,7 @@ from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.vm.code import read_code, write_code
 from byoc.runtime.vm.executable import CODE_MEMBER, Executable
 from byoc.runtime.vm.library_calls import LibraryCalls
-from byoc.runtime.vm.machine import Machine
+from byoc.runtime.vm.machine import BytecodeMachine
 from byoc.runtime.vm.program import VMFunction
 
 MEMBER = "control.json"
@@ -180,7 +180,7 @@ class _Control:
 
     def __init__(self, signature: Signature, program: Executable, entry: VMFunction, parts: Module):
         self._signature, self._entry = signature, entry
-        self._machine = Machine(program.functions, program.live_constants, LibraryCalls(program.symbols, parts))
+        self._machine = BytecodeMachine(program.functions, program.live_constants, LibraryCalls(program.symbols, parts))
 
     def __call__(self, *arrays: object) -> None:
         given = list(map(from_any, arrays))

@@ -32,7 +32,7 @@ from byoc.runtime.files.weights import write_weights
 from byoc.runtime.graph.executor_base import Executor, check_threads
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.graph.values import forms_of, given_back, vectors
-from byoc.runtime.modules.lost import (
+from byoc.runtime.modules.lost_module import (
     covered_symbols,
     problem_of,
 )

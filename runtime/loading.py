@@ -19,7 +19,7 @@ from byoc.runtime.files.file_memory import FileWatch
 from byoc.runtime.files.weights import read_weights
 from byoc.runtime.graph.graph_check import checked_graph
 from byoc.runtime.library import GRAPH_MEMBER, REPORT_MEMBER, WEIGHTS_MEMBER, Library
-from byoc.runtime.modules.lost import check_lost, class_for, load_or_lose, told_loader, told_packages
+from byoc.runtime.modules.lost_module import check_lost, class_for, load_or_lose, told_loader, told_packages
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Members, Module, members_below
 

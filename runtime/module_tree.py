@@ -13,7 +13,7 @@ from byoc.runtime.consistency import check_parts
 from byoc.runtime.core.errors import ArtifactError, UnavailableError, UserError
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.files.weights import read_weights
-from byoc.runtime.modules.lost import (
+from byoc.runtime.modules.lost_module import (
     check_lost,
     class_for,
     covered_symbols,

@@ -10,7 +10,7 @@ from byoc.cli.progress import StageProgress
 from byoc.cli.tensors.arrays import add_input_arguments, given_arrays, given_sizes
 from byoc.cli.tensors.sample_files import SampleFiles
 from byoc.debug.bisection import PART_SECONDS, bisect, replay
-from byoc.debug.limits import Limits
+from byoc.debug.limits import ErrorLimits
 from byoc.debug.options import BisectRequest
 from byoc.errors import UserError
 from byoc.options.flags import add_flags, given_options
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         targets = given.get("targets", ())
         if len(targets) != 1:
             raise UserError("--replay runs on one target: write -t acme")
-        limits = Limits(given.get("tolerance") or {}, given.get("snr"))
+        limits = ErrorLimits(given.get("tolerance") or {}, given.get("snr"))
         step = replay(arguments.replay, targets[0], limits, given.get("part_seconds", PART_SECONDS))
         told = {"case": arguments.replay, "target": targets[0], "ok": step.is_right, "text": str(step)}
         return told, f"{'right' if step.is_right else 'wrong'}: {step}", 0 if step.is_right else EXIT_FOUND

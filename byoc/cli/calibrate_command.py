@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from byoc.cli.progress import StageProgress
 from byoc.driver.compiler.planning import accelerators
-from byoc.driver.costs import Machine
+from byoc.driver.costs import MachineCosts
 from byoc.driver.costs.machine import LONGEST_SECONDS, is_calibrated
 from byoc.driver.costs.peaks import device_peak_of
 from byoc.errors import DeviceError, UserError
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
                 problems.append(f"{name} is not calibrated: its vendor says what its device can do")
                 continue
             for threads in counts if name == HOST_BACKEND else counts[:1]:
-                machine = Machine(threads, tell=tell, longest=arguments.time_limit)
+                machine = MachineCosts(threads, tell=tell, longest=arguments.time_limit)
                 known = None if arguments.again else machine.kept(name)
                 found = known or machine.calibrate(name)
                 problems += [problem for problem in machine.problems if problem not in problems]

@@ -39,7 +39,7 @@ MODEL = "digits.onnx"
 
 
 @dataclass(frozen=True)
-class Kind:
+class BackendKind:
     """A way to bring a backend: what it is, its entry point of the runtime where it has code there, and what to replace
     first.
     """
@@ -55,19 +55,19 @@ class Kind:
 
 
 KINDS = {
-    "kernels": Kind(
+    "kernels": BackendKind(
         "a kernel for each operator, in Python, C or OpenCL C",
         'acme_kernels = "byoc_acme.runtime:TABLE"',
         "The kernels in `runtime.py` are numpy's; put calls of your library there, one after the other. `backend.py` "
         "declares them with what they take, and has one in C; `OpenCLSource` declares one in OpenCL C.",
     ),
-    "subgraph": Kind(
+    "subgraph": BackendKind(
         "whole regions converted to a graph of your own",
         'acme = "byoc_acme.runtime:AcmeModule"',
         "`AcmeBackend.compile` writes a region as a graph of JSON; write your own form there, and run it in "
         "`AcmeModule.run`, in the place of `OPERATORS`, which numpy computes.",
     ),
-    "source": Kind(
+    "source": BackendKind(
         "source text, compiled",
         "",
         "`SOURCE` in `backend.py` has the C of each operator; `compiled_region` makes one function of a region and "

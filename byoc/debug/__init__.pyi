@@ -2,11 +2,11 @@
 
 from byoc.debug.bisection import bisect as bisect
 from byoc.debug.bisection import replay as replay
+from byoc.debug.bisection_result import Bisection as Bisection
+from byoc.debug.bisection_result import Step as Step
 from byoc.debug.comparing import compare as compare
 from byoc.debug.comparison import Comparison as Comparison
 from byoc.debug.comparison import TensorRow as TensorRow
-from byoc.debug.culprit import Bisection as Bisection
-from byoc.debug.culprit import Step as Step
 from byoc.debug.statistics import TensorStatistics as TensorStatistics
 from byoc.debug.statistics import ValueStatistics as ValueStatistics
 from byoc.debug.statistics import statistics as statistics

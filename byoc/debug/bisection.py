@@ -20,8 +20,8 @@ import numpy as np
 
 from byoc.contract.registration import get_backend
 from byoc.contract.signature import spec_of
-from byoc.debug.culprit import Bisection, Step, worst
-from byoc.debug.limits import Limits
+from byoc.debug.bisection_result import Bisection, Step, worst
+from byoc.debug.limits import ErrorLimits
 from byoc.debug.onnx_runtime import model_outputs, part_outputs
 from byoc.debug.options import INTERPRETER, ONNXRUNTIME, BisectRequest
 from byoc.debug.parts import GROUP, CutModel, Part, cut_model, named_inputs, operator_parts, operators
@@ -32,7 +32,7 @@ from byoc.ir.types import TensorType
 from byoc.options.entry import takes
 from byoc.relay.expr import Function
 from byoc.runtime.core.errors import ContractError
-from byoc.testing.cases.operators import Asked
+from byoc.testing.cases.operators import BackendAnswers
 from byoc.testing.core.case import Case, read_case, write_case
 from byoc.testing.core.difference import errors
 from byoc.testing.core.inputs import seeded_inputs
@@ -60,7 +60,7 @@ def bisect(asked: BisectRequest) -> Bisection:
     """
     names = [*asked.target_names, *([] if asked.reference in (INTERPRETER, ONNXRUNTIME) else [asked.reference])]
     with Workbench(names, asked, asked.part_seconds) as bench:
-        return Runner(asked, Limits(asked.tolerance or {}, asked.snr), bench).bisect()
+        return Runner(asked, ErrorLimits(asked.tolerance or {}, asked.snr), bench).bisect()
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class _Found:
 class Runner:
     """Runs parts of the model that *asked* names on *bench*, and judges them by *limits*."""
 
-    def __init__(self, asked: BisectRequest, limits: Limits, bench: Workbench):
+    def __init__(self, asked: BisectRequest, limits: ErrorLimits, bench: Workbench):
         self.asked, self.limits, self.bench = asked, limits, bench
         self.targets = asked.target_names
         self._tell: Callable[[str], None] = asked.progress or _silent
@@ -154,7 +154,9 @@ class Runner:
                 return part_outputs(case.function, case.feeds[0])
             except UserError as error:
                 self._notes[f"{case.name} is held to the interpreter: {error}"] = None
-        elif reference not in (INTERPRETER, ONNXRUNTIME) and Asked(get_backend(reference)).takes(case.function, ""):
+        elif reference not in (INTERPRETER, ONNXRUNTIME) and BackendAnswers(get_backend(reference)).takes(
+            case.function, ""
+        ):
             return self.bench.run_part(case, reference, False)
         return outputs_of(case.function, case.feeds[0], True)
 
@@ -188,7 +190,7 @@ class Runner:
         single = [p for p in operator_parts(part)]
         for inner in single:
             self._tell(f"operator {inner.name}")
-            if Asked(backend).takes(inner.case.function, inner.name):
+            if BackendAnswers(backend).takes(inner.case.function, inner.name):
                 found = self.judged(replace(inner, kind=part.kind))
                 if found is not None and not found.is_right:
                     return _Found(step, replace(found, kind=inner.kind), inner.case)
@@ -241,7 +243,7 @@ class Runner:
 
 
 def replay(
-    case: str | os.PathLike[str], target: str, limits: Limits | None = None, seconds: float = PART_SECONDS
+    case: str | os.PathLike[str], target: str, limits: ErrorLimits | None = None, seconds: float = PART_SECONDS
 ) -> Step:
     """Run a case that bisect or certify wrote on *target*, against the outputs in it.
 
@@ -259,7 +261,7 @@ def replay(
         return Step(part.name, target, part.kind, part.nodes, None, str(error), error.is_hung)
     except ContractError as error:
         return Step(part.name, target, part.kind, part.nodes, None, str(error))
-    problems = [(limits or Limits()).leaves(a, b) for a, b in zip(got, want, strict=True)]
+    problems = [(limits or ErrorLimits()).leaves(a, b) for a, b in zip(got, want, strict=True)]
     worst_errors = worst([errors(a, b) for a, b in zip(got, want, strict=True)])
     problem = next((p for p in problems if p), "")
     return Step(part.name, target, part.kind, part.nodes, worst_errors, problem)

@@ -20,9 +20,9 @@ import numpy as np
 
 from byoc.debug.comparison import Comparison, TensorRow
 from byoc.debug.element_order import exchanged, is_reordered
-from byoc.debug.limits import Limits
+from byoc.debug.limits import ErrorLimits
 from byoc.debug.options import CompareRequest
-from byoc.debug.singly import HOST, compile_singly
+from byoc.debug.unfused import HOST, compile_unfused
 from byoc.debug.values import Value, values_of
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.errors import UserError
@@ -60,7 +60,7 @@ def compare(asked: CompareRequest) -> Comparison:
     before = values_of(one.split, arrays)
     tell(f"running {second}")
     after = values_of(other.split, arrays)
-    found = _Found(Limits(asked.tolerance or {}, asked.snr), has_layouts=asked.second is not None)
+    found = _Found(ErrorLimits(asked.tolerance or {}, asked.snr), has_layouts=asked.second is not None)
     found.compare(before, after)
     rows = found.rows + _outputs(one.whole, other.whole, arrays, found.limits)
     return Comparison(first, second, tuple(rows), tuple(found.unmatched), tuple(found.reordered))
@@ -99,7 +99,7 @@ def _compiled(asked: CompareRequest, target: str) -> _Compared:
     assert not isinstance(asked.first, Library)
     whole = compile_model(asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline)
     tell(f"compiling for {target}, operator by operator")
-    split = compile_singly(asked.first, cut, asked)
+    split = compile_unfused(asked.first, cut, asked)
     return _Compared(target, whole, split)
 
 
@@ -123,7 +123,7 @@ class _Found:
     an order that is not found.
     """
 
-    limits: Limits
+    limits: ErrorLimits
     has_layouts: bool
     rows: list[TensorRow] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
@@ -192,7 +192,7 @@ def _alike(array: np.ndarray, like: np.ndarray) -> np.ndarray | None:
     return None
 
 
-def _outputs(one: Library, other: Library, arrays: Mapping[str, np.ndarray], limits: Limits) -> list[TensorRow]:
+def _outputs(one: Library, other: Library, arrays: Mapping[str, np.ndarray], limits: ErrorLimits) -> list[TensorRow]:
     """A row for each output, as users get it."""
     pairs = zip(one.outputs, one.run(arrays), other.run(arrays), strict=True)
     return [_row(spec.name, (), (got, want), limits, is_output=True) for spec, want, got in pairs]
@@ -202,7 +202,7 @@ def _row(
     name: str,
     nodes: tuple[str, ...],
     pair: tuple[np.ndarray, np.ndarray],
-    limits: Limits,
+    limits: ErrorLimits,
     is_output: bool = False,
     moved: bool = False,
 ) -> TensorRow:

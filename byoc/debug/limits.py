@@ -19,7 +19,7 @@ INTEGER_DB = 30.0
 
 
 @dataclass(frozen=True)
-class Limits:
+class ErrorLimits:
     """How far a tensor may be from its reference: by dtype, or the least signal-to-noise ratio in dB for all."""
 
     tolerance: Mapping[str, float] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 
 from byoc.debug.options import StatisticsRequest
-from byoc.debug.singly import compile_singly
+from byoc.debug.unfused import compile_unfused
 from byoc.debug.values import Value, values_of
 from byoc.errors import UserError
 from byoc.options.entry import takes
@@ -102,7 +102,7 @@ def statistics(asked: StatisticsRequest) -> ValueStatistics:
         library = asked.model
     else:
         targets = [asked.targets] if isinstance(asked.targets, str) else list(asked.targets)
-        library = compile_singly(asked.model, targets, asked, asked.precision, asked.keep_f32)
+        library = compile_unfused(asked.model, targets, asked, asked.precision, asked.keep_f32)
     known = [s.name for s in library.inputs]
     unknown = [name for name in asked.inputs or {} if name not in known]
     if unknown:

@@ -28,7 +28,7 @@ from byoc.testing.core.load_worker import raised_text
 from byoc.testing.core.region_library import region_library, watched
 from byoc.testing.core.saved import SavedRunner
 from byoc.testing.core.sent_case import SentCase
-from byoc.testing.core.vendor import Origin, backend_from, origin_of
+from byoc.testing.core.vendor import VendorOrigin, backend_from, origin_of
 from byoc.testing.core.worker_pool import AbsentError, Done, Lost, Task, WorkerPool
 
 PLANNING, COMPILING, RUNNING = "planning it", "compiling it", "running it"
@@ -50,22 +50,22 @@ class LostError(UserError):
 class BenchOpening:
     """What a worker needs: where the backends come from, what is compiled, and the seconds of a step."""
 
-    origins: tuple[Origin, ...]
+    origins: tuple[VendorOrigin, ...]
     asked: BisectRequest | None
     limit: float
 
-    def __call__(self, tell: Callable[[str], None]) -> Bench:
+    def __call__(self, tell: Callable[[str], None]) -> WorkerBench:
         """The bench. Raises AbsentError where this process does not have the backends."""
         try:
             for origin in self.origins:
                 backend_from(origin)
         except ByocError as error:
             raise AbsentError(str(error)) from error
-        return Bench(self.asked, self.limit, tell)
+        return WorkerBench(self.asked, self.limit, tell)
 
 
 @dataclass
-class Bench:
+class WorkerBench:
     """What a worker has: the model that was asked about, and what it compiled, by target and place in the model."""
 
     asked: BisectRequest | None
@@ -126,7 +126,7 @@ class _OfModel:
 class CompileModel(_OfModel):
     """Compile the whole model."""
 
-    def do(self, bench: Bench) -> Refused | None:
+    def do(self, bench: WorkerBench) -> Refused | None:
         """None where it compiles."""
 
         def compiled() -> None:
@@ -136,10 +136,10 @@ class CompileModel(_OfModel):
 
 
 @dataclass(frozen=True)
-class CutModel(_OfModel):
+class CutModelTask(_OfModel):
     """Plan and cut the model, and keep nothing of it: this process does the same, where that does not end one."""
 
-    def do(self, bench: Bench) -> Refused | None:
+    def do(self, bench: WorkerBench) -> Refused | None:
         """None where it can be cut."""
         assert bench.asked is not None
         request = plan_request(bench.asked)
@@ -158,7 +158,7 @@ class RunModel(_OfModel):
     inputs: Arrays
     saved: bool
 
-    def do(self, bench: Bench) -> list[np.ndarray] | Refused:
+    def do(self, bench: WorkerBench) -> list[np.ndarray] | Refused:
         """Its outputs."""
         assert bench.asked is not None
         vendors = [t for t in bench.asked.target_names if t != HOST] or [HOST]
@@ -176,7 +176,7 @@ class RunPart:
     place: int | None = None
     patience: float = 1.0
 
-    def do(self, bench: Bench) -> list[np.ndarray] | Refused:
+    def do(self, bench: WorkerBench) -> list[np.ndarray] | Refused:
         """Its outputs."""
 
         def outputs() -> list[np.ndarray]:
@@ -236,7 +236,7 @@ class Workbench:
 
     def cut_model(self) -> None:
         """Plan the whole model, to see whether that ends the process. Raises UserError, and LostError."""
-        self._done(CutModel())
+        self._done(CutModelTask())
 
     def run_model(self, inputs: Arrays, saved: bool) -> list[np.ndarray]:
         """The outputs of the whole model. Raises UserError, and LostError."""
@@ -247,12 +247,12 @@ class Workbench:
         sent = SentCase.of(replace(case, feeds=()))
         return self._arrays(RunPart(sent, case.inputs(), target, saved, place))
 
-    def _arrays(self, task: Task[Bench]) -> list[np.ndarray]:
+    def _arrays(self, task: Task[WorkerBench]) -> list[np.ndarray]:
         found = self._done(task)
         assert isinstance(found, list)
         return found
 
-    def _done(self, task: Task[Bench]) -> object:
+    def _done(self, task: Task[WorkerBench]) -> object:
         ended = self._pool.one(task)
         if isinstance(ended, Lost):
             raise LostError(f"{ended.step or COMPILING}: {ended.text}", ended.hung)

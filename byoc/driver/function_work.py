@@ -22,7 +22,7 @@ from byoc.partition.costs.work import size, work_of
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import operator_of
 from byoc.relay.traverse import post_order
-from byoc.runtime.core.bound_sizes import is_told
+from byoc.runtime.core.bound_sizes import is_computable
 from byoc.runtime.core.function_work import FunctionWork, OperatorWork
 
 PICO = 1e12
@@ -65,7 +65,7 @@ def _operator(call: Call, weight: float) -> OperatorWork:
         min(int(weight * PICO), MOST),
     )
     if not all(t.is_symbolic for t in (*inputs, *results)) or any(
-        not is_told(n, known) for t in results for n in _free(t)
+        not is_computable(n, known) for t in results for n in _free(t)
     ):
         return made  # sizes that only a run tells
     constant = [size(t) for t in (*inputs, *results) if t.is_static]

@@ -16,7 +16,7 @@ from byoc.ir.types import Any, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
 from byoc.relay.structure.structural import structural_equal, structural_hash
-from byoc.runtime.core.bound_sizes import is_told
+from byoc.runtime.core.bound_sizes import is_computable
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.modules.module import Module
 
@@ -83,6 +83,6 @@ def _untold(function: Function) -> str | None:
     known = {d.name for t in inputs for d in t.shape if isinstance(d, Any)}
     for result in tensor_types(function.body.checked_type):
         for dim in result.shape:
-            if isinstance(dim, Any) and not is_told(dim.name, known):
+            if isinstance(dim, Any) and not is_computable(dim.name, known):
                 return f"its inputs do not tell the size {dim} of {result!r}"
     return None

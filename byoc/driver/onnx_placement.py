@@ -15,7 +15,7 @@ import onnx
 from onnx import DeviceConfigurationProto, ModelProto, NodeDeviceConfigurationProto, NodeProto, ShardingSpecProto
 
 from byoc.errors import PartitionError
-from byoc.partition.boundaries import FORCE, HOST, Rule
+from byoc.partition.boundaries import FORCE, HOST, PlacementRule
 from byoc.partition.plan.plan import Plan
 from byoc.relay.frontend.onnx.named_nodes import named_nodes
 from byoc.runtime.files.regular_file import read_file
@@ -40,10 +40,10 @@ class Placement:
         """The devices as targets, the host last."""
         return [*dict.fromkeys(d for d in self.devices if d != HOST), HOST]
 
-    def rules(self) -> Iterator[Rule]:
+    def rules(self) -> Iterator[PlacementRule]:
         """What the model says, as rules that put each node on its device."""
         for node, device in self.nodes.items():
-            yield Rule(FORCE, node, device, "the model's device configuration", strict=False, exact=True)
+            yield PlacementRule(FORCE, node, device, "the model's device configuration", strict=False, exact=True)
 
 
 def with_placement(model: ModelProto, plan: Plan) -> tuple[ModelProto, list[str]]:

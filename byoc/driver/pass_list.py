@@ -22,7 +22,7 @@ NEAREST = 3
 
 
 @dataclass(frozen=True)
-class Step:
+class PipelineStep:
     """A pass in the pipeline under its *label*.
 
     ``run`` is None where something else gives the passes (the precision). With ``when`` the step is for compilations of
@@ -56,7 +56,7 @@ class Pipeline:
     Every pass in it that a user gives is a :class:`~byoc.ir.passes.transform.Pass`, or the registered name of one.
     """
 
-    def __init__(self, stages: Mapping[str, Sequence[Step]]):
+    def __init__(self, stages: Mapping[str, Sequence[PipelineStep]]):
         self._stages = {stage: tuple(steps) for stage, steps in stages.items()}
         for steps in self._stages.values():
             known = KnownForms()
@@ -76,7 +76,7 @@ class Pipeline:
         """The names of all passes, in order."""
         return tuple(step.label for step in self.steps())
 
-    def steps(self, stage: str | None = None) -> Iterator[Step]:
+    def steps(self, stage: str | None = None) -> Iterator[PipelineStep]:
         """The steps of *stage*, or of all."""
         for name, steps in self._stages.items():
             if stage is None or name == stage:
@@ -152,7 +152,7 @@ class Pipeline:
     def _inserted(self, name: str, offset: int, passes: Sequence[Pass | str]) -> Pipeline:
         label = self._find(name)
         taken = set(self.names)
-        steps = [Step(next_label(made.info.name, taken), made, is_users=True) for made in map(_pass_of, passes)]
+        steps = [PipelineStep(next_label(made.info.name, taken), made, is_users=True) for made in map(_pass_of, passes)]
         return Pipeline(_placed(self._stages, label, offset, steps))
 
     def _without(self, label: str) -> Pipeline:
@@ -212,7 +212,7 @@ def next_label(name: str, taken: set[str]) -> str:
     return label
 
 
-def labelled(stages: Mapping[str, Iterable[Step]]) -> dict[str, list[Step]]:
+def labelled(stages: Mapping[str, Iterable[PipelineStep]]) -> dict[str, list[PipelineStep]]:
     """*stages* with labels that differ, over all stages."""
     taken: set[str] = set()
     return {
@@ -243,14 +243,14 @@ def _pass_of(item: Pass | str) -> Pass:
 
 
 def _placed(
-    stages: Mapping[str, Sequence[Step]], label: str, offset: int, steps: Sequence[Step]
-) -> dict[str, list[Step]]:
+    stages: Mapping[str, Sequence[PipelineStep]], label: str, offset: int, steps: Sequence[PipelineStep]
+) -> dict[str, list[PipelineStep]]:
     """*stages* with *steps* before or (*offset* 1) behind the step of *label*."""
-    result: dict[str, list[Step]] = {}
+    result: dict[str, list[PipelineStep]] = {}
     for stage, old in stages.items():
         at = next((k for k, step in enumerate(old) if step.label == label), None)
         result[stage] = list(old) if at is None else [*old[: at + offset], *steps, *old[at + offset :]]
     return result
 
 
-__all__ = ["GuardedPass", "PassInfo", "Pipeline", "Step"]
+__all__ = ["GuardedPass", "PassInfo", "Pipeline", "PipelineStep"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from byoc.driver.pass_list import LEVEL, Pipeline, Step, labelled, nearest
+from byoc.driver.pass_list import LEVEL, Pipeline, PipelineStep, labelled, nearest
 from byoc.driver.relay_passes import is_of_relay
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
@@ -47,7 +47,7 @@ def pipeline() -> Pipeline:
     return Pipeline(labelled({SIMPLIFY: _simplify(), HOST: _host()}))
 
 
-def _simplify() -> Sequence[Step]:
+def _simplify() -> Sequence[PipelineStep]:
     return _steps(
         transform.InferType(),
         (LowerOnnxQuantization(), LOWERED),
@@ -76,16 +76,16 @@ def _simplify() -> Sequence[Step]:
     )
 
 
-def _host() -> Sequence[Step]:
+def _host() -> Sequence[PipelineStep]:
     return _steps(*host_stage())
 
 
-def _steps(*items: Item) -> list[Step]:
+def _steps(*items: Item) -> list[PipelineStep]:
     """A step for each pass, for each pass with the kind of compilation that it is for, and for each bare name."""
     steps = []
     for item in items:
         run, when = item if isinstance(item, tuple) else (item, "")
-        steps.append(Step(run, None) if isinstance(run, str) else Step(run.info.name, run, when))
+        steps.append(PipelineStep(run, None) if isinstance(run, str) else PipelineStep(run.info.name, run, when))
     return steps
 
 

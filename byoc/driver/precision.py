@@ -1,10 +1,10 @@
 """Products of the host in lower precision, where the user allows it: bfloat16 operands with sums in float32, or int8.
 
 Which operators these are says the rule of mixed precision (``always``); of them, those are taken whose summed axis code
-can be generated for (``codegen/c/contraction/words.py``) on a processor that gains by it. Each call of such an operator
-has an :class:`Outcome`. A value that such products read is rounded where it is made, so that it is stored in half the
-bytes, and widened again for elementwise readers that make floats; what others read too (a comparison, a cast to
-integers) is stored as it is, and rounded for the products.
+can be generated for (``codegen/c/contraction/word_products.py``) on a processor that gains by it. Each call of such an
+operator has a :class:`PrecisionOutcome`. A value that such products read is rounded where it is made, so that it is
+stored in half the bytes, and widened again for elementwise readers that make floats; what others read too (a
+comparison, a cast to integers) is stored as it is, and rounded for the products.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from byoc import te
-from byoc.codegen.c.contraction.words import takes_words
+from byoc.codegen.c.contraction.word_products import takes_words
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.contract.verdict import callee_name
@@ -23,6 +23,7 @@ from byoc.driver.quantization import Calibration, CompileHost, HostQuantization,
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import span_names
@@ -50,7 +51,7 @@ WIDE_HOST = "halves are for regions of targets that take them"
 
 
 @dataclass(frozen=True)
-class Precision:
+class ProductPrecision:
     """What the host's products compute in; *keep_f32* names operators and ONNX nodes that stay in float32.
 
     ``fp16`` is for regions of backends that take it (``half_regions.py``), *calibration* then for what must stay in
@@ -65,7 +66,7 @@ class Precision:
     @staticmethod
     def of(
         products: str, keep_f32: Sequence[str], calibration: Calibration | Iterable[Sample] | None = None
-    ) -> Precision:
+    ) -> ProductPrecision:
         """Raises UserError for a precision that is none of ``PRECISIONS``, for a name that is not in a list, and for
         a calibration without int8.
         """
@@ -75,7 +76,7 @@ class Precision:
             raise UserError(f"keep_f32 is a list of names; write keep_f32=[{keep_f32!r}]")
         if calibration is not None and products not in CALIBRATED:
             raise UserError(f'calibration is for precision="int8" and "fp16", got precision={products!r}')
-        return Precision(products, tuple(keep_f32), Calibration.of(calibration))
+        return ProductPrecision(products, tuple(keep_f32), Calibration.of(calibration))
 
     def check(self, known: Collection[str]) -> None:
         """Raises UserError with the nearest names for one of *keep_f32* that is not among *known*."""
@@ -88,7 +89,7 @@ class Precision:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PrecisionOutcome:
     """In which precision a product runs, and why it is not the one that was asked for."""
 
     operator: str
@@ -104,8 +105,8 @@ class NarrowProducts:
     The code is for *machine*, or for this one.
     """
 
-    precision: Precision
-    outcomes: list[Outcome] = field(default_factory=list)
+    precision: ProductPrecision
+    outcomes: list[PrecisionOutcome] = field(default_factory=list)
     machine: Machine | None = None
     quantization: HostQuantization | None = None
 
@@ -128,10 +129,43 @@ class NarrowProducts:
         if self.precision.products == "f32":
             return []
         if self.precision.products == "fp16":
-            return [FunctionPass(self._wide, PassInfo("TellWideProducts", 0, ("InferType",), ends=REWRITES))]
+            return [
+                FunctionPass(
+                    self._wide,
+                    PassInfo(
+                        "TellWideProducts",
+                        0,
+                        ("InferType",),
+                        ends=REWRITES,
+                        law=Law("products on operands rounded to bfloat16, sums in float32", Numbers.NEAR),
+                    ),
+                )
+            ]
         if self.precision.products == "int8":
-            return [FunctionPass(self._integers, PassInfo("TellIntegerProducts", 0, ("InferType",), ends=REWRITES))]
-        return [FunctionPass(self._function, PassInfo("NarrowProducts", 0, ("InferType",), ends=REWRITES))]
+            return [
+                FunctionPass(
+                    self._integers,
+                    PassInfo(
+                        "TellIntegerProducts",
+                        0,
+                        ("InferType",),
+                        ends=REWRITES,
+                        law=Law("a product keeps what it computes in and says so"),
+                    ),
+                )
+            ]
+        return [
+            FunctionPass(
+                self._function,
+                PassInfo(
+                    "NarrowProducts",
+                    0,
+                    ("InferType",),
+                    ends=REWRITES,
+                    law=Law("products on operands rounded to bfloat16, sums in float32", Numbers.NEAR),
+                ),
+            )
+        ]
 
     def _function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         chosen = set()
@@ -139,7 +173,9 @@ class NarrowProducts:
             if isinstance(node, Call) and is_product(node):
                 reason = self._refusal(node)
                 self.outcomes.append(
-                    Outcome(callee_name(node), span_names(node.span), "f32" if reason else "bf16", reason or "")
+                    PrecisionOutcome(
+                        callee_name(node), span_names(node.span), "f32" if reason else "bf16", reason or ""
+                    )
                 )
                 if reason is None:
                     chosen.add(node)
@@ -157,13 +193,13 @@ class NarrowProducts:
                 key = (callee_name(node), span_names(node.span))
                 if precision == "f32" and waiting.get(key):
                     reason = waiting[key].pop(0)
-                self.outcomes.append(Outcome(*key, precision, reason))
+                self.outcomes.append(PrecisionOutcome(*key, precision, reason))
         return func
 
     def _wide(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """*func* as it is: what stays on the host computes in float32."""
         products = [n for n in post_order(func.body, fusion_children) if isinstance(n, Call) and is_product(n)]
-        self.outcomes += [Outcome(callee_name(n), span_names(n.span), "f32", WIDE_HOST) for n in products]
+        self.outcomes += [PrecisionOutcome(callee_name(n), span_names(n.span), "f32", WIDE_HOST) for n in products]
         return func
 
     def _refusal(self, call: Call) -> str | None:
@@ -264,9 +300,9 @@ class _Rewriter:
         return any(u in self.chosen for u in users) and all(u in self.chosen or takes_rounded(u, node) for u in users)
 
 
-def with_precision(plan: Plan, outcomes: Sequence[Outcome]) -> Plan:
+def with_precision(plan: Plan, outcomes: Sequence[PrecisionOutcome]) -> Plan:
     """*plan* with the precision of each of the host's products; those without names of their own in their order."""
-    found: dict[tuple[str, tuple[str, ...]], list[Outcome]] = {}
+    found: dict[tuple[str, tuple[str, ...]], list[PrecisionOutcome]] = {}
     for outcome in outcomes:
         found.setdefault((outcome.operator, outcome.nodes), []).append(outcome)
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from byoc.errors import UserError
 from byoc.ir.types import Any, Dim
 from byoc.runtime.core.errors import UserError as LayoutWordError
-from byoc.runtime.kernels.movement.layouts import Axis, block_of, parse_layout, places_of
+from byoc.runtime.kernels.movement.layouts import NamedAxis, block_of, parse_layout, places_of
 
 UNDEFINED = "__undef__"
 
 
-def _axis_name(axis: Axis) -> str:
+def _axis_name(axis: NamedAxis) -> str:
     return axis.letter.lower() if axis.block else axis.letter
 
 
@@ -48,12 +48,12 @@ class Layout:
         """Raises UserError for a word that is no layout."""
         self.name, self.dtype = str(name) or UNDEFINED, dtype
         try:
-            self.parts: tuple[Axis, ...] = () if self.name == UNDEFINED else tuple(parse_layout(self.name))
+            self.parts: tuple[NamedAxis, ...] = () if self.name == UNDEFINED else tuple(parse_layout(self.name))
         except LayoutWordError as error:
             raise UserError(str(error)) from error
 
     @classmethod
-    def of_axes(cls, parts: Sequence[Axis]) -> Layout:
+    def of_axes(cls, parts: Sequence[NamedAxis]) -> Layout:
         """The layout of these axes, among which a block may lack its axis."""
         layout = cls()
         layout.parts = tuple(parts)
@@ -130,7 +130,7 @@ class Layout:
 
     def expand_primal(self, other: Layout) -> Layout:
         """The axes of *other* that are missing here, then these. Source: ``Layout::ExpandPrimal``."""
-        return Layout.of_axes([*(Axis(letter) for letter in other.primal if letter not in self), *self.parts])
+        return Layout.of_axes([*(NamedAxis(letter) for letter in other.primal if letter not in self), *self.parts])
 
     def split_block(self, axis: str, target: int, factor: int) -> Layout:
         """*axis* split by *factor*, its block put at *target*; unsplit axes only. Source: ``Layout::Split``.
@@ -139,7 +139,7 @@ class Layout:
         """
         if axis not in self.primal or axis.lower() in self or not 0 <= target <= self.ndim or factor < 1:
             raise UserError(f"{self} cannot have {axis} split by {factor} at {target}")
-        return Layout.of_axes([*self.parts[:target], Axis(axis, factor), *self.parts[target:]])
+        return Layout.of_axes([*self.parts[:target], NamedAxis(axis, factor), *self.parts[target:]])
 
 
 class BijectiveLayout:
@@ -177,12 +177,12 @@ def is_convertible(src: Layout, dst: Layout) -> bool:
     return whole == set(dst.primal) and blocks <= whole
 
 
-def _check_rank(numbers: Sequence[object], parts: Sequence[Axis]) -> None:
+def _check_rank(numbers: Sequence[object], parts: Sequence[NamedAxis]) -> None:
     if len(numbers) != len(parts):
         raise UserError(f"{tuple(numbers)} has {len(numbers)} entries where {Layout.of_axes(parts)} has {len(parts)}")
 
 
-def _shape(shape: Sequence[Dim], src: Sequence[Axis], dst: Sequence[Axis]) -> tuple[Dim, ...]:
+def _shape(shape: Sequence[Dim], src: Sequence[NamedAxis], dst: Sequence[NamedAxis]) -> tuple[Dim, ...]:
     _check_rank(shape, src)
     result: list[Dim] = []
     for axis in dst:
@@ -198,7 +198,7 @@ def _shape(shape: Sequence[Dim], src: Sequence[Axis], dst: Sequence[Axis]) -> tu
     return tuple(result)
 
 
-def _index(index: Sequence[int], src: Sequence[Axis], dst: Sequence[Axis]) -> tuple[int, ...]:
+def _index(index: Sequence[int], src: Sequence[NamedAxis], dst: Sequence[NamedAxis]) -> tuple[int, ...]:
     _check_rank(index, src)
     result = []
     for k, axis in enumerate(dst):

@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 from byoc.ir.attrs import AttrObject
 from byoc.ir.dims import Any, Dim, dimension
-from byoc.runtime.core.derived_size import Polynomial, extreme, name_of, polynomial, quotient
+from byoc.runtime.core.derived_size import SizePolynomial, extreme, name_of, polynomial, quotient
 from byoc.runtime.core.derived_size import truncated as toward_zero
 from byoc.runtime.core.derived_size import windowed as at_least_once
 from byoc.runtime.core.size_forms import exact_quotient, folded
@@ -183,7 +183,7 @@ def windowed(size: Dim) -> Dim:
     return size if isinstance(size, (int, SizeExpr)) else derived(at_least_once, size)
 
 
-def derived(combine: Callable[..., Polynomial], *sizes: Dim) -> Dim:
+def derived(combine: Callable[..., SizePolynomial], *sizes: Dim) -> Dim:
     """What *combine* makes of sizes as polynomials, as a dimension; unknown where one of them has no name.
 
     Source: :mod:`byoc.runtime.core.derived_size`.
@@ -195,7 +195,7 @@ def derived(combine: Callable[..., Polynomial], *sizes: Dim) -> Dim:
     return Any(name_of(found)) if found.number is None else dimension(found.number)
 
 
-def _of_dim(size: Dim) -> Polynomial:
+def _of_dim(size: Dim) -> SizePolynomial:
     return polynomial(size.name if isinstance(size, Any) else int(size))
 
 

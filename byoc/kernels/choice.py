@@ -20,13 +20,13 @@ from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types
 from byoc.kernels.macros import read_attributes
 from byoc.partition.place import ANY, FLOATS, DataLayout, Precision, precision_of
-from byoc.partition.places.grade import Argument, Request
+from byoc.partition.places.grade import KernelArgument, KernelRequest
 from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.libraries import runnable
 from byoc.partition.places.pick import pick_kernel
 from byoc.partition.places.source import CSource, OpenCLSource
 from byoc.relay.expr import Call, Function
-from byoc.runtime.core.bound_sizes import is_told
+from byoc.runtime.core.bound_sizes import is_computable
 from byoc.runtime.json.table import table_of_kernels
 
 _TYPES = {CSource: C_TYPES, OpenCLSource: OPENCL_TYPES}
@@ -147,9 +147,9 @@ def _best(call: Call, kernels: Sequence[Kernel]) -> Kernel:
     estimates = [k.seconds(call) for k in kernels if k.seconds is not None]
     if len(estimates) == len(kernels):
         return min(zip(estimates, range(len(kernels)), kernels, strict=True))[2]
-    arguments = tuple(Argument(f"in{k}", precision_of(t.dtype)) for k, t in enumerate(_inputs(call)))
+    arguments = tuple(KernelArgument(f"in{k}", precision_of(t.dtype)) for k, t in enumerate(_inputs(call)))
     places = tuple(dict.fromkeys(k.place for k in kernels))
-    return pick_kernel(Request(callee_name(call), arguments), kernels, places, first_wish=False).kernel
+    return pick_kernel(KernelRequest(callee_name(call), arguments), kernels, places, first_wish=False).kernel
 
 
 def _layout_refusals(kernel: Kernel, call: Call) -> list[Reason]:
@@ -191,7 +191,7 @@ def _source_refusals(kernel: Kernel, inputs: Sequence[TensorType], outputs: Sequ
     for ty in (*inputs, *outputs):
         if ty.dtype not in types:
             return [Reason("dtype", f"{kernel}: source has types for {', '.join(types)}", ty.dtype)]
-        unknown = [d for d in spec_of("", ty).shape if d is None or (isinstance(d, str) and not is_told(d, dims))]
+        unknown = [d for d in spec_of("", ty).shape if d is None or (isinstance(d, str) and not is_computable(d, dims))]
         if unknown:
             return [Reason("size", f"{kernel}: sizes that its inputs tell", repr(ty))]
     if isinstance(kernel.run, OpenCLSource) and any(0 in t.shape for t in (*inputs, *outputs)):

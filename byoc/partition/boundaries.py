@@ -26,7 +26,7 @@ EXCLUDE, FORCE, STOP_AT = "exclude", "force", "stop_at"
 
 
 @dataclass(frozen=True)
-class Rule:
+class PlacementRule:
     """One wish: its kind, the name that it is about, its target (None: every target), and where it was said.
 
     ``exclude`` keeps the named from the target, ``force`` puts them there (or on the ``host``), ``stop_at`` keeps them
@@ -54,7 +54,7 @@ class Rule:
 class Boundaries:
     """All rules of a plan."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[PlacementRule, ...] = ()
 
     @staticmethod
     def of(
@@ -62,7 +62,7 @@ class Boundaries:
         exclude: Names = (),
         force: Mapping[str, Sequence[str]] | None = None,
         stop_at: Names = (),
-        lines: Iterable[Rule] = (),
+        lines: Iterable[PlacementRule] = (),
     ) -> Boundaries:
         """The rules of the arguments and of a file's *lines*.
 
@@ -126,20 +126,20 @@ class Boundaries:
 class BoundaryView:
     """The rules on one module: why a call may not go to a target."""
 
-    def __init__(self, rules: Sequence[Rule], mod: IRModule):
+    def __init__(self, rules: Sequence[PlacementRule], mod: IRModule):
         self._exclude, self._force, self._stop = (
             [r for r in rules if r.kind == kind] for kind in (EXCLUDE, FORCE, STOP_AT)
         )
-        self._after: dict[Call, dict[Rule, None]] = {}
+        self._after: dict[Call, dict[PlacementRule, None]] = {}
         if self._stop:
             for _, func in functions_of(mod):
                 self._find_after(list(post_order(func, open_children)))
 
     def _find_after(self, nodes: Sequence[RelayExpr]) -> None:
         """For each node the stops that it is, or that it depends on."""
-        after: dict[RelayExpr, dict[Rule, None]] = {}
+        after: dict[RelayExpr, dict[PlacementRule, None]] = {}
         for node in nodes:
-            found: dict[Rule, None] = {}
+            found: dict[PlacementRule, None] = {}
             for child in open_children(node):
                 found.update(after.get(child, {}))
             if isinstance(node, Call):
@@ -162,7 +162,7 @@ class BoundaryView:
                 return Reason("stopped", f"the user stops at {rule.name}")
         return None
 
-    def forced(self, call: Call) -> Rule | None:
+    def forced(self, call: Call) -> PlacementRule | None:
         """The rule that puts *call* on a target other than the host."""
         if not self._force:
             return None
@@ -170,7 +170,7 @@ class BoundaryView:
         return next((r for r in self._force if r.target != HOST and r.matches(names)), None)
 
 
-def _rules(kind: str, names: Names) -> list[Rule]:
+def _rules(kind: str, names: Names) -> list[PlacementRule]:
     if isinstance(names, str):
         raise PartitionError(f"{kind} is a list of names, or names by target; write {kind}=[{names!r}]")
     by_target = names.values() if isinstance(names, Mapping) else (names,)
@@ -178,15 +178,15 @@ def _rules(kind: str, names: Names) -> list[Rule]:
     if other != ():
         raise PartitionError(f"{kind} is a list of names, or names by target, got {other!r}")
     if not isinstance(names, Mapping):
-        return [Rule(kind, str(name)) for name in names]
+        return [PlacementRule(kind, str(name)) for name in names]
     text = next((t for t, listed in names.items() if isinstance(listed, str)), None)
     if text is not None:
         raise PartitionError(f"{kind} has a list of names for each target; write {text!r}: [{names[text]!r}]")
-    return [Rule(kind, str(name), str(target)) for target, listed in names.items() for name in listed]
+    return [PlacementRule(kind, str(name), str(target)) for target, listed in names.items() for name in listed]
 
 
-def _refuse_contradictions(rules: Sequence[Rule]) -> None:
-    forced: dict[str, Rule] = {}
+def _refuse_contradictions(rules: Sequence[PlacementRule]) -> None:
+    forced: dict[str, PlacementRule] = {}
     for rule in rules:
         if rule.kind == FORCE:
             first = forced.setdefault(rule.name, rule)

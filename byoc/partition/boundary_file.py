@@ -24,7 +24,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from byoc.errors import PartitionError
-from byoc.partition.boundaries import EXCLUDE, FORCE, HOST, STOP_AT, Boundaries, Rule
+from byoc.partition.boundaries import EXCLUDE, FORCE, HOST, STOP_AT, Boundaries, PlacementRule
 from byoc.relay.frontend.onnx.named_nodes import NamedNode
 from byoc.runtime.files.regular_file import read_text
 
@@ -37,7 +37,7 @@ _BY_TENSORS = re.compile(r"(?P<type>[\w.]+):(?P<tensors>.*)$")
 _COMMENT = re.compile(r"(^|\s)#.*$")
 
 
-def read_boundaries(path: str | os.PathLike[str], nodes: Iterable[NamedNode] = ()) -> tuple[Rule, ...]:
+def read_boundaries(path: str | os.PathLike[str], nodes: Iterable[NamedNode] = ()) -> tuple[PlacementRule, ...]:
     """The rules of the file *path*; *nodes* are the model's, for lines that name tensors.
 
     Raises PartitionError for a file that cannot be read and for a line that is none of the forms.
@@ -58,7 +58,7 @@ def read_boundaries(path: str | os.PathLike[str], nodes: Iterable[NamedNode] = (
     )
 
 
-def _from_json(text: str, where: str) -> tuple[Rule, ...]:
+def _from_json(text: str, where: str) -> tuple[PlacementRule, ...]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -73,21 +73,21 @@ def _from_json(text: str, where: str) -> tuple[Rule, ...]:
         ).rules
     except PartitionError as error:
         raise PartitionError(f"{where}: {error}") from error
-    return tuple(Rule(r.kind, r.name, r.target, f"{where} {r.kind}", strict=False) for r in rules)
+    return tuple(PlacementRule(r.kind, r.name, r.target, f"{where} {r.kind}", strict=False) for r in rules)
 
 
-def _rules(line: str, origin: str, nodes: Sequence[NamedNode]) -> list[Rule]:
+def _rules(line: str, origin: str, nodes: Sequence[NamedNode]) -> list[PlacementRule]:
     for kind, form in _FORMS.items():
         match = form.match(line)
         if match is not None:
-            return [Rule(kind, match["name"], match["target"], origin, strict=False)]
+            return [PlacementRule(kind, match["name"], match["target"], origin, strict=False)]
     found = _by_tensors(line, nodes)
     if not found and (_BY_TENSORS.match(line) is None or re.search(r"\s", line)):
         raise PartitionError(
             f"{origin}: {line!r} is no rule; write 'exclude NAME [from TARGET]', 'force NAME to TARGET', "
             "'stop_at NAME [from TARGET]' or 'type:inputs:outputs'"
         )
-    return [Rule(FORCE, name, HOST, origin, strict=False, exact=True) for name in found or [line]]
+    return [PlacementRule(FORCE, name, HOST, origin, strict=False, exact=True) for name in found or [line]]
 
 
 def _by_tensors(line: str, nodes: Sequence[NamedNode]) -> list[str]:

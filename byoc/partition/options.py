@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from byoc.contract.backend import Backend
     from byoc.contract.limits import Limits
     from byoc.ir.module import IRModule
-    from byoc.partition.boundaries import Rule
+    from byoc.partition.boundaries import PlacementRule
     from byoc.partition.place import Place
 
 PLANNING = ("compile", "plan", "explain", "partition")  # the commands that say how a plan is made
@@ -158,7 +158,7 @@ class PlannerRequest(PlannerOptions, _ModuleAndTargets):
     exclude: Sequence[str] | Mapping[str, Sequence[str]] = like(CutOptions, "exclude", ())
     policy: str = like(CutOptions, "policy", "order", choices=POLICIES)
     mod_name: str = option("default", "with what the names of regions begin")
-    boundary_lines: Sequence[Rule] = field(
+    boundary_lines: Sequence[PlacementRule] = field(
         default=(),
         kw_only=True,
         metadata=described("rules of a file, of which those that cannot be honoured become notes"),

@@ -54,7 +54,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Value:
+class ProblemValue:
     """A tensor: the operator that makes it (None: an input of the model, which lies at home), those that read it, its
     bytes, and whether it is a result of the model, which must come home.
 
@@ -92,7 +92,7 @@ class Problem:
     """
 
     operators: int
-    values: tuple[Value, ...]
+    values: tuple[ProblemValue, ...]
     sites: tuple[Site, ...]
     candidates: tuple[Candidate, ...]
     transfer: np.ndarray

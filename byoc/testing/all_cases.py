@@ -9,7 +9,7 @@ from byoc.contract.support_table import registered_operators
 from byoc.testing.cases.combined import COMBINED, combined_cases
 from byoc.testing.cases.large import LARGE, large_cases
 from byoc.testing.cases.layouts import LAYOUT, layout_cases
-from byoc.testing.cases.operators import CONSTANT, DTYPE, EMPTY, FREE, SAMPLE, Asked, operator_cases
+from byoc.testing.cases.operators import CONSTANT, DTYPE, EMPTY, FREE, SAMPLE, BackendAnswers, operator_cases
 from byoc.testing.cases.patterns import PATTERN, PATTERN_SAMPLES, pattern_cases
 from byoc.testing.cases.special import SPECIAL, special_cases
 from byoc.testing.core.case import Case
@@ -19,7 +19,7 @@ KINDS = (SAMPLE, PATTERN, PATTERN_SAMPLES, LARGE, COMBINED, CONSTANT, LAYOUT, SP
 OF_PATTERNS = (PATTERN, PATTERN_SAMPLES, LARGE)
 
 
-def all_cases(asked: Asked, seed: int, only: Sequence[str]) -> list[Case]:
+def all_cases(asked: BackendAnswers, seed: int, only: Sequence[str]) -> list[Case]:
     """Every case that *asked* takes, in the order in which they are tried: the first sample of each operator first."""
     found: list[Case] = []
     for op in registered_operators():

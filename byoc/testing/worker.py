@@ -14,13 +14,13 @@ from byoc.driver.compiler.plan import plan
 from byoc.errors import ByocError, UserError
 from byoc.ir.module import IRModule
 from byoc.testing.all_cases import all_cases
-from byoc.testing.cases.operators import Asked
+from byoc.testing.cases.operators import BackendAnswers
 from byoc.testing.certificate import CaseResult, SpeedRow
 from byoc.testing.checks import Examiner, Finding
 from byoc.testing.core.case import Case
 from byoc.testing.core.saved import SavedRunner
 from byoc.testing.core.sent_case import SentCase
-from byoc.testing.core.vendor import Origin, backend_from
+from byoc.testing.core.vendor import VendorOrigin, backend_from
 from byoc.testing.core.worker_pool import AbsentError
 from byoc.testing.faults import fault_finding
 from byoc.testing.models import model_results
@@ -32,7 +32,7 @@ SAVED_PART = 0.8  # of a step's time, for the process that loads what was saved:
 
 
 @dataclass(frozen=True)
-class Context:
+class WorkerContext:
     """What a worker has: the examiner, and whom it tells its steps."""
 
     examiner: Examiner
@@ -48,14 +48,14 @@ class Context:
 class CertifyOpening:
     """What the context of a worker is made of; the other fields are those of ``certify``, *limit* that of a step."""
 
-    origin: Origin
+    origin: VendorOrigin
     tolerance: Mapping[str, float] | None
     options: Mapping[str, object]
     saved: bool
     limit: float
     precision: str = "f32"
 
-    def __call__(self, tell: Callable[[str], None]) -> Context:
+    def __call__(self, tell: Callable[[str], None]) -> WorkerContext:
         """The context. Raises AbsentError where this process does not have the backend."""
         try:
             backend = backend_from(self.origin)
@@ -64,7 +64,7 @@ class CertifyOpening:
         runner = SavedRunner(backend, self.limit * SAVED_PART) if self.saved else None
         if runner is not None:
             runner.start()
-        return Context(Examiner(backend, self.tolerance, self.options, runner, tell, self.precision), tell)
+        return WorkerContext(Examiner(backend, self.tolerance, self.options, runner, tell, self.precision), tell)
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class MakeCases:
     lost: frozenset[str]
     patience: float = 1.0
 
-    def do(self, context: Context) -> MadeCases:
+    def do(self, context: WorkerContext) -> MadeCases:
         """The cases."""
-        asked = Asked(context.backend, tell=context.tell, lost=self.lost)
+        asked = BackendAnswers(context.backend, tell=context.tell, lost=self.lost)
         cases = all_cases(asked, self.seed, self.only)
         told = [f"{text} ({count} times)" for text, count in asked.refused.most_common(MOST_REASONS)]
         return MadeCases([SentCase.of(c) for c in cases], asked.raised, asked.unmade, asked.never, told)
@@ -115,7 +115,7 @@ class ExamineCase:
     ask: bool = False
     patience: float = 1.0
 
-    def do(self, context: Context) -> Examined:
+    def do(self, context: WorkerContext) -> Examined:
         """What is found of it."""
         case = self.sent.case
         if self.ask and not is_taken(context.backend, case):
@@ -133,7 +133,7 @@ class InjectFault:
     stage: str
     patience: float = 1.0
 
-    def do(self, context: Context) -> Finding | None:
+    def do(self, context: WorkerContext) -> Finding | None:
         """What is wrong with what the host then does."""
         return fault_finding(context.examiner, self.sent.case, self.stage)
 
@@ -145,7 +145,7 @@ class TryModel:
     model: str | os.PathLike[str]
     patience: float = MODEL_PATIENCE
 
-    def do(self, context: Context) -> tuple[CaseResult, SpeedRow | None]:
+    def do(self, context: WorkerContext) -> tuple[CaseResult, SpeedRow | None]:
         """What becomes of it, and its times."""
         return model_results(context.examiner, self.model, context.tell)
 
@@ -157,7 +157,7 @@ class MeasureCase:
     sent: SentCase
     patience: float = 1.0
 
-    def do(self, context: Context) -> SpeedRow | None:
+    def do(self, context: WorkerContext) -> SpeedRow | None:
         """Its times; None where it does not run."""
         return measured(context.examiner, self.sent.case)
 
@@ -165,7 +165,7 @@ class MeasureCase:
 def is_taken(backend: Backend, case: Case) -> bool:
     """Whether *backend* takes *case*: each call, or a region of it by the planner."""
     if not case.whole:
-        return Asked(backend).takes(case.function, case.name)
+        return BackendAnswers(backend).takes(case.function, case.name)
     try:
         return bool(plan(IRModule.from_expr(case.function), [backend.name, "host"]).regions)
     except UserError:

@@ -25,7 +25,7 @@ from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
 from byoc.codegen.tune.context import cache_sizes, context_of
 from byoc.codegen.tune.run_threads import run_threads
-from byoc.codegen.tune.trials import Workbench
+from byoc.codegen.tune.trials import HostBench
 from byoc.codegen.tune.tuner import tuner_of
 from byoc.contract.backend import Backend
 from byoc.errors import CompileError, CompilerNotFoundError
@@ -142,10 +142,10 @@ def _with_types(program: WholeProgram, graph: Graph) -> WholeProgram:
 
 def workbench(
     compiler: CCompiler, flags: Sequence[str], allowed: WinogradOptions = DEFAULT, threads: int = 1
-) -> Workbench:
+) -> HostBench:
     """What a tuner prepares and builds programs with, which will run with so many *threads*."""
     trying = dataclasses.replace(compiler, limit=TRIAL_SECONDS)
-    return Workbench(
+    return HostBench(
         lambda program, choices: prepare(program, compiler.machine, choices, allowed),
         lambda programs: build_library(programs, trying, flags),
         lambda count: context_of(compiler, flags, count),

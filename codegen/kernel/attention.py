@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from byoc.codegen.kernel.deferred_normalization import INVERSE, POWERS, split_factors
 from byoc.codegen.kernel.expr_parts import divisors, factors, loads_of, reduces_in, times, uncast, with_value
 from byoc.codegen.kernel.inline import CHEAP_INTRINSICS, MAX_NODES, estimated_size, substitute_axes
-from byoc.codegen.kernel.late_division import INVERSE, POWERS, split_factors
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr, Tensor, const, placeholder

@@ -1,7 +1,7 @@
-"""What a schedule may ask before it decides, and the answer, as data.
+"""What a schedule could be, and what is chosen of it, as data.
 
-A **question** names a kernel by a canonical text, and ranks the answers that are legal; the first is that of the cost
-model. Whoever answers (a database, a measurement) gives one of these, or nothing. Schedules depend on this module
+A **search space** names a kernel by a canonical text, and ranks the choices that are legal; the first is that of the
+cost model. Whoever chooses (a database, a measurement) gives one of these, or nothing. Schedules depend on this module
 alone, so that generating code needs no tuner.
 """
 
@@ -56,8 +56,8 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked about *stage*.
+class SearchSpace:
+    """The legal choices for *stage*.
 
     ``kernel`` says canonically what is computed: equal texts mean that equal choices take equal time. ``ranked`` are
     the legal choices with the time that the model expects of each, in any unit, the best first; never one twice.
@@ -85,10 +85,10 @@ class Question:
 
 
 class Choices(Protocol):
-    """Whoever answers questions."""
+    """Whoever chooses from search spaces."""
 
-    def choose(self, question: Question) -> Choice | None:
-        """One of the question's choices, or None to leave it to the cost model."""
+    def choose(self, space: SearchSpace) -> Choice | None:
+        """One of the space's choices, or None to leave it to the cost model."""
         ...
 
 
@@ -98,26 +98,26 @@ class Fixed:
 
     answers: Mapping[str, Choice]
 
-    def choose(self, question: Question) -> Choice | None:
-        """The answer for the question's kernel."""
-        answer = self.answers.get(question.kernel)
-        return answer if answer is not None and question.legal(answer) else None
+    def choose(self, space: SearchSpace) -> Choice | None:
+        """The answer for the space's kernel."""
+        answer = self.answers.get(space.kernel)
+        return answer if answer is not None and space.legal(answer) else None
 
 
 @dataclass
-class Asked:
-    """Gives no answers and remembers the questions, what there is to tune; ``counts`` says how often each was asked."""
+class SpaceCollector:
+    """Chooses nothing and remembers the spaces, what there is to tune; ``counts`` says how often each came."""
 
-    questions: dict[str, Question] = field(default_factory=dict)
+    spaces: dict[str, SearchSpace] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
-    def choose(self, question: Question) -> Choice | None:
+    def choose(self, space: SearchSpace) -> Choice | None:
         """None."""
-        self.questions.setdefault(question.kernel, question)
-        self.counts[question.kernel] = self.counts.get(question.kernel, 0) + 1
+        self.spaces.setdefault(space.kernel, space)
+        self.counts[space.kernel] = self.counts.get(space.kernel, 0) + 1
         return None
 
-    def in_order(self) -> Sequence[tuple[Question, float]]:
-        """The questions with the time that the model expects of all that asked them, the longest first."""
-        total = [(q, q.cost * self.counts[name]) for name, q in self.questions.items()]
+    def in_order(self) -> Sequence[tuple[SearchSpace, float]]:
+        """The spaces with the time that the model expects of all kernels that have them, the longest first."""
+        total = [(s, s.cost * self.counts[name]) for name, s in self.spaces.items()]
         return sorted(total, key=lambda pair: (-pair[1], pair[0].kernel))

@@ -35,7 +35,7 @@ class Use:
 
 
 @dataclass
-class Plan:
+class InliningPlan:
     """What became of each stage so far: the kept ones, and the bodies of the inlined ones."""
 
     kept: dict[Tensor, Tensor] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def fuse_stages(outputs: Sequence[Tensor], ready: AbstractSet[Tensor]) -> tuple[
     if recurrence(order):
         return tuple(s for phase in in_phases(order) for s in phase), tuple(outputs)
     uses = _uses(order)
-    plan = Plan()
+    plan = InliningPlan()
     results = set(outputs)
     for stage in order:
         body = _rewritten(stage, plan)
@@ -160,7 +160,7 @@ def substitute_axes(body: PrimExpr, axes: Sequence[Index], indices: Sequence[Pri
     return map_expr(body, lambda e: table.get(e) if isinstance(e, Index) else None)
 
 
-def _rewritten(stage: Tensor, plan: Plan) -> PrimExpr:
+def _rewritten(stage: Tensor, plan: InliningPlan) -> PrimExpr:
     """The body of *stage* with inlined producers put in and kept ones renamed."""
     memo: dict[tuple[object, ...], PrimExpr] = {}
 
@@ -219,7 +219,7 @@ def _is_identity(load: Load, consumer: Tensor) -> bool:
     )
 
 
-def _worth_inlining(stage: Tensor, body: PrimExpr, uses: dict[Tensor, Use], plan: Plan) -> bool:
+def _worth_inlining(stage: Tensor, body: PrimExpr, uses: dict[Tensor, Use], plan: InliningPlan) -> bool:
     nodes = list(unique_nodes(body))
     if any(isinstance(n, Reduce) for n in nodes):
         return len(uses) == 1 and all(u.identity for u in uses.values()) and _fits(stage, body, nodes, 1, plan)
@@ -251,7 +251,7 @@ def _is_view(body: PrimExpr) -> bool:
     )
 
 
-def _fits(stage: Tensor, body: PrimExpr, nodes: Sequence[PrimExpr], sites: int, plan: Plan) -> bool:
+def _fits(stage: Tensor, body: PrimExpr, nodes: Sequence[PrimExpr], sites: int, plan: InliningPlan) -> bool:
     """True while the text stays readable and far from the recursion limit; remembers how deep *stage* reaches."""
     below = max((plan.depth.get(t, 0) for t in loaded_tensors(stage.element)), default=0)
     plan.depth[stage] = below + 1

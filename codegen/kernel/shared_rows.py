@@ -22,7 +22,7 @@ LONGEST_RUN = 16  # stages
 
 
 @dataclass(frozen=True)
-class Spot:
+class RowSpot:
     """Where a stage is at a row: what each of its axes is, and which of them (or parts of them) are the points."""
 
     axes: Mapping[Index, PrimExpr]
@@ -36,7 +36,7 @@ class SharedRows:
     stages: tuple[Tensor, ...]
     rows: tuple[Index, ...]
     points: tuple[Index, ...]
-    spots: Mapping[Tensor, Spot] = field(repr=False)
+    spots: Mapping[Tensor, RowSpot] = field(repr=False)
 
     def has_points(self, stage: Tensor) -> bool:
         """Whether *stage* has an element for each point."""
@@ -100,7 +100,7 @@ class _Search:
         self.loads = {s: [n for n in nodes[s] if isinstance(n, Load) and n.tensor in stages] for s in stages}
         self.rows = tuple(a for a in anchor.axes if a.extent != 1)
         self.points = tuple(a for a in reduces[anchor][0].axes if a.extent != 1)
-        self.spots: dict[Tensor, Spot] = {anchor: Spot(_without_ones(anchor), ())}
+        self.spots: dict[Tensor, RowSpot] = {anchor: RowSpot(_without_ones(anchor), ())}
 
     def run(self) -> SharedRows | None:
         """The rows, if every stage has its spot and reads the others as it must."""
@@ -138,7 +138,7 @@ class _Search:
                 points += own
             elif axis.extent != 1:
                 points.append(axis)
-        self.spots[stage] = Spot(axes, tuple(points))
+        self.spots[stage] = RowSpot(axes, tuple(points))
         return True
 
     def _as_reader(self, stage: Tensor, load: Load) -> dict[Index, PrimExpr] | None:

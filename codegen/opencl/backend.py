@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from byoc.codegen.kernel.choice import Choices, Question
+from byoc.codegen.kernel.choice import Choices, SearchSpace
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import (
@@ -23,7 +23,7 @@ from byoc.codegen.kernel.region import (
 )
 from byoc.codegen.opencl.cpu.machine import grouped, prepared_for
 from byoc.codegen.opencl.device.alone import alone
-from byoc.codegen.opencl.device.choosing import Chooser, KernelQuestion
+from byoc.codegen.opencl.device.choosing import Chooser, KernelSearchSpace
 from byoc.codegen.opencl.device.options import HALVES, NAMES, PRODUCTS, TUNE, OpenCLOptions
 from byoc.codegen.opencl.device.profile import DeviceProfile, profile_for
 from byoc.codegen.opencl.device.thresholds import Thresholds
@@ -189,13 +189,13 @@ def tuned(
     def make(choices: Choices) -> tuple[str, tuple[FunctionPlan, ...]]:
         return emit_programs(programs, profile, halves, choices=choices)
 
-    return tuner.settled(make, bench, lambda threads: bench.laboratory(tuner.level.rounds))
+    return tuner.settled(make, bench, lambda threads: bench.trial_runner(tuner.level.rounds))
 
 
 def _bench(profile: DeviceProfile, halves: bool, device: str = "") -> DeviceBench:
-    def of(question: Question) -> Program:
-        assert isinstance(question, KernelQuestion)
-        return alone(question.stages, question.targets, "candidate")
+    def of(space: SearchSpace) -> Program:
+        assert isinstance(space, KernelSearchSpace)
+        return alone(space.stages, space.targets, "candidate")
 
     def emit(program: Program, choices: Choices) -> tuple[str, FunctionPlan]:
         source, (plan,) = emit_prepared([program], Chooser(profile, choices), halves, blocks=False)

@@ -21,18 +21,18 @@ from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Writer
-from byoc.codegen.opencl.cpu.blocks import Blocks, meets_between_rows
+from byoc.codegen.opencl.cpu.blocks import CpuKernels, meets_between_rows
 from byoc.codegen.opencl.device.choosing import Chooser
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan
 from byoc.codegen.opencl.device.language import OPENCL_C, RESERVED, SUPPORT, TYPES
 from byoc.codegen.opencl.device.pointers import Pointer
 from byoc.codegen.opencl.device.profile import ANY_GPU, DeviceProfile
+from byoc.codegen.opencl.group_fusion import is_view, join_neighbours, join_rows, views
 from byoc.codegen.opencl.images.choice import BUFFER, IMAGE, ChosenImages, choose_images
 from byoc.codegen.opencl.images.coordinates import ImageTensors
 from byoc.codegen.opencl.images.reading import ImageExprWriter
 from byoc.codegen.opencl.images.texel_kernel import texel_kernel
 from byoc.codegen.opencl.launch_plan import WrittenKernels, WrittenProgram, function_plan, launch_work
-from byoc.codegen.opencl.neighbours import is_view, join_neighbours, join_rows, views
 from byoc.codegen.opencl.padding import read_through_padding
 from byoc.codegen.opencl.products.matrix_format import MATRIX_SUPPORT
 from byoc.codegen.opencl.products.split import SCHEDULE, split_sums
@@ -78,7 +78,7 @@ class _Emitter:
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
         machine = self.profile.machine if blocks and memory == BUFFER else None
-        self.blocks = None if machine is None else Blocks(machine, OPENCL_C, RESERVED, self.kernels)
+        self.blocks = None if machine is None else CpuKernels(machine, OPENCL_C, RESERVED, self.kernels)
 
     def program(self, program: Program, places: Mapping[Tensor, Tensor]) -> WrittenProgram:
         """The kernels of *program*, in order; *places* as of ``views``."""
@@ -115,7 +115,7 @@ class _Emitter:
                 yield from [rows] if rows is not None else [self._single(group, s) for s in alone]
 
     def _on_cpu(
-        self, program: Program, group: Group, blocks: Blocks, readers: Mapping[Tensor, set[Tensor]]
+        self, program: Program, group: Group, blocks: CpuKernels, readers: Mapping[Tensor, set[Tensor]]
     ) -> Iterator[_Unit | WrittenKernels]:
         """The kernels of *group* for a processor: C's blocks, or one for its rows where these would be several."""
         runs = list(row_runs(group.stages, {})) if meets_between_rows(group) else []

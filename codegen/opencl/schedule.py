@@ -21,7 +21,7 @@ from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import Alloc, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.device.choosing import Ranked, Way, chosen_way, ranked_ways, roughly
+from byoc.codegen.opencl.device.choosing import Ranked, ScheduleOption, chosen_way, ranked_ways, roughly
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, at, numbered
 from byoc.codegen.opencl.device.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.device.statements import (
@@ -74,21 +74,25 @@ def stage_space(stage: Tensor, simplify: Simplifier, profile: DeviceProfile, par
     return ranked_ways(ways, roughly([stage], profile), LOCAL_SIZE, profile)
 
 
-def _ways(nest: Nest, simplify: Simplifier, profile: DeviceProfile, parts: Sequence[int] = (1,)) -> Iterator[Way]:
+def _ways(
+    nest: Nest, simplify: Simplifier, profile: DeviceProfile, parts: Sequence[int] = (1,)
+) -> Iterator[ScheduleOption]:
     """The schedules of a stage, in the order in which the model would take them."""
     if not profile.is_cpu:
         yield from _products(nest, simplify, profile, parts)
     yield from _trees(nest, simplify, profile)
     yield from _tiles(nest, simplify)
     count = _number(Range.of([a.extent for a in nest.axes], simplify))
-    yield Way(Choice.of("item"), (), lambda when, local: _item(nest, simplify, local), count)
+    yield ScheduleOption(Choice.of("item"), (), lambda when, local: _item(nest, simplify, local), count)
 
 
 def _number(count: Range) -> int:
     return int(count.number.value) if isinstance(count.number, Const) else 0
 
 
-def _products(nest: Nest, simplify: Simplifier, profile: DeviceProfile, parts: Sequence[int]) -> Iterator[Way]:
+def _products(
+    nest: Nest, simplify: Simplifier, profile: DeviceProfile, parts: Sequence[int]
+) -> Iterator[ScheduleOption]:
     """Tiles of rows and columns, for products whose operands many outputs share."""
     p = block_product(nest, simplify)
     if p is None or not is_worth_tiles(p.sizes()):
@@ -98,7 +102,7 @@ def _products(nest: Nest, simplify: Simplifier, profile: DeviceProfile, parts: S
         def make(when: tuple[Range, ...], _: int | None, candidate: Candidate = found) -> KernelPlan:
             return candidate.kernel(p, simplify, profile, when)
 
-        yield Way(found.choice, None if k else (), make, cost=found.cost)
+        yield ScheduleOption(found.choice, None if k else (), make, cost=found.cost)
 
 
 def _open(ranges: Sequence[Range]) -> tuple[Range, ...] | None:
@@ -128,7 +132,7 @@ def _replace(value: PrimExpr, old: PrimExpr, new: PrimExpr) -> PrimExpr:
     return map_expr(value, lambda e: new if e is old else None)
 
 
-def _trees(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> Iterator[Way]:
+def _trees(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> Iterator[ScheduleOption]:
     """A work-group an element, which the model takes for few elements of long reductions."""
     reduce = _only_reduction(nest)
     if reduce is None:
@@ -144,7 +148,7 @@ def _trees(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> Iterator
     def make(when: tuple[Range, ...], local: int | None) -> KernelPlan:
         return _tree(nest, reduce, when, simplify, LOCAL_SIZE if local is None else local)
 
-    yield Way(Choice.of("tree"), when, make, _number(count), shares=True, far=far)
+    yield ScheduleOption(Choice.of("tree"), when, make, _number(count), shares=True, far=far)
 
 
 def _tree(nest: Nest, reduce: Reduce, when: tuple[Range, ...], simplify: Simplifier, local: int) -> KernelPlan:
@@ -173,7 +177,7 @@ def _tree(nest: Nest, reduce: Reduce, when: tuple[Range, ...], simplify: Simplif
     )
 
 
-def _tiles(nest: Nest, simplify: Simplifier) -> Iterator[Way]:
+def _tiles(nest: Nest, simplify: Simplifier) -> Iterator[ScheduleOption]:
     """Several outputs along one axis a work-item, for sums of products: the first where sizes are known."""
     reduce = _only_reduction(nest)
     if reduce is None or reduce.kind != "sum":
@@ -186,7 +190,7 @@ def _tiles(nest: Nest, simplify: Simplifier) -> Iterator[Way]:
                 return _tile(nest, reduce, axis, tile, when, simplify, LOCAL_SIZE if local is None else local)
 
             left = _items_left(nest, axis, tile, simplify)
-            yield Way(Choice.of("tile", outputs=tile, axis=number), _open([left]), make, _number(left))
+            yield ScheduleOption(Choice.of("tile", outputs=tile, axis=number), _open([left]), make, _number(left))
         if any(_open([_items_left(nest, axis, tile, simplify)]) is not None for tile in found):
             return
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.c.winograd.plan import INPUT, META
-from byoc.codegen.c.winograd.plan import Plan as WinogradPlan
+from byoc.codegen.c.winograd.plan import WinogradPlan as WinogradPlan
 from byoc.codegen.c.winograd.transforms import KERNEL
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import product

@@ -1,4 +1,4 @@
-"""A question's kernel as a program of its own, to be compiled for each candidate, and data to run it on."""
+"""A space's kernel as a program of its own, to be compiled for each candidate, and data to run it on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from byoc.codegen.c.contraction.padding import PAD
-from byoc.codegen.kernel.choice import Question
+from byoc.codegen.kernel.choice import SearchSpace
 from byoc.codegen.kernel.inline import SYMBOLIC_EXTENT
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.rewrite_stages import with_body
@@ -20,18 +20,18 @@ from byoc.te.tensor import Load
 from byoc.te.walk import loaded_tensors, map_expr, unique_nodes
 
 
-def kernel_program(question: Question, symbol: str) -> Program:
-    """The program *symbol* of the question's stage, and of the padding that it reads, alone.
+def kernel_program(space: SearchSpace, symbol: str) -> Program:
+    """The program *symbol* of the space's stage, and of the padding that it reads, alone.
 
     What these load and is no constant is an input. Raises CompileError for a stage with a dimension that is neither a
     number nor a named size.
     """
-    stages = _with_padding(question.stage)
+    stages = _with_padding(space.stage)
     loaded = dict.fromkeys(t for s in stages for t in loaded_tensors(s.element) if t not in stages)
-    free = {t: placeholder(t.shape, t.dtype, t.name) for t in loaded if t not in question.constants}
+    free = {t: placeholder(t.shape, t.dtype, t.name) for t in loaded if t not in space.constants}
     stages = _over(stages, free)
     stage, inputs = stages[-1], tuple(free.values())
-    constants = tuple((t, question.constants[t]) for t in loaded if t in question.constants)
+    constants = tuple((t, space.constants[t]) for t in loaded if t in space.constants)
     signature = Signature(
         symbol,
         tuple(_spec(t, f"input_{k}") for k, t in enumerate(inputs)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from byoc.codegen.kernel.choice import Asked, Choice, Question
+from byoc.codegen.kernel.choice import Choice, SearchSpace, SpaceCollector
 from byoc.errors import UserError
 
 
@@ -23,23 +23,23 @@ class Level:
     seconds: float
     rounds: int
 
-    def of(self, question: Question) -> list[Choice]:
+    def of(self, space: SearchSpace) -> list[Choice]:
         """The candidates to measure, the model's own, the best of each other kind, then the next best; none twice."""
-        limit = question.cost * self.slower
-        near = [choice for cost, choice in question.ranked if cost <= limit] or [question.expected]
+        limit = space.cost * self.slower
+        near = [choice for cost, choice in space.ranked if cost <= limit] or [space.expected]
         kinds = {choice.kind: choice for choice in reversed(near)}
         first = sorted(kinds.values(), key=near.index)
         return list(dict.fromkeys((*first, *near)))[: self.candidates]
 
-    def worth(self, asked: Asked) -> list[Question]:
-        """The questions that matter, the one with the longest time first."""
+    def worth(self, asked: SpaceCollector) -> list[SearchSpace]:
+        """The spaces that matter, the one with the longest time first."""
         rows = asked.in_order()
         remaining = total = sum(seconds for _, seconds in rows)
         kept = []
-        for question, seconds in rows:
+        for space, seconds in rows:
             if remaining <= self.rest * total:
                 break
-            kept.append(question)
+            kept.append(space)
             remaining -= seconds
         return kept
 

@@ -7,20 +7,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from byoc.codegen.kernel.choice import Choice, Choices, Question
+from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.tune.context import Context
-from byoc.codegen.tune.heat import Heat, Outcome, RunHeat, Runner
 from byoc.codegen.tune.kernel_program import inputs_for, kernel_program, output_of
 from byoc.codegen.tune.record import DROPPED, MEASURED, Record, Trial
+from byoc.codegen.tune.trial_batch import CompiledCandidate, Outcome, RunBatch, TrialBatch
 from byoc.codegen.tune.worker_process import WorkerProcess
 from byoc.errors import ByocError
 from byoc.runtime.dso.module import DsoModule
 
 WON = 0.985  # of the time of the model's choice: what another must stay below to be taken
-HEAT = 12  # candidates that are in memory at once, with copies of their weights
+BATCH_SIZE = 12  # candidates that are in memory at once, with copies of their weights
 
-Try = Callable[[Question, Sequence[Choice], Choices], Sequence[Trial]]
+Try = Callable[[SearchSpace, Sequence[Choice], Choices], Sequence[Trial]]
 
 
 class Bench(Protocol):
@@ -53,7 +53,7 @@ class Bench(Protocol):
 
 
 @dataclass(frozen=True)
-class Workbench:
+class HostBench:
     """What compiles programs: ``prepare`` asks the choices, ``build`` makes the library of prepared programs.
 
     ``context`` tells where times with so many threads hold; ``caches`` are the bytes of the data caches by level. What
@@ -88,48 +88,48 @@ class Only:
     rest: Choices | None = None
     given: list[Choice] = field(default_factory=list)
 
-    def choose(self, question: Question) -> Choice | None:
-        """The choice, where the question is about the kernel."""
-        if question.kernel != self.kernel:
-            return self.rest.choose(question) if self.rest is not None else None
+    def choose(self, space: SearchSpace) -> Choice | None:
+        """The choice, where the space is the kernel's."""
+        if space.kernel != self.kernel:
+            return self.rest.choose(space) if self.rest is not None else None
         self.given.append(self.choice)
         return self.choice
 
 
-class Laboratory:
-    """Tries candidates on a workbench, with so many *threads*; *run_heat* times what is compiled."""
+class TrialRunner:
+    """Tries candidates on a bench, with so many *threads*; *run_batch* times what is compiled."""
 
-    def __init__(self, bench: Workbench, rounds: int, run_heat: RunHeat, threads: int = 1):
-        self.bench, self.rounds, self.run_heat, self.threads = bench, rounds, run_heat, threads
+    def __init__(self, bench: HostBench, rounds: int, run_batch: RunBatch, threads: int = 1):
+        self.bench, self.rounds, self.run_batch, self.threads = bench, rounds, run_batch, threads
 
-    def trials(self, question: Question, candidates: Sequence[Choice], rest: Choices | None = None) -> list[Trial]:
+    def trials(self, space: SearchSpace, candidates: Sequence[Choice], rest: Choices | None = None) -> list[Trial]:
         """A trial for each of *candidates*, in their order; the first is the one that others must agree with.
 
-        Many are tried in heats, the first in each of them; then the fastest of all heats against each other. *rest*
-        answers the questions that a candidate asks in its turn.
+        Many are tried in batches, the first in each of them; then the fastest of all batches against each other. *rest*
+        chooses from the spaces that a candidate opens in its turn.
         """
         first, others = candidates[0], candidates[1:]
         found: dict[Choice, Trial] = {}
         fastest: list[Choice] = []
-        for k in range(0, max(len(others), 1), HEAT - 1):
-            heat = self._heat(question, [first, *others[k : k + HEAT - 1]], rest)
-            found.update({t.choice: t for t in heat})
-            fastest.append(winner(heat, first))
+        for k in range(0, max(len(others), 1), BATCH_SIZE - 1):
+            batch = self._batch(space, [first, *others[k : k + BATCH_SIZE - 1]], rest)
+            found.update({t.choice: t for t in batch})
+            fastest.append(winner(batch, first))
         final = list(dict.fromkeys([first, *fastest]))
         if len(fastest) > 1 and len(final) > 1:
             found = {c: _dropped(t) for c, t in found.items()}
-            found.update({t.choice: t for t in self._heat(question, final, rest)})
+            found.update({t.choice: t for t in self._batch(space, final, rest)})
         return [found[c] for c in candidates]
 
-    def _heat(self, question: Question, candidates: Sequence[Choice], rest: Choices | None) -> list[Trial]:
-        made = self._built(question, candidates, rest)
-        runners = {c: _runner(*what) for c, what in made.items() if not isinstance(what, str)}
+    def _batch(self, space: SearchSpace, candidates: Sequence[Choice], rest: Choices | None) -> list[Trial]:
+        made = self._built(space, candidates, rest)
+        compiled = {c: _compiled(*what) for c, what in made.items() if not isinstance(what, str)}
         outcomes: dict[Choice, Outcome] = {c: what for c, what in made.items() if isinstance(what, str)}
-        if runners:
+        if compiled:
             program = next(what[0] for what in made.values() if not isinstance(what, str))
             team = self.bench.team() if self.threads > 1 and self.bench.team is not None else None
-            heat = Heat(
-                tuple(runners.values()),
+            batch = TrialBatch(
+                tuple(compiled.values()),
                 tuple(inputs_for(program)),
                 output_of(program),
                 self.rounds,
@@ -137,11 +137,11 @@ class Laboratory:
                 team,
                 self.bench.caches,
             )
-            outcomes.update(zip(runners, self.run_heat(heat), strict=True))
+            outcomes.update(zip(compiled, self.run_batch(batch), strict=True))
         return [_trial(c, outcomes[c]) for c in candidates]
 
     def _built(
-        self, question: Question, candidates: Sequence[Choice], rest: Choices | None
+        self, space: SearchSpace, candidates: Sequence[Choice], rest: Choices | None
     ) -> dict[Choice, tuple[Program, DsoModule] | str]:
         """Each candidate with its program and the library that has it, or why there is none.
 
@@ -151,7 +151,7 @@ class Laboratory:
         failed: dict[Choice, str] = {}
         for k, choice in enumerate(candidates):
             try:
-                programs[choice] = self._program(question, Only(question.kernel, choice, rest), f"candidate_{k}")
+                programs[choice] = self._program(space, Only(space.kernel, choice, rest), f"candidate_{k}")
             except ByocError as error:
                 failed[choice] = f"failed: {error}"
         modules: dict[Choice, DsoModule] = {}
@@ -165,23 +165,23 @@ class Laboratory:
                     failed[choice] = f"failed: {error}"
         return {c: (programs[c], modules[c]) if c in modules else failed[c] for c in candidates}
 
-    def _program(self, question: Question, only: Only, symbol: str) -> Program:
-        program = self.bench.prepare(kernel_program(question, symbol), only)
+    def _program(self, space: SearchSpace, only: Only, symbol: str) -> Program:
+        program = self.bench.prepare(kernel_program(space, symbol), only)
         if not only.given:
             raise ByocError("alone the kernel is another one")
         return program
 
 
 @contextmanager
-def laboratory(bench: Workbench, rounds: int, threads: int) -> Iterator[Try]:
+def trial_runner(bench: HostBench, rounds: int, threads: int) -> Iterator[Try]:
     """Trials whose candidates run in a process of their own, which ends with the context."""
     with WorkerProcess() as worker:
-        yield Laboratory(bench, rounds, worker.run, threads).trials
+        yield TrialRunner(bench, rounds, worker.run, threads).trials
 
 
-def _runner(program: Program, module: DsoModule) -> Runner:
+def _compiled(program: Program, module: DsoModule) -> CompiledCandidate:
     constants = tuple(module.constant_arrays[spec.name].numpy() for spec in program.signature.constants)
-    return Runner(module.library, program.signature, constants)
+    return CompiledCandidate(module.library, program.signature, constants)
 
 
 def _trial(choice: Choice, outcome: Outcome) -> Trial:

@@ -10,37 +10,37 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from byoc.codegen.c.toolchain.object_cache import cache_dir
-from byoc.codegen.kernel.choice import Asked, Choice, Choices, Question
+from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace, SpaceCollector
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.tune.database import FOLDER, Database
 from byoc.codegen.tune.level import LEVELS, Level, level_named
 from byoc.codegen.tune.measure import Clock
 from byoc.codegen.tune.record import Record
 from byoc.codegen.tune.report import TuningReport
-from byoc.codegen.tune.trials import Bench, Try, Workbench, laboratory
+from byoc.codegen.tune.trials import Bench, HostBench, Try, trial_runner
 from byoc.runtime.graph.executor_base import check_threads
 
-OpenLaboratory = Callable[[Workbench, int, int], AbstractContextManager[Try]]
+OpenTrialRunner = Callable[[HostBench, int, int], AbstractContextManager[Try]]
 OpenTrials = Callable[[int], AbstractContextManager[Try]]
 Made = TypeVar("Made")
 
 
 @dataclass
-class _Answers(Asked):
+class _Answers(SpaceCollector):
     """Answers from what is *known*, or what *recall* tells and is known from then on; remembers what was asked."""
 
     known: dict[str, Record] = field(default_factory=dict)
     recall: Callable[[str], Record | None] = lambda kernel: None
 
-    def choose(self, question: Question) -> Choice | None:
+    def choose(self, space: SearchSpace) -> Choice | None:
         """The known choice, where it is legal."""
-        Asked.choose(self, question)
-        if question.kernel not in self.known:
-            found = self.recall(question.kernel)
+        SpaceCollector.choose(self, space)
+        if space.kernel not in self.known:
+            found = self.recall(space.kernel)
             if found is not None:
-                self.known[question.kernel] = found
-        record = self.known.get(question.kernel)
-        return record.choice if record is not None and question.legal(record.choice) else None
+                self.known[space.kernel] = found
+        record = self.known.get(space.kernel)
+        return record.choice if record is not None and space.legal(record.choice) else None
 
 
 class Tuner:
@@ -48,7 +48,7 @@ class Tuner:
 
     What is known at *level* or above is taken from *database*, the rest is tried now. With *again*, also what ran out
     of time before. Candidates are timed with so many *threads*, or with as many as what is compiled will run with.
-    ``report`` tells what was done. *laboratory* (of a workbench, rounds and threads) and *clock* are for tests. Raises
+    ``report`` tells what was done. *trial_runner* (of a bench, rounds and threads) and *clock* are for tests. Raises
     UserError for a number of threads below 1.
     """
 
@@ -57,7 +57,7 @@ class Tuner:
         level: Level,
         database: Database,
         again: bool = False,
-        laboratory: OpenLaboratory = laboratory,
+        trial_runner: OpenTrialRunner = trial_runner,
         clock: Clock = time.perf_counter,
         tell: Callable[[str], None] | None = None,
         threads: int | None = None,
@@ -65,7 +65,7 @@ class Tuner:
         check_threads(threads)
         self.level, self.database, self.again, self.clock, self.threads = level, database, again, clock, threads
         self.report = TuningReport(level.name)
-        self._laboratory = laboratory
+        self._trial_runner = trial_runner
         self._spent = 0.0
         self._tell = tell or (lambda text: None)
 
@@ -74,7 +74,7 @@ class Tuner:
         """Whether it does anything; at level ``none`` not even the database is read."""
         return self.level.rounds > 0
 
-    def prepared(self, programs: Sequence[Program], bench: Workbench) -> list[Program]:
+    def prepared(self, programs: Sequence[Program], bench: HostBench) -> list[Program]:
         """*programs* prepared by *bench*, after tuning what matters in them and is not known."""
         if not self.tunes:
             return [bench.prepare(p, None) for p in programs]
@@ -82,13 +82,13 @@ class Tuner:
         def prepare(choices: Choices) -> list[Program]:
             return [bench.prepare(p, choices) for p in programs]
 
-        return self.settled(prepare, bench, lambda threads: self._laboratory(bench, self.level.rounds, threads))
+        return self.settled(prepare, bench, lambda threads: self._trial_runner(bench, self.level.rounds, threads))
 
-    def settled(self, make: Callable[[Choices], Made], bench: Bench, laboratory: OpenTrials) -> Made:
+    def settled(self, make: Callable[[Choices], Made], bench: Bench, trial_runner: OpenTrials) -> Made:
         """What *make* makes with choices that were tuned where they matter and were not known.
 
-        *make* asks the same questions again until all that matter have an answer; *laboratory* tries candidates with
-        so many threads. For a level that tunes.
+        *make* opens the same search spaces again until all that matter have a choice; *trial_runner* tries candidates
+        with so many threads. For a level that tunes.
         """
         threads = self.threads or bench.threads
         context = bench.context(threads).digest
@@ -99,16 +99,16 @@ class Tuner:
             answers = _Answers(known=known, recall=bench.recall)
             made = make(answers)
             worth = self.level.worth(answers)
-            missing = [q for q in worth if not self._is_known(q, known, tuned)]
+            missing = [s for s in worth if not self._is_known(s, known, tuned)]
             if not missing:
                 break
-            attempt = _Attempt(bench, laboratory, threads, answers)
-            found = self._tune(missing, attempt)  # the answers may lead to other questions
+            attempt = _Attempt(bench, trial_runner, threads, answers)
+            found = self._tune(missing, attempt)  # the answers may lead to other spaces
             known = {**known, **{r.kernel: r for r in found}}
             tuned |= {r.kernel for r in found}
         tuned |= {r.kernel for r in self.report.tuned if r.context == context}  # for another part of the model
-        self.report.add_known([known[q.kernel] for q in worth if q.kernel not in tuned])
-        self.report.left += len(answers.questions) - len(worth)
+        self.report.add_known([known[s.kernel] for s in worth if s.kernel not in tuned])
+        self.report.left += len(answers.spaces) - len(worth)
         return made
 
     def measured(self, measure: Callable[[], Made]) -> Made:
@@ -120,27 +120,25 @@ class Tuner:
         self.report.seconds = self._spent
         return made
 
-    def _is_known(self, question: Question, known: Mapping[str, Record], tuned: AbstractSet[str]) -> bool:
+    def _is_known(self, space: SearchSpace, known: Mapping[str, Record], tuned: AbstractSet[str]) -> bool:
         """Whether nothing is to be tried: *known* has it, *tuned* now or, well enough, before."""
-        record = known.get(question.kernel)
-        if record is None or question.kernel in tuned:
+        record = known.get(space.kernel)
+        if record is None or space.kernel in tuned:
             return record is not None
         wanted = LEVELS[record.level].covers(self.level.name) and (record.complete or not self.again)
-        return wanted and question.legal(record.choice)
+        return wanted and space.legal(record.choice)
 
-    def _tune(self, questions: Sequence[Question], at: _Attempt) -> list[Record]:
-        """A record for each question, kept at once: tried until the time is over."""
+    def _tune(self, spaces: Sequence[SearchSpace], at: _Attempt) -> list[Record]:
+        """A record for each space, kept at once: tried until the time is over."""
         context, records = at.bench.context(at.threads).digest, []
         start = self.clock()
-        with at.laboratory(at.threads) as attempt:
-            for k, question in enumerate(questions):
+        with at.trial_runner(at.threads) as attempt:
+            for k, space in enumerate(spaces):
                 late = self._spent + self.clock() - start >= self.level.seconds
-                self._tell(f"tuning, kernel {k + 1} of {len(questions)}")
-                trials = () if late else attempt(question, self.level.of(question), at.rest)
-                choice = at.bench.winner(trials, question.expected)
-                record = Record(
-                    context, question.kernel, self.level.name, choice, question.expected, tuple(trials), not late
-                )
+                self._tell(f"tuning, kernel {k + 1} of {len(spaces)}")
+                trials = () if late else attempt(space, self.level.of(space), at.rest)
+                choice = at.bench.winner(trials, space.expected)
+                record = Record(context, space.kernel, self.level.name, choice, space.expected, tuple(trials), not late)
                 records.append(record)
                 at.bench.keep(record)
                 self.report.add_tuned(records[-1:], self.database.add(records[-1:]))
@@ -151,10 +149,10 @@ class Tuner:
 
 @dataclass(frozen=True)
 class _Attempt:
-    """Where questions are tried, with so many *threads*; *rest* answers what candidates ask in their turn."""
+    """Where spaces are tried, with so many *threads*; *rest* chooses what candidates leave open in their turn."""
 
     bench: Bench
-    laboratory: OpenTrials
+    trial_runner: OpenTrials
     threads: int
     rest: Choices
 

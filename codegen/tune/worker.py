@@ -1,4 +1,4 @@
-"""The process in which candidates run: it takes heats from a connection, and answers what became of them.
+"""The process in which candidates run: it takes batches from a connection, and answers what became of them.
 
 Started as ``python -m byoc.codegen.tune.worker DESCRIPTOR`` by ``worker_process.py``, whose end ends it too. Before a
 candidate does anything its number is sent, so that the other side knows which it was when no more comes.
@@ -10,25 +10,25 @@ import signal
 import sys
 from multiprocessing.connection import Connection
 
-from byoc.codegen.tune.heat import AnyHeat
+from byoc.codegen.tune.trial_batch import AnyTrialBatch
 from byoc.runtime.core.errors import ByocError
 
 RUNNING, DONE, FAILED = "running", "done", "failed"
 
 
 def serve(connection: Connection) -> None:
-    """Run heats until the other side closes the connection."""
+    """Run batches until the other side closes the connection."""
     while True:
         try:
-            heat = connection.recv()
+            batch = connection.recv()
         except EOFError:
             return
-        connection.send(_answer(connection, heat))
+        connection.send(_answer(connection, batch))
 
 
-def _answer(connection: Connection, heat: AnyHeat) -> tuple[str, object]:
+def _answer(connection: Connection, batch: AnyTrialBatch) -> tuple[str, object]:
     try:
-        return DONE, heat.run(lambda number: connection.send((RUNNING, number)))
+        return DONE, batch.run(lambda number: connection.send((RUNNING, number)))
     except (ByocError, MemoryError) as error:
         return FAILED, str(error) or type(error).__name__
 

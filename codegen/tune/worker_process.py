@@ -1,6 +1,6 @@
-"""Heats in a process of their own: a candidate that crashes or never ends is told as such, and the others go on.
+"""Batches in a process of their own: a candidate that crashes or never ends is told as such, and the others go on.
 
-One process serves many heats; a new one is started after one was lost.
+One process serves many batches; a new one is started after one was lost.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import TracebackType
 
-from byoc.codegen.tune.heat import AnyHeat, Outcome
+from byoc.codegen.tune.trial_batch import AnyTrialBatch, Outcome
 from byoc.codegen.tune.worker import DONE, RUNNING
 
 MODULE = "byoc.codegen.tune.worker"
 LIMIT_SECONDS = 20.0  # without a word from the process: some runs of one candidate, which take milliseconds each
-START_SECONDS = 60.0  # until it says the first word: Python starts, and the heat is sent
+START_SECONDS = 60.0  # until it says the first word: Python starts, and the batch is sent
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class _Lost:
 
 
 class WorkerProcess:
-    """A process for heats, started with the first of them. A context, at whose end it is ended.
+    """A process for batches, started with the first of them. A context, at whose end it is ended.
 
     *limit* are the seconds that some runs of a candidate may take.
     """
@@ -50,25 +50,25 @@ class WorkerProcess:
     ) -> None:
         self._end()
 
-    def run(self, heat: AnyHeat) -> list[Outcome]:
-        """What became of each runner of *heat*; the heat begins anew without one that crashed or did not end."""
+    def run(self, batch: AnyTrialBatch) -> list[Outcome]:
+        """What became of each candidate of *batch*; the batch begins anew without one that crashed or did not end."""
         outcomes: dict[int, Outcome] = {}
-        left = list(range(len(heat.runners)))
+        left = list(range(len(batch.compiled)))
         while left:
-            found = self._attempt(heat.only(left))
+            found = self._attempt(batch.only(left))
             if isinstance(found, _Lost) and found.number is not None:
                 outcomes[left.pop(found.number)] = f"failed: {found.reason}"
                 continue
             given = [f"failed: {found.reason}"] * len(left) if isinstance(found, _Lost) else found
             outcomes.update(zip(left, given, strict=True))
             left = []
-        return [outcomes[k] for k in range(len(heat.runners))]
+        return [outcomes[k] for k in range(len(batch.compiled))]
 
-    def _attempt(self, heat: AnyHeat) -> list[Outcome] | _Lost:
+    def _attempt(self, batch: AnyTrialBatch) -> list[Outcome] | _Lost:
         number: int | None = None
         try:
             connection = self._started()
-            connection.send(heat)
+            connection.send(batch)
             wait = START_SECONDS
             while connection.poll(wait):
                 word, value = connection.recv()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from byoc.runtime.core.at_work import timed_to_the_end
+from byoc.runtime.core.device_work import timed_to_the_end
 
 
 class BenchmarkResult:

@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from byoc.runtime.core.derived_size import (
     FUNCTIONS,
-    Polynomial,
+    SizePolynomial,
     is_derived,
     names_in,
     names_in_atom,
@@ -20,7 +20,7 @@ from byoc.runtime.core.derived_size import (
 from byoc.runtime.core.errors import InputError
 
 
-def is_told(name: str, known: Collection[str]) -> bool:
+def is_computable(name: str, known: Collection[str]) -> bool:
     """Whether the size *name* is among *known* ones, or follows from them.
 
     ``(4*N)`` from N, and N from ``(4*N)``; ``(div(N,2)*M)`` from ``(div(N,2)+1)`` and M, although nothing tells N.
@@ -59,7 +59,7 @@ def _held_atom(name: str) -> str | None:
     return terms[0][0] if len(terms) == 1 and len(terms[0]) == 1 and parts_of(terms[0][0]) is not None else None
 
 
-def _follows(size: Polynomial, plain: frozenset[str], held: Collection[str | None]) -> bool:
+def _follows(size: SizePolynomial, plain: frozenset[str], held: Collection[str | None]) -> bool:
     """Whether *size* is known where the names *plain* and the values *held* of functions are."""
 
     def is_known(atom: str) -> bool:
@@ -126,16 +126,16 @@ class Sizes(dict[str, int]):
         """Bind *unknown*, so that *name* is *size*. Raises InputError where no number does it."""
         terms = polynomial(name).terms
         count = terms[plain_atom(unknown),]
-        rest = self._value(Polynomial({t: c for t, c in terms.items() if t != (plain_atom(unknown),)}))
+        rest = self._value(SizePolynomial({t: c for t, c in terms.items() if t != (plain_atom(unknown),)}))
         if (size - rest) % count or (size - rest) // count < 0:
             raise InputError(f"a dimension that is {name} cannot have the size {size}")
         self[unknown] = (size - rest) // count
 
     def tells(self, name: object) -> TypeGuard[str]:
         """Whether a dimension of this name has a size here."""
-        return isinstance(name, str) and is_told(name, self)
+        return isinstance(name, str) and is_computable(name, self)
 
-    def _value(self, size: Polynomial) -> int:
+    def _value(self, size: SizePolynomial) -> int:
         total = 0
         for term, count in size.terms.items():
             for atom in term:

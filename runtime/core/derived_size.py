@@ -33,7 +33,7 @@ _ARITY = {"div": 2, "trunc": 2, "window": 1}  # of the others two or more
 OTHER = {"min": "max", "max": "min"}
 
 
-class Polynomial:
+class SizePolynomial:
     """Sums of products of atoms; equal where the canonical texts are."""
 
     __slots__ = ("terms",)
@@ -46,19 +46,19 @@ class Polynomial:
         """The number that it is; None where it has atoms."""
         return self.terms.get((), 0) if set(self.terms) <= {()} else None
 
-    def __add__(self, other: Polynomial) -> Polynomial:
-        return Polynomial({t: self.terms.get(t, 0) + other.terms.get(t, 0) for t in (*self.terms, *other.terms)})
+    def __add__(self, other: SizePolynomial) -> SizePolynomial:
+        return SizePolynomial({t: self.terms.get(t, 0) + other.terms.get(t, 0) for t in (*self.terms, *other.terms)})
 
-    def __mul__(self, other: Polynomial) -> Polynomial:
+    def __mul__(self, other: SizePolynomial) -> SizePolynomial:
         found: dict[Term, int] = {}
         for one, m in self.terms.items():
             for two, n in other.terms.items():
                 term = tuple(sorted((*one, *two)))
                 found[term] = found.get(term, 0) + m * n
-        return Polynomial(found)
+        return SizePolynomial(found)
 
-    def __neg__(self) -> Polynomial:
-        return Polynomial({t: -c for t, c in self.terms.items()})
+    def __neg__(self) -> SizePolynomial:
+        return SizePolynomial({t: -c for t, c in self.terms.items()})
 
     def __str__(self) -> str:
         if not self.terms:
@@ -77,7 +77,7 @@ def is_derived(name: str) -> bool:
     return name.startswith("(") and name.endswith(")")
 
 
-def name_of(size: Polynomial) -> str:
+def name_of(size: SizePolynomial) -> str:
     """The name of a derived size, or the plain name where it is one."""
     if len(size.terms) == 1:
         ((term, count),) = size.terms.items()
@@ -87,13 +87,13 @@ def name_of(size: Polynomial) -> str:
 
 
 @functools.cache
-def polynomial(size: int | str) -> Polynomial:
+def polynomial(size: int | str) -> SizePolynomial:
     """A number, or the size of a name, as a polynomial. Raises ArtifactError for a derived name that nothing wrote."""
     if isinstance(size, int):
-        return Polynomial({(): int(size)})
+        return SizePolynomial({(): int(size)})
     if is_derived(size):
         return _Reader(size[1:-1]).read()
-    return Polynomial({(plain_atom(size),): 1})
+    return SizePolynomial({(plain_atom(size),): 1})
 
 
 def plain_atom(name: str) -> str:
@@ -101,49 +101,49 @@ def plain_atom(name: str) -> str:
     return name if _IDENTIFIER.match(name) and name not in FUNCTIONS else json.dumps(name)
 
 
-def quotient(a: Polynomial, b: int) -> Polynomial:
+def quotient(a: SizePolynomial, b: int) -> SizePolynomial:
     """``a // b`` for a positive *b*: of each count what divides by it is divided, the rest stays under ``div``.
 
     A quotient of a quotient is one: ``(a//4 + k) // 2`` is ``(a + 4*k) // 8``.
     """
-    whole = Polynomial({term: count // b for term, count in a.terms.items()})
-    rest = Polynomial({term: count % b for term, count in a.terms.items()})
+    whole = SizePolynomial({term: count // b for term, count in a.terms.items()})
+    rest = SizePolynomial({term: count % b for term, count in a.terms.items()})
     if rest.number is not None:  # less than b
         return whole
-    inner = only_atom(Polynomial({term: count for term, count in rest.terms.items() if term}))
+    inner = only_atom(SizePolynomial({term: count for term, count in rest.terms.items() if term}))
     if inner is not None and inner[0] == "div":
         size, by = inner[1]
         assert by.number is not None
-        return whole + quotient(size + Polynomial({(): rest.terms.get((), 0) * by.number}), by.number * b)
-    return whole + Polynomial({(f"div({rest},{b})",): 1})
+        return whole + quotient(size + SizePolynomial({(): rest.terms.get((), 0) * by.number}), by.number * b)
+    return whole + SizePolynomial({(f"div({rest},{b})",): 1})
 
 
-def truncated(a: Polynomial, b: int) -> Polynomial:
+def truncated(a: SizePolynomial, b: int) -> SizePolynomial:
     """``a`` by a positive *b*, rounded towards 0 as ONNX's ``Div`` does; rounded down where *a* is never negative."""
-    return quotient(a, b) if b == 1 or is_never_negative(a) else Polynomial({(f"trunc({a},{b})",): 1})
+    return quotient(a, b) if b == 1 or is_never_negative(a) else SizePolynomial({(f"trunc({a},{b})",): 1})
 
 
-def extreme(function: str, *sizes: Polynomial) -> Polynomial:
+def extreme(function: str, *sizes: SizePolynomial) -> SizePolynomial:
     """``min`` or ``max`` of sizes: each that is not beside another that it is never less, or more, than."""
-    flat: list[Polynomial] = []
+    flat: list[SizePolynomial] = []
     for size in _without_covered(function, sizes):
         atom = only_atom(size)
         flat += atom[1] if atom is not None and atom[0] == function else [size]
     kept = _without_covered(function, flat)
     if len(kept) == 1:
         return kept[0]
-    return Polynomial({(f"{function}({','.join(sorted(map(str, kept)))})",): 1})
+    return SizePolynomial({(f"{function}({','.join(sorted(map(str, kept)))})",): 1})
 
 
-def _without_covered(function: str, sizes: Iterable[Polynomial]) -> list[Polynomial]:
-    kept: list[Polynomial] = []
+def _without_covered(function: str, sizes: Iterable[SizePolynomial]) -> list[SizePolynomial]:
+    kept: list[SizePolynomial] = []
     for size in sizes:
         if not any(_covers(function, other, size) for other in kept):
             kept = [other for other in kept if not _covers(function, size, other)] + [size]
     return kept
 
 
-def _covers(function: str, one: Polynomial, two: Polynomial) -> bool:
+def _covers(function: str, one: SizePolynomial, two: SizePolynomial) -> bool:
     """Whether the *function* of both is always *one*."""
     difference = (one + -two).number
     if difference is not None:
@@ -154,7 +154,7 @@ def _covers(function: str, one: Polynomial, two: Polynomial) -> bool:
     return inner is not None and inner[0] == OTHER.get(function) and str(one) in map(str, inner[1])
 
 
-def is_never_negative(size: Polynomial) -> bool:
+def is_never_negative(size: SizePolynomial) -> bool:
     """Whether *size* cannot be negative, since no size of a name is."""
     return all(count > 0 and all(map(_is_size, term)) if term else count >= 0 for term, count in size.terms.items())
 
@@ -167,15 +167,15 @@ def _is_size(atom: str) -> bool:
     return any(found) if parts[0] == "max" else all(found)
 
 
-def windowed(size: Polynomial) -> Polynomial:
+def windowed(size: SizePolynomial) -> SizePolynomial:
     """A size that is at least 1, or its inputs are refused; *size* itself where it cannot be less."""
     if size.terms.get((), 0) > 0 and all(count > 0 for count in size.terms.values()):
         return size
     atom = only_atom(size)
-    return size if atom is not None and atom[0] == "window" else Polynomial({(f"window({size})",): 1})
+    return size if atom is not None and atom[0] == "window" else SizePolynomial({(f"window({size})",): 1})
 
 
-def only_atom(size: Polynomial) -> tuple[str, list[Polynomial]] | None:
+def only_atom(size: SizePolynomial) -> tuple[str, list[SizePolynomial]] | None:
     """The function and the operands of a size that is one atom and no more."""
     if len(size.terms) != 1:
         return None
@@ -191,7 +191,7 @@ class _Reader:
             raise ArtifactError(f"a size of {len(text)} letters: {text[:60]}...")
         self._text, self._at = text, 0
 
-    def read(self) -> Polynomial:
+    def read(self) -> SizePolynomial:
         found = self._sum()
         if self._text[self._at :].strip():
             raise self._error()
@@ -211,7 +211,7 @@ class _Reader:
         self._at = found.end()
         return found[0].strip()
 
-    def _sum(self) -> Polynomial:
+    def _sum(self) -> SizePolynomial:
         sign = self._peek() == "-"
         if sign:
             self._take()
@@ -220,14 +220,14 @@ class _Reader:
             found = found + (self._product() if self._take() == "+" else -self._product())
         return found
 
-    def _product(self) -> Polynomial:
+    def _product(self) -> SizePolynomial:
         found = self._atom()
         while self._peek() == "*":
             self._take()
             found = found * self._atom()
         return found
 
-    def _atom(self) -> Polynomial:
+    def _atom(self) -> SizePolynomial:
         token = self._take()
         if token.isdigit():
             return polynomial(int(token))
@@ -245,9 +245,9 @@ class _Reader:
             return extreme(token, a, *others)
         if token in "+-*(),":
             raise self._error()
-        return Polynomial({(token,): 1})
+        return SizePolynomial({(token,): 1})
 
-    def operands(self, function: str) -> list[Polynomial]:
+    def operands(self, function: str) -> list[SizePolynomial]:
         """As many as *function* has."""
         found = [self._sum()]
         while len(found) < _ARITY[function] if function in _ARITY else len(found) < 2 or self._peek() == ",":
@@ -261,7 +261,7 @@ class _Reader:
 
 
 @functools.cache
-def parts_of(atom: str) -> tuple[str, list[Polynomial]] | None:
+def parts_of(atom: str) -> tuple[str, list[SizePolynomial]] | None:
     """The function and the operands of an atom; None for a name."""
     name, bracket, rest = atom.partition("(")
     if not bracket or name not in FUNCTIONS or not rest.endswith(")"):
@@ -275,7 +275,7 @@ def names_in(name: str) -> frozenset[str]:
     return frozenset(_names(polynomial(name)))
 
 
-def _names(size: Polynomial) -> Iterator[str]:
+def _names(size: SizePolynomial) -> Iterator[str]:
     for atom in dict.fromkeys(a for term in size.terms for a in term):
         parts = parts_of(atom)
         if parts is None:
@@ -287,4 +287,4 @@ def _names(size: Polynomial) -> Iterator[str]:
 
 def names_in_atom(atom: str) -> frozenset[str]:
     """The names of which an atom is made."""
-    return frozenset(_names(Polynomial({(atom,): 1})))
+    return frozenset(_names(SizePolynomial({(atom,): 1})))

@@ -10,7 +10,7 @@ import functools
 
 from byoc.runtime.core.derived_size import (
     OTHER,
-    Polynomial,
+    SizePolynomial,
     Term,
     extreme,
     is_derived,
@@ -22,7 +22,7 @@ from byoc.runtime.core.derived_size import (
 )
 
 
-def exact_quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
+def exact_quotient(a: SizePolynomial, b: SizePolynomial) -> SizePolynomial | None:
     """``a // b`` where *b* is one product of sizes that stands in all of *a* (``N*S // N``), else None."""
     if len(b.terms) != 1:
         return None
@@ -37,10 +37,10 @@ def exact_quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
         if count % by:
             return None
         found[tuple(rest)] = count // by
-    return Polynomial(found)
+    return SizePolynomial(found)
 
 
-def folded(size: Polynomial) -> Polynomial:
+def folded(size: SizePolynomial) -> SizePolynomial:
     """*size* in the shorter of its forms, where an extreme is taken off or a number added to one.
 
     ``1-max(1-S,0)`` is ``min(S,1)``, and so is ``min(S-1,0)+1``.
@@ -50,7 +50,7 @@ def folded(size: Polynomial) -> Polynomial:
     if len(extremes) != 1:
         return size
     ((term, count, (function, operands)),) = extremes
-    rest = Polynomial({t: c for t, c in size.terms.items() if t != term})
+    rest = SizePolynomial({t: c for t, c in size.terms.items() if t != term})
     if count == -1:
         return extreme(OTHER[function], *(rest + -operand for operand in operands))
     number = rest.number
@@ -59,7 +59,7 @@ def folded(size: Polynomial) -> Polynomial:
     return size
 
 
-def unguarded(size: Polynomial) -> Polynomial:
+def unguarded(size: SizePolynomial) -> SizePolynomial:
     """*size* without ``window``: the same number wherever the inputs are not refused, ``trunc`` rounded down.
 
     A convolution's result is ``window(div(H-3,2)+1)`` long, and what a model computes of shapes says
@@ -75,10 +75,10 @@ def unguarded(size: Polynomial) -> Polynomial:
 
 
 @functools.cache
-def _unguarded_atom(atom: str) -> Polynomial:
+def _unguarded_atom(atom: str) -> SizePolynomial:
     parts = parts_of(atom)
     if parts is None or not _is_guarded(atom):
-        return Polynomial({(atom,): 1})
+        return SizePolynomial({(atom,): 1})
     function, operands = parts
     if function == "window":
         return unguarded(operands[0])

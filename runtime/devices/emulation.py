@@ -32,10 +32,10 @@ _FAULT = re.compile(rf"({'|'.join((*OPERATIONS, ANY))})(?:@([0-9]+)|%([0-9.eE+-]
 
 
 @dataclass(frozen=True)
-class InjectedFault:
+class PlannedFault:
     """A fault of *kind* at the *nth* operation of that name, or at each with *probability*.
 
-    >>> str(InjectedFault.read("hang", "launch@2"))
+    >>> str(PlannedFault.read("hang", "launch@2"))
     'hang=launch@2'
     """
 
@@ -45,7 +45,7 @@ class InjectedFault:
     probability: float = 0.0
 
     @staticmethod
-    def read(kind: str, text: str) -> InjectedFault:
+    def read(kind: str, text: str) -> PlannedFault:
         """The fault that *text* means. Raises DeviceError for another text."""
         found = _FAULT.fullmatch(text)
         nth = int(found[2]) if found and found[2] else None
@@ -55,7 +55,7 @@ class InjectedFault:
                 f"emulated device: {kind}={text}: expected an operation with its number from 1 on, or with its "
                 f"probability, as in {kind}=launch@3 or {kind}=any%0.01; operations are {', '.join(OPERATIONS)}"
             )
-        return InjectedFault(kind, found[1], nth, probability)
+        return PlannedFault(kind, found[1], nth, probability)
 
     def __str__(self) -> str:
         return f"{self.kind}={self.operation}{f'%{self.probability:g}' if self.nth is None else f'@{self.nth}'}"
@@ -78,7 +78,7 @@ class Emulation:
     seconds: float = 0.0
     seconds_per_byte: float = 0.0
     memory: int = MEMORY
-    faults: tuple[InjectedFault, ...] = ()
+    faults: tuple[PlannedFault, ...] = ()
     seed: int = 0
 
     @staticmethod
@@ -92,7 +92,7 @@ class Emulation:
         for setting in filter(None, (part.strip() for part in text.split(","))):
             key, _, value = setting.partition("=")
             if key in KINDS:
-                faults.append(InjectedFault.read(key, value))
+                faults.append(PlannedFault.read(key, value))
             elif key not in _SETTINGS or not value or key in given:
                 known = ", ".join((*_SETTINGS, *KINDS))
                 raise DeviceError(f"emulated device: {setting!r}: expected one of {known}, each with =VALUE and once")
@@ -132,7 +132,7 @@ def _number(text: str) -> float:
 class FaultPlan:
     """Which operation of a device gets which fault: operations are counted in the order in which they are asked for."""
 
-    def __init__(self, faults: tuple[InjectedFault, ...], seed: int):
+    def __init__(self, faults: tuple[PlannedFault, ...], seed: int):
         self._faults = faults
         self._random = random.Random(seed)
         self._counts: Counter[str] = Counter()

@@ -24,9 +24,9 @@ from byoc.runtime.dso.run_state import FFI, RunState
 from byoc.runtime.graph.executor_base import Executor, as_input, check_arena, check_sizes, thread_count
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.graph.memory_plan import Lifetime, MemoryPlan, plan_memory
+from byoc.runtime.region.abandoned_work import at_work, hold
 from byoc.runtime.region.function import guards_of
-from byoc.runtime.region.in_time import run_again
-from byoc.runtime.region.left_behind import at_work, hold
+from byoc.runtime.region.vendor_time_limit import run_again
 
 ALIGNMENT = 64
 LONG_RUN = 0.01  # seconds of a run during which signals are looked for

@@ -16,7 +16,7 @@ from types import MappingProxyType
 import cffi
 import numpy as np
 
-from byoc.runtime.core.bound_sizes import Sizes, is_told
+from byoc.runtime.core.bound_sizes import Sizes, is_computable
 from byoc.runtime.core.errors import ArtifactError, InputError, InternalError, UnavailableError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
@@ -281,7 +281,7 @@ class _NativeFunction:
         """
         signature = self.signature
         told = {d for spec in signature.inputs for d in spec.shape if isinstance(d, str)}
-        return tuple(name for name in self._size_names if not is_told(name, told))
+        return tuple(name for name in self._size_names if not is_computable(name, told))
 
     def call_returning(self, inputs: Sequence[np.ndarray], known: Mapping[str, int] = NO_SIZES) -> list[np.ndarray]:
         """The outputs of the function, in new arrays; *known* are :attr:`untold_sizes`.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from byoc.runtime.core.bound_sizes import is_told
+from byoc.runtime.core.bound_sizes import is_computable
 from byoc.runtime.core.derived_size import is_derived
 from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.core.signature import TensorSpec, symbol_of
@@ -130,7 +130,7 @@ class WholeProgram:
         if told != sizes:
             raise ArtifactError(f"{where}.sizes: expected those of the inputs, {list(sizes)}, found {list(told)}")
         for name in derived:
-            if not is_derived(name) or not is_told(name, sizes):
+            if not is_derived(name) or not is_computable(name, sizes):
                 raise ArtifactError(f"{where}.sizes: {name[:80]!r} does not follow from the sizes of the inputs")
         for external in self.externals:
             started = None if external.waits_for is None else self.externals[external.waits_for]
@@ -138,7 +138,7 @@ class WholeProgram:
                 raise ArtifactError(f"{where}.externals: {external.node} waits for what is not started")
         specs = (*self.outputs, *(s for e in self.externals for s in (*e.inputs, *e.outputs)))
         named = [d for spec in specs for d in spec.shape if not isinstance(d, int)]
-        unknown = [d for d in named if d is None or not is_told(d, sizes)]
+        unknown = [d for d in named if d is None or not is_computable(d, sizes)]
         if unknown:
             raise ArtifactError(f"{where}: the size {unknown[0]!r} is none that an input tells")
 

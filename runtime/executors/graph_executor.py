@@ -31,9 +31,9 @@ from byoc.runtime.graph.executor_base import Executor, check_arena, check_sizes
 from byoc.runtime.graph.graph import RESHAPE, Entry, Graph, Node
 from byoc.runtime.graph.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.modules.module import Module, PackedFunction
+from byoc.runtime.region.abandoned_work import at_work, hold
 from byoc.runtime.region.function import guards_of
-from byoc.runtime.region.in_time import run_again
-from byoc.runtime.region.left_behind import at_work, hold
+from byoc.runtime.region.vendor_time_limit import run_again
 
 Step = Callable[[], object]  # of a started node a RegionCall
 Wrap = Callable[[Node, Step], Step]

@@ -39,7 +39,7 @@ _CHUNK = 1 << 20  # bytes that are searched for the next record at once
 
 
 @dataclass(frozen=True)
-class Record:
+class FileRecord:
     """A record: its key (32 bytes), the text *about* it, and its data."""
 
     key: bytes
@@ -69,17 +69,17 @@ class RecordFile:
         self.path = path
         self._places: dict[bytes, list[_Place]] = {}  # of a key, the last first
         self._name = b""
-        self._end = 0  # of the last record that was found
+        self._end = _HEAD_BYTES  # of the last record that was found
         self._lock = new_rlock()
 
-    def find(self, key: bytes) -> Record | None:
+    def find(self, key: bytes) -> FileRecord | None:
         """The last whole record of *key*, or None."""
         with self._lock, contextlib.suppress(OSError), open_file(self.path) as file:
             self._look(file)
             return self._whole(file, key)
         return None
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[FileRecord]:
         """The last whole record of each key, those first that were added first."""
         with self._lock, contextlib.suppress(OSError), open_file(self.path) as file:
             self._look(file)
@@ -92,7 +92,7 @@ class RecordFile:
         with open_file(self.path) as file:
             return file.read(len(FILE_MARK)) != FILE_MARK
 
-    def add(self, record: Record, limit: int = 1 << 62) -> bool:
+    def add(self, record: FileRecord, limit: int = 1 << 62) -> bool:
         """Add *record*, unless the same stands there; whether it was added.
 
         Above *limit* bytes those that were added first go, until half of it is free. Raises OSError where the file
@@ -116,7 +116,7 @@ class RecordFile:
                 self._shrink(file, limit // 2)
             return True
 
-    def remove(self, is_unwanted: Callable[[Record], bool]) -> int:
+    def remove(self, is_unwanted: Callable[[FileRecord], bool]) -> int:
         """Remove the records that are unwanted, and older ones of their keys; how many keys. Raises OSError."""
         if not self.path.exists():
             return 0
@@ -154,12 +154,12 @@ class RecordFile:
                 self._places.setdefault(place.key, []).insert(0, place)
                 self._end = place.end
 
-    def _whole(self, file: BinaryIO, key: bytes) -> Record | None:
+    def _whole(self, file: BinaryIO, key: bytes) -> FileRecord | None:
         for place in self._places.get(key, ()):
             file.seek(place.offset + _HEADER_BYTES)
             content = file.read(place.about + place.data)
             if hashlib.sha256(content).digest() == place.digest:
-                return Record(key, content[: place.about], content[place.about :])
+                return FileRecord(key, content[: place.about], content[place.about :])
         return None
 
     def _last_places(self) -> list[_Place]:
@@ -194,7 +194,7 @@ def _stands_at(file: BinaryIO, path: Path) -> bool:
         return False
 
 
-def _packed(record: Record) -> bytes:
+def _packed(record: FileRecord) -> bytes:
     content = record.about + record.data
     digest = hashlib.sha256(content).digest()
     fields = _FIELDS.pack(_RECORD_MARK, record.key, len(record.about), len(record.data), digest)

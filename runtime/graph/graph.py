@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from byoc.runtime.core.signature import TensorSpec
-from byoc.runtime.graph.overlap import Overlap, Step, overlap
+from byoc.runtime.graph.overlap import Overlap, OverlapStep, overlap
 
 RESHAPE = "__nop"
 Entry = tuple[int, int]
@@ -75,9 +75,9 @@ class Graph:
         roots = self.storage()
         return overlap(
             [
-                Step((), (), False)
+                OverlapStep((), (), False)
                 if node.function == RESHAPE
-                else Step(
+                else OverlapStep(
                     tuple(roots[e] for e in node.inputs),
                     tuple(roots[e] for e in node.outputs),
                     node.starts and not node.dynamic,

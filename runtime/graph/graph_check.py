@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from byoc.runtime.core.bound_sizes import is_told
+from byoc.runtime.core.bound_sizes import is_computable
 from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.core.signature import Dim, Signature, shape_of, symbol_of
 from byoc.runtime.core.strict_json import at, list_of, number_of, numbered, object_of, text_of, texts_of
@@ -36,7 +36,7 @@ def checked_graph(data: object, where: str) -> dict[str, object]:
         raise ArtifactError(f"{where}.arg_nodes: expected the nodes that are inputs, each once")
     known = {d for n in arguments for d in shapes[rows[n]] if isinstance(d, str)}
     named = [d for shape in shapes if None not in shape for d in shape if isinstance(d, str)]
-    unknown = [d for d in named if not is_told(d, known)]
+    unknown = [d for d in named if not is_computable(d, known)]
     if unknown:
         raise ArtifactError(f"{where}: no input tells the size {unknown[0][:80]!r}")
     for place, head in numbered(graph, "heads", where):

@@ -22,7 +22,7 @@ Item = TypeVar("Item", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Step(Generic[Value]):
+class OverlapStep(Generic[Value]):
     """The values that a step reads and makes, and whether it can be started."""
 
     reads: tuple[Value, ...]
@@ -47,7 +47,7 @@ class Overlap:
         return self.end[step] > step + 1 or bool(self.after[step])
 
 
-def overlap(steps: Sequence[Step[Value]]) -> Overlap:
+def overlap(steps: Sequence[OverlapStep[Value]]) -> Overlap:
     """Where to wait, for *steps* in their order."""
     found = _walk(steps, [step.can_start for step in steps])
     while True:  # what is called at once waits as the host does, which may leave others nothing to overlap with
@@ -58,7 +58,7 @@ def overlap(steps: Sequence[Step[Value]]) -> Overlap:
         found = again
 
 
-def _walk(steps: Sequence[Step[Value]], starts: Sequence[bool]) -> Overlap:
+def _walk(steps: Sequence[OverlapStep[Value]], starts: Sequence[bool]) -> Overlap:
     maker: dict[Value, int] = {}
     busy: dict[int, tuple[int, ...]] = {}  # what is at work, with what it waits for itself
     waits: list[tuple[int, ...]] = []

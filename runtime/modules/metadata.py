@@ -18,7 +18,7 @@ from byoc.runtime.core.function_work import FunctionWork, functions_from_json
 from byoc.runtime.core.ndarray import NDArray, read_only
 from byoc.runtime.core.signature import symbol_of
 from byoc.runtime.core.strict_json import at, list_of, mapping_of, read_json, texts_of
-from byoc.runtime.modules.lost import load_function
+from byoc.runtime.modules.lost_module import load_function
 from byoc.runtime.modules.module import Members, Module, PackedFunction
 from byoc.runtime.region.function import RegionFunction
 from byoc.runtime.region.guard import RegionGuard

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from byoc.runtime.core.errors import UserError
-from byoc.runtime.files.record_file import Record, RecordFile
-from byoc.runtime.opencl.kernel_cache import SUFFIX, Entry, file_name, record_file
+from byoc.runtime.files.record_file import FileRecord, RecordFile
+from byoc.runtime.opencl.kernel_cache import SUFFIX, CacheEntry, file_name, record_file
 
 
 @dataclass(frozen=True)
 class CachedEntry:
     """An entry, and the bytes of its data."""
 
-    entry: Entry
+    entry: CacheEntry
     nbytes: int
 
     def to_json(self) -> dict[str, object]:
@@ -62,11 +62,11 @@ def cache_files(folder: Path) -> list[CacheFile]:
 
 def entries_of(file: RecordFile) -> tuple[CachedEntry, ...]:
     """The whole entries of a file, oldest first."""
-    told = [(Entry.of(record), len(record.data)) for record in file.records()]
+    told = [(CacheEntry.of(record), len(record.data)) for record in file.records()]
     return tuple(CachedEntry(entry, nbytes) for entry, nbytes in told if entry is not None)
 
 
-def clear(folder: Path, is_unwanted: Callable[[Entry], bool] | None = None) -> int:
+def clear(folder: Path, is_unwanted: Callable[[CacheEntry], bool] | None = None) -> int:
     """Remove the entries that are unwanted, all without a rule; how many. A file without entries goes.
 
     Raises UserError for a file that cannot be written.
@@ -87,8 +87,8 @@ def clear(folder: Path, is_unwanted: Callable[[Entry], bool] | None = None) -> i
     return removed
 
 
-def _is_unwanted(rule: Callable[[Entry], bool], record: Record) -> bool:
-    entry = Entry.of(record)
+def _is_unwanted(rule: Callable[[CacheEntry], bool], record: FileRecord) -> bool:
+    entry = CacheEntry.of(record)
     return entry is not None and rule(entry)
 
 
@@ -118,7 +118,7 @@ def merge(sources: Iterable[Path], folder: Path | None = None, target: Path | No
         if foreign:
             raise UserError(f"{source}: expected a cache file of a device (*{SUFFIX}, as byoc cache list names them)")
         for record in file.records():
-            entry = Entry.of(record)
+            entry = CacheEntry.of(record)
             if entry is None:
                 continue
             if target is None:

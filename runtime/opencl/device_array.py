@@ -20,8 +20,8 @@ from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.devices import OpenDevice
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.waiting import is_complete, wait_for
+from byoc.runtime.region.abandoned_work import abandon
 from byoc.runtime.region.device_tensor import DeviceTensor
-from byoc.runtime.region.left_behind import leave_behind
 
 if TYPE_CHECKING:
     import pyopencl
@@ -40,7 +40,7 @@ def capacity_of(nbytes: int) -> int:
     return -(-max(nbytes, 1) // step) * step
 
 
-class Blocks:
+class MemoryBlocks:
     """The blocks of one device: those that are free, by their sizes, and the queue in which tensors are copied."""
 
     def __init__(self, cl: ModuleType, opened: OpenDevice):
@@ -49,7 +49,7 @@ class Blocks:
         self._free: dict[int, deque[tuple[pyopencl.Buffer, list[pyopencl.Event]]]] = {}
         driver_use().keep(self)
 
-    def take(self, nbytes: int, counts: DeviceCounts) -> Block:
+    def take(self, nbytes: int, counts: DeviceCounts) -> MemoryBlock:
         """A block for *nbytes*. Raises DeviceMemoryError, pyopencl's error."""
         size = capacity_of(nbytes)
         try:
@@ -61,7 +61,7 @@ class Blocks:
             buffer, events = self.cl.Buffer(self.opened.context, self.cl.mem_flags.READ_WRITE, size), []
             counts.allocations += 1
             counts.allocated_bytes += size
-        return Block(self, buffer, size, [e for e in events if not is_complete(e)])
+        return MemoryBlock(self, buffer, size, [e for e in events if not is_complete(e)])
 
     def give_back(self, size: int, buffer: pyopencl.Buffer, events: list[pyopencl.Event]) -> None:
         """Take back what a block held; called wherever Python drops it, and so without a lock."""
@@ -70,10 +70,10 @@ class Blocks:
             free.append((buffer, events))
 
 
-class Block:
+class MemoryBlock:
     """Memory of a device: a buffer, what has to be done before it is written, and the event of its last writer."""
 
-    def __init__(self, blocks: Blocks, buffer: pyopencl.Buffer, size: int, events: list[pyopencl.Event]):
+    def __init__(self, blocks: MemoryBlocks, buffer: pyopencl.Buffer, size: int, events: list[pyopencl.Event]):
         self.blocks, self.buffer, self.size = blocks, buffer, size
         self.events = events
         self.written: pyopencl.Event | None = None
@@ -94,7 +94,7 @@ class Block:
 class DeviceArray(DeviceTensor):
     """A tensor on an OpenCL device; the results of a call are there when its event is."""
 
-    def __init__(self, shape: Sequence[int], dtype: np.dtype, block: Block, counts: DeviceCounts):
+    def __init__(self, shape: Sequence[int], dtype: np.dtype, block: MemoryBlock, counts: DeviceCounts):
         super().__init__(shape, dtype)
         self.block, self._counts = block, counts
 
@@ -132,13 +132,13 @@ class DeviceArray(DeviceTensor):
             try:
                 wait_for([event], f"the OpenCL device {name!r} copied {self}", spins=self.opened.info.kind != "cpu")
             except BaseException:  # the time is over, or a signal's handler raised: the copy goes on
-                leave_behind(lambda: is_complete(event), (host, block))
+                abandon(lambda: is_complete(event), (host, block))
                 raise
         except blocks.cl.Error as error:
             raise DeviceError(f"the OpenCL device {name!r} did not copy {self}: {error}") from error
 
 
 @functools.cache
-def blocks_of(cl: ModuleType, opened: OpenDevice) -> Blocks:
+def blocks_of(cl: ModuleType, opened: OpenDevice) -> MemoryBlocks:
     """The blocks of a device, made when they are first asked for."""
-    return Blocks(cl, opened)
+    return MemoryBlocks(cl, opened)

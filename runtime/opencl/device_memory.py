@@ -32,7 +32,7 @@ CHECKING_PLATFORM = "Oclgrind"  # looks at the ends of whole buffers alone
 
 
 @dataclass(frozen=True)
-class Place:
+class BufferPlace:
     """Where a buffer lies: the number of its piece, the offset there, and its bytes."""
 
     piece: int
@@ -41,14 +41,14 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Placement:
+class BufferPlacement:
     """The bytes of each piece, the place of each buffer by its number, and the bytes that no plan can do without.
 
     ``images`` are those to allocate, and ``image_of`` which of them a buffer is, for those that are images.
     """
 
     pieces: tuple[int, ...]
-    places: Mapping[int, Place]
+    places: Mapping[int, BufferPlace]
     bound: int
     images: tuple[ImageSize, ...] = ()
     image_of: Mapping[int, int] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Placement:
 
 def place_buffers(
     plan: FunctionPlan, sizes: Sequence[int], alignment: int, largest: int = 0, without: Collection[int] = ()
-) -> Placement:
+) -> BufferPlacement:
     """Place the buffers of *plan* with these *sizes*, but its constants, in pieces of at most *largest* bytes.
 
     Args:
@@ -86,17 +86,17 @@ def place_buffers(
     bound = largest_live_bytes([Lifetime(sizes[k], *life) for k, life in everything.items()])
     piece = piece or found.total or 1
     places = {
-        k: Place(offset // piece, offset % piece, max(sizes[k], 1))
+        k: BufferPlace(offset // piece, offset % piece, max(sizes[k], 1))
         for k, offset in zip(lives, found.offsets, strict=True)
     }
     ends = [0] * -(-found.total // piece)
     for k, place in places.items():
         ends[place.piece] = max(ends[place.piece], place.offset + rounded[k])
     for slot in _in_turn(whole):
-        places.update({k: Place(len(ends), 0, max(sizes[k], 1)) for k in slot})
+        places.update({k: BufferPlace(len(ends), 0, max(sizes[k], 1)) for k in slot})
         ends.append(max(rounded[k] for k in slot))
     own, image_of = place_images(images, everything)
-    return Placement(tuple(ends), places, bound, own, image_of)
+    return BufferPlacement(tuple(ends), places, bound, own, image_of)
 
 
 def _in_turn(lives: Mapping[int, tuple[int, int]]) -> list[list[int]]:
@@ -151,7 +151,7 @@ def lifetimes(plan: FunctionPlan) -> dict[int, tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class Part:
+class TensorPart:
     """Where a tensor lies: in *buffer*, from byte *offset* on, a multiple of the arena's alignment."""
 
     buffer: pyopencl.MemoryObject
@@ -176,7 +176,7 @@ class FunctionMemory:
 
     def buffers(
         self, plan: FunctionPlan, sizes: Sequence[int], given: Mapping[int, pyopencl.Buffer]
-    ) -> Mapping[int, Part]:
+    ) -> Mapping[int, TensorPart]:
         """Where the buffers of *plan* lie, by number, all but its constants and those that are *given*.
 
         Raises DeviceMemoryError, pyopencl's error, DeviceError for images that the device cannot have.
@@ -184,20 +184,20 @@ class FunctionMemory:
         if self._opened.info.platform == CHECKING_PLATFORM:
             images = plan.images
             own = [k for k in lifetimes(plan) if k not in given]
-            return {k: Part(self.image(images[k]) if k in images else self.allocate(sizes[k])) for k in own}
+            return {k: TensorPart(self.image(images[k]) if k in images else self.allocate(sizes[k])) for k in own}
         placement = place_buffers(plan, sizes, self.alignment, self.largest, given)
         for k, size in enumerate(placement.pieces):
             if k == len(self._pieces):
                 self._pieces.append(self.allocate(size))
             elif self._pieces[k].size < size:
                 self._pieces[k] = self.allocate(size)
-        found = {k: Part(self._pieces[place.piece], place.offset) for k, place in placement.places.items()}
+        found = {k: TensorPart(self._pieces[place.piece], place.offset) for k, place in placement.places.items()}
         return {**found, **self._placed_images(placement)}
 
-    def _placed_images(self, placement: Placement) -> Mapping[int, Part]:
+    def _placed_images(self, placement: BufferPlacement) -> Mapping[int, TensorPart]:
         """The images of a placement, those of an earlier one where they are of the same sizes."""
         left = list(self._images)
-        chosen: list[Part] = []
+        chosen: list[TensorPart] = []
         for size in placement.images:
             kept = next((item for item in left if item[0] == size), None)
             if kept is None:
@@ -205,7 +205,7 @@ class FunctionMemory:
                 self._images.append(kept)
             else:
                 left.remove(kept)
-            chosen.append(Part(kept[1]))
+            chosen.append(TensorPart(kept[1]))
         return {k: chosen[slot] for k, slot in placement.image_of.items()}
 
     def image(self, size: ImageSize, read_only: bool = False) -> pyopencl.Image:

@@ -29,7 +29,7 @@ from byoc.runtime.core.distribution import version
 from byoc.runtime.core.errors import ArtifactError, UserError
 from byoc.runtime.core.processor import this_processor
 from byoc.runtime.core.strict_json import number_of, object_of, read_json, text_of
-from byoc.runtime.files.record_file import Record, RecordFile
+from byoc.runtime.files.record_file import FileRecord, RecordFile
 from byoc.runtime.opencl.devices import DeviceInfo
 from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
 from byoc.runtime.opencl.pocl import compiler_settings
@@ -133,7 +133,7 @@ def record_file(path: Path) -> RecordFile:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """What is told of an entry: what it is and whose.
 
     Attributes:
@@ -155,7 +155,7 @@ class Entry:
         return json.dumps(vars(self), sort_keys=True).encode()
 
     @staticmethod
-    def of(record: Record) -> Entry | None:
+    def of(record: FileRecord) -> CacheEntry | None:
         """What *record* tells, or None where it is none of ours."""
         texts = ("kind", "name", "device", "platform", "driver", "version")
         with contextlib.suppress(ArtifactError):
@@ -163,7 +163,7 @@ class Entry:
             kind, name, device, platform, driver, version = (text_of(fields[name], name) for name in texts)
             if kind in (PROGRAM, SETTING):
                 took = number_of(fields["milliseconds"], "milliseconds")
-                return Entry(kind, name, device, platform, driver, version, took)
+                return CacheEntry(kind, name, device, platform, driver, version, took)
         return None
 
     @property
@@ -186,7 +186,7 @@ class DeviceCache:
     def program(self, source: str, options: str) -> tuple[bytes, Sequence[str]] | None:
         """The binary of a program and the names of its kernels, or None where none is kept that is whole."""
         found = self._find(self.identity.key(PROGRAM, source, options))
-        entry = Entry.of(found) if found is not None else None
+        entry = CacheEntry.of(found) if found is not None else None
         return None if found is None or entry is None else (found.data, entry.kernels)
 
     def keep_program(self, source: str, options: str, kernels: Sequence[str], binary: bytes, seconds: float) -> None:
@@ -204,18 +204,18 @@ class DeviceCache:
         """Keep the JSON of a setting; whether that was possible."""
         return self._add(self.identity.key(SETTING, name), self._entry(SETTING, name), value)
 
-    def _entry(self, kind: str, name: str, milliseconds: int = 0) -> Entry:
+    def _entry(self, kind: str, name: str, milliseconds: int = 0) -> CacheEntry:
         own = self.identity
-        return Entry(kind, name, own.device, own.platform, own.driver, own.version, milliseconds)
+        return CacheEntry(kind, name, own.device, own.platform, own.driver, own.version, milliseconds)
 
-    def _find(self, key: bytes) -> Record | None:
+    def _find(self, key: bytes) -> FileRecord | None:
         return self.file.find(key) if cache_limit() else None
 
-    def _add(self, key: bytes, entry: Entry, data: bytes) -> bool:
+    def _add(self, key: bytes, entry: CacheEntry, data: bytes) -> bool:
         limit = cache_limit()
         if limit:
             with contextlib.suppress(OSError):
-                self.file.add(Record(key, entry.to_text(), data), limit)
+                self.file.add(FileRecord(key, entry.to_text(), data), limit)
                 return True
         return False
 

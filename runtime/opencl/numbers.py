@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Mapping
 
-from byoc.runtime.core.bound_sizes import is_told
+from byoc.runtime.core.bound_sizes import is_computable
 from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.core.strict_json import MOST_NUMBER
 
@@ -49,7 +49,7 @@ def counted(number: Number, sizes: Mapping[str, int]) -> int:
 
 def check_number(number: object, names: frozenset[str]) -> Number:
     """*number* if it has the form of one over the sizes *names*. Raises ArtifactError when it has not."""
-    if isinstance(number, str) and is_told(number, names):
+    if isinstance(number, str) and is_computable(number, names):
         return number
     if type(number) is int and abs(number) <= MOST_NUMBER:
         return number

@@ -21,7 +21,7 @@ import reprlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from byoc.runtime.core.bound_sizes import Sizes, is_told
+from byoc.runtime.core.bound_sizes import Sizes, is_computable
 from byoc.runtime.core.errors import ArtifactError, DeviceError
 from byoc.runtime.core.signature import Signature, TensorSpec, item_bytes, symbol_of
 from byoc.runtime.core.strict_json import (
@@ -309,7 +309,7 @@ def _buffer(data: object, where: str, names: frozenset[str]) -> Buffer:
 def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
     fields = object_of(data, where, ("buffers", "sizes", "variants"), ("checks", "nodes", "work", "whole"))
     sizes = texts_of(fields["sizes"], at(where, "sizes"))
-    if not all(is_told(size, names) for size in sizes):
+    if not all(is_computable(size, names) for size in sizes):
         raise ArtifactError(f"{where}.sizes: {', '.join(sizes)} are not all told by the inputs")
     return Launch(
         tuple(number_of(b, place) for place, b in numbered(fields, "buffers", where)),

@@ -5,7 +5,7 @@ Its program binary holds none of these: making one compiles each kernel once mor
 compiled for any size alone (``POCL_WORK_GROUP_SPECIALIZATION=0``) are launched with all sizes, cost half of the time to
 compile where they hold barriers, are no slower (measured on products in tiles and on convolutions), and are what the
 binary holds: it costs nothing more, and who builds from it compiles nothing, whatever the sizes. So that is set where
-the user has set nothing. Source: PoCL's documentation of its environment variables, and ``benchmarks/opencl_start.py``.
+the user has set nothing. Source: PoCL's documentation of its environment variables, and ``benchmarks/opencl/start.py``.
 
 The PoCL wheel carries LLVM 14. On a processor that this LLVM does not know (AMD Zen 5, for one) PoCL calls the
 processor ``generic``, and its own clang then refuses every program: ``unknown target CPU 'generic'``. No option and no

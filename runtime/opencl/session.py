@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from byoc.runtime.core.at_work import begin_work
 from byoc.runtime.core.bound_sizes import Sizes
+from byoc.runtime.core.device_work import begin_work
 from byoc.runtime.core.errors import DeviceError, DeviceMemoryError, InputError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.index_errors import index_outside
@@ -30,12 +30,12 @@ from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.time_limit import seconds_left, timed_out
 from byoc.runtime.executors.shape_cache import ShapeCache
 from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, command_buffers
+from byoc.runtime.opencl.commands.event_free_launches import event_free_launches
 from byoc.runtime.opencl.commands.launches import LaunchList, ReadyKernel, check_arguments, most_items
 from byoc.runtime.opencl.commands.options import RunOptions
-from byoc.runtime.opencl.commands.quiet_launches import quiet_launches
 from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.device_array import DeviceArray, blocks_of
-from byoc.runtime.opencl.device_memory import FunctionMemory, Part
+from byoc.runtime.opencl.device_memory import FunctionMemory, TensorPart
 from byoc.runtime.opencl.devices import DeviceInfo, OpenDevice, import_pyopencl
 from byoc.runtime.opencl.flush_trial import flush_every
 from byoc.runtime.opencl.found_indices import FoundIndices
@@ -44,9 +44,9 @@ from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.timed_events import Tell, TimedEvents, told_of_copy, told_of_launch
 from byoc.runtime.opencl.waiting import is_complete, wait_for
+from byoc.runtime.region.abandoned_work import abandon
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.device_tensor import DeviceTensor
-from byoc.runtime.region.left_behind import leave_behind
 from byoc.runtime.region.variants import ChosenVariants
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def gains_by_quiet(info: DeviceInfo) -> bool:
 class _Binding:
     """What a call with certain sizes uses: buffers by number, and launches that are ready to go."""
 
-    parts: Mapping[int, Part]
+    parts: Mapping[int, TensorPart]
     launches: LaunchList
 
 
@@ -159,7 +159,7 @@ class Session:
     def give_up(self, call: StartedCall) -> None:
         """Leave *call* behind, which goes on with the memory that it was given."""
         self._late = call
-        leave_behind(call.is_done, call)
+        abandon(call.is_done, call)
 
     def _wait_for_the_late(self) -> None:
         """Have a call that was given up end, which stands before all others in the queue.
@@ -299,7 +299,7 @@ class Session:
         plan, first = self._plan, self._plan.first_constant
         own = self._memory.buffers(plan, plan.buffer_bytes(sizes), given)
         others = {**given, **{first + k: buffer for k, buffer in enumerate(self._constants)}}
-        parts = {**own, **{k: Part(buffer) for k, buffer in others.items()}}
+        parts = {**own, **{k: TensorPart(buffer) for k, buffer in others.items()}}
         variants = [launch.choose(sizes) for launch in plan.launches]
         launches = []
         for launch, variant in zip(plan.launches, variants, strict=True):
@@ -319,7 +319,7 @@ class Session:
         self._record(named, tuple(v.schedule for v in variants))
         quiet = None
         if gains_by_quiet(self._opened.info):
-            quiet = quiet_launches(self._cl, self._queue, [ready[:3] for ready in launches])
+            quiet = event_free_launches(self._cl, self._queue, [ready[:3] for ready in launches])
         return _Binding(parts, LaunchList(self._queue, launches, self._flush_every, self._buffers, quiet))
 
     def _record(self, key: tuple[tuple[str, int], ...], variants: tuple[str, ...]) -> None:

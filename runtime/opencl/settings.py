@@ -16,7 +16,7 @@ from byoc.runtime.opencl.devices import OpenDevice
 from byoc.runtime.opencl.kernel_cache import DeviceCache, device_cache
 
 
-class Settings:
+class DeviceSettings:
     """The settings of one device. Any number of threads and processes may use them.
 
     >>> from byoc.runtime.opencl.devices import open_device
@@ -60,11 +60,11 @@ class Settings:
                 self._kept[key] = data
 
 
-def settings_of(opened: OpenDevice) -> Settings:
+def settings_of(opened: OpenDevice) -> DeviceSettings:
     """The settings of a device of this machine, in the cache folder as it is now."""
     return _settings(device_cache(opened.info))
 
 
 @functools.cache
-def _settings(cache: DeviceCache) -> Settings:
-    return Settings(cache)
+def _settings(cache: DeviceCache) -> DeviceSettings:
+    return DeviceSettings(cache)

@@ -16,7 +16,7 @@ MOST_MARKS = 4000  # of a time line: the longest are drawn
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A cell of a table: its text, the number that it is sorted by, and for a bar its share of the longest (0 to 1) and
     its place, which gives the colour.
     """
@@ -102,7 +102,7 @@ def _mark(mark: Mark, places: Sequence[str], y: float, scale: float) -> str:
     )
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[Cell]], left: int, places: Sequence[str] = ()) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[TableCell]], left: int, places: Sequence[str] = ()) -> str:
     """A table whose first *left* columns are texts; a click on a heading sorts it, a field filters it."""
     found = list(rows)
     if not found:
@@ -114,14 +114,14 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Cell]], left: int, plac
     return f"<div>{tools}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
-def _row(cells: Sequence[Cell], left: int, places: Sequence[str]) -> str:
+def _row(cells: Sequence[TableCell], left: int, places: Sequence[str]) -> str:
     place = next((cell.place for cell in cells if cell.place), "")
     where = f' data-place="{escape(place)}"' if place else ""
     drawn = (_cell(cell, k < left or cell.value is None, places) for k, cell in enumerate(cells))
     return f"<tr{where}>{''.join(drawn)}</tr>"
 
 
-def _cell(cell: Cell, is_text: bool, places: Sequence[str]) -> str:
+def _cell(cell: TableCell, is_text: bool, places: Sequence[str]) -> str:
     value = "" if cell.value is None else f' data-value="{cell.value:.9g}"'
     if cell.share is not None:
         fill, frame = colour(places, cell.place)

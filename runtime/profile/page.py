@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 
 from byoc.runtime.page.document import document, fragment
-from byoc.runtime.page.parts import Cell, Mark, legend, table, time_line
+from byoc.runtime.page.parts import Mark, TableCell, legend, table, time_line
 from byoc.runtime.profile.record import FunctionRecord, ProfileRecord, names_of_functions
-from byoc.runtime.profile.rows import LEVELS, Row, rows
+from byoc.runtime.profile.rows import LEVELS, ProfileRow, rows
 from byoc.runtime.profile.table import heading
 from byoc.runtime.profile.trace import lane_of, lane_of_part
 
@@ -85,35 +85,35 @@ def _rows(profile: ProfileRecord, level: str, places: list[str]) -> str:
     return table(HEADER, (_cells(row, longest, places) for row in found), 2, places)
 
 
-def _cells(row: Row, longest: float, places: list[str]) -> list[Cell]:
+def _cells(row: ProfileRow, longest: float, places: list[str]) -> list[TableCell]:
     place = row.backend if row.backend in places else HOST
     rates = ((row.rate, 1e-9), (row.bandwidth, 1e-9), (row.of_peak, 100.0))
     divided = " (estimated share)" if row.is_divided else ""
     return [
-        Cell(row.name),
-        Cell(row.backend),
-        Cell(f"{1e3 * row.median:.4g} ms{divided}", row.median, row.median / longest, place),
+        TableCell(row.name),
+        TableCell(row.backend),
+        TableCell(f"{1e3 * row.median:.4g} ms{divided}", row.median, row.median / longest, place),
         *(
-            Cell(f"{1e3 * value:.4g}", float(value))
+            TableCell(f"{1e3 * value:.4g}", float(value))
             for value in (min(row.seconds, default=0), max(row.seconds, default=0))
         ),
-        Cell(str(row.calls), row.calls),
+        TableCell(str(row.calls), row.calls),
         *(_number(value, scale) for value, scale in rates),
-        Cell(row.limit or "-"),
-        Cell(row.variant or "-"),
+        TableCell(row.limit or "-"),
+        TableCell(row.variant or "-"),
         _number(row.memory, 1e-3),
-        Cell(", ".join(row.nodes)),
+        TableCell(", ".join(row.nodes)),
     ]
 
 
-def _number(value: float | None, scale: float) -> Cell:
-    return Cell("-", 0.0) if value is None else Cell(f"{value * scale:.3g}", float(value))
+def _number(value: float | None, scale: float) -> TableCell:
+    return TableCell("-", 0.0) if value is None else TableCell(f"{value * scale:.3g}", float(value))
 
 
 def _stages(profile: ProfileRecord) -> str:
     longest = max((seconds for _, seconds in profile.compiling.stages), default=0.0) or 1.0
     lines = [
-        (Cell(name), Cell(f"{seconds:.3f} s", seconds, seconds / longest, HOST))
+        (TableCell(name), TableCell(f"{seconds:.3f} s", seconds, seconds / longest, HOST))
         for name, seconds in profile.compiling.stages
     ]
     return table(("stage", "seconds"), lines, 1, [HOST])

@@ -23,7 +23,7 @@ NAMELESS = "(no node)"
 
 
 @dataclass
-class Row:
+class ProfileRow:
     """One line: *seconds* of each run, *calls* in one run, *operations* and *bytes* of one run, or None where unknown.
 
     *memory* is the most that stood in memory between nodes while it ran; *least* the seconds in which the device's
@@ -177,20 +177,20 @@ class _Piece:
     part: PartRecord | None = None
 
 
-def rows(profile: ProfileRecord, by: str = "kernel") -> list[Row]:
+def rows(profile: ProfileRecord, by: str = "kernel") -> list[ProfileRow]:
     """The rows of *profile*, the longest first. Raises UserError for an unknown level."""
     if by not in LEVELS:
         raise UserError(f"a profile is by {', '.join(LEVELS)}, got {by!r}")
-    found: dict[tuple[str, str], Row] = {}
+    found: dict[tuple[str, str], ProfileRow] = {}
     for function, name in zip(profile.functions, names_of_functions(profile.functions), strict=True):
         peak = profile.peaks.get(function.backend)
         for piece in _PIECES[by](function, name, peak):
-            row = found.setdefault(piece.key, Row(*piece.key, [0.0] * len(piece.seconds)))
+            row = found.setdefault(piece.key, ProfileRow(*piece.key, [0.0] * len(piece.seconds)))
             _add(row, piece, peak)
     return sorted(found.values(), key=lambda row: (-row.median, row.name))
 
 
-def _add(row: Row, piece: _Piece, peak: Peak | None) -> None:
+def _add(row: ProfileRow, piece: _Piece, peak: Peak | None) -> None:
     row.seconds = [a + b for a, b in zip(row.seconds, piece.seconds, strict=True)]
     row.calls += piece.calls
     row.is_divided |= piece.is_divided

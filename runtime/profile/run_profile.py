@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from byoc.runtime.core.errors import UserError
 from byoc.runtime.profile.page import profile_fragment, profile_page
 from byoc.runtime.profile.record import ProfileRecord
-from byoc.runtime.profile.rows import Row, rows
+from byoc.runtime.profile.rows import ProfileRow, rows
 from byoc.runtime.profile.table import compared, table
 from byoc.runtime.profile.trace import trace
 
@@ -16,7 +16,7 @@ from byoc.runtime.profile.trace import trace
 class RunProfile(ProfileRecord):
     """What ``Library.profile`` gives; ``print`` shows its table by kernel, ``to_json`` is what a file holds."""
 
-    def rows(self, by: str = "kernel") -> list[Row]:
+    def rows(self, by: str = "kernel") -> list[ProfileRow]:
         """What each ``region``, ``kernel``, ``operator`` or ONNX ``node`` takes, the longest first.
 
         Raises UserError for another level.

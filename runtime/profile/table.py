@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from byoc.runtime.devices.peak import ANY, Peak
 from byoc.runtime.profile.record import ProfileRecord
-from byoc.runtime.profile.rows import Row, rows
+from byoc.runtime.profile.rows import ProfileRow, rows
 
 HEADER = (
     "",
@@ -101,7 +101,7 @@ def peak_text(peak: Peak) -> str:
     return "; ".join(filter(None, [rates, f"{peak.bandwidth / 1e9:.3g} GB/s{near}", launch, peak.source]))
 
 
-def _cells(row: Row, total: float) -> tuple[str, ...]:
+def _cells(row: ProfileRow, total: float) -> tuple[str, ...]:
     name = row.name if len(row.name) <= LONGEST_NAME else f"{row.name[: LONGEST_NAME - TAIL - 1]}…{row.name[-TAIL:]}"
     spread = [min(row.seconds), row.median, max(row.seconds), row.seconds[-1]] if row.seconds else []
     return (
@@ -171,7 +171,7 @@ def _differences(first: ProfileRecord, second: ProfileRecord, by: str) -> list[t
     ]
 
 
-def _medians(found: Sequence[Row]) -> dict[str, float]:
+def _medians(found: Sequence[ProfileRow]) -> dict[str, float]:
     """By name; the same name on several backends is one."""
     result: dict[str, float] = {}
     for row in found:

@@ -22,8 +22,8 @@ from byoc.runtime.core.packed_function import PackedFunction
 from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.region.checks import CheckedCall, check_returned, fill_outputs
 from byoc.runtime.region.guard import RegionGuard
-from byoc.runtime.region.in_time import in_time
 from byoc.runtime.region.locked import held, locked
+from byoc.runtime.region.vendor_time_limit import within_time_limit
 
 
 class Pending(Protocol):
@@ -76,7 +76,7 @@ class RegionCall:
             try:
                 if self._ready is None:
                     self._ready = self._prepared()
-                check_returned(in_time(self._ready, self._guard.place, self._seconds))
+                check_returned(within_time_limit(self._ready, self._guard.place, self._seconds))
                 return
             except Exception as error:  # whatever a vendor's code raises
                 self._failed(error)
@@ -153,7 +153,7 @@ class RegionCall:
         is_stale = any(call.was_repaired for call in after)
         try:
             wait = locked(pending.wait, self._guard.lock)
-            check_returned(in_time(wait, self._guard.place, self._guard.seconds or self._guard.wait_seconds))
+            check_returned(within_time_limit(wait, self._guard.place, self._guard.seconds or self._guard.wait_seconds))
             if self._watch is not None and not is_stale:
                 self._watch.end()
         except Exception as error:  # whatever a vendor's code raises
@@ -171,13 +171,13 @@ class RegionCall:
     def abandon(self, seconds: float | None = None) -> None:
         """Return when nothing is at work any more on the arrays, whatever became of it.
 
-        After *seconds* it is left behind (``left_behind.py``), the arrays with it.
+        After *seconds* it is left behind (``abandoned_work.py``), the arrays with it.
         """
         pending, self._pending = self._pending, None
         self.is_started, self._after = False, ()
         if pending is not None:
             with contextlib.suppress(Exception), time_limit(seconds):
-                in_time(pending.wait, self._guard.place)
+                within_time_limit(pending.wait, self._guard.place)
 
     def _failed(self, error: Exception) -> None:
         self._ready = None

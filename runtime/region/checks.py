@@ -19,7 +19,7 @@ import numpy as np
 from byoc.runtime.core.errors import ContractError, InputError, UserError
 from byoc.runtime.core.ndarray import dtype_name, from_any
 from byoc.runtime.core.signature import Signature, TensorSpec
-from byoc.runtime.region.in_time import keeps_time
+from byoc.runtime.region.vendor_time_limit import keeps_time
 
 VARIABLE = "BYOC_CHECK"
 KINDS = ("outputs", "inputs", "nan")

@@ -13,8 +13,8 @@ from byoc.runtime.core.signature import Signature
 from byoc.runtime.region.call import RegionCall, called
 from byoc.runtime.region.checks import CheckedCall, check_results, check_returned
 from byoc.runtime.region.guard import RegionGuard
-from byoc.runtime.region.in_time import in_time
 from byoc.runtime.region.locked import locked
+from byoc.runtime.region.vendor_time_limit import within_time_limit
 
 
 class RegionFunction:
@@ -66,7 +66,7 @@ class RegionFunction:
         watch = None if guard.checks is None else CheckedCall(work, guard.checks, inputs, len(inputs), told)
         if watch is not None:
             watch.begin()
-        results = in_time(work, guard.place, guard.seconds)
+        results = within_time_limit(work, guard.place, guard.seconds)
         if told is not None:
             check_results(results, told, inputs)
         if watch is not None:

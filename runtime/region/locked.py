@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from byoc.runtime.core.errors import RegionTimeoutError
 from byoc.runtime.core.fork import new_rlock
 from byoc.runtime.core.time_limit import seconds_left, timed_out
-from byoc.runtime.region.in_time import keeps_time
+from byoc.runtime.region.vendor_time_limit import keeps_time
 
 
 class Lock(Protocol):

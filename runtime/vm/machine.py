@@ -47,7 +47,7 @@ def last_uses(function: VMFunction) -> list[tuple[int, ...]]:
     return [tuple(registers) for registers in dying]
 
 
-class Machine:
+class BytecodeMachine:
     """Runs the functions of one program; any number of threads may call :meth:`call`."""
 
     def __init__(self, functions: Sequence[VMFunction], constants: Sequence[NDArray | None], calls: LibraryCalls):
@@ -181,26 +181,26 @@ class Machine:
 _START = VMFunction("", (), (i.Fatal("the bottom of the stack was reached"),), 1)
 
 _STEPS: dict[type, Callable[..., None]] = {
-    i.Move: Machine._move,
-    i.Ret: Machine._ret,
-    i.Invoke: Machine._invoke,
-    i.InvokeClosure: Machine._invoke_closure,
-    i.InvokePacked: Machine._invoke_packed,
-    i.AllocADT: Machine._alloc_adt,
-    i.AllocClosure: Machine._alloc_closure,
-    i.GetField: Machine._get_field,
-    i.If: Machine._if,
-    i.LoadConst: Machine._load_const,
-    i.Goto: Machine._goto,
-    i.GetTag: Machine._get_tag,
-    i.LoadConsti: Machine._load_consti,
-    i.Fatal: Machine._fatal,
-    i.ShapeOf: Machine._shape_of,
-    i.ReshapeTensor: Machine._reshape_tensor,
-    i.AllocRef: Machine._alloc_ref,
-    i.ReadRef: Machine._read_ref,
-    i.WriteRef: Machine._write_ref,
-    i.SequenceStep: Machine._sequence,
+    i.Move: BytecodeMachine._move,
+    i.Ret: BytecodeMachine._ret,
+    i.Invoke: BytecodeMachine._invoke,
+    i.InvokeClosure: BytecodeMachine._invoke_closure,
+    i.InvokePacked: BytecodeMachine._invoke_packed,
+    i.AllocADT: BytecodeMachine._alloc_adt,
+    i.AllocClosure: BytecodeMachine._alloc_closure,
+    i.GetField: BytecodeMachine._get_field,
+    i.If: BytecodeMachine._if,
+    i.LoadConst: BytecodeMachine._load_const,
+    i.Goto: BytecodeMachine._goto,
+    i.GetTag: BytecodeMachine._get_tag,
+    i.LoadConsti: BytecodeMachine._load_consti,
+    i.Fatal: BytecodeMachine._fatal,
+    i.ShapeOf: BytecodeMachine._shape_of,
+    i.ReshapeTensor: BytecodeMachine._reshape_tensor,
+    i.AllocRef: BytecodeMachine._alloc_ref,
+    i.ReadRef: BytecodeMachine._read_ref,
+    i.WriteRef: BytecodeMachine._write_ref,
+    i.SequenceStep: BytecodeMachine._sequence,
 }
 
 
@@ -234,4 +234,4 @@ def _reference(frame: Frame, register: int) -> VMReference:
     return value
 
 
-__all__ = ["Frame", "Machine", "last_uses"]
+__all__ = ["BytecodeMachine", "Frame", "last_uses"]

@@ -28,7 +28,7 @@ _OPERATIONS: dict[str, tuple[int, int, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class SequenceSettings:
     """What the graph language's operator has as attributes."""
 
     axis: int = 0
@@ -45,7 +45,7 @@ def check_operation(operation: str, count: int, settings: str) -> None:
 
 
 @functools.lru_cache(maxsize=1024)
-def settings_of(operation: str, text: str) -> Settings:
+def settings_of(operation: str, text: str) -> SequenceSettings:
     """The settings of *operation* in *text*. Raises ArtifactError for others."""
     where = f"the settings of {operation}"
     fields = object_of(read_json(text.encode(), where), where, _OPERATIONS[operation][2])
@@ -56,4 +56,4 @@ def settings_of(operation: str, text: str) -> Settings:
         raise ArtifactError(f"{where}: {empty[:8]} is no dtype with sizes")
     new_axis, keepdims = (number_of(fields.get(key, 1), where, 0, 1) for key in ("new_axis", "keepdims"))
     axis = number_of(fields.get("axis", 0), where, -MOST_DIMENSIONS, MOST_DIMENSIONS)
-    return Settings(axis, bool(new_axis), bool(keepdims), empty)
+    return SequenceSettings(axis, bool(new_axis), bool(keepdims), empty)

@@ -13,15 +13,15 @@ from byoc.runtime.core.container import ADT, object_vector
 from byoc.runtime.core.errors import UserError
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.kernels.sequences import element_at, erased, inserted, joined, parts
-from byoc.runtime.vm.sequence_settings import Settings, settings_of
+from byoc.runtime.vm.sequence_settings import SequenceSettings, settings_of
 from byoc.runtime.vm.values import Value, VMClosure, VMReference
 
 
-def _unwrap(args: Sequence[Value], settings: Settings) -> Value:
+def _unwrap(args: Sequence[Value], settings: SequenceSettings) -> Value:
     return to_machine(list(_array(args[0])))
 
 
-def _wrap(args: Sequence[Value], settings: Settings) -> Value:
+def _wrap(args: Sequence[Value], settings: SequenceSettings) -> Value:
     return NDArray(object_vector([from_machine(element) for element in _elements(args[0])]))
 
 
@@ -37,32 +37,32 @@ def from_machine(value: object) -> object:
     return [from_machine(element) for element in value] if isinstance(value, ADT) else _array(value)
 
 
-def _empty(args: Sequence[Value], settings: Settings) -> Value:
+def _empty(args: Sequence[Value], settings: SequenceSettings) -> Value:
     return ADT(0)
 
 
-def _insert(args: Sequence[Value], settings: Settings) -> Value:
+def _insert(args: Sequence[Value], settings: SequenceSettings) -> Value:
     return ADT(0, inserted(_elements(args[0]), args[1], *map(_number, args[2:])))
 
 
-def _erase(args: Sequence[Value], settings: Settings) -> Value:
+def _erase(args: Sequence[Value], settings: SequenceSettings) -> Value:
     return ADT(0, erased(_elements(args[0]), _number(args[1])))
 
 
-def _at(args: Sequence[Value], settings: Settings) -> Value:
+def _at(args: Sequence[Value], settings: SequenceSettings) -> Value:
     return element_at(_elements(args[0]), _number(args[1]))
 
 
-def _length(args: Sequence[Value], settings: Settings) -> Value:
+def _length(args: Sequence[Value], settings: SequenceSettings) -> Value:
     return NDArray(np.array(len(_elements(args[0])), np.int64))
 
 
-def _concat(args: Sequence[Value], settings: Settings) -> Value:
+def _concat(args: Sequence[Value], settings: SequenceSettings) -> Value:
     arrays = [_array(element) for element in _elements(args[0])]
     return NDArray(joined(arrays, settings.axis, settings.new_axis, settings.empty))
 
 
-def _split(args: Sequence[Value], settings: Settings) -> Value:
+def _split(args: Sequence[Value], settings: SequenceSettings) -> Value:
     sizes = _array(args[1]) if len(args) > 1 else None
     made = parts(_array(args[0]), sizes, settings.axis, settings.keepdims)
     return ADT(0, [NDArray(np.asarray(part, order="C")) for part in made])
@@ -90,7 +90,7 @@ def _number(value: Value) -> int:
     return int(array.item())
 
 
-_OPERATIONS: dict[str, Callable[[Sequence[Value], Settings], Value]] = {
+_OPERATIONS: dict[str, Callable[[Sequence[Value], SequenceSettings], Value]] = {
     "sequence.unwrap": _unwrap,
     "sequence.wrap": _wrap,
     "sequence.empty": _empty,

@@ -18,10 +18,10 @@ from byoc.runtime.modules.module import Module, PackedFunction
 from byoc.runtime.profile.graph_profile import Runs
 from byoc.runtime.profile.run_profile import RunProfile
 from byoc.runtime.region.guard import KEPT_FAILURES
-from byoc.runtime.region.in_time import run_again
+from byoc.runtime.region.vendor_time_limit import run_again
 from byoc.runtime.vm.executable import Executable, ExecutableModule
 from byoc.runtime.vm.library_calls import LibraryCalls
-from byoc.runtime.vm.machine import Machine
+from byoc.runtime.vm.machine import BytecodeMachine
 from byoc.runtime.vm.program import VMFunction
 from byoc.runtime.vm.timed_calls import TimedCalls, profile_calls
 from byoc.runtime.vm.values import Value, argument, unchecked_argument
@@ -54,7 +54,7 @@ class VirtualMachine:
             if not isinstance(one, Device):
                 raise TypeError("dev is expected to be Device or List[Device]")
         _check_memory(memory_cfg)
-        self._machine = Machine(
+        self._machine = BytecodeMachine(
             self._exe.functions, self._exe.live_constants, LibraryCalls(self._exe.symbols, self._exe.lib)
         )
         self._inputs: dict[str, list[object]] = {}
@@ -189,7 +189,7 @@ class VirtualMachine:
         values = _arguments(function, self._inputs.get(func_name, [_MISSING] * len(function.params)))
         runs = Runs(repeat, warmup)
         calls = TimedCalls(self._exe.symbols, root, runs.clock)
-        machine = Machine(self._exe.functions, self._exe.live_constants, calls)
+        machine = BytecodeMachine(self._exe.functions, self._exe.live_constants, calls)
         return profile_calls(func_name, calls, root, runs, lambda: machine.call(function, values))
 
     def invoke_end_to_end(self, func_name: str) -> None:

@@ -11,11 +11,12 @@ import pytest
 from tools.health.imports import MODEL, PROBE, python
 from tools.health.sources import ROOT, imported, modules, tree
 
-BASE = {"runtime", "errors", "lazy_names", "module_aliases"}
+BASE = {"runtime", "errors", "lazy_names", "module_aliases", "import_guard"}
 LAYERS = {
     "runtime": set(),
     "errors": {"runtime"},
     "lazy_names": set(),
+    "import_guard": set(),
     "module_aliases": set(),
     "options": {"errors"},
     "ir": BASE,

@@ -11,14 +11,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-FOLDER = pathlib.Path(__file__).parents[2] / "benchmarks"
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture
 def bench(monkeypatch):
-    """``bench("rounds")`` is the module of that name beside ``cpu.py``."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
+    """``bench("rounds")`` is the module of that name in the package of benchmarks."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    return lambda name: importlib.import_module(f"benchmarks.{name}")
 
 
 class Machine:
@@ -83,7 +83,7 @@ def test_one_turn_is_its_own_quartiles_and_none_is_an_error(bench):
 
 
 def cell_of(bench, **medians):
-    results, timing = bench("results"), bench("rounds").timing
+    results, timing = bench("cpu.results"), bench("rounds").timing
     cell = results.Cell("net", 1, "f32", 1_000_000, 1e9)
     cell.timings = {name: timing([seconds]) for name, seconds in medians.items()}
     return cell
@@ -95,11 +95,11 @@ def test_ratios_are_to_each_peer_and_to_the_faster(bench):
     assert cell.ratio_to_better == pytest.approx(0.5)
     assert cell.share_of_peak("byoc") == pytest.approx(0.5)
     assert cell.seconds_at_peak == pytest.approx(0.001) and cell.ratio_at_peak == pytest.approx(1.0)
-    assert "net 0.50" in bench("results").means([cell], 1)[0]
+    assert "net 0.50" in bench("cpu.results").means([cell], 1)[0]
 
 
 def test_a_peer_without_a_figure_is_left_out_of_the_mean(bench):
-    results = bench("results")
+    results = bench("cpu.results")
     cells = [cell_of(bench, byoc=0.002, onnxruntime=0.004), cell_of(bench, onnxruntime=0.004)]
     cells[1].failures["byoc"] = "it fell over"
     assert "geometric mean 2.000" in results.means(cells, 2)[0] and "1 of 2 models" in results.means(cells, 2)[0]
@@ -148,18 +148,18 @@ def write_model(path, batch=4):
 
 def test_multiply_adds_are_counted_from_the_graph(bench, tmp_path):
     write_model(tmp_path / "m.onnx")
-    assert bench("counts").multiply_adds(tmp_path / "m.onnx") == 4 * 2 * 4 * 4 * 9 + 4 * 32 * 5
+    assert bench("cpu.counts").multiply_adds(tmp_path / "m.onnx") == 4 * 2 * 4 * 4 * 9 + 4 * 32 * 5
 
 
 def test_a_product_of_unknown_size_is_not_counted(bench, tmp_path):
     write_model(tmp_path / "m.onnx", "n")
     with pytest.raises(ValueError, match="unknown"):
-        bench("counts").multiply_adds(tmp_path / "m.onnx")
+        bench("cpu.counts").multiply_adds(tmp_path / "m.onnx")
 
 
 def run(*arguments):
-    command = [sys.executable, str(FOLDER / "cpu.py"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    command = [sys.executable, "-m", "benchmarks.cpu", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, cwd=ROOT)
 
 
 @pytest.mark.needs_cc
@@ -210,7 +210,7 @@ def test_a_model_that_we_cannot_compile_is_said_and_the_status_is_1(tmp_path):
 @pytest.mark.needs_cc
 def test_groups_say_where_the_time_goes(bench, tmp_path):
     write_model(tmp_path / "m.onnx")
-    groups = bench("groups")
+    groups = bench("cpu.groups")
     host, library = groups.by_group(str(tmp_path / "m.onnx"))
     ticks = iter(range(10**6))
     inputs = bench("engines").random_inputs(tmp_path / "m.onnx")
@@ -222,7 +222,7 @@ def test_groups_say_where_the_time_goes(bench, tmp_path):
 
 @pytest.mark.needs_cc
 def test_the_peak_of_two_is_counted_for_both(bench):
-    peak = bench("peak")
+    peak = bench("cpu.peak")
     text = peak.source(peak.INSTRUCTIONS["f32"], 32)
     assert text.count("* x + y") == peak.accumulators(32) and "vector_size(32)" in text
     assert peak.peak(1) > 1e8

@@ -9,16 +9,16 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-FOLDER = pathlib.Path(__file__).parents[2] / "benchmarks"
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture
 def bench(monkeypatch):
-    """``bench("opencl")`` is the module of that name in the folder of benchmarks."""
+    """``bench("opencl.run")`` is the module of that name in the package of benchmarks."""
     import importlib
 
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
+    monkeypatch.syspath_prepend(str(ROOT))
+    return lambda name: importlib.import_module(f"benchmarks.{name}")
 
 
 def timed(seconds):
@@ -37,7 +37,7 @@ def result_of(bench, seconds, failures=()):
     }
     ours = {"launches": 7, "regions": 1, "kernel_seconds": 0.002, "host_functions": 0, "fallbacks": []}
     found["engines"].get("byoc", {}).update(ours)
-    return bench("opencl").Result("net", found, dict(failures))
+    return bench("opencl.run").Result("net", found, dict(failures))
 
 
 def test_the_ratio_is_to_the_fastest_peer_with_copies_and_without(bench):
@@ -51,18 +51,18 @@ def test_the_ratio_is_to_the_fastest_peer_with_copies_and_without(bench):
     result = result_of(bench, seconds, {"compile": "it fell over"})
     assert result.best() == ("graph", 0.002) and result.ratio() == pytest.approx(0.5)
     assert result.best(" without copies") == ("eager", 0.003) and result.ratio(" without copies") == pytest.approx(3.0)
-    text = "\n".join(bench("opencl").lines(result))
+    text = "\n".join(bench("opencl.run").lines(result))
     assert "from numpy to numpy 0.50 times the speed of the best peer, graph" in text
     assert "7 launches in 1 regions" in text and "compile: it fell over" in text
-    row = bench("opencl").summary([result])[-1]
+    row = bench("opencl.run").summary([result])[-1]
     assert row == "| net | 4.000 | 2.000 (graph) | 0.50 | 1.000 / 3.000 (eager) | 3.00 | 7 |"
 
 
 def test_a_model_without_our_figure_has_a_row_without_ratios(bench):
     result = result_of(bench, {"c": 0.004}, {"byoc": "the driver refused"})
     assert result.ratio() is None
-    assert bench("opencl").summary([result])[-1] == "| net | - | 4.000 (c) | - | - / - | - | - |"
-    assert "  byoc: the driver refused" in bench("opencl").lines(result)
+    assert bench("opencl.run").summary([result])[-1] == "| net | - | 4.000 (c) | - | - / - | - | - |"
+    assert "  byoc: the driver refused" in bench("opencl.run").lines(result)
 
 
 def test_a_call_with_a_clock_of_its_own_is_asked_for_its_seconds(bench):
@@ -75,7 +75,7 @@ def test_a_call_with_a_clock_of_its_own_is_asked_for_its_seconds(bench):
 
 
 def test_products_are_made_without_pytorch(bench, tmp_path):
-    cases = bench("device_cases")
+    cases = bench("opencl.device_cases")
     case = cases.case_of("product48")
     assert case.size == 48 and case.has_module
     model = onnx.load(cases.onnx_file(case, None, tmp_path))
@@ -83,7 +83,7 @@ def test_products_are_made_without_pytorch(bench, tmp_path):
 
 
 def test_a_file_of_the_user_stands_before_what_would_be_made(bench, tmp_path):
-    cases = bench("device_cases")
+    cases = bench("opencl.device_cases")
     (tmp_path / "product48.onnx").write_bytes(b"mine")
     assert cases.onnx_file(cases.case_of("product48"), tmp_path, tmp_path / "other") == tmp_path / "product48.onnx"
     with pytest.raises(cases.Absent, match="nobody.onnx"):
@@ -91,8 +91,8 @@ def test_a_file_of_the_user_stands_before_what_would_be_made(bench, tmp_path):
 
 
 def run(*arguments):
-    command = [sys.executable, str(FOLDER / "opencl.py"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    command = [sys.executable, "-m", "benchmarks.opencl", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=ROOT)
 
 
 def write_softmax(path):
@@ -132,9 +132,14 @@ def test_a_device_that_is_not_there_ends_the_run_with_a_sentence():
 
 @pytest.mark.needs_opencl
 def test_a_second_process_of_the_start_benchmark_builds_nothing(tmp_path):
-    words = [sys.executable, str(FOLDER / "opencl_start.py"), "--convolutions", "3", "--rounds", "1"]
+    words = [sys.executable, "-m", "benchmarks.opencl.start", "--convolutions", "3", "--rounds", "1"]
     done = subprocess.run(
-        [*words, "--json", str(tmp_path / "start.json")], capture_output=True, text=True, check=False, timeout=300
+        [*words, "--json", str(tmp_path / "start.json")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr
     told = json.loads((tmp_path / "start.json").read_text())

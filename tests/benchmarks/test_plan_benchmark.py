@@ -18,20 +18,20 @@ from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.partition.costs import cost_model
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
 
-FOLDER = pathlib.Path(__file__).parents[2] / "benchmarks"
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture
 def bench(monkeypatch):
-    """``bench("plan_results")`` is the module of that name beside ``plan.py``."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
+    """``bench("plan.results")`` is the module of that name in the package of benchmarks."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    return lambda name: importlib.import_module(f"benchmarks.{name}")
 
 
 @pytest.fixture
 def npu(bench):
     """The stand-in, registered for one test; the module that it is in."""
-    module = bench("plan_npu")
+    module = bench("plan.npu")
     register_backend(module.NpuBackend)
     yield module
     for registry in (BACKENDS, TARGET_PREDICATES, PATTERN_TABLES):
@@ -71,7 +71,7 @@ def test_the_price_of_a_cut_by_cost_is_what_its_plan_says(bench, npu):
     mod = optimize(byoc.import_onnx(network()))
     costs = costs_of(npu)
     plan = byoc.plan(mod, ["npu", "c"], policy="cost", costs=costs)
-    assert bench("plan_price").price(plan, mod, costs) == pytest.approx(plan.total.seconds)
+    assert bench("plan.price").price(plan, mod, costs) == pytest.approx(plan.total.seconds)
 
 
 def test_the_price_counts_what_goes_up_and_down_around_each_region(bench, npu):
@@ -82,7 +82,7 @@ def test_the_price_counts_what_goes_up_and_down_around_each_region(bench, npu):
     work = sum(e.seconds for d in plan.decisions for e in d.alternatives if d.target == "npu")
     sizes = [size for r in plan.regions for size in (r.input_bytes, r.output_bytes)]
     around = 2 * 5e-5 + sum(1e-5 + size / 4e9 for size in sizes)
-    found = bench("plan_price").price(plan, mod, costs)
+    found = bench("plan.price").price(plan, mod, costs)
     assert found >= around + work
     whole = sum(b.bytes for r in plan.regions for b in (*r.inputs, *r.outputs))
     assert around == pytest.approx(1.4e-4 + whole / 4e9)
@@ -117,7 +117,7 @@ def test_the_npu_computes_once_and_then_gives_its_results_after_the_tables_secon
 
 
 def found_of(bench, name, turns, cut=None, gap=0.0, planning=1.0):
-    results = bench("plan_results")
+    results = bench("plan.results")
     way = results.Way(name, name.split()[0], ("npu",))
     found = results.Found(way, planning, 1, 1, 2, 1e-3, cut or name, 1e-3, 1e-3, gap)
     found.measured = turns and bench("rounds").timing(turns)
@@ -125,7 +125,7 @@ def found_of(bench, name, turns, cut=None, gap=0.0, planning=1.0):
 
 
 def test_cost_is_slower_only_beyond_its_own_noise(bench):
-    results, timing = bench("plan_results"), bench("rounds").timing
+    results, timing = bench("plan.results"), bench("rounds").timing
     mine, again = [1.0, 1.02, 0.98, 1.0, 1.01], [1.0, 1.0, 1.0, 1.0, 1.0]
     noise = results.noise_of(timing(mine), timing(again))
     assert noise == pytest.approx(0.02)
@@ -141,7 +141,7 @@ def test_cost_is_slower_only_beyond_its_own_noise(bench):
 
 
 def test_the_bars_tell_where_they_are_missed(bench):
-    results = bench("plan_results")
+    results = bench("plan.results")
     order = found_of(bench, "order", [2.0, 2.0])
     good = results.Group("good", ("npu",), [found_of(bench, "cost", [1.0, 1.0]), order], 0.01)
     proven, fast = results.zoo_bars([good])
@@ -155,7 +155,7 @@ def test_the_bars_tell_where_they_are_missed(bench):
 
 
 def test_a_large_graph_without_a_gap_misses_its_bar(bench):
-    results = bench("plan_results")
+    results = bench("plan.results")
 
     def large(operators, seconds, gap):
         planning, regions = {"order": 1.0, "cost": seconds}, {"order": 1, "cost": 1}
@@ -174,7 +174,8 @@ def test_the_benchmark_plans_and_times_a_tiny_zoo(tmp_path):
     onnx.save(network(), tmp_path / "tiny.onnx")
     command = [
         sys.executable,
-        FOLDER / "plan.py",
+        "-m",
+        "benchmarks.plan",
         "--zoo",
         tmp_path,
         "--over",
@@ -192,7 +193,7 @@ def test_the_benchmark_plans_and_times_a_tiny_zoo(tmp_path):
         "--json",
         tmp_path / "out.json",
     ]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=600, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "out.json").read_text())
     (group,) = found["groups"]

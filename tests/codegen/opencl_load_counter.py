@@ -7,11 +7,11 @@ from collections import Counter
 from byoc.codegen.kernel.loops import Alloc, For, If, Let, Store
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.statements import (
+    BlockScope,
     CopyVector,
     GroupBarrier,
     LocalArray,
     LocalItem,
-    Scope,
     WorkGroup,
     WorkItem,
 )
@@ -51,7 +51,7 @@ class LoadCounter:
             elif isinstance(s, If):
                 found.update(self.block(s.body))
                 values = [s.cond]
-            elif isinstance(s, Scope):
+            elif isinstance(s, BlockScope):
                 found.update(self.block(s.body))
                 values = []
             else:

@@ -81,13 +81,13 @@ def modules() -> Sequence[DsoModule]:
     return [CBackend().compile_functions(chunk, {"flags": WARNINGS}) for chunk in chunks if chunk]
 
 
-def test_B15_every_operator_that_is_listed_as_supported_is_tested():
+def test_every_operator_that_is_listed_as_supported_is_tested():
     covered = {case.op.name for case in _cases().values()}
     assert [name for name in supported_ops(CBackend()) if name not in covered] == []
 
 
 @pytest.mark.parametrize("name", supported_ops(CBackend()))
-def test_B15_what_the_verdict_accepts_is_generated(name):
+def test_what_the_verdict_accepts_is_generated(name):
     """The constraints and the code generator have one predicate: no sample is accepted and then refused."""
     op = OPS[name]
     for sample in op.samples:

@@ -129,7 +129,7 @@ def test_the_command_says_which_convolutions_take_winograds_method(tmp_path):
 
 
 class Contrary:
-    """A laboratory in which the model's own choice is always the slowest, so that another one wins."""
+    """Trials in which the model's own choice is always the slowest, so that another one wins."""
 
     def __init__(self):
         self.opened = []
@@ -139,7 +139,7 @@ class Contrary:
         return self
 
     def __enter__(self):
-        return lambda question, candidates, rest: [Trial(c, 9.0 - k, 9.0 - k) for k, c in enumerate(candidates)]
+        return lambda space, candidates, rest: [Trial(c, 9.0 - k, 9.0 - k) for k, c in enumerate(candidates)]
 
     def __exit__(self, *error):
         return None
@@ -155,26 +155,26 @@ def test_what_threads_share_is_built_without_stores_that_gcc_adds(threads, tmp_p
 def test_tuned_choices_are_what_is_written_and_the_outputs_stay(threads, tmp_path):
     model, inputs = convolutions()
     plain = export(model, tmp_path / "plain", threads=threads)
-    laboratory = Contrary()
-    tuner = Tuner(LEVELS["heavy"], Database(tmp_path / "tune"), laboratory=laboratory)
+    trial_runner = Contrary()
+    tuner = Tuner(LEVELS["heavy"], Database(tmp_path / "tune"), trial_runner=trial_runner)
     files = export(model, tmp_path / "tuned", tune=tuner, threads=threads)
     assert files["model.c"] != plain["model.c"] and tuner.report.tuned
     assert any(record.choice != record.expected for record in tuner.report.tuned)
     build(tmp_path / "tuned")
     expected = oracle(model, inputs)
     agree(run(tmp_path / "tuned", inputs, expected).values(), expected)
-    again = Tuner(LEVELS["heavy"], Database(tmp_path / "tune"), laboratory=laboratory)
-    opened = len(laboratory.opened)
+    again = Tuner(LEVELS["heavy"], Database(tmp_path / "tune"), trial_runner=trial_runner)
+    opened = len(trial_runner.opened)
     assert export(model, tmp_path / "again", tune=again, threads=threads) == files
-    assert len(laboratory.opened) == opened and again.report.known and not again.report.tuned
+    assert len(trial_runner.opened) == opened and again.report.known and not again.report.tuned
 
 
 def test_what_compiling_found_is_used_when_exporting_for_one_thread(tmp_path):
     model, _ = convolutions()
-    database, laboratory = Database(tmp_path / "tune"), Contrary()
-    first = Tuner(LEVELS["fast"], database, laboratory=laboratory, threads=1)
+    database, trial_runner = Database(tmp_path / "tune"), Contrary()
+    first = Tuner(LEVELS["fast"], database, trial_runner=trial_runner, threads=1)
     byoc.compile(model.SerializeToString(), tune=first)
-    second = Tuner(LEVELS["fast"], database, laboratory=laboratory, threads=1)
+    second = Tuner(LEVELS["fast"], database, trial_runner=trial_runner, threads=1)
     export(model, tmp_path / "out", tune=second)
     assert first.report.tuned and second.report.known and not second.report.tuned
 

@@ -87,7 +87,7 @@ def test_compilers_take_it_without_a_warning(compiler, exported, tmp_path):
     _made(exported, tmp_path, f"CC={compiler}", f"CFLAGS={WARNINGS}")
 
 
-def test_a_compiler_for_a_processor_without_them_is_told(exported, tmp_path):
+def test_a_compiler_for_a_processor_without_them_is_reported(exported, tmp_path):
     shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
     flags = ["NEEDED=-std=gnu11", "CFLAGS=-march=x86-64"]
     done = subprocess.run(["make", "-s", "-C", str(tmp_path), *flags], capture_output=True, text=True)

@@ -34,7 +34,7 @@ def expected(op, sample, call):
 
 
 @pytest.mark.parametrize("name", supported_ops(JsonBackend()))
-def test_B15_a_module_computes_what_the_operator_means(name):
+def test_a_module_computes_what_the_operator_means(name):
     op, tested = OPS[name], 0
     for sample in op.samples:
         call = sample_call(op, sample)

@@ -111,7 +111,7 @@ def test_what_a_pattern_asks_for_its_kernel_knows(table):
     ],
 )
 @pytest.mark.parametrize("is_last", [True, False])
-def test_a_kernel_that_gives_another_dtype_or_shape_is_told(table, kernel, found, is_last):
+def test_a_kernel_that_gives_another_dtype_or_shape_is_reported(table, kernel, found, is_last):
     table.kernel("exp")(kernel)
     table.kernel("tanh")(np.tanh)
     library = compiled(lambda x: relay.exp(x) if is_last else relay.tanh(relay.exp(x)))

@@ -20,7 +20,7 @@ import pytest
 from byoc import relay
 from byoc.codegen.c.contraction.matrix_products import equal_steps
 from byoc.codegen.c.contraction.tile_choice import Tile
-from byoc.codegen.c.contraction.tile_question import META, choice_of, tile_of
+from byoc.codegen.c.contraction.tile_space import META, choice_of, tile_of
 from byoc.codegen.c.emit import emit_programs
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine, machine_of, processor_of

@@ -13,7 +13,7 @@ import pytest
 
 from byoc import relay, te
 from byoc.codegen.c.contraction.shape import PANEL
-from byoc.codegen.c.contraction.words import WORD, use_words, words_of_array
+from byoc.codegen.c.contraction.word_products import WORD, use_words, words_of_array
 from byoc.codegen.c.emit import emit_programs
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine, machine_of

@@ -105,13 +105,13 @@ def _modules(schedules: str, memory: str) -> Sequence[OpenCLModule]:
         return [compile_functions(chunk, options) for chunk in chunks if chunk]
 
 
-def test_B15_every_operator_that_is_listed_as_supported_is_tested():
+def test_every_operator_that_is_listed_as_supported_is_tested():
     covered = {case.op.name for case in _cases().values()}
     assert [name for name in supported_ops(OpenCLBackend()) if name not in covered] == []
 
 
 @pytest.mark.parametrize("name", supported_ops(OpenCLBackend()))
-def test_B15_what_the_verdict_accepts_is_generated(name):
+def test_what_the_verdict_accepts_is_generated(name):
     """The constraints and the code generator have one predicate: no sample is accepted and then refused."""
     op = OPS[name]
     for sample in op.samples:

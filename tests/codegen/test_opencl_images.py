@@ -258,7 +258,7 @@ def test_a_smaller_device_than_the_one_compiled_for_is_one_sentence(monkeypatch)
         library(arrays_for(model)["x"])
 
 
-def test_the_memory_of_images_is_told_and_equal_ones_are_shared():
+def test_the_memory_of_images_is_reported_and_equal_ones_are_shared():
     rng, constants = np.random.default_rng(0), []
     nodes = [convolution(f"n{k}", f"t{k}", f"t{k + 1}", 8, 8, 1, 1, constants, rng) for k in range(6)]
     model = as_model(nodes, {"t0": (1, 8, 8, 8)}, ["t6"], constants)

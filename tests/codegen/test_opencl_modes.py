@@ -69,7 +69,7 @@ def test_two_levels_at_once_contradict_each_other(first, second):
         (None, "expected a Mode or a text like"),
     ],
 )
-def test_what_is_no_mode_is_told_in_one_sentence(given, message):
+def test_what_is_no_mode_is_reported_in_one_sentence(given, message):
     with pytest.raises(ValueError, match=message):
         Mode.of(given)
 

@@ -174,7 +174,7 @@ def test_no_tile_takes_more_than_the_device_has():
 @pytest.mark.parametrize("terms", [16, 32, 48, 80, 144, 150])
 @pytest.mark.needs_opencl
 def test_operands_come_as_many_steps_before_their_own_as_a_tile_says(monkeypatch, ahead, terms):
-    one = tile.Tile(16, 16, 16, 2, 2, ahead)
+    one = tile.DeviceTile(16, 16, 16, 2, 2, ahead)
     monkeypatch.setattr(candidates, "TILES", ((one, tile.Pace(1.0, 1.0)),))
     x, w = randoms((20, terms), (18, terms))
     got, _ = run(dense(20, 18, terms), x, w, shape=(20, 18))

@@ -14,7 +14,7 @@ from byoc.codegen.kernel.collapse import collapse_axes
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.codegen.opencl.device.choosing import KernelQuestion, described, local_sizes
+from byoc.codegen.opencl.device.choosing import KernelSearchSpace, described, local_sizes
 from byoc.codegen.opencl.device.profile import ANY_CPU, ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.device.statements import DRIVERS
 from byoc.codegen.opencl.emit import emit_programs
@@ -34,16 +34,16 @@ class Asking:
     """Remembers what is asked."""
 
     def __init__(self):
-        self.questions = []
+        self.spaces = []
 
-    def choose(self, question):
-        self.questions.append(question)
+    def choose(self, space):
+        self.spaces.append(space)
 
 
-def asked(function, profile=ANY_GPU) -> list[KernelQuestion]:
+def asked(function, profile=ANY_GPU) -> list[KernelSearchSpace]:
     asking = Asking()
     emit_programs([lower_function(fuse_body(function), "f")], profile, choices=asking)
-    return asking.questions
+    return asking.spaces
 
 
 def convolution(channels=16, outputs=64, side=10, kernel=3) -> Function:
@@ -82,24 +82,24 @@ def test_work_groups_are_powers_of_two_and_factors_within_the_limit_each_once(ex
     ids=["conv", "relu", "softmax", "short"],
 )
 def test_levels_try_ever_more_of_what_a_device_can_launch(function, profile):
-    for question in asked(function, profile):
-        choices = [c for _, c in question.ranked]
-        assert len(set(choices)) == len(choices) and choices[0] == question.expected
+    for space in asked(function, profile):
+        choices = [c for _, c in space.ranked]
+        assert len(set(choices)) == len(choices) and choices[0] == space.expected
         groups = [int(v) for c in choices for n, v in c.parameters if n in ("local", "lanes")]
         assert all(g <= profile.max_group for g in groups)
-        counts = {name: len(level.of(question)) for name, level in LEVELS.items()}
+        counts = {name: len(level.of(space)) for name, level in LEVELS.items()}
         assert counts["none"] == 1 and LEVELS["none"].rounds == 0
         assert counts["none"] <= counts["fast"] <= counts["normal"] <= counts["wide"] <= counts["heavy"]
-        assert all(level.of(question)[0] == question.expected for level in LEVELS.values())
+        assert all(level.of(space)[0] == space.expected for level in LEVELS.values())
 
 
 def test_heavy_tries_more_than_wide_and_the_drivers_choice_is_among_the_first():
     for function in (convolution(24, 96, 30), elementwise(3, 1000, 7), softmax(600, 1000)):
-        (question,) = asked(function, H200)
-        wide, heavy = LEVELS["wide"].of(question), LEVELS["heavy"].of(question)
+        (space,) = asked(function, H200)
+        wide, heavy = LEVELS["wide"].of(space), LEVELS["heavy"].of(space)
         assert set(wide) < set(heavy)
-    (question,) = asked(elementwise(3, 1000, 7), H200)
-    assert DRIVERS in [c["local"] for c in LEVELS["fast"].of(question)]
+    (space,) = asked(elementwise(3, 1000, 7), H200)
+    assert DRIVERS in [c["local"] for c in LEVELS["fast"].of(space)]
 
 
 def test_what_is_asked_has_the_same_name_wherever_it_stands():

@@ -55,7 +55,7 @@ def rows(table):
     return {row.name: row for row in table.operators}
 
 
-def test_B15_the_table_has_every_operator_with_what_was_taken_and_which_constraint_refused():
+def test_the_table_has_every_operator_with_what_was_taken_and_which_constraint_refused():
     table = support_table(Acme())
     assert sorted(r.name for r in table.operators) == [op.name for op in registered_operators()]
     found = rows(table)
@@ -115,7 +115,7 @@ def test_the_table_documents_constraints_and_patterns_with_their_checks():
     assert json.loads(json.dumps(table.to_json()))["backend"] == "acme"
 
 
-def test_B15_a_row_says_what_the_verdicts_say():
+def test_a_row_says_what_the_verdicts_say():
     backend = get_backend("c")
     for row in support_table(backend).operators:
         (op,) = (op for op in registered_operators() if op.name == row.name)

@@ -20,11 +20,11 @@ from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.winograd.choice import candidates
 from byoc.codegen.c.winograd.convolution import Convolution, convolution
 from byoc.codegen.c.winograd.options import ERRORS, WinogradOptions
-from byoc.codegen.c.winograd.plan import META, OUTPUT, Plan
-from byoc.codegen.c.winograd.question import DIRECT
+from byoc.codegen.c.winograd.plan import META, OUTPUT, WinogradPlan
 from byoc.codegen.c.winograd.rewrite import with_plans
+from byoc.codegen.c.winograd.search_space import DIRECT
 from byoc.codegen.c.winograd.transforms import OUTPUTS, linear_forms, transforms
-from byoc.codegen.kernel.choice import Asked, Fixed
+from byoc.codegen.kernel.choice import Fixed, SpaceCollector
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays, fuse_body
@@ -102,7 +102,7 @@ def _function(function: Function) -> Function:
 def _found(program: Program) -> list[Convolution]:
     found: list[Convolution] = []
 
-    def see(conv: Convolution) -> Plan | None:
+    def see(conv: Convolution) -> WinogradPlan | None:
         found.append(conv)
         return None
 
@@ -110,10 +110,12 @@ def _found(program: Program) -> list[Convolution]:
     return found
 
 
-def _with_plan(case: Case, pick: Callable[[list[Plan]], Plan], outputs: int, machine: Machine = AVX512) -> Program:
-    plans: list[Plan] = []
+def _with_plan(
+    case: Case, pick: Callable[[list[WinogradPlan]], WinogradPlan], outputs: int, machine: Machine = AVX512
+) -> Program:
+    plans: list[WinogradPlan] = []
 
-    def pick_one(conv: Convolution) -> Plan:
+    def pick_one(conv: Convolution) -> WinogradPlan:
         plans.extend(candidates(conv, machine, outputs))
         return pick(plans)
 
@@ -138,11 +140,11 @@ def _check(case: Case, result: np.ndarray, outputs: int) -> None:
     assert np.abs(result - expected).max() <= ERRORS[outputs] * np.abs(case.expected()).max()
 
 
-def _smallest(plans: list[Plan]) -> Plan:
+def _smallest(plans: list[WinogradPlan]) -> WinogradPlan:
     return min(plans, key=lambda p: (p.local_bytes, p.rows))
 
 
-def _largest(plans: list[Plan]) -> Plan:
+def _largest(plans: list[WinogradPlan]) -> WinogradPlan:
     return max(plans, key=lambda p: (p.rows * p.vectors, p.blocks))
 
 
@@ -179,7 +181,11 @@ def test_every_kind_of_plan_computes_the_convolution(size, outputs):
     choices = (_smallest, _largest) if (SIZES.index(size) + outputs // 2) % 2 else (_largest, _smallest)
     for stored, choice in zip((False, True), choices, strict=True):
 
-        def pick(plans: list[Plan], stored: bool = stored, choice: Callable[[list[Plan]], Plan] = choice) -> Plan:
+        def pick(
+            plans: list[WinogradPlan],
+            stored: bool = stored,
+            choice: Callable[[list[WinogradPlan]], WinogradPlan] = choice,
+        ) -> WinogradPlan:
             return choice([p for p in plans if p.stored == stored])
 
         program = _with_plan(case, pick, outputs)
@@ -192,7 +198,7 @@ def test_every_kind_of_plan_computes_the_convolution(size, outputs):
 @pytest.mark.parametrize("stored", [False, True], ids=["tiles in local arrays", "tiles in a stage"])
 @pytest.mark.parametrize("size", [(7, 7, 12, 70), (11, 14, 16, 24), (4, 5, 3, 130)])
 def test_a_free_batch_is_computed_whatever_it_is(size, stored, outputs):
-    def pick(plans: list[Plan]) -> Plan:
+    def pick(plans: list[WinogradPlan]) -> WinogradPlan:
         fitting = [p for p in plans if p.stored == stored]
         return max(fitting, key=lambda p: (p.down * p.across % p.rows, p.blocks))
 
@@ -309,7 +315,7 @@ def test_an_epilogue_is_any_expression_of_the_place():
 def test_stages_mean_what_the_convolution_means():
     case = Case(2, 5, 6, 3, 4, (1, 0, 2, 1))
     for outputs, stored in product(OUTPUTS, (False, True)):
-        plan = Plan(outputs, 2, 6, 5, 3, 4, 2, 1, 4, 1, stored)
+        plan = WinogradPlan(outputs, 2, 6, 5, 3, 4, 2, 1, 4, 1, stored)
         program = with_plans(case.program, lambda conv, plan=plan: plan)
         values = {t: a.numpy() for t, a in program.constants} | {program.inputs[0]: case.image}
         result = evaluate(program.outputs[0], values)
@@ -373,7 +379,7 @@ def test_weights_that_are_not_constant_are_left_as_they_are():
 
 def _outputs_of(program: Program) -> list[int]:
     plans = [s.meta.get(META) for g in program.groups for s in g.stages if s.tag == OUTPUT]
-    return [p.outputs for p in plans if isinstance(p, Plan)]
+    return [p.outputs for p in plans if isinstance(p, WinogradPlan)]
 
 
 def _prepared(options: dict[str, object]) -> Iterator[int]:
@@ -449,33 +455,33 @@ def test_a_plan_stays_on_the_stack_that_threads_have():
 
 
 def test_who_tunes_is_asked_and_decides():
-    program, asked = Case(1, 28, 28, 32, 32).program, Asked()
+    program, asked = Case(1, 28, 28, 32, 32).program, SpaceCollector()
     assert _outputs_of(prepare(program, AVX512, asked)) == [4]
-    question = next(q for q in asked.questions.values() if DIRECT in [c for _, c in q.ranked])
-    assert [c for c, _ in question.ranked] == sorted(c for c, _ in question.ranked)
-    f2 = next(c for _, c in question.ranked if c.kind == "winograd" and c["outputs"] == 2)
-    assert _outputs_of(prepare(program, AVX512, Fixed({question.kernel: DIRECT}))) == []
-    assert _outputs_of(prepare(program, AVX512, Fixed({question.kernel: f2}))) == [2]
+    space = next(q for q in asked.spaces.values() if DIRECT in [c for _, c in q.ranked])
+    assert [c for c, _ in space.ranked] == sorted(c for c, _ in space.ranked)
+    f2 = next(c for _, c in space.ranked if c.kind == "winograd" and c["outputs"] == 2)
+    assert _outputs_of(prepare(program, AVX512, Fixed({space.kernel: DIRECT}))) == []
+    assert _outputs_of(prepare(program, AVX512, Fixed({space.kernel: f2}))) == [2]
     strict = WinogradOptions.of({"max_error": 0})
-    assert _outputs_of(prepare(program, AVX512, Fixed({question.kernel: f2}), strict)) == []
+    assert _outputs_of(prepare(program, AVX512, Fixed({space.kernel: f2}), strict)) == []
 
 
 def test_the_kernel_to_measure_asks_the_same_question():
-    asked, again = Asked(), Asked()
+    asked, again = SpaceCollector(), SpaceCollector()
     prepare(Case(1, 28, 28, 32, 32).program, AVX512, asked)
-    (question,) = asked.questions.values()
-    prepare(kernel_program(question, "alone"), AVX512, again)
-    assert question.kernel in again.questions
+    (space,) = asked.spaces.values()
+    prepare(kernel_program(space, "alone"), AVX512, again)
+    assert space.kernel in again.spaces
 
 
 @pytest.mark.needs_cc
 def test_every_way_can_be_measured_alone_with_the_padding_that_it_needs():
-    case, asked = Case(1, 14, 14, 24, 32), Asked()
+    case, asked = Case(1, 14, 14, 24, 32), SpaceCollector()
     prepare(case.program, AVX512, asked)
-    question = next(q for q in asked.questions.values() if DIRECT in [c for _, c in q.ranked])
+    space = next(q for q in asked.spaces.values() if DIRECT in [c for _, c in q.ranked])
     results = []
-    for choice in (DIRECT, question.expected):
-        alone = prepare(kernel_program(question, "conv"), AVX512, Fixed({question.kernel: choice}))
+    for choice in (DIRECT, space.expected):
+        alone = prepare(kernel_program(space, "conv"), AVX512, Fixed({space.kernel: choice}))
         assert len(alone.inputs) == 1 and alone.inputs[0].shape == case.image.shape
         assert (alone.groups[0].stages[-1].tag == OUTPUT) == (choice != DIRECT)
         results.append(_result(case, alone))
@@ -484,7 +490,7 @@ def test_every_way_can_be_measured_alone_with_the_padding_that_it_needs():
 
 
 def test_the_emitted_c_is_what_was_read_and_approved(golden):
-    plan = Plan(2, 1, 3, 5, 8, 12, rows=2, vectors=1, lanes=8, blocks=2, stored=True)
+    plan = WinogradPlan(2, 1, 3, 5, 8, 12, rows=2, vectors=1, lanes=8, blocks=2, stored=True)
     program = prepare(with_plans(Case(1, 3, 5, 8, 12).program, lambda conv: plan), AVX, None, WinogradOptions(()))
     source = emit_programs([program], AVX)
     golden("c/winograd.c", source[source.index("/* p0:") : source.index("int64_t conv_workspace(")])

@@ -45,7 +45,7 @@ def test_a_module_is_built_as_c_run_and_compared(tvm, aot, compiler, interface_a
     assert "exp" in source  # what ran is this program, which needs nothing of ours
 
 
-def test_a_wrong_expectation_is_told_with_its_output(tvm, aot):
+def test_a_wrong_expectation_is_reported_with_its_output(tvm, aot):
     model = aot.AOTTestModel(_module(tvm), {"x": X, "w": W}, [EXPECTED[0], EXPECTED[1] + 1], name="net")
     with pytest.raises(AssertionError, match="output 1 of net"):
         aot.compile_and_run([model], interface_api="c", use_unpacked_api=True)

@@ -150,7 +150,7 @@ def test_a_vendor_module_is_filled_with_the_functions_of_its_namespace(tvm, monk
         (((1, 8, 4, 4), (8, 2, 3, 3)), ("NCHW", "OIHW"), 4, False),
     ],
 )
-def test_depthwise_convolutions_are_told(tvm, shapes, layouts, groups, expected):
+def test_depthwise_convolutions_are_reported(tvm, shapes, layouts, groups, expected):
     from tvm.relay.op.strategy.generic import is_depthwise_conv2d
 
     (data, kernel), (data_layout, kernel_layout) = shapes, layouts

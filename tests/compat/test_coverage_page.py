@@ -23,7 +23,7 @@ def test_a_behaviour_of_relay_holds(installed, checked):
     assert checked.missing() == ""
 
 
-def test_a_behaviour_that_does_not_hold_is_told_with_its_reason(installed):
+def test_a_behaviour_that_does_not_hold_is_reported_with_its_reason(installed):
     def check(tvm, relay):
         raise ValueError("it is otherwise\nand more")
 

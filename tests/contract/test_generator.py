@@ -175,7 +175,7 @@ def test_a_composite_without_a_hook_is_named_by_its_pattern(steps, monkeypatch):
         compiled(lambda x: relay.exp(relay.add(x, relay.const(1.0))))
 
 
-def test_a_hook_that_gives_another_number_of_values_is_told(steps, monkeypatch):
+def test_a_hook_that_gives_another_number_of_values_is_reported(steps, monkeypatch):
     monkeypatch.setattr(Steps, "split", lambda self, node, data: [data])
     with pytest.raises(CompileError, match=r"Steps.split gave 1 values for split, which has 3 outputs"):
         compiled(lambda x: relay.Tuple([relay.tanh(relay.exp(p)) for p in relay.split(x, 3, 1)]))

@@ -79,7 +79,7 @@ def test_an_operator_that_a_vendor_registers_later_is_known_when_the_backend_is_
         OPS.unregister("names_chip_op")
 
 
-def test_a_kernel_of_a_table_for_an_operator_that_there_is_not_is_told_whenever_it_comes(forget):
+def test_a_kernel_of_a_table_for_an_operator_that_there_is_not_is_reported_whenever_it_comes(forget):
     table = KernelTable("names_table")
     table.kernel("nn.relu")(lambda x: np.maximum(x, 0))
     table.kernel("names_chip.pair")(lambda x: np.exp(np.maximum(x, 0)))
@@ -112,7 +112,7 @@ def test_a_kernel_of_a_table_may_stand_for_the_operators_that_share_it(forget):
         OPS.unregister("names_op")
 
 
-def test_a_declared_kernel_for_an_operator_that_there_is_not_is_told_when_it_is_planned():
+def test_a_declared_kernel_for_an_operator_that_there_is_not_is_reported_when_it_is_planned():
     kernel("nn.relu", "xpu/float/any")(lambda x: np.maximum(x, 0))
     assert byoc.plan(model(relay.nn.relu), ["xpu", "c"]).regions
     kernel("nn.rellu", "xpu/float/any")(lambda x: x)

@@ -121,7 +121,7 @@ def test_openvino_gets_float32_alone():
     assert "float32 alone" in str(plan)
 
 
-def test_what_openvino_computes_otherwise_is_told_where_it_computes():
+def test_what_openvino_computes_otherwise_is_reported_where_it_computes():
     x = relay.var("x", shape=(3,))
     mod = byoc.IRModule.from_expr(relay.Function([x], relay.clip(x, 0.0, 1.0)))
     texts = byoc.compile(mod, ["openvino", "c"]).report["deviations"]

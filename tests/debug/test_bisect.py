@@ -124,7 +124,7 @@ POINTWISE = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 17]>
     g (float[4] x) => (float[4] y) { [first] r = Relu(x) [second] y = Tanh(r) }""")
 
 
-def test_the_first_sample_that_shows_a_mistake_is_told(backend_with, tmp_path, capsys):
+def test_the_first_sample_that_shows_a_mistake_is_reported(backend_with, tmp_path, capsys):
     name, model, folder = backend_with("positive"), tmp_path / "m.onnx", tmp_path / "samples"
     onnx.save(POINTWISE, model)
     folder.mkdir()

@@ -12,7 +12,7 @@ from byoc.cli.main import main
 from byoc.contract import Limits
 from byoc.debug import compare
 from byoc.debug.element_order import exchanged, is_reordered
-from byoc.debug.limits import Limits as DebugLimits
+from byoc.debug.limits import ErrorLimits as DebugLimits
 from byoc.errors import UserError
 from byoc.testing import errors
 

@@ -32,7 +32,7 @@ def test_a_copy_on_the_device_that_lies_is_found():
     assert "1 of 4096 bytes are wrong" in found.failures[0].text
 
 
-def test_a_device_that_hangs_is_told_and_not_waited_for():
+def test_a_device_that_hangs_is_reported_and_not_waited_for():
     found = certify_device("emulated:hang=copy_out@1", only=["round trips", "offsets"], seconds=0.2)
     assert [result.verdict for result in found.results] == ["wrong", "wrong"]
     assert "does not end" in found.failures[0].text

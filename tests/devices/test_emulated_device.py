@@ -6,7 +6,7 @@ import pytest
 from byoc.errors import UserError
 from byoc.runtime import DeviceError, DeviceMemoryError, DeviceTimeoutError, RunTimeoutError, device_api
 from byoc.runtime.core.time_limit import time_limit
-from byoc.runtime.devices.emulation import Emulation, InjectedFault
+from byoc.runtime.devices.emulation import Emulation, PlannedFault
 
 
 def stream_with(device, *sizes):
@@ -15,7 +15,7 @@ def stream_with(device, *sizes):
 
 def test_settings_are_read_from_one_text():
     text = "name=board0, seconds=0.5,seconds_per_byte=1e-9,memory=4096,seed=3,fail=launch@2,lose=any%0.5"
-    faults = (InjectedFault("fail", "launch", 2), InjectedFault("lose", "any", None, 0.5))
+    faults = (PlannedFault("fail", "launch", 2), PlannedFault("lose", "any", None, 0.5))
     assert Emulation.read(text) == Emulation("board0", 0.5, 1e-9, 4096, faults, 3)
     assert [str(fault) for fault in faults] == ["fail=launch@2", "lose=any%0.5"]
     assert Emulation.read("") == Emulation()
@@ -151,7 +151,7 @@ def test_one_bit_of_a_corrupt_copy_is_wrong():
     assert np.unpackbits(found).sum() == 1
 
 
-def test_what_a_kernel_raises_is_told_by_the_wait():
+def test_what_a_kernel_raises_is_reported_by_the_wait():
     device = device_api("emulated")
     stream, memory = stream_with(device, 8)
     device.launch(stream, lambda array: array[9], [memory])

@@ -17,7 +17,7 @@ from byoc.ir.types import Any, TensorType
 from byoc.relay.interpreter import evaluate
 from byoc.runtime import cpu, load
 from byoc.runtime.core.errors import ArtifactError, RegionTimeoutError, RunTimeoutError
-from byoc.runtime.region.left_behind import at_work
+from byoc.runtime.region.abandoned_work import at_work
 from byoc.runtime.region.record import Fallback
 from byoc.runtime.vm import VirtualMachine
 
@@ -64,7 +64,7 @@ STAGES = {
 
 @pytest.mark.parametrize("way", ["aot", "graph", "saved"])
 @pytest.mark.parametrize("name", STAGES)
-def test_B14_a_region_that_cannot_be_compiled_is_the_hosts_and_is_recorded(faults, name, way, tmp_path):
+def test_a_region_that_cannot_be_compiled_is_the_hosts_and_is_recorded(faults, name, way, tmp_path):
     where, error, stage, exception = STAGES[name]
     faults.errors[where] = error
     library = byoc.compile(model(), [NAME, "c"], fallback=True)
@@ -101,7 +101,7 @@ def test_the_plan_says_that_the_host_stands_in_for_a_region_and_why(faults, tmp_
 
 
 @pytest.mark.parametrize("stage", ["optimize", "compile"])
-def test_B14_other_regions_of_the_same_target_stay_on_it(faults, stage):
+def test_other_regions_of_the_same_target_stay_on_it(faults, stage):
     faults.errors[stage], faults.bad_operators = RuntimeError("no tanh today"), ("tanh",)
     library = byoc.compile(onnx_model(), [NAME, "c"], fallback=True)
     (symbol,) = library.module.regions
@@ -115,7 +115,7 @@ def test_B14_other_regions_of_the_same_target_stay_on_it(faults, stage):
 @pytest.mark.parametrize(
     ("stage", "kind"), [("optimize", PartitionError), ("compile", CompileError), ("module", CompileError)]
 )
-def test_B14_without_fallback_it_is_an_error_that_names_backend_region_and_nodes(faults, stage, kind):
+def test_without_fallback_it_is_an_error_that_names_backend_region_and_nodes(faults, stage, kind):
     faults.errors[stage] = "a string" if stage == "module" else RuntimeError("no tanh today")
     with pytest.raises(kind) as raised:
         byoc.compile(onnx_model(), [NAME, "c"])
@@ -123,14 +123,14 @@ def test_B14_without_fallback_it_is_an_error_that_names_backend_region_and_nodes
     assert all(word in str(raised.value) for word in words), raised.value
 
 
-def test_B14_what_the_host_has_no_kernel_for_stays_an_error(faults, monkeypatch):
+def test_what_the_host_has_no_kernel_for_stays_an_error(faults, monkeypatch):
     faults.errors["compile"] = RuntimeError("no tanh today")
     monkeypatch.setattr("byoc.driver.region_build._host_can", lambda region: False)
     with pytest.raises(CompileError, match="no tanh today"):
         byoc.compile(model(), [NAME, "c"], fallback=True)
 
 
-def test_B14_free_sizes_and_the_launch_fall_back_beside_it(faults):
+def test_free_sizes_and_the_launch_fall_back_beside_it(faults):
     faults.errors["compile"], faults.bad_operators = RuntimeError("no tanh today"), ("tanh",)
     mod = model(Any("n"))
     library = byoc.compile(mod, [NAME, "c"], fallback=True)
@@ -153,7 +153,7 @@ def partitioned():
     return mod
 
 
-def test_B14_the_virtual_machines_host_computes_it_too(faults):
+def test_the_virtual_machines_host_computes_it_too(faults):
     faults.errors["compile"], faults.bad_operators = RuntimeError("no tanh today"), ("tanh",)
     executable = compile_module(partitioned(), fallback=True)
     (lost,) = executable.lib.fallbacks
@@ -166,7 +166,7 @@ def test_B14_the_virtual_machines_host_computes_it_too(faults):
 
 
 @pytest.mark.parametrize("fallback", [False, True])
-def test_B14_a_compile_that_does_not_end_is_an_error_or_the_hosts(faults, fallback):
+def test_a_compile_that_does_not_end_is_an_error_or_the_hosts(faults, fallback):
     faults.hanging = ("compile",)
     if not fallback:
         with pytest.raises(CompileError, match=r"its compile did not end within 0.2 s, which compile_timeout allows"):
@@ -191,7 +191,7 @@ def test_a_compile_with_a_time_limit_sees_the_contexts_of_its_caller(faults, mon
     assert seen == [(3, "byoc-bounded")] * 2
 
 
-def test_B14_a_number_of_seconds_below_0_is_refused():
+def test_a_number_of_seconds_below_0_is_refused():
     with pytest.raises(UserError, match="compile_timeout is a number from 0 on"):
         byoc.compile(b"", compile_timeout=-1)
 
@@ -203,7 +203,7 @@ def machine_of(fallback, **limits):
 
 @pytest.mark.parametrize("way", ["aot", "graph", "vm", "started"])
 @pytest.mark.parametrize("fallback", [False, True])
-def test_D24_a_region_that_hangs_is_an_error_or_the_hosts(faults, way, fallback, monkeypatch):
+def test_a_region_that_hangs_is_an_error_or_the_hosts(faults, way, fallback, monkeypatch):
     faults.is_asynchronous = way == "started"
     if way == "vm":
         monkeypatch.setenv("BYOC_REGION_SECONDS", "0.2")
@@ -235,7 +235,7 @@ def test_D24_a_region_that_hangs_is_an_error_or_the_hosts(faults, way, fallback,
         same(run(X + 3), expected(X + 3))
 
 
-def test_D24_the_runs_own_limit_is_the_callers_and_no_fallback(faults):
+def test_the_runs_own_limit_is_the_callers_and_no_fallback(faults):
     library = byoc.compile(model(), [NAME, "c"], fallback=True, region_timeout=50)
     faults.hanging = ("launch",)
     with pytest.raises(RunTimeoutError) as raised:
@@ -243,7 +243,7 @@ def test_D24_the_runs_own_limit_is_the_callers_and_no_fallback(faults):
     assert not isinstance(raised.value, RegionTimeoutError) and library.fallbacks == []
 
 
-def test_D24_what_was_started_is_waited_for_no_longer_than_the_variable_says(faults, monkeypatch):
+def test_what_was_started_is_waited_for_no_longer_than_the_variable_says(faults, monkeypatch):
     monkeypatch.setenv("BYOC_WAIT_SECONDS", "0.2")
     faults.is_asynchronous = True
     library = byoc.compile(model(), [NAME, "c"], fallback=True)
@@ -268,7 +268,7 @@ def test_the_limit_is_saved_and_a_wrong_one_is_refused(faults, tmp_path):
         Fallback.from_json({"subgraph": "f"}, "fallbacks.json[0]")
 
 
-def test_B14_the_command_tells_what_the_host_computes(faults, tmp_path, capsys):
+def test_the_command_tells_what_the_host_computes(faults, tmp_path, capsys):
     faults.errors["compile"] = RuntimeError("no tanh today")
     file = tmp_path / "m.onnx"
     file.write_bytes(onnx_model())

@@ -439,7 +439,7 @@ def test_wrong_usage_is_exit_code_2_and_help_names_the_codes(capsys):
     assert "exit codes: 0 done, 1 internal error, 2 a mistake" in " ".join(capsys.readouterr().out.split())
 
 
-def test_C14_run_tells_its_times_for_each_number_of_threads(capsys, artifact):
+def test_run_tells_its_times_for_each_number_of_threads(capsys, artifact):
     words = ("run", artifact, "--random", "--repeat", "5", "--warmup", "2", "--threads", "1,2", "--json")
     code, out, err = run(capsys, *words)
     assert (code, err) == (0, "")
@@ -457,7 +457,7 @@ def test_C14_run_tells_its_times_for_each_number_of_threads(capsys, artifact):
 
 
 @pytest.mark.needs_opencl
-def test_C14_run_goes_over_devices_too(capsys):
+def test_run_goes_over_devices_too(capsys):
     code, out, err = run(
         capsys, "run", DIGITS, "--random", "-t", "opencl", "--devices", "0,0", "--threads", "1,2", "--json"
     )
@@ -479,12 +479,12 @@ def test_C14_run_goes_over_devices_too(capsys):
         (("--devices", ","), "a name of a device is empty"),
     ],
 )
-def test_C14_mistakes_in_what_is_measured_are_one_sentence(capsys, artifact, words, message):
+def test_mistakes_in_what_is_measured_are_one_sentence(capsys, artifact, words, message):
     code, out, err = run(capsys, "run", artifact, "--random", *words)
     assert (code, out) == (2, "") and message in err and len(err.splitlines()) == 1
 
 
-def test_C14_the_difference_of_two_runs_counts_numbers_and_shapes():
+def test_the_difference_of_two_runs_counts_numbers_and_shapes():
     from byoc.cli.report.run_times import largest_difference
 
     one = [np.array([1.0, np.nan]), np.array(["a"])]

@@ -1,4 +1,4 @@
-"""B14 when a model runs: a region whose backend fails runs on the host, is recorded, and is not tried for nothing."""
+"""Fallback when a model runs: a region whose backend fails runs on the host, is recorded, and is not retried."""
 
 import json
 import subprocess
@@ -65,7 +65,7 @@ def break_at(stage):
 
 @pytest.mark.parametrize("stage", [*FAILURES, "device"])
 @pytest.mark.parametrize("way", ["aot", "graph"])
-def test_B14_a_region_that_fails_runs_on_the_host_and_is_recorded_once(faults, stage, way):
+def test_a_region_that_fails_runs_on_the_host_and_is_recorded_once(faults, stage, way):
     library = byoc.compile(module(), [NAME, "c"], fallback=True)
     assert library.report["fallback"] == {s: "the host's version is in the artefact" for s in library.module.regions}
     executor = executors(library)[way]
@@ -83,7 +83,7 @@ def test_B14_a_region_that_fails_runs_on_the_host_and_is_recorded_once(faults, s
     assert faults.counts[stage] == 1  # and was left alone in the three runs after
 
 
-def test_B14_what_works_has_no_record_and_never_builds_the_hosts_version(faults):
+def test_what_works_has_no_record_and_never_builds_the_hosts_version(faults):
     library = byoc.compile(module(), [NAME, "c"], fallback=True)
     for executor in executors(library).values():
         same(executor({"x": X}), want(X))
@@ -93,7 +93,7 @@ def test_B14_what_works_has_no_record_and_never_builds_the_hosts_version(faults)
 
 
 @pytest.mark.parametrize("way", ["aot", "graph"])
-def test_B14_a_backend_that_failed_is_tried_again_for_other_shapes_alone(faults, way):
+def test_a_backend_that_failed_is_tried_again_for_other_shapes_alone(faults, way):
     library = byoc.compile(module(Any("n")), [NAME, "c"], fallback=True)
     executor = executors(library)[way]
     faults.errors["launch"], faults.bad_shapes = RuntimeError("no room"), ((3, 4), (7, 4))
@@ -108,7 +108,7 @@ def test_B14_a_backend_that_failed_is_tried_again_for_other_shapes_alone(faults,
     assert faults.counts["initialize"] == 1
 
 
-def test_B14_what_could_not_be_loaded_is_loaded_when_the_shape_changes(faults):
+def test_what_could_not_be_loaded_is_loaded_when_the_shape_changes(faults):
     library = byoc.compile(module(Any("n")), [NAME, "c"], fallback=True)
     faults.errors["load"] = OSError("the driver is being updated")
     same(library.run({"x": X}), want(X))
@@ -120,7 +120,7 @@ def test_B14_what_could_not_be_loaded_is_loaded_when_the_shape_changes(faults):
     assert faults.counts["launch"] == 1 and len(library.fallbacks) == 1
 
 
-def test_B14_it_is_decided_for_each_region(faults):
+def test_it_is_decided_for_each_region(faults):
     x = relay.var("x", shape=(3, 4))
     body = relay.tanh(relay.abs(relay.exp(x)))
     library = byoc.compile(byoc.IRModule.from_expr(relay.Function([x], body)), [NAME, "c"], fallback=True)
@@ -137,7 +137,7 @@ def test_B14_it_is_decided_for_each_region(faults):
 
 
 @pytest.mark.parametrize("stage", FAILURES)
-def test_B14_without_the_option_the_error_names_region_nodes_and_stage(faults, stage):
+def test_without_the_option_the_error_names_region_nodes_and_stage(faults, stage):
     library = byoc.compile(module(), [NAME, "c"])
     (symbol,) = library.module.regions
     break_at(stage)
@@ -151,7 +151,7 @@ def test_B14_without_the_option_the_error_names_region_nodes_and_stage(faults, s
     assert library.fallbacks == []
 
 
-def test_B14_a_run_that_failed_leaves_no_output_behind(faults):
+def test_a_run_that_failed_leaves_no_output_behind(faults):
     library = byoc.compile(module(), [NAME, "c"])
     for executor in executors(library).values():
         executor.run(x=X)
@@ -165,7 +165,7 @@ def test_B14_a_run_that_failed_leaves_no_output_behind(faults):
         same([executor.get_output(k).numpy() for k in range(2)], want(X + 2))
 
 
-def test_B14_a_wrong_input_is_the_callers_mistake_and_no_fallback(faults):
+def test_a_wrong_input_is_the_callers_mistake_and_no_fallback(faults):
     library = byoc.compile(module(), [NAME, "c"], fallback=True)
     with pytest.raises(InputError):
         library.run({"x": X[:2]})
@@ -184,7 +184,7 @@ print(json.dumps([[o.tolist() for o in outputs], [r.to_json() for r in library.f
 """
 
 
-def test_B14_a_saved_model_runs_where_nobody_knows_the_vendors_modules(faults, tmp_path):
+def test_a_saved_model_runs_where_nobody_knows_the_vendors_modules(faults, tmp_path):
     path = byoc.compile(module(), [NAME, "c"], fallback=True).save(tmp_path / "m.byoc")
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(path), X.tobytes().hex()], capture_output=True, text=True, check=False
@@ -201,7 +201,7 @@ def test_B14_a_saved_model_runs_where_nobody_knows_the_vendors_modules(faults, t
     assert done.returncode != 0 and "nothing here loads modules of type 'test_faulty'" in done.stderr
 
 
-def test_B14_a_loaded_model_has_the_hosts_version_and_one_whose_module_is_lost_is_saved_again(faults, tmp_path):
+def test_a_loaded_model_has_the_hosts_version_and_one_whose_module_is_lost_is_saved_again(faults, tmp_path):
     path = byoc.compile(module(), [NAME, "c"], fallback=True).save(tmp_path / "m.byoc")
     library = load(path)
     same(library.run({"x": X}), want(X))
@@ -225,7 +225,7 @@ def test_B14_a_loaded_model_has_the_hosts_version_and_one_whose_module_is_lost_i
         load(byoc.compile(module(), [NAME, "c"]).save(tmp_path / "strict.byoc"))
 
 
-def test_B14_constants_that_both_versions_use_are_stored_once(faults):
+def test_constants_that_both_versions_use_are_stored_once(faults):
     strict, both = (byoc.compile(module(), [NAME, "c"], fallback=f).module for f in (False, True))
     assert both.constant_bytes < 2 * strict.constant_bytes + W.nbytes
     held = [a.numpy().tobytes() for a in both.constant_arrays.values()]
@@ -242,7 +242,7 @@ def branching():
     return mod
 
 
-def test_B14_the_virtual_machine_falls_back_too_and_so_does_what_it_saved(faults, tmp_path):
+def test_the_virtual_machine_falls_back_too_and_so_does_what_it_saved(faults, tmp_path):
     executable = compile_module(branching(), fallback=True)
     assert executable.lib.regions
     faults.errors["launch"] = RuntimeError("the device hung")
@@ -259,7 +259,7 @@ def test_B14_the_virtual_machine_falls_back_too_and_so_does_what_it_saved(faults
         VirtualMachine(compile_module(branching()), cpu()).run(X, np.array(True))
 
 
-def test_B14_the_commands_compile_with_it_and_tell_what_ran_on_the_host(faults, tmp_path, capsys):
+def test_the_commands_compile_with_it_and_tell_what_ran_on_the_host(faults, tmp_path, capsys):
     value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in "xy"]
     nodes = [helper.make_node("Exp", ["x"], ["e"], name="Exp_n"), helper.make_node("Neg", ["e"], ["y"], name="Neg_n")]
     graph = helper.make_graph(nodes, "g", value[:1], value[1:])

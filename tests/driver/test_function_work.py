@@ -20,7 +20,7 @@ def of(function):
 
 
 @pytest.mark.parametrize("family", sorted({name.split(".")[0] for name in SAMPLED}))
-def test_the_work_of_every_operator_is_told(family):
+def test_the_work_of_every_operator_is_reported(family):
     tested = 0
     for name in (n for n in SAMPLED if n.split(".")[0] == family):
         for sample in OPS[name].samples:

@@ -235,7 +235,7 @@ def test_what_is_written_with_the_type_half_computes_what_halves_in_memory_do(tm
 
 
 @pytest.mark.needs_opencl
-def test_what_leaves_the_range_on_the_samples_stays_in_float32_and_is_told():
+def test_what_leaves_the_range_on_the_samples_stays_in_float32_and_is_reported():
     loud = [{"x": _input(1e6)}]
     library = byoc.compile(_network(), ["opencl"], precision="fp16", backend_options=MEMORY, calibration=loud)
     told = library.report["half_precision"]

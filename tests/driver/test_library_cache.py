@@ -345,7 +345,7 @@ def test_many_may_write_and_read_one_library_at_once(library, tmp_path):
 
 
 @pytest.mark.needs_cc
-def test_a_folder_that_cannot_be_written_is_told(library, tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported(library, tmp_path):
     (tmp_path / "file").write_text("no folder")
     assert "file" in LibraryCache(tmp_path / "file", 1 << 30).write("a", library)
 

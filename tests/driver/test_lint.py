@@ -81,14 +81,14 @@ def test_the_exit_code_says_that_something_is_not_supported(tmp_path, capsys):
     assert "there is no such file" in capsys.readouterr().err
 
 
-def test_what_ties_a_model_to_the_host_is_told_by_operator_and_node(capsys):
+def test_what_ties_a_model_to_the_host_is_reported_by_operator_and_node(capsys):
     assert main(["lint", str(DIGITS), "-t", "int8_npu"]) == 0
     out = capsys.readouterr().out
     assert "tied to the host, as int8_npu would have it:" in out
     assert "nn.softmax (node_softmax): int8_npu: " in out and "batch: axis 0 of image" in out
 
 
-def test_what_runs_on_numpy_kernels_is_told():
+def test_what_runs_on_numpy_kernels_is_reported():
     x = relay.var("x", shape=(3, 5))
     found = byoc.lint(byoc.IRModule.from_expr(relay.Function([x], relay.exp(relay.sort(x, axis=-1)))))
     library = byoc.compile(byoc.IRModule.from_expr(relay.Function([x], relay.exp(relay.sort(x, axis=-1)))), targets="c")

@@ -149,7 +149,7 @@ def test_a_node_on_several_devices_is_refused(said):
         byoc.plan(configured(said), policy="model")
 
 
-def test_what_places_no_node_is_told():
+def test_what_places_no_node_is_reported():
     carried = configured(
         output_on(2, "gone"),
         lambda n: n.device_configurations.add(configuration_id="byoc", pipeline_stage=1),
@@ -247,7 +247,7 @@ def biased():
 
 
 @pytest.mark.parametrize("targets, whole", [(["opencl", "c"], True), (["opencl", "json", "c"], False)])
-def test_a_node_whose_operators_are_divided_stands_in_the_first_region_and_is_told(targets, whole):
+def test_a_node_whose_operators_are_divided_stands_in_the_first_region_and_is_reported(targets, whole):
     """The biases are elsewhere than their convolutions; a region that is a bias alone has no node of its own."""
     divided = byoc.plan(biased(), targets, exclude={"opencl": ["nn.bias_add", "nn.relu"]})
     assert {d.target for d in divided.decisions if "conv" in d.nodes} == {"opencl", None if whole else "json"}

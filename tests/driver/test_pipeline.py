@@ -107,7 +107,7 @@ def test_the_text_has_a_line_for_each_pass():
         lambda p: p.move("FuseOps", after="FoldConstnat"),
     ],
 )
-def test_a_wrong_name_is_told_with_the_nearest(edit):
+def test_a_wrong_name_is_reported_with_the_nearest(edit):
     with pytest.raises(UserError, match="the pipeline has no pass 'FoldConstnat'; the nearest: FoldConstant"):
         edit(pipeline())
 
@@ -202,7 +202,7 @@ def test_names_of_relay_and_of_made_passes_are_known():
 # passes of a user's -------------------------------------------------------------------------------------------------
 
 
-def test_a_pass_that_raises_is_told_with_its_name():
+def test_a_pass_that_raises_is_reported_with_its_name():
     def fail(mod, ctx):
         raise ValueError("no such thing")
 
@@ -212,7 +212,7 @@ def test_a_pass_that_raises_is_told_with_its_name():
     assert isinstance(error.value.__cause__, ValueError)
 
 
-def test_a_pass_that_gives_no_module_is_told_with_its_name():
+def test_a_pass_that_gives_no_module_is_reported_with_its_name():
     with pytest.raises(CompileError, match="the pass Mine, .*raised the module pass Mine must return an IRModule"):
         byoc.plan(network(), pipeline=pipeline().insert_after("FoldConstant", step(run=lambda mod, ctx: None)))
 
@@ -221,7 +221,7 @@ def broken(func, mod, ctx):
     return relay.Function(func.params, relay.nn.relu(relay.var("w", shape=(2, 3))))
 
 
-def test_a_pass_that_breaks_the_module_is_told_with_its_name_whoever_verifies(monkeypatch):
+def test_a_pass_that_breaks_the_module_is_reported_with_its_name_whoever_verifies(monkeypatch):
     mine = FunctionPass(broken, step("Mine").info)
     for verify in ("0", "1"):
         monkeypatch.setenv("BYOC_VERIFY", verify)
@@ -237,7 +237,7 @@ def test_a_module_that_is_given_broken_is_refused_before_any_pass():
             entry(mod)
 
 
-def test_a_cut_or_an_import_that_breaks_the_module_is_told(monkeypatch):
+def test_a_cut_or_an_import_that_breaks_the_module_is_reported(monkeypatch):
     def broken_module(*args, **kwargs):
         x = relay.var("x", shape=(2, 3))
         return relay.IRModule({"main": relay.Function([x], relay.var("w", shape=(2, 3)))})

@@ -93,7 +93,7 @@ def test_a_plan_and_what_makes_one_are_not_taken_together(toy, other):
         byoc.compile(model(), plan=plan, **other)
 
 
-def test_what_is_no_module_and_no_plan_is_told(toy):
+def test_what_is_no_module_and_no_plan_is_reported(toy):
     toy()
     plan = byoc.plan(model(), ["test_toy", "c"], policy="score", valid_places=("test_toy", "host"))
     with pytest.raises(PartitionError, match="applied to a module of Relay, got ModelProto"):
@@ -117,7 +117,7 @@ def test_a_policy_is_what_compile_cuts_by(toy, policy, place):
 
 
 @pytest.mark.parametrize("error, stage", [(ValueError("bad tile"), "compile"), (MemoryError(), "memory")])
-def test_B14_a_target_that_fails_is_planned_without_where_that_is_allowed(toy, error, stage):
+def test_a_target_that_fails_is_planned_without_where_that_is_allowed(toy, error, stage):
     toy(error=error)
     with pytest.raises(CompileError, match="backend 'test_toy' failed on .*Exp_n"):
         byoc.compile(model(), ["test_toy", "c"])
@@ -129,7 +129,7 @@ def test_B14_a_target_that_fails_is_planned_without_where_that_is_allowed(toy, e
     assert_right(library)
 
 
-def test_D5_operators_have_lists_of_targets_of_their_own(file, capsys):
+def test_operators_have_lists_of_targets_of_their_own(file, capsys):
     targets, prefer = ["opencl", "json", "c"], {"exp": ["json", "opencl"], "Tanh_n": ["json"]}
     made = byoc.plan(model(), targets, prefer=prefer)
     assert [d.target for d in made.decisions] == ["opencl", "json", "json"]
@@ -148,7 +148,7 @@ def test_a_policy_that_is_none_is_answered_with_all_policies():
         byoc.plan(model(), policy="best")
 
 
-def test_B14_a_target_that_is_not_here_is_planned_without_where_that_is_allowed(toy):
+def test_a_target_that_is_not_here_is_planned_without_where_that_is_allowed(toy):
     toy(missing="no device of this kind")
     library = byoc.compile(model(), ["test_toy", "c"], replan=True)
     assert library.report["replanned"][0]["stage"] == "device"
@@ -156,7 +156,7 @@ def test_B14_a_target_that_is_not_here_is_planned_without_where_that_is_allowed(
     assert_right(library)
 
 
-def test_B14_a_target_that_is_chosen_instead_and_is_not_here_either_is_planned_without_too(toy):
+def test_a_target_that_is_chosen_instead_and_is_not_here_either_is_planned_without_too(toy):
     class Other(Toy):
         name = "test_other"
 
@@ -173,7 +173,7 @@ def test_B14_a_target_that_is_chosen_instead_and_is_not_here_either_is_planned_w
     assert_right(library)
 
 
-def test_B14_a_plan_from_a_file_is_made_again_too(toy, tmp_path):
+def test_a_plan_from_a_file_is_made_again_too(toy, tmp_path):
     toy(error=ValueError("bad tile"))
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(byoc.plan(model(), ["test_toy", "c"]).to_json()))

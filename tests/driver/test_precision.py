@@ -14,7 +14,7 @@ from byoc.annex import testing
 from byoc.cli.main import main
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.driver.precision import NarrowProducts, Outcome, Precision, with_precision
+from byoc.driver.precision import NarrowProducts, PrecisionOutcome, ProductPrecision, with_precision
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.partition.plan.plan import Plan
@@ -107,7 +107,7 @@ def test_a_precision_that_is_none_is_an_error():
 
 def test_keep_f32_is_a_list():
     with pytest.raises(UserError, match=r"write keep_f32=\['nn.dense'\]"):
-        Precision.of("bf16", "nn.dense")
+        ProductPrecision.of("bf16", "nn.dense")
 
 
 def test_a_processor_without_the_instruction_computes_in_float32(monkeypatch):
@@ -142,7 +142,7 @@ def test_a_value_is_stored_in_bfloat16_only_where_its_readers_make_floats(reader
     value = relay.floor(x)
     body = relay.Tuple([relay.nn.dense(value, _const(16, 32)), reader(value)])
     mod = InferType()(IRModule.from_expr(Function([x], body)))
-    narrow = NarrowProducts(Precision.of("bf16", ()), machine=Machine(64, 24, 32, frozenset(["dot_bf16"])))
+    narrow = NarrowProducts(ProductPrecision.of("bf16", ()), machine=Machine(64, 24, 32, frozenset(["dot_bf16"])))
     (rewrite,) = narrow.passes()
     product, read = InferType()(rewrite(mod))["main"].body.fields
     assert [o.precision for o in narrow.outcomes] == ["bf16"]
@@ -154,7 +154,7 @@ def test_a_value_is_stored_in_bfloat16_only_where_its_readers_make_floats(reader
 def test_a_plan_with_precisions_survives_json():
     plan = make_plan(_module(), [])
     nodes = next(d for d in plan.decisions if d.operator == "nn.dense").nodes
-    chosen = with_precision(plan, [Outcome("nn.dense", nodes, "f32", "because")])
+    chosen = with_precision(plan, [PrecisionOutcome("nn.dense", nodes, "f32", "because")])
     back = Plan.from_json(json.dumps(chosen.to_json()))
     assert back == chosen and [d.place for d in back.decisions if d.precision] == ["place c/f32: because"]
 

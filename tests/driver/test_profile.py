@@ -57,7 +57,7 @@ def test_functions_are_at_work_in_the_order_of_the_graph():
     assert [symbol for _, symbol in begun] == [node.function for node in calls if node.function != "__nop"]
 
 
-def test_a_region_that_falls_back_is_told(monkeypatch):
+def test_a_region_that_falls_back_is_reported(monkeypatch):
     library = byoc.compile(DIGITS, targets=["json", "c"], exclude=["nn.softmax"], fallback=True)
 
     def broken(*arrays):
@@ -128,7 +128,7 @@ def test_wrong_inputs_and_counts_are_refused(library):
 
 
 @pytest.mark.needs_opencl
-def test_a_devices_kernels_and_copies_are_told_by_its_own_clock():
+def test_a_devices_kernels_and_copies_are_reported_by_its_own_clock():
     library = byoc.compile(DIGITS, targets=["opencl", "c"], exclude=["nn.softmax"])
     profile = library.profile(repeat=2, warmup=1)
     (region,) = (f for f in profile.functions if f.is_region)
@@ -163,7 +163,7 @@ def test_the_virtual_machine_is_profiled_call_by_call():
 
 
 def test_the_peaks_are_those_that_a_calibration_kept(monkeypatch, library):
-    monkeypatch.setattr(machine.Machine, "kept", lambda self, name: HOST_DEFAULTS if name == "c" else None)
+    monkeypatch.setattr(machine.MachineCosts, "kept", lambda self, name: HOST_DEFAULTS if name == "c" else None)
     assert peaks.kept_peaks(["c", "json", "nobody"]) == {"c": peaks.peak_of(HOST_DEFAULTS)}
     profile = library.profile(repeat=1, warmup=0)
     reached = {row.name: row.of_peak for row in profile.rows("kernel") if row.backend == "c"}

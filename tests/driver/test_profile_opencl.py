@@ -12,7 +12,7 @@ import pytest
 
 import byoc
 from byoc.cli.main import main
-from byoc.driver.costs.machine import Machine
+from byoc.driver.costs.machine import MachineCosts
 from byoc.partition.costs.profile import HOST_DEFAULTS
 from byoc.runtime import RunProfile, UserError
 from byoc.runtime.core.errors import DeviceError
@@ -47,7 +47,7 @@ def kernels(profile):
     return [row for row in profile.rows("kernel") if row.sizes]
 
 
-def test_C13_each_kernel_has_operators_nodes_variant_sizes_times_and_rates(profile, library):
+def test_each_kernel_has_operators_nodes_variant_sizes_times_and_rates(profile, library):
     (plan,) = device_module(library).plans
     chosen = [launch.choose({"batch": 4}) for launch in plan.launches]
     found = kernels(profile)
@@ -69,7 +69,7 @@ def test_C13_each_kernel_has_operators_nodes_variant_sizes_times_and_rates(profi
     assert heavy.of_compute == pytest.approx(CONVOLUTION / 1e11 / heavy.median)
 
 
-def test_C13_the_run_times_of_kernels_and_copies_are_no_more_than_the_wall_time(profile):
+def test_the_run_times_of_kernels_and_copies_are_no_more_than_the_wall_time(profile):
     (region,) = (f for f in profile.functions if f.is_region)
     assert len(profile.seconds) == 3
     for run, wall in enumerate(profile.seconds):
@@ -80,14 +80,14 @@ def test_C13_the_run_times_of_kernels_and_copies_are_no_more_than_the_wall_time(
         assert all(begin - 1e-3 <= a <= b <= end + 1e-3 for a, b in spans)
 
 
-def test_copies_are_told_with_their_bytes_and_held_against_no_peak_of_the_devices_memory(profile):
+def test_copies_are_reported_with_their_bytes_and_held_against_no_peak_of_the_devices_memory(profile):
     copies = {row.name.split(": ")[1]: row for row in profile.rows("kernel") if "copy" in row.name}
     assert set(copies) == {"copy in", "copy out"}
     assert copies["copy in"].bytes == IMAGE.nbytes and copies["copy out"].bytes == 4 * 10 * 4
     assert all(row.bandwidth > 0 and row.of_peak is None and row.limit is None for row in copies.values())
 
 
-def test_C13_with_profiling_off_the_queue_keeps_no_times(library):
+def test_with_profiling_off_the_queue_keeps_no_times(library):
     flag = import_pyopencl().command_queue_properties.PROFILING_ENABLE
     module = device_module(library)
     (symbol,) = module.symbols
@@ -204,8 +204,8 @@ def test_a_calibration_measures_the_peaks_of_devices_again_where_it_is_asked_to(
     measured = []
     found = dataclasses.replace(PEAK, near=tuple((2 * size, 4e10) for size in peaks.NEAR_COPIES))
     monkeypatch.setattr(peaks, "_measured", lambda opened: measured.append(opened) or found)
-    monkeypatch.setattr(Machine, "kept", lambda self, name: HOST_DEFAULTS)
-    monkeypatch.setattr(Machine, "calibrate", lambda self, name: HOST_DEFAULTS)
+    monkeypatch.setattr(MachineCosts, "kept", lambda self, name: HOST_DEFAULTS)
+    monkeypatch.setattr(MachineCosts, "calibrate", lambda self, name: HOST_DEFAULTS)
     assert main(["calibrate", "-t", "opencl", "--threads", "1", "--again", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert len(measured) == 1 and data["peaks"]["opencl"]["bandwidth"] == 1e10

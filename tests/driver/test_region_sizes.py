@@ -45,7 +45,7 @@ def expanded_and_reduced() -> ModelProto:
 
 
 @pytest.mark.needs_opencl
-def test_a_size_in_the_middle_of_a_region_is_told_by_an_input_of_the_model(tmp_path: Path) -> None:
+def test_a_size_in_the_middle_of_a_region_is_reported_by_an_input_of_the_model(tmp_path: Path) -> None:
     library = byoc.compile(expanded_and_reduced(), targets=["opencl"])
     assert {d.target for d in library.plan.decisions if d.operator in ("multiply", "cumsum", "max")} == {"opencl"}
     for k in (1, 5, 5000):

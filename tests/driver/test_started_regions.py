@@ -1,4 +1,4 @@
-"""B13 and E10 in compiled models: what is built once, what is not copied, and regions that work while the host does."""
+"""Regions of compiled models: what is built once, what is not copied, and regions that work while the host does."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def alone(rows=3):
 
 
 @pytest.mark.parametrize("way", ["executor", "graph_executor"])
-def test_B13_a_region_is_built_once_run_often_and_reads_the_callers_own_memory(faults, way):
+def test_a_region_is_built_once_run_often_and_reads_the_callers_own_memory(faults, way):
     library = alone()
     inputs = [np.asarray(X + k, order="C") for k in range(3)]
     for executor in (getattr(library, way)(), getattr(library, way)()):
@@ -43,7 +43,7 @@ def test_B13_a_region_is_built_once_run_often_and_reads_the_callers_own_memory(f
 
 
 @pytest.mark.parametrize("way", ["executor", "graph_executor"])
-def test_B13_memory_that_is_laid_out_otherwise_is_copied_and_never_written_to(faults, way):
+def test_memory_that_is_laid_out_otherwise_is_copied_and_never_written_to(faults, way):
     executor = getattr(alone(), way)()
     for x in (np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2], X.astype(">f4").astype("float32")):
         before = x.copy()
@@ -51,7 +51,7 @@ def test_B13_memory_that_is_laid_out_otherwise_is_copied_and_never_written_to(fa
         np.testing.assert_array_equal(x, before)
 
 
-def test_B13_an_input_that_is_the_executors_own_output_is_copied(faults):
+def test_an_input_that_is_the_executors_own_output_is_copied(faults):
     executor = alone().graph_executor()
     executor.run(x=X)
     for _ in range(3):
@@ -62,7 +62,7 @@ def test_B13_an_input_that_is_the_executors_own_output_is_copied(faults):
 
 
 @pytest.mark.parametrize("way", ["executor", "graph_executor"])
-def test_B13_outputs_are_fresh_after_each_change_of_shape_and_value(faults, way):
+def test_outputs_are_fresh_after_each_change_of_shape_and_value(faults, way):
     executor = getattr(alone(Any("n")), way)()
     for k, rows in enumerate((3, 5, 3, 3, 8, 5)):
         x = np.full((rows, 4), k / 8, "float32")
@@ -88,7 +88,7 @@ def want(x):
 
 @pytest.mark.parametrize("way", ["executor", "graph_executor"])
 @pytest.mark.parametrize("fallback", [False, True])
-def test_E10_regions_are_started_before_any_is_waited_for_and_the_bits_are_the_same(faults, way, fallback, tmp_path):
+def test_regions_are_started_before_any_is_waited_for_and_the_bits_are_the_same(faults, way, fallback, tmp_path):
     plain = compiled(*forked())
     faults.is_asynchronous = True
     library = compiled(*forked(), fallback=fallback)
@@ -109,7 +109,7 @@ def test_E10_regions_are_started_before_any_is_waited_for_and_the_bits_are_the_s
 
 
 @pytest.mark.parametrize("way", ["executor", "graph_executor"])
-def test_B14_a_started_region_that_fails_in_the_end_runs_on_the_host(faults, way):
+def test_a_started_region_that_fails_in_the_end_runs_on_the_host(faults, way):
     faults.is_asynchronous = True
     library = compiled(*forked(), fallback=True)
     faults.errors["launch"] = RuntimeError("the device hung")

@@ -1,4 +1,4 @@
-"""A8: where sizes are free, a region's kernels are chosen when it first runs with certain sizes, and kept for them."""
+"""Where sizes are free, a region's kernels are chosen when it first runs with certain sizes, and kept for them."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def model():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
 
 
-def test_A8_variants_are_chosen_once_for_each_size_and_give_the_same_numbers(tmp_path):
+def test_variants_are_chosen_once_for_each_size_and_give_the_same_numbers(tmp_path):
     reference = byoc.compile(model(), ["c"])
     library = byoc.compile(model(), ["opencl", "c"], backend_options={"opencl": {"schedules": "gpu"}})
     assert library.variants == []  # nothing is chosen before the first run
@@ -52,7 +52,7 @@ def test_A8_variants_are_chosen_once_for_each_size_and_give_the_same_numbers(tmp
     assert [c.variants for c in loaded.variants] == [chosen[1]]
 
 
-def test_A8_known_sizes_leave_one_kernel_a_step():
+def test_known_sizes_leave_one_kernel_a_step():
     library = byoc.compile(model(), ["opencl", "c"], shapes={"x": [2, 4, 16, 16]})
     plans = [plan for m in library.module.imports for plan in getattr(m, "plans", ())]
     assert plans and all(len(launch.variants) == 1 for plan in plans for launch in plan.launches)

@@ -64,7 +64,7 @@ def test_what_it_does_not_take_is_one_sentence(options, message):
 
 
 class Contrary:
-    """A laboratory in which the model's own choice is the slowest; it remembers the threads that it was opened for."""
+    """Trials in which the model's own choice is the slowest; they remember the threads that they were opened for."""
 
     def __init__(self):
         self.opened = []
@@ -74,7 +74,7 @@ class Contrary:
         return self
 
     def __enter__(self):
-        return lambda question, candidates, rest: [Trial(c, 9.0 - k / 99, 9.0) for k, c in enumerate(candidates)]
+        return lambda space, candidates, rest: [Trial(c, 9.0 - k / 99, 9.0) for k, c in enumerate(candidates)]
 
     def __exit__(self, *error):
         return None
@@ -82,12 +82,12 @@ class Contrary:
 
 @pytest.mark.parametrize("mod, inputs", [(dense(), (X,)), (branches(), (X, np.array(False)))])
 def test_kernels_are_tuned_for_one_thread_and_what_is_known_is_taken(mod, inputs, tmp_path):
-    laboratory, database = Contrary(), Database(tmp_path)
-    first = Tuner(LEVELS["heavy"], database, laboratory=laboratory)
+    trial_runner, database = Contrary(), Database(tmp_path)
+    first = Tuner(LEVELS["heavy"], database, trial_runner=trial_runner)
     tuned = compile_module(mod, tune=first)
-    assert laboratory.opened == [1] and first.report.tuned[0].choice != first.report.tuned[0].expected
+    assert trial_runner.opened == [1] and first.report.tuned[0].choice != first.report.tuned[0].expected
     assert tuned.lib.imported_modules[0].get_source() != compile_module(mod).lib.imported_modules[0].get_source()
     np.testing.assert_allclose(np.asarray(VirtualMachine(tuned, cpu()).run(*inputs)), run(mod, *inputs), rtol=1e-4)
-    second = Tuner(LEVELS["heavy"], database, laboratory=laboratory)
+    second = Tuner(LEVELS["heavy"], database, trial_runner=trial_runner)
     compile_module(mod, tune=second)
-    assert laboratory.opened == [1] and second.report.known and not second.report.tuned
+    assert trial_runner.opened == [1] and second.report.known and not second.report.tuned

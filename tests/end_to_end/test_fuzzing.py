@@ -111,7 +111,7 @@ def test_the_reducer_leaves_what_makes_a_case_fail():
     compile(printed, "printed", "exec")
 
 
-def test_a_process_that_dies_or_raises_is_told_and_replaced(tmp_path):
+def test_a_process_that_dies_or_raises_is_reported_and_replaced(tmp_path):
     loader = LoaderProcess()
     try:
         with pytest.raises(Failure) as told:

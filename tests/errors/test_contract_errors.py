@@ -85,7 +85,7 @@ def test_a_name_written_otherwise_is_answered_with_the_name(asked):
         get_backend(asked)
 
 
-def test_the_rule_is_told_with_the_nearest_name():
+def test_the_rule_is_reported_with_the_nearest_name():
     with pytest.raises(PartitionError, match=r"did you mean 'opencl'\? \(a name is lower-case letters, digits"):
         byoc.compile(network(), targets=["OpenCL", "c"])
     with pytest.raises(PartitionError, match=r"did you mean 'opencl'\?$"):
@@ -109,7 +109,7 @@ def test_the_rule_is_told_with_the_nearest_name():
         ),
     ],
 )
-def test_what_is_missing_is_told_when_the_backend_is_registered(members, sentence):
+def test_what_is_missing_is_reported_when_the_backend_is_registered(members, sentence):
     with pytest.raises(PartitionError, match=sentence):
         register_backend(vendor(**members))
     assert NAME not in BACKENDS and f"relay.ext.{NAME}" not in GLOBAL_FUNCTIONS
@@ -176,7 +176,7 @@ def test_rows_of_another_form_are_told_when_the_backend_is_first_used(rows, sent
         get_backend(NAME)
 
 
-def test_a_check_without_a_docstring_is_told_when_the_row_is_made():
+def test_a_check_without_a_docstring_is_reported_when_the_row_is_made():
     with pytest.raises(PartitionError, match=r"the pattern acme.a: check\[0\]: the function <lambda> has no docstring"):
         PatternEntry("acme.a", wildcard(), [lambda call: None])
 

@@ -39,7 +39,7 @@ def test_an_unknown_input_is_named(library):
         library.run({"image": IMAGE, "picture": IMAGE})
 
 
-def test_a_wrong_number_of_inputs_is_told_with_their_shapes(library):
+def test_a_wrong_number_of_inputs_is_reported_with_their_shapes(library):
     with pytest.raises(InputError, match=r"the model takes 1 inputs \(image\[batch, 1, 8, 8\]\), got 2"):
         library(IMAGE, IMAGE)
 

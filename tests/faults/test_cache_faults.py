@@ -17,7 +17,7 @@ from byoc.codegen.c.toolchain import object_cache
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.tune import database
 from byoc.codegen.tune.database import Database, read_records
-from byoc.driver.costs.store import Store
+from byoc.driver.costs.store import CostStore
 from byoc.driver.library_cache import LibraryCache
 from byoc.runtime.files import whole_file
 from byoc.runtime.opencl.kernel_cache import DeviceCache, DeviceIdentity
@@ -70,7 +70,7 @@ def test_a_damaged_file_of_kernels_is_none_and_takes_others(tmp_path, damage):
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_measurements_are_measured_again(tmp_path, damage):
-    store, facts = Store(tmp_path), {"backend": "c"}
+    store, facts = CostStore(tmp_path), {"backend": "c"}
     store.add(facts, [])
     (file,) = tmp_path.glob("*.jsonl")
     something_damaged(file, damage)
@@ -107,7 +107,7 @@ def test_a_cache_that_takes_nothing_is_a_warning_and_what_was_made_serves_this_p
     object_cache.object_cache.cache_clear()
 
 
-def test_a_lock_that_is_held_for_ever_is_told_by_the_database(tmp_path, monkeypatch):
+def test_a_lock_that_is_held_for_ever_is_reported_by_the_database(tmp_path, monkeypatch):
     monkeypatch.setattr(database, "LOCK_SECONDS", 0.1)
     with FileLock(str(tmp_path / "context.jsonl.lock")):
         told = Database(tmp_path).add([types.SimpleNamespace(context="context")])

@@ -19,7 +19,7 @@ import byoc.runtime
 from byoc.cli.main import main
 from byoc.cli.tensors.sample_files import SampleFiles
 from byoc.driver.compiler.planning import read_plan
-from byoc.driver.costs.store import Store
+from byoc.driver.costs.store import CostStore
 from byoc.driver.onnx_placement import proto_of
 from byoc.errors import ArtifactError, UserError
 from byoc.partition.boundary_file import read_boundaries
@@ -358,5 +358,5 @@ def test_a_name_as_long_as_the_file_system_allows_can_be_written_and_replaced(tm
 
 def test_a_store_of_costs_that_cannot_be_written_says_why(tmp_path):
     (tmp_path / "costs").write_bytes(b"")
-    told = Store(tmp_path / "costs").add({"backend": "c"}, [])
+    told = CostStore(tmp_path / "costs").add({"backend": "c"}, [])
     assert told is not None and "cannot be written" in told

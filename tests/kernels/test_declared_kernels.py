@@ -384,7 +384,7 @@ def test_a_target_of_the_users_own_needs_no_backend():
     assert placed(byoc.compile(model(relay.exp, (2,)), ["kernels_only_test", "c"])) == {"exp": "kernels_only_test"}
 
 
-def test_an_error_in_a_vendors_kernel_is_told_as_what_it_is_and_where():
+def test_an_error_in_a_vendors_kernel_is_reported_as_what_it_is_and_where():
     def broken(x):
         return len(3) + x
 

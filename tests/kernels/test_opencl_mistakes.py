@@ -36,7 +36,7 @@ def test_a_number_of_numpys_is_one():
 @pytest.mark.parametrize(
     ("parameters", "count"), [(", const long n /* no SIZES */, const long m", 4), (" /* no SIZES */", 2)]
 )
-def test_another_number_of_parameters_is_told_with_what_is_given(parameters, count):
+def test_another_number_of_parameters_is_reported_with_what_is_given(parameters, count):
     kernel("exp", PLACE)(OpenCLSource(HEAD % parameters + "{ out[0] = x[0]; }"))
     words = (
         rf"exp:def@opencl/float/any takes {count} arguments and is given 3: a pointer for each of its 2 inputs and "

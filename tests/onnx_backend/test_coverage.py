@@ -31,7 +31,7 @@ CHOSEN = """g (bool c, float[2, 3] x) => (float[a, b] y) {
 
 
 @pytest.mark.needs_cc
-def test_an_operator_without_generated_code_is_missing_and_its_function_is_told_with_the_reason():
+def test_an_operator_without_generated_code_is_missing_and_its_function_is_reported_with_the_reason():
     found = covered(NONZERO, [X], "CPU")
     assert not found.generated and found.missing == ("argwhere",)
     assert any("argwhere has no tensor expression" in reason for reason in found.kernels.values())

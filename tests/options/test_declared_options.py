@@ -148,7 +148,7 @@ def test_an_option_is_declared_again_for_another_place():
         Other("dark")
 
 
-def test_a_field_that_nobody_declared_is_told():
+def test_a_field_that_nobody_declared_is_reported():
     @dataclass(frozen=True)
     class Other(Options):
         roast: str = "dark"
@@ -164,7 +164,7 @@ def test_the_functions_of_options_are_documented_by_their_tables(function):
     assert function.__annotations__.keys() == {*inspect.signature(function).parameters, "return"}
 
 
-def test_a_misspelt_option_of_compile_is_told_with_the_nearest():
+def test_a_misspelt_option_of_compile_is_reported_with_the_nearest():
     with pytest.raises(OptionError, match="^byoc.compile has no option 'precison': the nearest is 'precision'$"):
         byoc.compile(b"", precison="bf16")
     with pytest.raises(UserError, match="^fallback is True or False, got 'no'$"):

@@ -13,7 +13,7 @@ import pytest
 import byoc
 from byoc.partition.show.report_page import fragment, to_html
 from byoc.runtime.core.function_work import OperatorWork
-from byoc.runtime.page.parts import Cell, Mark, table, time_line
+from byoc.runtime.page.parts import Mark, TableCell, table, time_line
 from byoc.runtime.profile.record import CompileTimes, FunctionRecord, PartRecord
 from byoc.runtime.profile.run_profile import RunProfile
 
@@ -95,7 +95,7 @@ def test_nothing_is_fetched(planned):
 
 def test_text_from_a_model_is_escaped():
     assert EVIL not in PROFILE.to_html() and html.escape(EVIL) in PROFILE.to_html()
-    assert "<b>" not in table(("<b>",), [[Cell("<b>")]], 1)
+    assert "<b>" not in table(("<b>",), [[TableCell("<b>")]], 1)
     marks = [Mark("<b>", 0, 1, '"><b>', "<b>", '"><b>')]
     assert "<b>" not in time_line(marks, ("host", '"><b>'))
 

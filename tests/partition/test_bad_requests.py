@@ -90,7 +90,7 @@ def test_a_name_is_a_text(backend, mod):
         make_plan(mod, ["toy_a"]).explain(3)
 
 
-def test_of_what_a_backend_raises_the_first_line_is_told(backend, mod):
+def test_of_what_a_backend_raises_the_first_line_is_reported(backend, mod):
     def raises(call):
         raise ValueError("no such\nkernel")
 

@@ -7,7 +7,7 @@ from byoc import relay
 from byoc.contract import PatternEntry
 from byoc.errors import PartitionError
 from byoc.partition import make_plan
-from byoc.partition.boundaries import Boundaries, Rule
+from byoc.partition.boundaries import Boundaries, PlacementRule
 from byoc.partition.boundary_file import read_boundaries
 from byoc.relay import op
 from byoc.relay.dataflow_pattern import is_op, wildcard
@@ -104,14 +104,14 @@ def test_a_star_stands_for_any_text(backend):
     assert targets(make_plan(chain("abs", "exp", "abs"), ["toy_a"], exclude=["abs_*"])) == [None, "toy_a", None]
 
 
-def test_B12_every_line_of_a_file_is_honoured_or_told(backend):
+def test_every_line_of_a_file_is_honoured_or_told(backend):
     backend("toy_a", ["abs", "exp", "tanh"])
     lines = [
-        Rule("exclude", "abs_0", origin="cut.txt line 1", strict=False),
-        Rule("force", "exp_1", "host", origin="cut.txt line 2", strict=False),
-        Rule("exclude", "tanh_2", "toy_a", origin="cut.txt line 3", strict=False),
-        Rule("exclude", "gone", origin="cut.txt line 4", strict=False),
-        Rule("force", "sin", "toy_a", origin="cut.txt line 5", strict=False),
+        PlacementRule("exclude", "abs_0", origin="cut.txt line 1", strict=False),
+        PlacementRule("force", "exp_1", "host", origin="cut.txt line 2", strict=False),
+        PlacementRule("exclude", "tanh_2", "toy_a", origin="cut.txt line 3", strict=False),
+        PlacementRule("exclude", "gone", origin="cut.txt line 4", strict=False),
+        PlacementRule("force", "sin", "toy_a", origin="cut.txt line 5", strict=False),
     ]
     plan = make_plan(chain("abs", "exp", "tanh", "abs", "sin"), ["toy_a"], boundary_lines=lines)
     assert targets(plan) == [None, None, None, "toy_a", None]
@@ -141,7 +141,7 @@ def onnx_model():
         ('{"exclude": {"toy_a": ["Abs_0"]}, "force": {"host": ["sum"]}}', [None, "toy_a", None]),
     ],
 )
-def test_B12_a_file_of_rules(backend, tmp_path, text, placed):
+def test_a_file_of_rules(backend, tmp_path, text, placed):
     backend("toy_a", ["abs", "exp", "add"])
     path = tmp_path / "cut.txt"
     path.write_text(text)
@@ -163,7 +163,7 @@ def test_B12_a_file_of_rules(backend, tmp_path, text, placed):
         ('\ufeff{"exclude": ["sum"]}', ["toy_a", "toy_a", None]),
     ],
 )
-def test_B12_names_in_a_file_may_hold_colons_spaces_and_number_signs(backend, tmp_path, text, placed):
+def test_names_in_a_file_may_hold_colons_spaces_and_number_signs(backend, tmp_path, text, placed):
     backend("toy_a", ["abs", "exp", "add"])
     path = tmp_path / "cut.txt"
     path.write_text(text, encoding="utf-8")
@@ -176,7 +176,7 @@ def test_B12_names_in_a_file_may_hold_colons_spaces_and_number_signs(backend, tm
     assert targets(plan) == placed and plan.notes == ()
 
 
-def test_B12_a_line_that_matches_nothing_is_told_and_one_that_is_no_rule_refused(backend, tmp_path):
+def test_a_line_that_matches_nothing_is_reported_and_one_that_is_no_rule_refused(backend, tmp_path):
     backend("toy_a", ["abs", "exp", "add"])
     path = tmp_path / "cut.txt"
     path.write_text("exclude Abs_0\nsub:a,b:c\nexclude Exp_1\n")
@@ -209,14 +209,16 @@ def test_a_name_with_a_sign_in_it_means_itself(backend, name):
 
 
 def test_a_rule_by_exact_name_is_no_pattern():
-    assert Rule("exclude", "a*").matches(["ab"])
-    assert not Rule("exclude", "a*", exact=True).matches(["ab"]) and Rule("exclude", "a*", exact=True).matches(["a*"])
+    assert PlacementRule("exclude", "a*").matches(["ab"])
+    assert not PlacementRule("exclude", "a*", exact=True).matches(["ab"]) and PlacementRule(
+        "exclude", "a*", exact=True
+    ).matches(["a*"])
 
 
 @pytest.mark.parametrize(
     "text", ['{"exclude": 5}', '{"stop_at": null}', '{"force": {"acme": 3}}', '{"exclude":' * 9999]
 )
-def test_a_file_of_json_that_lists_no_names_is_told_by_its_own_name(tmp_path, text):
+def test_a_file_of_json_that_lists_no_names_is_reported_by_its_own_name(tmp_path, text):
     path = tmp_path / "rules.json"
     path.write_text(text)
     with pytest.raises(PartitionError, match="rules.json"):

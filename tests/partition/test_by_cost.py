@@ -65,7 +65,7 @@ def test_what_is_faster_elsewhere_goes_where_the_way_pays(backend, move, placed)
     assert_same_numbers(mod, plan)
 
 
-def test_A10_a_tiny_operator_between_stays_with_its_neighbours_unless_copies_are_cheap(backend):
+def test_a_tiny_operator_between_stays_with_its_neighbours_unless_copies_are_cheap(backend):
     backend("toy_a", ["abs", "exp", "tanh"])
     backend("toy_b", ["abs", "exp"])
     mod = chain("abs", "tanh", "exp")

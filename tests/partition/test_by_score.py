@@ -26,7 +26,7 @@ def targets(plan):
 
 
 @pytest.mark.parametrize("formula", ["code", "document"])
-def test_A3_the_first_wish_wins_and_what_it_cannot_do_lands_on_the_host(backend, formula):
+def test_the_first_wish_wins_and_what_it_cannot_do_lands_on_the_host(backend, formula):
     backend("toy_a", ["abs", "exp"])
     backend("toy_b", ["abs", "tanh"])
     mod = chain("abs", "tanh", "sin", "exp")
@@ -42,7 +42,7 @@ def test_A3_the_first_wish_wins_and_what_it_cannot_do_lands_on_the_host(backend,
     assert again == plan and again.apply(mod).astext() == plan.apply(mod).astext()
 
 
-def test_A3_an_ordered_wish_is_followed_and_one_without_a_host_names_what_nobody_runs(backend):
+def test_an_ordered_wish_is_followed_and_one_without_a_host_names_what_nobody_runs(backend):
     backend("toy_a", ["abs"])
     backend("toy_b", ["abs"])
     mod = chain("abs")
@@ -87,7 +87,7 @@ def conv_chain():
     return relay.IRModule.from_expr(op.tanh(op.add(conv(first, 1), first)))
 
 
-def test_E13_places_of_another_precision_and_layout_get_their_casts_and_no_more(backend):
+def test_places_of_another_precision_and_layout_get_their_casts_and_no_more(backend):
     half(backend, ["nn.conv2d", "nn.relu", "add", "cast", "layout_transform"])
     mod = conv_chain()
     plan = make_plan(mod, ["toy_half"], policy="score")
@@ -103,7 +103,7 @@ def test_E13_places_of_another_precision_and_layout_get_their_casts_and_no_more(
     assert again == plan and again.apply(mod).astext() == plan.apply(mod).astext()
 
 
-def test_E13_a_cast_that_no_target_takes_stays_on_the_host_with_a_code(backend):
+def test_a_cast_that_no_target_takes_stays_on_the_host_with_a_code(backend):
     half(backend, ["nn.conv2d", "nn.relu", "add"])
     plan = make_plan(conv_chain(), ["toy_half"], policy="score")
     casts = [d for d in plan.decisions if d.operator in ("cast", "layout_transform")]

@@ -110,12 +110,12 @@ def hostile_module():
 @pytest.mark.parametrize(
     "text", ['digraph x { n0 [label="a"b"]; }', "digraph x { n0 -> ; }", "digraph { }", "graph x {}"]
 )
-def test_B5_the_parser_refuses_what_is_no_dot(text):
+def test_the_parser_refuses_what_is_no_dot(text):
     with pytest.raises((AssertionError, IndexError)):
         DotParser(text)
 
 
-def test_B5_a_plan_is_dot_whatever_the_nodes_are_called(backend):
+def test_a_plan_is_dot_whatever_the_nodes_are_called(backend):
     backend("toy_a", ["abs"])
     mod = hostile_module()
     plan = make_plan(mod, ["toy_a"])
@@ -127,7 +127,7 @@ def test_B5_a_plan_is_dot_whatever_the_nodes_are_called(backend):
         assert any(name in label for label in labels), name
 
 
-def test_B5_each_region_has_one_colour_that_no_other_has(backend):
+def test_each_region_has_one_colour_that_no_other_has(backend):
     backend("toy_a", ["abs"])
     mod = hostile_module()
     plan = make_plan(mod, ["toy_a"])
@@ -139,7 +139,7 @@ def test_B5_each_region_has_one_colour_that_no_other_has(backend):
     assert not set.union(*fills) & {parsed.nodes[n]["fillcolor"] for n in parsed.nodes if n not in inside}
 
 
-def test_B5_a_model_from_onnx_is_dot_with_a_node_for_each_operator_and_each_tensor():
+def test_a_model_from_onnx_is_dot_with_a_node_for_each_operator_and_each_tensor():
     mod = import_onnx(str(DIGITS))
     parsed = DotParser(module_dot(mod))
     shapes = [node["shape"] for node in parsed.nodes.values()]
@@ -151,7 +151,7 @@ def test_B5_a_model_from_onnx_is_dot_with_a_node_for_each_operator_and_each_tens
     assert len(DotParser(to_dot(mod, plan)).nodes) == len(plan.decisions) + len(mod["main"].params)
 
 
-def test_B5_a_partitioned_module_has_a_cluster_and_a_colour_for_each_region(backend):
+def test_a_partitioned_module_has_a_cluster_and_a_colour_for_each_region(backend):
     backend("toy_a", ["abs"])
     mod = hostile_module()
     cut = make_plan(mod, ["toy_a"]).apply(mod)
@@ -165,7 +165,7 @@ def test_B5_a_partitioned_module_has_a_cluster_and_a_colour_for_each_region(back
     assert text == module_dot(make_plan(mod, ["toy_a"]).apply(mod))
 
 
-def test_B5_the_pass_stands_by_name_after_any_pass_also_twice(tmp_path):
+def test_the_pass_stands_by_name_after_any_pass_also_twice(tmp_path):
     names = ["InferType", "graph_visualize", "FoldConstant", "graph_visualize_pass", "FuseOps", "GraphVisualize"]
     mod = hostile_module()
     with PassContext(opt_level=3, config={FOLDER: str(tmp_path / "graphs")}):
@@ -181,7 +181,7 @@ def test_B5_the_pass_stands_by_name_after_any_pass_also_twice(tmp_path):
     assert len(DotParser(first).nodes) == 2 * len(HOSTILE) + 1 and DotParser(fused).nodes
 
 
-def test_B5_without_a_folder_the_text_goes_to_the_log(caplog):
+def test_without_a_folder_the_text_goes_to_the_log(caplog):
     mod = hostile_module()
     with caplog.at_level(logging.INFO, logger="byoc.graph_visualize"):
         assert pass_named("graph_visualize")(mod) is mod
@@ -189,7 +189,7 @@ def test_B5_without_a_folder_the_text_goes_to_the_log(caplog):
     assert record.getMessage() == module_dot(mod) and DotParser(record.getMessage()).nodes
 
 
-def test_B5_a_folder_that_cannot_be_written_is_named(tmp_path):
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="GraphVisualize: .*file cannot be written"):
         relay.transform.GraphVisualize(str(tmp_path / "file"))(hostile_module())

@@ -51,7 +51,7 @@ def cut_bytes(widths, most, size):
 
 @pytest.mark.parametrize("policy", ["order", "score"])
 @pytest.mark.parametrize("seed", range(12))
-def test_D6_a_chain_is_split_into_the_fewest_parts_where_the_cut_costs_least(backend, policy, seed):
+def test_a_chain_is_split_into_the_fewest_parts_where_the_cut_costs_least(backend, policy, seed):
     rng = np.random.default_rng(seed)
     widths = [int(w) for w in rng.integers(2, 12, size=int(rng.integers(4, 9)))]
     most, size = int(rng.integers(2, 5)), int(rng.integers(900, 1600))
@@ -65,7 +65,7 @@ def test_D6_a_chain_is_split_into_the_fewest_parts_where_the_cut_costs_least(bac
 
 
 @pytest.mark.parametrize("n", [1, 3, 5])
-def test_D6_of_4N_and_1_operators_the_larger_part_has_2N_and_1(backend, n):
+def test_of_4N_and_1_operators_the_larger_part_has_2N_and_1(backend, n):
     backend("toy_a", ["abs"], limits=Limits(max_operators=2 * n + 1))
     expr = relay.var("x", shape=(2, 3))
     for _ in range(4 * n + 1):
@@ -76,7 +76,7 @@ def test_D6_of_4N_and_1_operators_the_larger_part_has_2N_and_1(backend, n):
 
 
 @pytest.mark.parametrize("policy", ["order", "score"])
-def test_D6_an_operator_alone_over_the_limit_goes_home_with_a_record(backend, policy):
+def test_an_operator_alone_over_the_limit_goes_home_with_a_record(backend, policy):
     backend("toy_a", ["nn.dense"], limits=Limits(max_bytes=500))
     plan = make_plan(chain([4, 4, 40, 4]), ["toy_a"], policy=policy)
     assert [d.target for d in plan.decisions] == ["toy_a", None, None]
@@ -115,7 +115,7 @@ def test_what_a_limit_drops_is_in_no_region_and_the_plan_can_be_read_again(backe
 
 
 @pytest.mark.parametrize("policy", ["order", "score", "cost"])
-def test_B11_a_region_that_gains_too_little_goes_home_under_every_policy(backend, policy):
+def test_a_region_that_gains_too_little_goes_home_under_every_policy(backend, policy):
     """Three products of 10 us each on the host and 1 us there; a way is 3 us, a launch 4 us."""
     backend("toy_a", ["nn.dense"])
     table = Table.from_json(

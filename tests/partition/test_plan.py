@@ -115,7 +115,7 @@ def test_an_exclusion_that_means_nothing_names_the_nearest(backend):
         (Limits(max_regions=1), [3], "at most 1 regions of toy_a, by operations, got 2"),
     ],
 )
-def test_the_limits_of_a_backend_hold_and_what_they_drop_is_told(backend, limits, sizes, reason):
+def test_the_limits_of_a_backend_hold_and_what_they_drop_is_reported(backend, limits, sizes, reason):
     backend("toy_a", ["abs"], limits=limits)
     mod = chain("abs", "tanh", "abs", "abs", "abs")
     plan = make_plan(mod, ["toy_a"])

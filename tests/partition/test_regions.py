@@ -8,7 +8,7 @@ from byoc.contract import PatternEntry
 from byoc.errors import PartitionError
 from byoc.ir.types import TupleType
 from byoc.partition.calls import calls_of
-from byoc.partition.cut.matches import Chosen, matches_of, with_composites
+from byoc.partition.cut.matches import ChosenMatch, matches_of, with_composites
 from byoc.partition.cut.regions import annotate_regions
 from byoc.relay import op
 from byoc.relay.dataflow_pattern import is_op, wildcard
@@ -103,7 +103,7 @@ def test_all_matches_are_found_and_the_chosen_become_composites(backend):
         assert_same(mod, after)
 
 
-def test_a_match_that_is_not_there_is_told(backend):
+def test_a_match_that_is_not_there_is_reported(backend):
     backend("toy_a", [], entries=[PatternEntry("toy_a.pair", is_op("exp")(is_op("abs")(wildcard())))])
     with pytest.raises(PartitionError, match="row 0 does not match operator 3 of main; make the plan again"):
-        with_composites(module(), [Chosen("main", "toy_a", 0, 3)])
+        with_composites(module(), [ChosenMatch("main", "toy_a", 0, 3)])

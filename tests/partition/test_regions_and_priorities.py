@@ -1,4 +1,4 @@
-"""Regions as blocks B11 and D5 of the feature list want them: marking, dropping, convexity, and priorities."""
+"""Regions: marking, dropping, convexity, and priorities."""
 
 import json
 import os
@@ -46,14 +46,14 @@ TAKEN = ["abs", "exp", "add"]
 SIX = {f"Op{k}" for k in range(4, 10)}
 
 
-def test_B11_the_example_of_ten_operators(backend):
+def test_the_example_of_ten_operators(backend):
     backend("toy_a", TAKEN)
     plan = make_plan(ten_operators(), ["toy_a"])
     assert regions(plan) == [{"Op2"}, SIX]
     assert [d.nodes for d in plan.host] == [("Op1",), ("Op3",), ("Op10",)]
 
 
-def test_B11_a_region_of_too_few_operators_is_dropped_by_name(backend):
+def test_a_region_of_too_few_operators_is_dropped_by_name(backend):
     backend("toy_a", TAKEN, limits=Limits(min_operators=2))
     plan = make_plan(ten_operators(), ["toy_a"])
     assert regions(plan) == [SIX]
@@ -63,7 +63,7 @@ def test_B11_a_region_of_too_few_operators_is_dropped_by_name(backend):
 
 
 @pytest.mark.parametrize("least, kept", [(16, [{"Op2"}, SIX]), (17, [SIX]), (96, [SIX]), (97, [])])
-def test_B11_a_region_of_too_few_operations_is_dropped_at_the_edge(backend, least, kept):
+def test_a_region_of_too_few_operations_is_dropped_at_the_edge(backend, least, kept):
     backend("toy_a", TAKEN, limits=Limits(min_operations=least))  # 16 elements, one operation each
     plan = make_plan(ten_operators(), ["toy_a"])
     assert regions(plan) == kept
@@ -72,7 +72,7 @@ def test_B11_a_region_of_too_few_operations_is_dropped_at_the_edge(backend, leas
     assert all("at least" in note for note in plan.notes) and len(plan.notes) == 2 - len(kept)
 
 
-def test_B11_both_sides_of_a_refused_operator_are_not_joined_around_it(backend):
+def test_both_sides_of_a_refused_operator_are_not_joined_around_it(backend):
     backend("toy_a", TAKEN)
     a = named(op.abs(relay.var("x", shape=(2,))), "A")
     b = named(op.tanh(a), "B")
@@ -80,7 +80,7 @@ def test_B11_both_sides_of_a_refused_operator_are_not_joined_around_it(backend):
     assert regions(plan) == [{"A"}, {"C"}]
 
 
-def test_B11_what_one_target_loses_by_a_limit_the_next_one_gets(backend):
+def test_what_one_target_loses_by_a_limit_the_next_one_gets(backend):
     backend("toy_a", TAKEN, limits=Limits(min_operators=2))
     backend("toy_b", ["abs"])
     plan = make_plan(ten_operators(), ["toy_a", "toy_b"])
@@ -89,7 +89,7 @@ def test_B11_what_one_target_loses_by_a_limit_the_next_one_gets(backend):
     assert verdicts["toy_b"] and verdicts["toy_a"].reasons[0].code == "min_operators"
 
 
-def test_B11_policy_cost_says_which_operator_no_region_can_hold_and_what_it_does_not_ask(backend):
+def test_policy_cost_says_which_operator_no_region_can_hold_and_what_it_does_not_ask(backend):
     backend("toy_a", TAKEN, limits=Limits(max_bytes=1, min_operations=5))
     plan = make_plan(ten_operators(), ["toy_a"], policy="cost")
     assert not plan.regions
@@ -109,7 +109,7 @@ print(json.dumps(make_plan(t.ten_operators(), ["toy_a"]).to_json()))
 """
 
 
-def test_B11_regions_are_numbered_alike_whatever_hashes_are():
+def test_regions_are_numbered_alike_whatever_hashes_are():
     script = SCRIPT.format(folder=str(pathlib.Path(__file__).parent))
     texts = {
         subprocess.run(
@@ -143,13 +143,13 @@ def targets(plan):
     return [d.target for d in plan.decisions]
 
 
-def test_D5_priority_of_the_targets_decides_where_both_take_an_operator(two):
+def test_priority_of_the_targets_decides_where_both_take_an_operator(two):
     mod = chain("abs", "exp", "tanh")
     assert targets(make_plan(mod, two)) == ["acme1", "acme1", "acme1"]
     assert targets(make_plan(mod, two[::-1])) == ["acme2", "acme2", "acme1"]
 
 
-def test_D5_priority_of_one_operator_changes_that_operator_alone(two):
+def test_priority_of_one_operator_changes_that_operator_alone(two):
     mod = chain("abs", "exp", "tanh")
     assert targets(make_plan(mod, two, prefer={"exp": ["acme2", "acme1"]})) == ["acme1", "acme2", "acme1"]
     assert targets(make_plan(mod, two, prefer={"exp": ["acme1", "acme2"]})) == ["acme1", "acme1", "acme1"]
@@ -157,7 +157,7 @@ def test_D5_priority_of_one_operator_changes_that_operator_alone(two):
     assert targets(make_plan(mod, two, prefer={"tanh": ["acme2"]})) == ["acme1", "acme1", "acme1"]  # acme2 has none
 
 
-def test_D5_priority_explains_ties(two):
+def test_priority_explains_ties(two):
     mod = chain("abs", "exp")
     plan = make_plan(mod, two, prefer={"exp": ["acme2", "acme1"]})
     assert "acme2: no [priority]: acme1 comes before it in the order of targets" in str(plan.explain("abs_0"))
@@ -168,7 +168,7 @@ def pair(name):
     return PatternEntry(f"{name}.pair", is_op("exp")(is_op("abs")(wildcard())))
 
 
-def test_D5_priority_holds_between_composites_too(backend):
+def test_priority_holds_between_composites_too(backend):
     backend("acme1", ["abs", "exp"], entries=[pair("acme1")])
     backend("acme2", ["abs"], entries=[pair("acme2")])
     mod = chain("abs", "exp", "abs")
@@ -181,7 +181,7 @@ def test_D5_priority_holds_between_composites_too(backend):
     assert relay.structural.structural_equal(again.apply(mod), plan.apply(mod))
 
 
-def test_D5_priority_takes_an_operator_out_of_the_composite_of_a_lower_target(backend):
+def test_priority_takes_an_operator_out_of_the_composite_of_a_lower_target(backend):
     backend("acme1", ["abs", "exp"], entries=[pair("acme1")])
     backend("acme2", ["exp"])
     plan = make_plan(chain("abs", "exp"), ["acme1", "acme2"], prefer={"exp": ["acme2", "acme1"]})
@@ -198,11 +198,11 @@ def test_D5_priority_takes_an_operator_out_of_the_composite_of_a_lower_target(ba
         ({"exq": ["acme2"]}, "no operator or ONNX node of the model is called 'exq'; the nearest: exp"),
     ],
 )
-def test_D5_priority_that_means_nothing_is_refused(two, prefer, message):
+def test_priority_that_means_nothing_is_refused(two, prefer, message):
     with pytest.raises(PartitionError, match=message):
         make_plan(chain("abs", "exp"), two, prefer=prefer)
 
 
-def test_D5_priority_is_for_policy_order(two):
+def test_priority_is_for_policy_order(two):
     with pytest.raises(PartitionError, match="prefer is for policy \"order\", not for 'cost'"):
         make_plan(chain("abs"), two, policy="cost", prefer={"abs": ["acme2"]})

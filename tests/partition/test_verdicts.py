@@ -117,7 +117,7 @@ def test_a_composite_that_the_verdict_refuses_says_which_operator_inside(acme, m
     assert refused == (Reason("kernel", "kernel at most 7", "9", "nn.conv2d, node Conv_0", "acme.pair"),)
 
 
-def test_an_opaque_check_that_says_no_is_told_with_its_docstring(acme, monkeypatch):
+def test_an_opaque_check_that_says_no_is_reported_with_its_docstring(acme, monkeypatch):
     def never(root):
         """Only on Tuesdays."""
         return False

@@ -182,6 +182,6 @@ def test_a_bad_row_is_named(row):
         MergeComposite([row])
 
 
-def test_a_missing_table_is_told():
+def test_a_missing_table_is_reported():
     with pytest.raises(PartitionError, match="there is no pattern table"):
         MergeComposite(relay.op.contrib.get_pattern_table("nobody"))

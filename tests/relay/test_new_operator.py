@@ -9,7 +9,7 @@ from byoc.contract import get_backend
 from byoc.driver.pipeline import optimize
 from byoc.ir.op import OPS, OpPattern, Sample, register_op
 from byoc.ir.traits import Conversion, Scaling, pointwise
-from byoc.partition.costs.work import Kind, work_of
+from byoc.partition.costs.work import WorkKind, work_of
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.interpreter import evaluate
 from byoc.relay.op.core.builder import make_call
@@ -120,7 +120,7 @@ def test_it_is_priced_by_its_own_declaration() -> None:
     call = squeezed(relay.var("x", shape=(6, 8)))
     infer_expr(call)
     work = work_of(call)
-    assert (work.kind, work.elements, work.costly) == (Kind.POINTWISE, 48, 1.25)
+    assert (work.kind, work.elements, work.costly) == (WorkKind.POINTWISE, 48, 1.25)
 
 
 def test_mixed_precision_knows_it() -> None:

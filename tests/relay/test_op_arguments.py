@@ -55,7 +55,7 @@ def test_type_hints_are_those_of_the_parameters():
         ((X, W, *[1] * 11), {}, "conv2d() too many positional arguments"),
     ],
 )
-def test_arguments_that_do_not_fit_are_told_by_the_functions_name(args, kwargs, problem):
+def test_arguments_that_do_not_fit_are_reported_by_the_functions_name(args, kwargs, problem):
     with pytest.raises(TypeError) as caught:
         relay.nn.conv2d(*args, **kwargs)
     assert str(caught.value) == problem

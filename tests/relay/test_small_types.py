@@ -235,7 +235,7 @@ TOWARDS = {
 
 @pytest.mark.parametrize("mode", TOWARDS)
 @pytest.mark.parametrize("saturate", [1, 0])
-def test_casts_to_powers_of_two_round_as_they_are_told(mode, saturate):
+def test_casts_to_powers_of_two_round_as_they_are_reported(mode, saturate):
     rng = np.random.default_rng(3)
     near = POWERS[:, None] * [0.75, 0.7501, 1.0, 1.0001, 1.25, 1.4999, 1.5, 1.5001, 1.75]
     x = np.concatenate([near.ravel(), rng.lognormal(0, 20, 300)]).astype("float32")

@@ -6,7 +6,7 @@ import pytest
 from byoc import relay
 from byoc.ir.op import OPS
 from byoc.ir.traits import Conversion
-from byoc.partition.costs.work import Kind, work_of
+from byoc.partition.costs.work import WorkKind, work_of
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.qnn.narrow_integers import shifted
 from byoc.relay.transform.mixed_precision import DEFAULT_FOLLOW_LIST, DEFAULT_NEVER_LIST
@@ -66,4 +66,4 @@ def test_a_quantized_transposed_convolution_is_priced_as_a_product() -> None:
     x, w = relay.var("x", shape=(1, 8, 6, 6), dtype="int8"), relay.const(np.ones((8, 4, 3, 3), "int8"))
     one, zero = relay.const(np.float32(1.0)), relay.const(np.int32(0))
     call = relay.qnn.op.conv2d_transpose(x, w, zero, zero, one, one, kernel_size=(3, 3), channels=4, out_dtype="int32")
-    assert work_of(typed(call)).kind is Kind.PRODUCT
+    assert work_of(typed(call)).kind is WorkKind.PRODUCT

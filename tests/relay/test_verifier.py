@@ -162,7 +162,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_law_that_a_pass_breaks_is_told_with_its_name_and_place(name):
+def test_a_law_that_a_pass_breaks_is_reported_with_its_name_and_place(name):
     make, problem = CASES[name]
     with pytest.raises(VerificationError) as error:
         verified(breaking(make))

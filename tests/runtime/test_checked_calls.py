@@ -75,7 +75,7 @@ def test_a_function_that_returns_its_result_is_always_told(does, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_output_that_is_not_filled_is_told_with_its_number_and_the_first_element(does, checked, way):
+def test_an_output_that_is_not_filled_is_reported_with_its_number_and_the_first_element(does, checked, way):
     does.run = lambda x, out: None
     told(way, does, "12 of 12 elements of its output 0 (out0) unset")
 
@@ -87,7 +87,7 @@ def test_an_output_that_is_not_filled_is_told_with_its_number_and_the_first_elem
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_function_that_writes_to_its_input_is_told_and_the_callers_array_is_whole(does, checked, way):
+def test_a_function_that_writes_to_its_input_is_reported_and_the_callers_array_is_whole(does, checked, way):
     def writes(x, out):
         exp(x, out)
         ctypes.memset(x.ctypes.data, 0, x.nbytes)
@@ -112,7 +112,7 @@ def test_numpy_does_not_write_to_an_input_whether_checked_or_not(does, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_nan_that_no_input_has_is_told_where_it_first_comes_up(does, checked, way, monkeypatch):
+def test_a_nan_that_no_input_has_is_reported_where_it_first_comes_up(does, checked, way, monkeypatch):
     def divides(x, out):
         out[...] = x
         out[2, 1] = np.nan

@@ -85,7 +85,7 @@ def byoc(folder, words):
         ),
     ],
 )
-def test_an_entry_point_that_names_another_thing_is_told(package, decorated, value, suffix, message):
+def test_an_entry_point_that_names_another_thing_is_reported(package, decorated, value, suffix, message):
     name = f"epm_{value.lower()}_{'decorated' if decorated else 'plain'}"
     text = BACKEND.format(name=name + suffix)
     files = {"epm_made.py": text.replace("class Chip", "@register_backend\nclass Chip") if decorated else text}
@@ -95,7 +95,7 @@ def test_an_entry_point_that_names_another_thing_is_told(package, decorated, val
             get_backend(name)
 
 
-def test_a_module_that_registers_nothing_is_told(package):
+def test_a_module_that_registers_nothing_is_reported(package):
     package("epm", "epm_module = epm_made", {"epm_made.py": BACKEND.format(name="epm_module")})
     with pytest.raises(PartitionError, match="of epm 1.0 was imported and registered no backend of that name$"):
         get_backend("epm_module")
@@ -156,7 +156,7 @@ def test_the_runtime_tells_what_an_entry_point_gives_instead(package):
         get_table("epm_table")
 
 
-def test_a_package_that_brings_a_name_twice_and_a_value_of_no_form_are_told(package):
+def test_a_package_that_brings_a_name_twice_and_a_value_of_no_form_are_reported(package):
     points = EntryPoints("byoc.backends", "backend")
     package("epm", "epm_one = a:B\nepm_two = a b", {})
     about = "epm_one = a:B\nepm_one = a:C\nepm_two = a b"

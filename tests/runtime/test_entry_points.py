@@ -165,7 +165,7 @@ def test_without_the_package_the_error_says_what_to_install_and_inspect_shows_th
 
 
 @pytest.mark.needs_cc
-def test_a_package_that_cannot_be_imported_is_told_and_inspected(saved, tmp_path):
+def test_a_package_that_cannot_be_imported_is_reported_and_inspected(saved, tmp_path):
     folder, _ = saved
     package = installed(tmp_path / "site", "import acme_sdk\n")
     done = python(RUN, folder, package)
@@ -278,7 +278,7 @@ def test_a_table_whose_package_fails_behind_it_is_not_used(tmp_path, monkeypatch
             get_table("half_table")
 
 
-def test_two_packages_that_bring_one_name_are_told(tmp_path, monkeypatch):
+def test_two_packages_that_bring_one_name_are_reported(tmp_path, monkeypatch):
     for name in ("one", "two"):
         about = tmp_path / f"{name}-1.0.dist-info"
         about.mkdir()

@@ -45,7 +45,7 @@ def test_attributes_are_given_by_name_and_unknown_ones_are_ignored():
     np.testing.assert_array_equal(kernel(np.array([1.26]), factor=1, digits=1, other=3), [2.3])
 
 
-def test_a_missing_attribute_is_told_by_its_name():
+def test_a_missing_attribute_is_reported_by_its_name():
     with pytest.raises(KernelError, match="attribute factor is missing"):
         Kernel.of("rounded", rounded)(np.array([1.0]), offset=2.0)
 

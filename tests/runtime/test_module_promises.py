@@ -68,7 +68,7 @@ def test_one_thread_at_a_time_is_in_modules_that_are_not_for_several(does, monke
     assert crowd.inside == 0 and (crowd.most > 1) == is_safe
 
 
-def test_D20_eager_initialises_every_module_when_it_is_loaded_and_the_report_says_how_long_that_took(does, tmp_path):
+def test_eager_initialises_every_module_when_it_is_loaded_and_the_report_says_how_long_that_took(does, tmp_path):
     path = small_json().save(tmp_path / "m.byoc")
     lazy = load(path)
     assert lazy.initialization == [] and "initialization" not in lazy.report
@@ -92,7 +92,7 @@ def small_json():
     return byoc.compile(mod, ["json", "c"], exclude={"json": ["add", "exp"]})
 
 
-def test_D20_eager_tells_what_a_backend_raises_with_its_region(does, tmp_path, monkeypatch):
+def test_eager_tells_what_a_backend_raises_with_its_region(does, tmp_path, monkeypatch):
     does.run = exp
     strict = compiled().save(tmp_path / "strict.byoc")
     both = compiled(fallback=True).save(tmp_path / "both.byoc")
@@ -108,7 +108,7 @@ def test_D20_eager_tells_what_a_backend_raises_with_its_region(does, tmp_path, m
     np.testing.assert_allclose(library.run({"x": X})[0], -np.tanh(np.exp(X)), rtol=1e-5)
 
 
-def test_D20_the_command_says_it(does, tmp_path, capsys):
+def test_the_command_says_it(does, tmp_path, capsys):
     path = str(small_json().save(tmp_path / "m.byoc"))
     assert main(["run", path, "--random", "--eager"]) == 0
     assert "initialised module 0 (json: " in capsys.readouterr().out
@@ -126,7 +126,7 @@ def test_the_report_has_the_bytes_of_each_region_and_what_its_module_says(does, 
     assert (told["inputs"], told["outputs"], told["constants"]) == (X.nbytes, 3 * 6 * 4, W.nbytes)
 
 
-def test_D18_constants_of_a_vendors_region_that_are_not_as_compiled_are_refused(tmp_path):
+def test_constants_of_a_vendors_region_that_are_not_as_compiled_are_refused(tmp_path):
     library = load(small_json().save(tmp_path / "m.byoc"))
     root = library.module
     (symbol,) = root.regions
@@ -146,7 +146,7 @@ def test_D18_constants_of_a_vendors_region_that_are_not_as_compiled_are_refused(
 
 
 @pytest.mark.parametrize("as_tree", [False, True])
-def test_a_loader_that_fails_is_told_with_its_class_and_place(does, monkeypatch, tmp_path, as_tree):
+def test_a_loader_that_fails_is_reported_with_its_class_and_place(does, monkeypatch, tmp_path, as_tree):
     def damaged(cls, members):
         return members["nothing"] + None
 
@@ -186,7 +186,7 @@ def test_a_sealed_module_is_opened_and_another_or_a_damaged_one_is_refused():
 
 
 @pytest.mark.parametrize(("where", "key"), [("attrs", "a b"), ("attrs", "axis"), ("node", "extra"), ("graph", "extra")])
-def test_D10_unknown_keys_of_a_json_graph_are_refused_when_it_is_loaded(where, key):
+def test_unknown_keys_of_a_json_graph_are_refused_when_it_is_loaded(where, key):
     module = next(m for m in small_json().module.imports if m.type_key == "json")
     members = module.save()
     name = f"{module.symbols[0]}.json"

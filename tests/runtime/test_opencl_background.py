@@ -40,7 +40,7 @@ def close(got, want):
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
-def test_C12_first_answers_are_the_hosts_and_later_ones_the_devices(held, expected):
+def test_first_answers_are_the_hosts_and_later_ones_the_devices(held, expected):
     library = byoc.compile(inverted_residuals(32), ["opencl", "c"], fallback=True)
     preparation = library.prepare_in_background()
     for _ in range(3):

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from byoc.runtime.core.errors import UserError
-from byoc.runtime.files.record_file import Record, RecordFile
+from byoc.runtime.files.record_file import FileRecord, RecordFile
 from byoc.runtime.opencl import build, kernel_cache, pocl
 from byoc.runtime.opencl.devices import open_device
-from byoc.runtime.opencl.kernel_cache import DeviceCache, DeviceIdentity, Entry, device_cache
-from byoc.runtime.opencl.settings import Settings, settings_of
+from byoc.runtime.opencl.kernel_cache import CacheEntry, DeviceCache, DeviceIdentity, device_cache
+from byoc.runtime.opencl.settings import DeviceSettings, settings_of
 
 SOURCE = """
 __kernel void twice(__global const float *x, __global float *y, const long n) {
@@ -115,7 +115,7 @@ def test_two_processes_at_once_make_one_entry_that_a_third_takes(cache, tmp_path
     both = [start(tmp_path), start(tmp_path)]
     assert all(told(process)[:2] in ([True, 1], [True, 0]) for process in both)
     (file,) = cache.iterdir()
-    assert {Entry.of(r).kernels for r in RecordFile(file).records()} == {("turned", "twice")}
+    assert {CacheEntry.of(r).kernels for r in RecordFile(file).records()} == {("turned", "twice")}
     assert told(start(tmp_path))[:3] == [True, 0, 1]
 
 
@@ -194,7 +194,7 @@ def test_a_folder_that_cannot_be_written_costs_a_build_and_settings_last_as_long
 
 
 @pytest.mark.needs_opencl
-def test_the_limit_holds_zero_keeps_nothing_and_what_is_no_number_is_told(cache, monkeypatch):
+def test_the_limit_holds_zero_keeps_nothing_and_what_is_no_number_is_reported(cache, monkeypatch):
     monkeypatch.setenv(kernel_cache.LIMIT_VARIABLE, "0")
     assert built() == (1, 0) and built() == (1, 0) and not cache.exists()
     monkeypatch.setenv(kernel_cache.LIMIT_VARIABLE, "1")
@@ -212,17 +212,17 @@ DEVICE = DeviceIdentity("a device", "a platform", "driver 1", "0.1.0")
 
 
 def test_settings_are_json_values_of_a_device_a_driver_and_a_version(tmp_path):
-    settings = Settings(DeviceCache(DEVICE, tmp_path))
+    settings = DeviceSettings(DeviceCache(DEVICE, tmp_path))
     values = {"peak": 1.5, "launch": {"local": [8, 8], "tile": "4x4"}, "name": "ü", "no": False, "n": 1 << 40}
     assert settings.get("peak") is None
     for key, value in values.items():
         settings.put(key, value)
     assert {key: settings.get(key) for key in values} == values
     settings.put("peak", 2.5)
-    anew = Settings(DeviceCache(DEVICE, tmp_path))
+    anew = DeviceSettings(DeviceCache(DEVICE, tmp_path))
     assert anew.get("peak") == settings.get("peak") == 2.5
     for field in ("device", "platform", "driver", "version", "machine"):
-        assert Settings(DeviceCache(replace(DEVICE, **{field: "another"}), tmp_path)).get("peak") is None
+        assert DeviceSettings(DeviceCache(replace(DEVICE, **{field: "another"}), tmp_path)).get("peak") is None
     for value in (None, (1, 2), {1: 2}, float("nan"), float("inf")):
         with pytest.raises(ValueError):
             settings.put("peak", value)
@@ -233,14 +233,14 @@ def test_settings_are_json_values_of_a_device_a_driver_and_a_version(tmp_path):
 
 def test_a_damaged_setting_is_none_and_the_one_before_it_counts(tmp_path):
     cache = DeviceCache(DEVICE, tmp_path)
-    settings = Settings(cache)
+    settings = DeviceSettings(cache)
     settings.put("a", 1)
     settings.put("a", 2)
     path = cache.file.path
     content = path.read_bytes()
     path.write_bytes(content[:-1] + b"3")
     assert settings.get("a") == 1
-    RecordFile(path).add(Record(DEVICE.key("setting", "a"), b"", b"no json"))
+    RecordFile(path).add(FileRecord(DEVICE.key("setting", "a"), b"", b"no json"))
     assert settings.get("a") is None
 
 
@@ -248,8 +248,8 @@ SETTER = """
 import sys
 from pathlib import Path
 from byoc.runtime.opencl.kernel_cache import DeviceCache, DeviceIdentity
-from byoc.runtime.opencl.settings import Settings
-settings = Settings(DeviceCache(DeviceIdentity("a device", "a platform", "driver 1", "0.1.0"), Path(sys.argv[1])))
+from byoc.runtime.opencl.settings import DeviceSettings
+settings = DeviceSettings(DeviceCache(DeviceIdentity("a device", "a platform", "driver 1", "0.1.0"), Path(sys.argv[1])))
 for k in range(50):
     settings.put(f"{sys.argv[2]}.{k}", [sys.argv[2], k])
 """
@@ -258,7 +258,7 @@ for k in range(50):
 def test_processes_that_keep_settings_at_once_lose_none(tmp_path):
     children = [subprocess.Popen([sys.executable, "-c", SETTER, str(tmp_path), str(n)]) for n in range(3)]
     assert [child.wait() for child in children] == [0, 0, 0]
-    settings = Settings(DeviceCache(DEVICE, tmp_path))
+    settings = DeviceSettings(DeviceCache(DEVICE, tmp_path))
     assert all(settings.get(f"{n}.{k}") == [str(n), k] for n in range(3) for k in range(50))
 
 

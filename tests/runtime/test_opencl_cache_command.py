@@ -11,7 +11,7 @@ from inverted_residuals import inverted_residuals
 
 import byoc
 from byoc.cli.main import main
-from byoc.runtime.files.record_file import Record, RecordFile
+from byoc.runtime.files.record_file import FileRecord, RecordFile
 from byoc.runtime.opencl import build
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.kernel_cache import DeviceCache, DeviceIdentity, device_cache, own_version
@@ -154,7 +154,7 @@ def test_merge_into_a_file_takes_both_and_leaves_out_what_is_damaged(cache, tmp_
     content = bytearray(two.file.path.read_bytes())
     content[-1] ^= 1  # in the data of the last record, the setting
     two.file.path.write_bytes(content)
-    RecordFile(one.file.path).add(Record(bytes(32), b"{}", b"of nobody that we know"))
+    RecordFile(one.file.path).add(FileRecord(bytes(32), b"{}", b"of nobody that we know"))
     target = tmp_path / "both.kernels"
     merged = told(capsys, "cache", "merge", str(one.file.path), str(two.file.path), "-o", str(target))
     assert merged == {"taken": 3, "known": 0, "files": [str(target)]}

@@ -41,7 +41,7 @@ def given() -> dict[str, np.ndarray]:
     return {"x": RNG.standard_normal((3, 64)).astype("float32"), "k": np.array(2)}
 
 
-def test_a_region_of_a_loop_that_the_host_computed_is_told(tmp_path: Path) -> None:
+def test_a_region_of_a_loop_that_the_host_computed_is_reported(tmp_path: Path) -> None:
     with KERNELS.temporary():
         kernel("sin", "opencl/float/any")(OpenCLSource(BROKEN))
         loaded = byoc.load(byoc.compile(looped(), targets=["opencl"], fallback=True).save(tmp_path / "m.byoc"))

@@ -50,7 +50,7 @@ def test_a_device_is_named_by_index_type_name_or_platform(selector, index):
 
 
 @pytest.mark.parametrize("selector", ["4", "nvidia:2", "nvidia:cpu", "intel:0", ":0", "other", "-1", "h200:"])
-def test_a_name_of_no_device_is_told_with_those_that_there_are(selector):
+def test_a_name_of_no_device_is_reported_with_those_that_there_are(selector):
     with pytest.raises(DeviceError, match=r"BYOC_OPENCL_DEVICE=.* names no OpenCL device; those here: \[0\] NVIDIA"):
         choose_device(FOUND, selector)
 

@@ -285,7 +285,7 @@ def slow_module():
 
 
 @pytest.mark.needs_opencl
-def test_E10_a_call_begins_behind_another_of_another_queue_and_the_host_waits_for_neither(monkeypatch):
+def test_a_call_begins_behind_another_of_another_queue_and_the_host_waits_for_neither(monkeypatch):
     first, second = slow_module(), module()
     monkeypatch.setattr(session.StartedCall, "wait", no_wait := lambda call: pytest.fail("the host waited"))
     x = np.random.default_rng(0).standard_normal((40, 3)).astype("float32")
@@ -305,7 +305,7 @@ def test_E10_a_call_begins_behind_another_of_another_queue_and_the_host_waits_fo
 
 
 @pytest.mark.needs_opencl
-def test_B13_shapes_that_come_again_are_built_once_and_constants_taken_once():
+def test_shapes_that_come_again_are_built_once_and_constants_taken_once():
     made = module()
     for batch in (3, 5, 3, 5, 3):
         got, want = call(made, batch)

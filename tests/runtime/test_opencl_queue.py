@@ -205,7 +205,7 @@ def test_options_of_a_run_are_read_back_and_others_refused():
             RunOptions.from_json(told, "plan.json.run")
 
 
-def test_launches_without_events_give_the_same_outputs_and_a_refused_one_is_told(plain, cache, monkeypatch):
+def test_launches_without_events_give_the_same_outputs_and_a_refused_one_is_reported(plain, cache, monkeypatch):
     monkeypatch.setattr(session, "gains_by_quiet", lambda info: True)  # as on a GPU
     library = compiled("flush=none,record=none")
     library.prepare()

@@ -1,4 +1,4 @@
-"""E10: work that is started and waited for. What is allowed follows from who reads what, and from nothing else."""
+"""Work that is started and waited for. What is allowed follows from who reads what, and from nothing else."""
 
 import threading
 
@@ -10,16 +10,16 @@ from started_module import Device, Late, StartedModule, dawdling, graph_of, oper
 
 from byoc.runtime import Graph, GraphExecutor
 from byoc.runtime.core.errors import DeviceError, UserError
-from byoc.runtime.graph.overlap import Step, overlap, start_early
+from byoc.runtime.graph.overlap import OverlapStep, overlap, start_early
 
 X = np.linspace(-2, 2, 4, dtype="float32")
 
 
 def steps(*rows):
-    return [Step(tuple(reads), tuple(writes), kind == "device") for kind, reads, writes in rows]
+    return [OverlapStep(tuple(reads), tuple(writes), kind == "device") for kind, reads, writes in rows]
 
 
-def test_E10_work_is_waited_for_where_it_is_read_and_what_is_read_at_once_is_called():
+def test_work_is_waited_for_where_it_is_read_and_what_is_read_at_once_is_called():
     order = overlap(
         steps(("device", "x", "a"), ("host", "x", "b"), ("host", "ab", "c"), ("device", "c", "d"), ("host", "d", "e"))
     )
@@ -28,24 +28,24 @@ def test_E10_work_is_waited_for_where_it_is_read_and_what_is_read_at_once_is_cal
     assert order.end == (2, 2, 3, 4, 5)
 
 
-def test_E10_adjacent_work_follows_without_the_host_waiting_between():
+def test_adjacent_work_follows_without_the_host_waiting_between():
     order = overlap(steps(("device", "x", "a"), ("device", "a", "b"), ("device", "b", "c"), ("host", "c", "d")))
     assert order.waits == ((), (), (), (0, 1, 2), ())
     assert order.after == ((), (0,), (1,), ()) and order.end == (3, 3, 3, 4)
 
 
-def test_E10_what_nobody_reads_is_waited_for_at_the_end():
+def test_what_nobody_reads_is_waited_for_at_the_end():
     assert overlap(steps(("device", "x", "a"), ("host", "x", "b"))).waits == ((), (), (0,))
 
 
-def test_E10_a_chain_of_a_hundred_thousand_is_ordered_and_waited_for():
+def test_a_chain_of_a_hundred_thousand_is_ordered_and_waited_for():
     count = 100_000
-    order = overlap([Step((k,), (k + 1,), True) for k in range(count)])
+    order = overlap([OverlapStep((k,), (k + 1,), True) for k in range(count)])
     assert order.waits[-1] == tuple(range(count))
     assert start_early(range(count), lambda k: [k - 1], lambda k: k % 2 == 0) == list(range(count))
 
 
-def test_E10_independent_work_comes_before_the_host_waits():
+def test_independent_work_comes_before_the_host_waits():
     needs = {
         "left": "",
         "after left": ["left"],
@@ -75,7 +75,7 @@ def programs(draw):
 
 
 @given(programs(), st.booleans())
-def test_E10_work_that_is_done_at_the_last_moment_gives_the_same_bits(program, is_early):
+def test_work_that_is_done_at_the_last_moment_gives_the_same_bits(program, is_early):
     inputs, nodes, heads = program
     log, data = [], [X * (k + 1) for k in range(inputs)]
 
@@ -99,7 +99,7 @@ def test_E10_work_that_is_done_at_the_last_moment_gives_the_same_bits(program, i
 FORK = [("left.exp", [0]), ("right.tanh", [0]), ("negative", [0]), ("add", [1, 3]), ("add#2", [4, 2])]
 
 
-def test_E10_two_devices_work_at_the_same_time():
+def test_two_devices_work_at_the_same_time():
     """Each kernel goes on only when the other has begun, which no order of one after the other allows."""
     begun = {"left.exp": threading.Event(), "right.tanh": threading.Event()}
     other = {"left.exp": "right.tanh", "right.tanh": "left.exp"}
@@ -124,7 +124,7 @@ def test_E10_two_devices_work_at_the_same_time():
     left.end(), right.end()
 
 
-def test_E10_random_delays_change_nothing():
+def test_random_delays_change_nothing():
     log = []
     left, right = Device(log, dawdling(1)), Device(log, dawdling(2))
     random = np.random.default_rng(0)
@@ -175,7 +175,7 @@ CHAIN = [("left.exp", [0]), ("right.tanh", [1]), ("left.add#1", [1, 2]), ("negat
 
 
 @pytest.mark.parametrize("broken", [["left.exp"], ["right.tanh"], ["left.exp", "right.tanh", "left.add#1"]])
-def test_B14_work_that_fails_when_it_is_waited_for_is_done_by_the_host_and_so_is_what_followed_it(broken):
+def test_work_that_fails_when_it_is_waited_for_is_done_by_the_host_and_so_is_what_followed_it(broken):
     log = []
     left, right = Device(log, failing(broken)), Device(log, failing(broken))
     root = with_origin(tree({"left": left.start, "right": right.start}, CHAIN, log), CHAIN)
@@ -188,7 +188,7 @@ def test_B14_work_that_fails_when_it_is_waited_for_is_done_by_the_host_and_so_is
     left.end(), right.end()
 
 
-def test_B14_without_a_stand_in_nothing_is_at_work_any_more_when_the_error_comes():
+def test_without_a_stand_in_nothing_is_at_work_any_more_when_the_error_comes():
     log = []
     left, right = Device(log, failing(["left.exp"])), Device(log, dawdling(3, 0.02))
     executor = GraphExecutor(Graph(graph_of(1, FORK, [5])), tree({"left": left.start, "right": right.start}, FORK, log))

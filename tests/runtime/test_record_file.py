@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from byoc.runtime.files import record_file
-from byoc.runtime.files.record_file import Record, RecordFile
+from byoc.runtime.files.record_file import FileRecord, RecordFile
 
 
 def key(text):
@@ -20,7 +20,7 @@ def key(text):
 
 
 def record(name, size=100, seed=0):
-    return Record(key(name), str(name).encode(), bytes((seed + k) % 256 for k in range(size)))
+    return FileRecord(key(name), str(name).encode(), bytes((seed + k) % 256 for k in range(size)))
 
 
 def filled(path, count=5):
@@ -44,7 +44,7 @@ def test_records_are_found_in_the_order_of_their_addition_and_the_last_of_a_key_
 
 
 def test_an_empty_record_is_a_record(tmp_path):
-    empty = Record(key(0), b"", b"")
+    empty = FileRecord(key(0), b"", b"")
     assert RecordFile(tmp_path / "f").add(empty)
     assert RecordFile(tmp_path / "f").find(key(0)) == empty
 
@@ -68,6 +68,15 @@ def test_no_file_has_no_records_and_a_foreign_one_neither_and_is_made_anew(tmp_p
         assert file.is_foreign() and file.records() == [] and file.find(key(0)) is None
         assert file.add(record(0))
         assert RecordFile(path).records() == [record(0)]
+
+
+@pytest.mark.parametrize("length", range(record_file._HEAD_BYTES + 1))
+def test_a_file_that_was_cut_in_its_head_takes_new_records(tmp_path, length):
+    path = tmp_path / "f"
+    filled(path)
+    path.write_bytes(path.read_bytes()[:length])
+    new = record("new")
+    assert RecordFile(path).add(new) and RecordFile(path).records() == [new]
 
 
 @settings(max_examples=150)
@@ -113,12 +122,12 @@ def test_above_the_limit_the_first_records_go_and_readers_see_that(tmp_path):
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from byoc.runtime.files.record_file import Record, RecordFile
+from byoc.runtime.files.record_file import FileRecord, RecordFile
 file = RecordFile(Path(sys.argv[1]))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (file.path.stat().st_size + 5000,) * 2)
 try:
-    file.add(Record(bytes(32), b"", bytes(100_000)))
+    file.add(FileRecord(bytes(32), b"", bytes(100_000)))
 except OSError as error:
     print(error.strerror)
 """
@@ -153,12 +162,12 @@ def test_something_that_is_no_file_raises_and_has_no_records(tmp_path):
 ADDER = """
 import sys
 from pathlib import Path
-from byoc.runtime.files.record_file import Record, RecordFile
+from byoc.runtime.files.record_file import FileRecord, RecordFile
 import hashlib
 file, own = RecordFile(Path(sys.argv[1])), sys.argv[2]
 for k in range(60):
     name = f"{own}-{k}"
-    file.add(Record(hashlib.sha256(name.encode()).digest(), name.encode(), name.encode() * 200), 1 << 30)
+    file.add(FileRecord(hashlib.sha256(name.encode()).digest(), name.encode(), name.encode() * 200), 1 << 30)
     if k % 20 == 19:
         file.remove(lambda r: r.about.endswith(b"-3"))
 """

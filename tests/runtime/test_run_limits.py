@@ -22,9 +22,9 @@ from byoc.runtime import cpu
 from byoc.runtime.core.errors import RegionTimeoutError
 from byoc.runtime.core.time_limit import seconds_left, time_limit
 from byoc.runtime.opencl.waiting import wait_for
-from byoc.runtime.region import left_behind
-from byoc.runtime.region.in_time import in_time
-from byoc.runtime.region.left_behind import at_work, hold
+from byoc.runtime.region import abandoned_work
+from byoc.runtime.region.abandoned_work import at_work, hold
+from byoc.runtime.region.vendor_time_limit import within_time_limit
 from byoc.runtime.vm import VirtualMachine
 
 SIDE, LAYERS, SHORT = 512, 100, 0.005  # 27 billion operations, and seconds in which no machine makes them
@@ -149,10 +149,10 @@ def test_a_timeout_that_is_no_number_of_seconds_is_refused(library, timeout):
 
 
 def test_a_vendors_call_that_hangs_is_left_behind_with_its_memory(monkeypatch):
-    monkeypatch.setattr(left_behind, "_LEFT", [])  # without what other tests gave up, which may never end
+    monkeypatch.setattr(abandoned_work, "_LEFT", [])  # without what other tests gave up, which may never end
     release, memory = threading.Event(), np.zeros(3)
     with time_limit(0.05), pytest.raises(RunTimeoutError, match="while acme computed f"):
-        in_time(release.wait, "acme computed f")
+        within_time_limit(release.wait, "acme computed f")
     assert at_work()
     hold(memory)
     release.set()
@@ -184,7 +184,7 @@ class _Unfinished:
 
 
 @pytest.mark.parametrize("spins", [False, True])
-def test_D24_a_device_that_hangs_is_waited_for_as_long_as_the_variable_says(monkeypatch, spins):
+def test_a_device_that_hangs_is_waited_for_as_long_as_the_variable_says(monkeypatch, spins):
     monkeypatch.setenv("BYOC_WAIT_SECONDS", "0.05")
     with pytest.raises(RegionTimeoutError, match="the device computed f for longer than the BYOC_WAIT_SECONDS"):
         wait_for([_Unfinished()], "the device computed f", spins)

@@ -57,7 +57,7 @@ def launch(work):
     return Launch((0, 1), ("N",), (Variant("tile8", "k", "N", 64),), nodes=("Conv_0",), work=work)
 
 
-def test_what_a_launch_does_is_told_for_the_sizes_of_the_call():
+def test_what_a_launch_does_is_reported_for_the_sizes_of_the_call():
     made = launch(KernelWork(["mul", "N", 10], ["min", "N", 100], "float32", ("nn.conv2d",)))
     found = told_of_launch(made, made.variants[0], (128, 64), {"N": 200})
     assert (found.name, found.nodes, found.sizes) == ("k", ("Conv_0",), (128, 64))

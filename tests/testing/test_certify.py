@@ -12,7 +12,7 @@ from byoc.errors import InputError, UserError
 from byoc.ir.op import OPS
 from byoc.runtime.kernels import get_kernel
 from byoc.testing import certify, conformance_tests, read_case, read_certificate, run_cases
-from byoc.testing.cases.operators import Asked, operator_cases
+from byoc.testing.cases.operators import BackendAnswers, operator_cases
 from byoc.testing.cases.patterns import pattern_cases
 from byoc.testing.checks import Examiner
 from byoc.testing.core.region_library import region_library
@@ -54,7 +54,7 @@ def test_a_verdict_that_raises_is_found(backend_with):
     assert told and all("RuntimeError: a planted error" in text for text in told)
 
 
-def test_what_ends_its_process_is_told_by_its_case_and_the_others_are_tried(backend_with, tmp_path):
+def test_what_ends_its_process_is_reported_by_its_case_and_the_others_are_tried(backend_with, tmp_path):
     only = ["nn.softmax", "nn.relu", "tanh", "split", "nn.dense"]
     found = certify(backend_with("crash"), only=only, saved=False, cases=tmp_path, case_seconds=3)
     assert not found.ok and not found.unfinished
@@ -91,7 +91,7 @@ class Crashing(BlasBackend):
 """
 
 
-def test_a_vendors_file_that_crashes_is_told_by_the_command_and_its_case_is_saved(monkeypatch, tmp_path, capfd):
+def test_a_vendors_file_that_crashes_is_reported_by_the_command_and_its_case_is_saved(monkeypatch, tmp_path, capfd):
     monkeypatch.setattr(run_cases, "CRASH_SECONDS", 0)
     (tmp_path / "crashing_file.py").write_text(VENDOR)
     path = tmp_path / "c.json"
@@ -163,7 +163,9 @@ def test_a_position_over_nothing_is_what_generated_code_gives():
     kernel = get_kernel("argmax")
     assert kernel(np.zeros((0, 2), "float32"), axis=(0,), select_last_index=True).tolist() == [-1, -1]
     assert kernel(np.zeros((0, 2), "float32"), axis=(0,)).tolist() == [0, 0]
-    (value,) = [c for c in operator_cases(Asked(get_backend("c")), OPS["argmax"], 0) if c.name == "argmax[7], empty"]
+    (value,) = [
+        c for c in operator_cases(BackendAnswers(get_backend("c")), OPS["argmax"], 0) if c.name == "argmax[7], empty"
+    ]
     assert Examiner(get_backend("c")).examine(value, ["numbers"]) == []
 
 
@@ -176,7 +178,7 @@ def test_our_generators_are_certified(name):
     assert not found.failures, str(found)
 
 
-def test_a_declared_deviation_is_told_and_is_no_failure(backend_with, monkeypatch, tmp_path):
+def test_a_declared_deviation_is_reported_and_is_no_failure(backend_with, monkeypatch, tmp_path):
     name = backend_with("nan")
     found = certify(name, only=["nn.relu", "tanh"], saved=False)
     assert found.ok and found.counts()["deviates"] == 1
@@ -199,7 +201,7 @@ def test_what_differs_elsewhere_than_where_a_deviation_says_is_wrong(backend_wit
 
 
 def test_each_alternative_of_a_pattern_is_a_case():
-    cases = list(pattern_cases(Asked(get_backend("blas")), 0))
+    cases = list(pattern_cases(BackendAnswers(get_backend("blas")), 0))
     forms = {tuple(word for word in ("nn.bias_add", " add(", "nn.relu") if word in c.text) for c in cases}
     assert ("nn.bias_add", "nn.relu") in forms and (" add(",) in forms
     assert any(c.whole for c in cases)
@@ -278,9 +280,9 @@ def test_a_model_on_the_backend_is_compared_with_the_reference(model, backend_wi
     assert (told.verdict, told.findings[0].check) == ("wrong", "saved and loaded")
 
 
-def test_an_artefact_that_crashes_where_it_is_loaded_is_told_with_its_place(backend_with):
+def test_an_artefact_that_crashes_where_it_is_loaded_is_reported_with_its_place(backend_with):
     name = backend_with("crash")
-    (sample, *_) = operator_cases(Asked(get_backend(name)), OPS["nn.softmax"], 0)
+    (sample, *_) = operator_cases(BackendAnswers(get_backend(name)), OPS["nn.softmax"], 0)
     library = region_library(sample.function, name)
     with SavedRunner(get_backend(name)) as runner:
         with pytest.raises(UserError, match=r"its process crashed with SIGSEGV \(planted\.py:\d+, "):

@@ -7,7 +7,7 @@ from byoc.contract import get_backend
 from byoc.ir.op import OPS
 from byoc.testing import certify
 from byoc.testing.cases.large import LARGE, LEAST, grown
-from byoc.testing.cases.operators import Asked, call_function, sample_inputs
+from byoc.testing.cases.operators import BackendAnswers, call_function, sample_inputs
 from byoc.testing.cases.patterns import PATTERN_SAMPLES, pattern_cases
 from byoc.testing.cases.special import SPECIAL
 from byoc.testing.core.reference import outputs_of
@@ -56,7 +56,7 @@ def test_without_a_mistake_it_is_certified_and_says_which_kinds_of_cases_there_w
 
 
 @pytest.mark.parametrize("fault, error", [("raises", "no_such"), ("truth", "it returned False")])
-def test_a_constraint_that_fails_when_asked_is_told_once_and_not_certified(fused_with, fault, error):
+def test_a_constraint_that_fails_when_asked_is_reported_once_and_not_certified(fused_with, fault, error):
     found = certify(fused_with(fault), saved=False, skip=["outputs filled", "fallback"])
     told = str(found)
     assert not found.ok and {c.verdict for c in found.failures} == {"failed when asked"}
@@ -91,20 +91,20 @@ def test_a_pattern_whose_composite_nothing_runs_is_not_certified(fused_with):
     assert told.endswith("or leave the row out") and "nn.relu" in found.covered and not found.untried
 
 
-def test_a_cause_of_the_whole_backend_is_told_once_with_one_smallest_case(fused_with):
+def test_a_cause_of_the_whole_backend_is_reported_once_with_one_smallest_case(fused_with):
     found = certify(fused_with("loader"), saved=False, skip=["fallback"])
     told = str(found)
     assert len(found.failures) > 20 and len(found.smallest) == 1
     assert told.count("no device at") == 2 and f"and {len(found.failures) - 1} more: compile: " in told
 
 
-def test_where_nothing_is_covered_the_reasons_are_told():
+def test_where_nothing_is_covered_the_reasons_are_reported():
     found = certify("blas", only=["nn.dense"], seconds=0, saved=False, skip=["fallback"])
     assert "covered: nothing; nothing that it takes was tried" in str(found)
 
 
 def test_the_cases_of_a_pattern_are_bounded_and_the_same_every_time():
-    first, second = ([c.name for c in pattern_cases(Asked(get_backend("blas")), 0)] for _ in range(2))
+    first, second = ([c.name for c in pattern_cases(BackendAnswers(get_backend("blas")), 0)] for _ in range(2))
     assert first == second and len(first) < 60
     assert "blas.dense_bias_relu, nn.bias_add[1]" in first
 

@@ -17,7 +17,7 @@ def test_contexts_differ_by_any_fact_and_not_by_their_order():
     assert len({context.digest, *others}) == 5
 
 
-def test_the_processor_is_told_by_its_model_and_not_by_its_speed_of_the_moment(tmp_path):
+def test_the_processor_is_reported_by_its_model_and_not_by_its_speed_of_the_moment(tmp_path):
     info = tmp_path / "cpuinfo"
     first, second = "model name\t: Best 9000\ncpu MHz\t\t: 800.1\nstepping\t: 2", "model name\t: another"
     info.write_text(f"processor\t: 0\n{first}\n\nprocessor\t: 1\n{second}\n")
@@ -25,7 +25,7 @@ def test_the_processor_is_told_by_its_model_and_not_by_its_speed_of_the_moment(t
     assert processor_model(tmp_path / "none") == ""
 
 
-def test_caches_are_told_by_level_without_that_of_instructions(tmp_path):
+def test_caches_are_reported_by_level_without_that_of_instructions(tmp_path):
     rows = [("Data", "1", "48K"), ("Instruction", "1", "32K"), ("Unified", "2", "1024K"), ("Unified", "3", "32M")]
     for k, row in enumerate(rows):
         folder = tmp_path / f"index{k}"

@@ -96,7 +96,7 @@ def test_two_processes_write_at_once_and_nothing_is_lost(tmp_path):
     assert len(Database(tmp_path).read("c")) == 100
 
 
-def test_a_place_that_cannot_be_written_is_told_and_not_fatal(tmp_path):
+def test_a_place_that_cannot_be_written_is_reported_and_not_fatal(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("here is no folder")
     problem = Database(blocked).add([record()])
@@ -105,7 +105,7 @@ def test_a_place_that_cannot_be_written_is_told_and_not_fatal(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0 if hasattr(os, "geteuid") else True, reason="root may write everywhere")
-def test_a_read_only_folder_is_told_and_not_fatal(tmp_path):
+def test_a_read_only_folder_is_reported_and_not_fatal(tmp_path):
     tmp_path.chmod(0o500)
     assert "cannot be written" in Database(tmp_path).add([record()])
 

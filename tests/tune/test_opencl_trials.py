@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from byoc import relay
-from byoc.codegen.kernel.choice import Asked, Choice
+from byoc.codegen.kernel.choice import Choice, SpaceCollector
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.opencl.backend import _bench
@@ -13,10 +13,10 @@ from byoc.codegen.opencl.device.alone import alone
 from byoc.codegen.opencl.device.profile import ANY_GPU
 from byoc.codegen.opencl.emit import emit_programs
 from byoc.codegen.opencl.tuning.crossover import LARGEST, NEVER, Crossovers, search_crossovers
-from byoc.codegen.opencl.tuning.trials import DeviceLaboratory, clear_winner
-from byoc.codegen.tune.heat import Timed
+from byoc.codegen.opencl.tuning.trials import DeviceTrialRunner, clear_winner
 from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.record import DROPPED, Trial
+from byoc.codegen.tune.trial_batch import Timed
 from byoc.codegen.tune.worker_process import WorkerProcess
 from byoc.ir.types import TensorType
 from byoc.relay.expr import Function, Var
@@ -25,15 +25,15 @@ ROUNDS = 3
 A, B, C = (Choice.of("item", local=n) for n in (64, 128, 256))
 
 
-def here(heat):
-    """The outcomes of a heat in this process."""
-    return heat.run(lambda number: None)
+def here(batch):
+    """The outcomes of a batch in this process."""
+    return batch.run(lambda number: None)
 
 
-def questions(function):
-    asked = Asked()
+def spaces(function):
+    asked = SpaceCollector()
     emit_programs([lower_function(fuse_body(function), "f")], ANY_GPU, choices=asked)
-    return list(asked.questions.values())
+    return list(asked.spaces.values())
 
 
 def relu(*shape):
@@ -41,22 +41,22 @@ def relu(*shape):
     return Function([x], relay.nn.relu(relay.add(x, x)))
 
 
-def laboratory(run_heat=here, change=lambda choice, source, plan: (source, plan)):
-    """A laboratory in which *change* is what a driver, or a mistake of ours, does to a candidate."""
+def trial_runner(run_batch=here, change=lambda choice, source, plan: (source, plan)):
+    """Trials in which *change* is what a driver, or a mistake of ours, does to a candidate."""
     bench = _bench(ANY_GPU, False)
 
     def emit(program, only):
         return change(only.choice, *bench.emit(program, only))
 
-    return DeviceLaboratory(bench.alone, emit, ROUNDS, run_heat)
+    return DeviceTrialRunner(bench.alone, emit, ROUNDS, run_batch)
 
 
 @pytest.mark.needs_opencl
 @pytest.mark.parametrize("shape", [(3, 7, 5), (64, 9)], ids=str)
 def test_every_work_group_gives_the_same_whether_or_not_it_divides_the_range(shape):
-    (question,) = questions(relu(*shape))
-    candidates = LEVELS["heavy"].of(question)
-    trials = laboratory().trials(question, candidates, None)
+    (space,) = spaces(relu(*shape))
+    candidates = LEVELS["heavy"].of(space)
+    trials = trial_runner().trials(space, candidates, None)
     assert len(candidates) > 8 and any(315 % int(c["local"] or 1) for c in candidates)
     assert [t.state for t in trials if t.shortest is None] == []
 
@@ -65,42 +65,42 @@ def test_every_work_group_gives_the_same_whether_or_not_it_divides_the_range(sha
 def test_every_schedule_of_a_convolution_gives_the_same():
     x, w = Var("x", TensorType((1, 5, 11, 9))), Var("w", TensorType((13, 5, 3, 3)))
     conv = relay.nn.relu(relay.nn.conv2d(x, w, kernel_size=(3, 3), padding=(1, 1)))
-    question = questions(Function([x, w], conv))[-1]
+    space = spaces(Function([x, w], conv))[-1]
     some = {}
-    for _, choice in question.ranked:  # products of every tile: tests/codegen/test_opencl_products.py
+    for _, choice in space.ranked:  # products of every tile: tests/codegen/test_opencl_products.py
         some.setdefault(choice.kind, []).append(choice)
     assert set(some) == {"product", "tree", "tile", "item"}
-    trials = laboratory().trials(question, [c for choices in some.values() for c in choices[:2]], None)
+    trials = trial_runner().trials(space, [c for choices in some.values() for c in choices[:2]], None)
     assert len(trials) == 8 and [t.state for t in trials if t.shortest is None] == []
 
 
 @pytest.mark.needs_opencl
 def test_softmax_gives_the_same_by_rows_and_by_groups():
     x = Var("x", TensorType((6, 129)))
-    (question,) = questions(Function([x], relay.nn.softmax(x)))
+    (space,) = spaces(Function([x], relay.nn.softmax(x)))
     candidates = [
-        *LEVELS["fast"].of(question),
-        *(c for _, c in question.ranked if c["local" if c.kind == "row" else "lanes"] == 8),
+        *LEVELS["fast"].of(space),
+        *(c for _, c in space.ranked if c["local" if c.kind == "row" else "lanes"] == 8),
     ]
     assert {c.kind for c in candidates} == {"rows", "row"}
-    assert [t.state for t in laboratory().trials(question, candidates, None) if t.shortest is None] == []
+    assert [t.state for t in trial_runner().trials(space, candidates, None) if t.shortest is None] == []
 
 
 @pytest.mark.needs_opencl
 def test_attention_gives_the_same_by_other_tiles():
     q, k, v = (Var(name, TensorType((2, 40, 24))) for name in "qkv")
     scores = relay.nn.softmax(relay.nn.batch_matmul(q, k, transpose_b=True), axis=-1)
-    found = questions(Function([q, k, v], relay.nn.batch_matmul(scores, v, transpose_b=False)))
-    (question,) = [q for q in found if q.expected.kind == "attention"]
-    assert found == [question], "what attention computes is asked about once"
-    trials = laboratory().trials(question, [c for _, c in question.ranked][:3], None)
+    found = spaces(Function([q, k, v], relay.nn.batch_matmul(scores, v, transpose_b=False)))
+    (space,) = [q for q in found if q.expected.kind == "attention"]
+    assert found == [space], "what attention computes is asked about once"
+    trials = trial_runner().trials(space, [c for _, c in space.ranked][:3], None)
     assert len(trials) == 3 and [t.state for t in trials if t.shortest is None] == []
 
 
 @pytest.mark.needs_opencl
 def test_a_candidate_that_is_refused_too_large_or_wrong_is_skipped_for_its_reason():
-    (question,) = questions(relu(300, 7))
-    candidates = [c for _, c in question.ranked][:5]
+    (space,) = spaces(relu(300, 7))
+    candidates = [c for _, c in space.ranked][:5]
 
     def change(choice, source, plan):
         if choice == candidates[1]:
@@ -111,35 +111,35 @@ def test_a_candidate_that_is_refused_too_large_or_wrong_is_skipped_for_its_reaso
             return source, dataclasses.replace(plan, launches=(dataclasses.replace(launch, variants=(large,)),))
         return (source.replace("0.0f", "0.5f") if choice == candidates[3] else source), plan
 
-    trials = laboratory(change=change).trials(question, candidates, None)
+    trials = trial_runner(change=change).trials(space, candidates, None)
     assert [t.choice for t in trials] == candidates
     assert "refused the generated kernels" in trials[1].state
     assert "work-items a group, and 65536 are chosen" in trials[2].state
     assert trials[3].state == "failed: its result is another one"
     assert trials[0].shortest and trials[4].shortest
-    assert clear_winner(trials, question.expected) in (candidates[0], candidates[4])
+    assert clear_winner(trials, space.expected) in (candidates[0], candidates[4])
 
 
 @pytest.mark.needs_opencl
 def test_a_candidate_that_never_ends_or_kills_its_process_does_not_stop_the_others():
-    (question,) = questions(relu(300, 7))
-    candidates = [c for _, c in question.ranked][:3]
+    (space,) = spaces(relu(300, 7))
+    candidates = [c for _, c in space.ranked][:3]
 
     def change(choice, source, plan):
         endless = "volatile int forever = 1; while (forever) ;"
         return (source.replace("const int", f"{endless} const int", 1) if choice == candidates[1] else source), plan
 
     with WorkerProcess(limit=6.0) as worker:
-        trials = laboratory(worker.run, change).trials(question, candidates, None)
+        trials = trial_runner(worker.run, change).trials(space, candidates, None)
     assert trials[1].state == "failed: it did not end within 6 s"
     assert trials[0].shortest and trials[2].shortest
 
 
-def test_a_kernel_alone_asks_the_same_question():
-    (question,) = questions(relu(300, 7))
-    again = Asked()
-    emit_programs([alone(question.stages, question.targets, "again")], ANY_GPU, choices=again)
-    assert list(again.questions) == [question.kernel]
+def test_a_kernel_alone_has_the_same_search_space():
+    (space,) = spaces(relu(300, 7))
+    again = SpaceCollector()
+    emit_programs([alone(space.stages, space.targets, "again")], ANY_GPU, choices=again)
+    assert list(again.spaces) == [space.kernel]
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def crossovers(tree, serial):
     """What the search finds where both schedules take such times, by the numbers of outputs and terms."""
     tried = []
 
-    def run(heat):
-        shape = heat.inputs[0].shape
+    def run(batch):
+        shape = batch.inputs[0].shape
         tried.append(shape)
         return [o if isinstance(o := f(*shape), str) else Timed(o, o) for f in (tree, serial)]
 

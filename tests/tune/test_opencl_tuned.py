@@ -59,7 +59,7 @@ def cache(first, tmp_path, monkeypatch):
     return folder
 
 
-def test_what_was_tried_is_told_with_all_times(first):
+def test_what_was_tried_is_reported_with_all_times(first):
     report = told(first[0])
     assert report["level"] == "fast" and report["trials"] > 0 and report["seconds"] > 0
     assert report["devices"] and report["not_kept"] is None

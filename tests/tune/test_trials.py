@@ -13,15 +13,15 @@ from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.winograd.options import WinogradOptions
-from byoc.codegen.kernel.choice import Asked, Fixed
+from byoc.codegen.kernel.choice import Fixed, SpaceCollector
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.tune.arrays import copies_of
-from byoc.codegen.tune.heat import Timed, agrees, run_heat
 from byoc.codegen.tune.kernel_program import kernel_program
 from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.record import DROPPED, MEASURED
-from byoc.codegen.tune.trials import HEAT, Laboratory, Workbench, winner
+from byoc.codegen.tune.trial_batch import Timed, agrees, run_batch
+from byoc.codegen.tune.trials import BATCH_SIZE, HostBench, TrialRunner, winner
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function
@@ -65,15 +65,15 @@ def lowered(body, symbol="f"):
     return lower_function(fuse_body(mod["main"]), symbol)
 
 
-def question_of(body, machine=MACHINE, allowed=DIRECT):
-    """The first question about *body*; about its tile, where Winograd's method is not *allowed*."""
-    asked = Asked()
+def space_of(body, machine=MACHINE, allowed=DIRECT):
+    """The first space about *body*; about its tile, where Winograd's method is not *allowed*."""
+    asked = SpaceCollector()
     prepare(lowered(body), machine, asked, allowed)
-    return next(iter(asked.questions.values()))
+    return next(iter(asked.spaces.values()))
 
 
 def test_the_text_of_a_kernel_knows_no_names():
-    assert question_of(dense(name="x")).kernel == question_of(dense(name="another")).kernel
+    assert space_of(dense(name="x")).kernel == space_of(dense(name="another")).kernel
 
 
 def test_the_text_of_a_kernel_tells_apart_what_takes_another_time():
@@ -91,23 +91,23 @@ def test_the_text_of_a_kernel_tells_apart_what_takes_another_time():
         product(),
         product(b=4),
     ]
-    texts = [question_of(body).kernel for body in kernels]
+    texts = [space_of(body).kernel for body in kernels]
     assert len(set(texts)) == len(texts)
 
 
 @pytest.mark.parametrize("body", [dense(), conv(), product()], ids=["dense", "conv", "product"])
 def test_the_model_ranks_every_tile_once_and_takes_the_first(body):
-    question = question_of(body)
-    costs = [cost for cost, _ in question.ranked]
-    choices = [c for _, c in question.ranked]
+    space = space_of(body)
+    costs = [cost for cost, _ in space.ranked]
+    choices = [c for _, c in space.ranked]
     assert costs == sorted(costs) and len(set(choices)) == len(choices) > 10
     assert all(int(c["rows"]) * int(c["vectors"]) < MACHINE.registers for c in choices)
 
     def tiles_by(answerer):
         return [s.meta.get("tile") for g in prepare(lowered(body), MACHINE, answerer, DIRECT).groups for s in g.stages]
 
-    assert tiles_by(Asked()) == tiles_by(Fixed({question.kernel: question.expected}))
-    assert tiles_by(Asked()) != tiles_by(Fixed({question.kernel: choices[-1]}))
+    assert tiles_by(SpaceCollector()) == tiles_by(Fixed({space.kernel: space.expected}))
+    assert tiles_by(SpaceCollector()) != tiles_by(Fixed({space.kernel: choices[-1]}))
 
 
 @pytest.mark.needs_cc
@@ -118,10 +118,10 @@ def test_the_model_ranks_every_tile_once_and_takes_the_first(body):
 )
 def test_every_tile_gives_the_same_numbers_on_awkward_sizes(body):
     compiler = find_compiler()
-    question = question_of(body, compiler.machine)
+    space = space_of(body, compiler.machine)
     programs = [
-        prepare(lowered(body, f"f{k}"), compiler.machine, Fixed({question.kernel: choice}), DIRECT)
-        for k, (_, choice) in enumerate(question.ranked[:: max(len(question.ranked) // 12, 1)])
+        prepare(lowered(body, f"f{k}"), compiler.machine, Fixed({space.kernel: choice}), DIRECT)
+        for k, (_, choice) in enumerate(space.ranked[:: max(len(space.ranked) // 12, 1)])
     ]
     module = build_library(programs, compiler)
     rng = np.random.default_rng(0)
@@ -145,8 +145,8 @@ class Ticks:
         return float(next(self.seconds))
 
 
-def timed_by_ticks(heat):
-    return run_heat(heat, clock=Ticks())
+def timed_by_ticks(batch):
+    return run_batch(batch, clock=Ticks())
 
 
 @pytest.mark.needs_cc
@@ -155,34 +155,34 @@ def test_candidates_are_compiled_in_one_library_and_timed():
     bench = workbench(compiler, ())
     built = []
     counting = dataclasses.replace(bench, build=lambda programs: built.append(len(programs)) or bench.build(programs))
-    question = question_of(dense(), compiler.machine)
-    candidates = LEVELS["fast"].of(question)
-    trials = Laboratory(counting, 4, timed_by_ticks).trials(question, candidates)
+    space = space_of(dense(), compiler.machine)
+    candidates = LEVELS["fast"].of(space)
+    trials = TrialRunner(counting, 4, timed_by_ticks).trials(space, candidates)
     assert built == [len(candidates)] and [t.choice for t in trials] == candidates
     assert all(t.state in (MEASURED, DROPPED) and t.shortest > 0 for t in trials)
 
 
-def test_many_candidates_are_tried_in_heats_and_the_fastest_of_all_against_each_other():
-    heats = []
+def test_many_candidates_are_tried_in_batches_and_the_fastest_of_all_against_each_other():
+    batches = []
 
-    def run(heat):
-        heats.append([r.signature.symbol for r in heat.runners])
-        return [Timed(seconds[r.library], seconds[r.library]) for r in heat.runners]
+    def run(batch):
+        batches.append([r.signature.symbol for r in batch.compiled])
+        return [Timed(seconds[r.library], seconds[r.library]) for r in batch.compiled]
 
-    question = question_of(dense(m=12, n=64))
-    candidates = [choice for _, choice in question.ranked][: 2 * HEAT]
+    space = space_of(dense(m=12, n=64))
+    candidates = [choice for _, choice in space.ranked][: 2 * BATCH_SIZE]
     seconds = {c.text().encode(): 5.0 - k / 100 for k, c in enumerate(candidates)}
-    seconds[candidates[HEAT + 3].text().encode()] = 1.0
+    seconds[candidates[BATCH_SIZE + 3].text().encode()] = 1.0
 
-    class Made(Laboratory):
-        def _built(self, question, candidates, rest):
-            program = kernel_program(question, "f")
+    class Made(TrialRunner):
+        def _built(self, space, candidates, rest):
+            program = kernel_program(space, "f")
             modules = (SimpleNamespace(library=c.text().encode(), constant_arrays=Zeros()) for c in candidates)
             return {c: (program, module) for c, module in zip(candidates, modules, strict=True)}
 
-    trials = Made(Workbench(None, None, None), 1, run).trials(question, candidates)
-    assert [len(h) for h in heats] == [HEAT, HEAT, 2, 4] and [t.choice for t in trials] == candidates
-    assert winner(trials, candidates[0]) == candidates[HEAT + 3]
+    trials = Made(HostBench(None, None, None), 1, run).trials(space, candidates)
+    assert [len(h) for h in batches] == [BATCH_SIZE, BATCH_SIZE, 2, 4] and [t.choice for t in trials] == candidates
+    assert winner(trials, candidates[0]) == candidates[BATCH_SIZE + 3]
     assert sum(t.state == MEASURED for t in trials) == 4
 
 
@@ -201,9 +201,9 @@ def test_a_candidate_that_does_not_compile_is_recorded_and_the_others_are_timed(
             raise CompileError("no register is left")
         return bench.build(programs)
 
-    question = question_of(dense(), compiler.machine)
-    trials = Laboratory(dataclasses.replace(bench, build=build), 3, timed_by_ticks).trials(
-        question, LEVELS["fast"].of(question)
+    space = space_of(dense(), compiler.machine)
+    trials = TrialRunner(dataclasses.replace(bench, build=build), 3, timed_by_ticks).trials(
+        space, LEVELS["fast"].of(space)
     )
     assert trials[1].state == "failed: no register is left" and trials[1].shortest is None
     assert trials[0].shortest is not None and trials[2].shortest is not None
@@ -218,9 +218,9 @@ def test_a_candidate_with_another_result_is_not_timed():
         negative = tuple((t, NDArray(-a.numpy())) for t, a in programs[1].constants)
         return bench.build([programs[0], dataclasses.replace(programs[1], constants=negative), *programs[2:]])
 
-    question = question_of(dense(relu=False), compiler.machine)
-    trials = Laboratory(dataclasses.replace(bench, build=build), 3, timed_by_ticks).trials(
-        question, LEVELS["fast"].of(question)
+    space = space_of(dense(relu=False), compiler.machine)
+    trials = TrialRunner(dataclasses.replace(bench, build=build), 3, timed_by_ticks).trials(
+        space, LEVELS["fast"].of(space)
     )
     assert trials[1].state == "failed: its result is another one"
     assert trials[0].shortest is not None and trials[2].shortest is not None

@@ -61,7 +61,7 @@ def test_an_unknown_level_is_a_mistake_of_the_user():
 
 
 @pytest.mark.needs_cc
-def test_without_tuning_no_database_is_made_and_nothing_is_told(cache):
+def test_without_tuning_no_database_is_made_and_nothing_is_reported(cache):
     library = byoc.compile(network())
     assert "tuning" not in library.report and not (cache / "tune").exists()
 
@@ -128,10 +128,10 @@ import json, sys
 import numpy as np
 import byoc
 from byoc.codegen.c.toolchain.compiler import CCompiler
-from byoc.codegen.tune.trials import Laboratory
+from byoc.codegen.tune.trials import TrialRunner
 
 counts = {"compiled": 0, "tried": 0}
-compile_one, trials = CCompiler._compile, Laboratory.trials
+compile_one, trials = CCompiler._compile, TrialRunner.trials
 
 def counted_compile(self, *rest):
     counts["compiled"] += 1
@@ -141,7 +141,7 @@ def counted_trials(self, *rest):
     counts["tried"] += 1
     return trials(self, *rest)
 
-CCompiler._compile, Laboratory.trials = counted_compile, counted_trials
+CCompiler._compile, TrialRunner.trials = counted_compile, counted_trials
 library = byoc.compile(sys.argv[1], tune=sys.argv[2])
 result = library(np.ones((1, 3, 8, 8), "float32"))
 values = (result[0] if isinstance(result, (list, tuple)) else result)
@@ -166,7 +166,7 @@ def test_a_second_process_tunes_nothing_and_compiles_nothing(tmp_path):
     first, second, higher = compiled("fast", "1"), compiled("fast", "2"), compiled("normal", "3")
     assert first["compiled"] > 0 and first["tried"] == first["tuned"] > 0 and first["known"] == 0
     assert (second["compiled"], second["tried"], second["tuned"]) == (0, 0, 0)
-    assert 0 < second["known"] <= first["tuned"]  # one choice may make the question for another pointless
+    assert 0 < second["known"] <= first["tuned"]  # one choice may make the space for another pointless
     assert second["values"] == first["values"] and np.any(first["values"])
     assert higher["tried"] > 0
     np.testing.assert_allclose(higher["values"], first["values"], rtol=1e-3, atol=1e-4)

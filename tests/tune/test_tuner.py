@@ -5,12 +5,12 @@ import dataclasses
 
 import pytest
 
-from byoc.codegen.kernel.choice import Choice, Question
+from byoc.codegen.kernel.choice import Choice, SearchSpace
 from byoc.codegen.tune.context import Context
 from byoc.codegen.tune.database import Database
 from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.record import Trial
-from byoc.codegen.tune.trials import Workbench
+from byoc.codegen.tune.trials import HostBench
 from byoc.codegen.tune.tuner import Tuner, tuner_of
 from byoc.errors import UserError
 from byoc.te import placeholder
@@ -19,15 +19,15 @@ COSTS = {"big": 100.0, "middle": 50.0, "tiny": 1.0, **{f"layer {k}": 30.0 - k fo
 CHOICES = [Choice.of("tile", rows=k) for k in range(8)]
 
 
-def question(kernel):
-    return Question(kernel, tuple((COSTS[kernel], c) for c in CHOICES), placeholder((4,), "float32", kernel))
+def space(kernel):
+    return SearchSpace(kernel, tuple((COSTS[kernel], c) for c in CHOICES), placeholder((4,), "float32", kernel))
 
 
 def prepare(program, choices):
     """A program is a list of kernels, a prepared one the choices for them."""
     if choices is None:
         return ["model's own" for _ in program]
-    return [choices.choose(question(kernel)) for kernel in program]
+    return [choices.choose(space(kernel)) for kernel in program]
 
 
 class World:
@@ -35,17 +35,17 @@ class World:
 
     def __init__(self, tmp_path, context="here"):
         self.database, self.tried, self.now = Database(tmp_path / "tune"), [], 0.0
-        self.bench = Workbench(prepare, lambda programs: None, self.context)
+        self.bench = HostBench(prepare, lambda programs: None, self.context)
         self.name, self.opened = context, []
 
     def tuner(self, level="fast", **options):
-        return Tuner(LEVELS[level], self.database, laboratory=self.laboratory, clock=lambda: self.now, **options)
+        return Tuner(LEVELS[level], self.database, trial_runner=self.trial_runner, clock=lambda: self.now, **options)
 
     def context(self, threads):
         return Context.of({"name": self.name, "threads": str(threads)})
 
     @contextlib.contextmanager
-    def laboratory(self, bench, rounds, threads):
+    def trial_runner(self, bench, rounds, threads):
         self.opened.append(threads)
         yield self.attempt
 
@@ -114,8 +114,8 @@ def test_a_known_choice_that_is_no_longer_legal_is_tried_anew(tmp_path):
     world = World(tmp_path)
     world.prepared([["big"]])
     short = [Choice.of("tile", rows=0), Choice.of("tile", rows=1)]
-    asked = Question("big", tuple((1.0, c) for c in short), placeholder((4,), "float32", "big"))
-    bench = Workbench(lambda program, choices: [choices.choose(asked)], lambda programs: None, world.bench.context)
+    asked = SearchSpace("big", tuple((1.0, c) for c in short), placeholder((4,), "float32", "big"))
+    bench = HostBench(lambda program, choices: [choices.choose(asked)], lambda programs: None, world.bench.context)
     tuner = world.tuner()
     assert tuner.prepared([["big"]], bench) == [[short[1]]] and world.tried == ["big", "big"]
 
@@ -184,14 +184,14 @@ def test_an_option_is_a_level_or_a_tuner(tmp_path):
             tuner_of(wrong)
 
 
-def test_an_answer_that_leads_to_another_question_has_that_tuned_too_and_a_second_tuner_asks_nothing_more(tmp_path):
+def test_an_answer_that_leads_to_another_space_has_that_tuned_too_and_a_second_tuner_asks_nothing_more(tmp_path):
     world = World(tmp_path)
 
     def nested(program, choices):
-        first = choices.choose(question("big"))
-        return (first, choices.choose(question("middle")) if first == CHOICES[2] else None)
+        first = choices.choose(space("big"))
+        return (first, choices.choose(space("middle")) if first == CHOICES[2] else None)
 
-    bench = Workbench(nested, lambda programs: None, world.bench.context)
+    bench = HostBench(nested, lambda programs: None, world.bench.context)
     assert world.tuner().prepared([["big"]], bench) == [(CHOICES[2], CHOICES[2])]
     assert world.tried == ["big", "middle"]
     assert world.tuner().prepared([["big"]], bench) == [(CHOICES[2], CHOICES[2])] and len(world.tried) == 2

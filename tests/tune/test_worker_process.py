@@ -9,7 +9,7 @@ import pytest
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.whole.kernel_team import kernel_team_source
 from byoc.codegen.c.whole.support import PREAMBLE
-from byoc.codegen.tune.heat import Heat, Runner, Timed, run_heat
+from byoc.codegen.tune.trial_batch import CompiledCandidate, Timed, TrialBatch, run_batch
 from byoc.codegen.tune.worker_process import WorkerProcess
 from byoc.runtime.core.signature import Signature, TensorSpec
 
@@ -49,17 +49,18 @@ int64_t kernel_{number}_workspace(const int64_t *sizes) {{ (void)sizes; return 6
     return "\n".join(parts)
 
 
-def heat(*kinds, threads=1):
+def batch(*kinds, threads=1):
     compiler = find_compiler()
     library = compiler.build(source(kinds))
     x, c = TensorSpec("in", (COUNT,), "float32"), TensorSpec("constant", (1,), "float32")
     y = dataclasses.replace(x, name="out")
-    runners = tuple(
-        Runner(library, Signature(f"kernel_{k}", (x,), (y,), (c,)), (np.ones(1, "float32"),)) for k in range(len(kinds))
+    compiled = tuple(
+        CompiledCandidate(library, Signature(f"kernel_{k}", (x,), (y,), (c,)), (np.ones(1, "float32"),))
+        for k in range(len(kinds))
     )
     team = compiler.build(kernel_team_source()) if threads > 1 else None
     inputs = (np.arange(COUNT, dtype="float32"),)
-    return Heat(runners, inputs, ((COUNT,), "float32"), 3, threads, team)
+    return TrialBatch(compiled, inputs, ((COUNT,), "float32"), 3, threads, team)
 
 
 @pytest.fixture
@@ -87,19 +88,19 @@ def test_what_takes_the_process_down_is_named_and_the_others_are_timed(worker, k
     kinds.insert(place, kind)
     expected = ["timed", "timed"]
     expected.insert(place, f"failed: {reason}")
-    assert what(worker.run(heat(*kinds))) == expected
+    assert what(worker.run(batch(*kinds))) == expected
     assert worker.started == 2
-    assert what(worker.run(heat("good", "other"))) == ["timed", "failed: its result is another one"]
-    assert worker.started == 2  # one process for many heats
+    assert what(worker.run(batch("good", "other"))) == ["timed", "failed: its result is another one"]
+    assert worker.started == 2  # one process for many batches
 
 
 def test_where_all_crash_all_are_named(worker):
-    assert all(o.startswith("failed: it crashed") for o in worker.run(heat("crash", "crash")))
+    assert all(o.startswith("failed: it crashed") for o in worker.run(batch("crash", "crash")))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_a_team_computes_what_one_thread_computes(threads):
-    assert what(run_heat(heat("good", "good", "other", threads=threads))) == [
+    assert what(run_batch(batch("good", "good", "other", threads=threads))) == [
         "timed",
         "timed",
         "failed: its result is another one",
@@ -107,18 +108,18 @@ def test_a_team_computes_what_one_thread_computes(threads):
 
 
 def test_a_team_of_threads_crashes_in_its_own_process_too(worker):
-    found = what(worker.run(heat("good", "crash", "good", threads=2)))
+    found = what(worker.run(batch("good", "crash", "good", threads=2)))
     assert found == ["timed", "failed: it crashed (SIGSEGV)", "timed"]
 
 
 def test_a_library_that_cannot_be_loaded_is_a_reason(worker):
-    whole = heat("good", "good")
-    broken = dataclasses.replace(whole.runners[1], library=b"no library")
-    first, second = worker.run(dataclasses.replace(whole, runners=(whole.runners[0], broken)))
+    whole = batch("good", "good")
+    broken = dataclasses.replace(whole.compiled[1], library=b"no library")
+    first, second = worker.run(dataclasses.replace(whole, compiled=(whole.compiled[0], broken)))
     assert isinstance(first, Timed) and "cannot be loaded" in second and worker.started == 1
 
 
 def test_a_process_that_does_not_start_is_a_reason(worker, monkeypatch):
     monkeypatch.setattr("sys.executable", "/nowhere/python")
-    (found,) = worker.run(heat("good"))
+    (found,) = worker.run(batch("good"))
     assert "the process for measuring does not start" in found

@@ -65,7 +65,7 @@ def test_a_notebook_is_stored_with_its_outputs_and_pictures(path):
 @pytest.mark.slow
 @pytest.mark.needs_cc
 @pytest.mark.needs_opencl
-@pytest.mark.skipif("BYOC_ZOO" not in os.environ, reason="set BYOC_ZOO to what benchmarks/export_zoo.py wrote")
+@pytest.mark.skipif("BYOC_ZOO" not in os.environ, reason="set BYOC_ZOO to what benchmarks/models/export_zoo.py wrote")
 def test_where_should_it_run_takes_the_zoos_models():
     zoo = pathlib.Path(os.environ["BYOC_ZOO"]).resolve()
     files = {"resnet": "resnet18.onnx", "transformer": "bert.onnx"}

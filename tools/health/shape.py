@@ -6,14 +6,16 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-from tools.health.sources import modules, tree
+from tools.health.sources import ROOT, modules, tree
 
 MANY = 8  # parameters
+BESIDE = ("benchmarks", "fuzz", "tools", "examples")  # folders of code that is not installed
 
 
 def files_by_folder() -> Counter[Path]:
-    """How many files of code stand in each folder."""
-    return Counter(path.parent for path in modules().values())
+    """How many files of code stand in each folder, of what is installed and of :data:`BESIDE`."""
+    beside = [path for folder in BESIDE for path in (ROOT / folder).rglob("*.py")]
+    return Counter(path.parent for path in (*modules().values(), *beside))
 
 
 def parameters() -> list[tuple[int, str, str]]:

@@ -38,7 +38,7 @@ def attribute_forms(cls: type[Attrs]) -> dict[str, str]:
     return _FORMS[cls]
 
 
-class Writer:
+class NodeWriter:
     """The nodes of one text, in the order in which they are met."""
 
     def __init__(self) -> None:
@@ -160,15 +160,15 @@ _WRITERS: dict[type, typing.Callable[..., dict[str, object]]] = {
     tuple: lambda writer, value: {"type_key": "Array", "data": [writer._number(v) for v in value]},
     list: lambda writer, value: {"type_key": "Array", "data": [writer._number(v) for v in value]},
     DictAttrs: lambda writer, value: {"type_key": "DictAttrs", "attrs": {"__dict__": writer._ref(dict(value))}},
-    dict: Writer.mapping,
-    Attrs: Writer.attrs,
+    dict: NodeWriter.mapping,
+    Attrs: NodeWriter.attrs,
     Any: lambda writer, value: _size_node(value),
     Op: lambda writer, value: {"type_key": "Op", "repr_str": value.name},
     EnvFunc: lambda writer, value: {"type_key": "EnvFunc", "repr_str": value.name},
     SourceName: lambda writer, value: {"type_key": "SourceName", "repr_str": value.name},
-    IRModule: Writer.module,
-    Constant: Writer.constant,
-    NDArray: Writer.array,
+    IRModule: NodeWriter.module,
+    Constant: NodeWriter.constant,
+    NDArray: NodeWriter.array,
 }
 
 
@@ -178,7 +178,7 @@ def save_json(node: object) -> str:
 
     Raises UserError for anything else. Source: ``tvm.ir.save_json``.
     """
-    writer = Writer()
+    writer = NodeWriter()
     root = writer.write(node)
     encode = json.JSONEncoder().encode
     nodes = ",\n    ".join(map(encode, writer.nodes))

@@ -10,7 +10,7 @@ from pathlib import Path
 from byoc.driver.library_cache import LibraryCache, own_libraries
 from byoc.errors import UserError
 from byoc.runtime.opencl.cache_files import CacheFile, cache_files, clear, merge
-from byoc.runtime.opencl.kernel_cache import PROGRAM, Entry, cache_folder, cache_limit, own_version
+from byoc.runtime.opencl.kernel_cache import PROGRAM, CacheEntry, cache_folder, cache_limit, own_version
 
 HELP = "list, clear or merge what is kept of kernels for devices, and of compiled models"
 ACTIONS = ("list", "clear", "merge")
@@ -106,7 +106,7 @@ def _libraries(libraries: LibraryCache) -> dict[str, int]:
     return {"count": len(sizes), "bytes": sum(sizes)}
 
 
-def _entry(entry: Entry, nbytes: int) -> str:
+def _entry(entry: CacheEntry, nbytes: int) -> str:
     whose = f"byoc {entry.version}, {entry.driver}"
     if entry.kind != PROGRAM:
         return f"setting {entry.name}: {whose}"

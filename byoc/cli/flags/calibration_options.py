@@ -7,7 +7,7 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from byoc.cli.flags.words import CALIBRATIONS, PERCENTILE
+from byoc.cli.flags.option_values import CALIBRATIONS, PERCENTILE
 from byoc.cli.tensors.sample_files import SampleFiles
 from byoc.errors import UserError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from byoc.cli.flags.words import WINOGRAD
+from byoc.cli.flags.option_values import WINOGRAD
 from byoc.errors import UserError
 
 OPTIONS = {"winograd": "winograd", "winograd_max_error": "max_error", "strict": "strict"}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from byoc.contract.signature import signature_of
 from byoc.driver.bytecode.lower import lower_function
 from byoc.driver.bytecode.outline import FORMS, PARTED, outlined
-from byoc.driver.bytecode.passes import Kind, kind_of
+from byoc.driver.bytecode.passes import FunctionKind, kind_of
 from byoc.driver.bytecode.program import ProgramBuilder
 from byoc.driver.host import CONTROL
 from byoc.errors import CompileError
@@ -100,7 +100,7 @@ def _control_module(
         if now in deciding or now in straight:
             continue
         function = externs[now]
-        is_straight = PARTED not in function.attrs and kind_of(function.without_attr(EXTERN)) is Kind.DATAFLOW
+        is_straight = PARTED not in function.attrs and kind_of(function.without_attr(EXTERN)) is FunctionKind.DATAFLOW
         if now is not var and is_straight:
             straight[now] = function
         else:

@@ -61,7 +61,7 @@ def is_unit(node: RelayExpr) -> bool:
     return isinstance(node, Function) and any(node.attrs.get(key) for key in UNITS)
 
 
-class Graph:
+class ScopedGraph:
     """One global function: which nodes each scope evaluates, in order, and what variables of lets stand for."""
 
     def __init__(self, root: Function):
@@ -89,7 +89,7 @@ class FunctionLowering:
     """The lowering of one function; *outer* is that of the function around it."""
 
     def __init__(
-        self, program: ProgramBuilder, graph: Graph, function: Function, outer: FunctionLowering | None = None
+        self, program: ProgramBuilder, graph: ScopedGraph, function: Function, outer: FunctionLowering | None = None
     ):
         self.program, self.graph, self.function, self.outer = program, graph, function, outer
         self.code = CodeBuilder()
@@ -354,4 +354,4 @@ def lower_function(program: ProgramBuilder, var: GlobalVar, function: Function) 
 
     Raises CompileError for a free variable or a name that the module lacks.
     """
-    run(FunctionLowering(program, Graph(function), function).lower(program.place_of(var), var.name_hint))
+    run(FunctionLowering(program, ScopedGraph(function), function).lower(program.place_of(var), var.name_hint))

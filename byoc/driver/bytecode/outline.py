@@ -18,7 +18,7 @@ from byoc.ir.op import Op
 from byoc.ir.traits import OpKind
 from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall, contains_type
 from byoc.relay.analysis.module_types import infer_module
-from byoc.relay.analysis.told_sizes import tellers
+from byoc.relay.analysis.size_params import size_params
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.op import sequence
@@ -205,7 +205,7 @@ class _Parts:
         body = copies[outputs[0]] if len(outputs) == 1 else Tuple([copies[o] for o in outputs])
         var = GlobalVar(f"{self._name}_part_{level}")
         result = self._sizes.outside(infer_expr(body))
-        for teller in tellers(body, [p.checked_type for p in params.values()], self._function.params):
+        for teller in size_params(body, [p.checked_type for p in params.values()], self._function.params):
             params[teller] = Var(teller.name_hint, teller.checked_type)
         function = Function(list(params.values()), body, result, (), None, self._function.span)
         infer_expr(function)

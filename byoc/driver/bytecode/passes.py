@@ -30,7 +30,7 @@ _SKIP = "SkipOptimization"
 _UNITS = ("Primitive", "Composite", "Compiler")
 
 
-class Kind(enum.Enum):
+class FunctionKind(enum.Enum):
     """What a function is made of."""
 
     DATAFLOW = "dataflow"
@@ -39,19 +39,19 @@ class Kind(enum.Enum):
     REGION = "region"
 
 
-def kind_of(func: Function) -> Kind:
+def kind_of(func: Function) -> FunctionKind:
     """The kind of a typed function."""
     if "Compiler" in func.attrs:
-        return Kind.REGION
-    kind = Kind.DATAFLOW
+        return FunctionKind.REGION
+    kind = FunctionKind.DATAFLOW
     for node in post_order(func):
         if node is func:
             continue
         if isinstance(node, (Match, RefCreate, RefRead, RefWrite)) or _is_generic(node):
-            return Kind.DATA
+            return FunctionKind.DATA
         if not _is_dataflow(node):
-            kind = Kind.CONTROL
-    return Kind.DATA if func.type_params else kind
+            kind = FunctionKind.CONTROL
+    return FunctionKind.DATA if func.type_params else kind
 
 
 def _is_generic(node: object) -> bool:
@@ -88,14 +88,17 @@ def prepare(mod: IRModule, layout: str = LAYOUTS[0], precision: Sequence[Pass] =
         if has_main:
             mod = transform.RemoveUnusedFunctions()(mod)
         kinds = {var: kind_of(func) for var, func in mod.functions.items() if isinstance(func, Function)}
-        first = {Kind.DATAFLOW: simplify() if has_main else control_passes(), Kind.CONTROL: control_passes()}
+        first = {
+            FunctionKind.DATAFLOW: simplify() if has_main else control_passes(),
+            FunctionKind.CONTROL: control_passes(),
+        }
         for kind, passes in first.items():
             chosen = [var for var, found in kinds.items() if found is kind]
-            lowering = precision if kind is Kind.DATAFLOW else ()
+            lowering = precision if kind is FunctionKind.DATAFLOW else ()
             mod = _only(mod, chosen, [passes, prepare_host(layout, lowering)])
         joined = infer_module(mod).shallow_copy()
         for var, func in joined.functions.items():
-            if isinstance(func, Function) and kinds.get(var) in (Kind.DATAFLOW, Kind.CONTROL):
+            if isinstance(func, Function) and kinds.get(var) in (FunctionKind.DATAFLOW, FunctionKind.CONTROL):
                 joined[var] = join_reshapes(func)
         return infer_module(joined)
 

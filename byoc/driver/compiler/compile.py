@@ -9,7 +9,7 @@ from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
 from byoc.driver.bytecode.control import control_modules, external, told_of, with_externs
 from byoc.driver.bytecode.outline import outlined
-from byoc.driver.compiler.not_slower import not_slower
+from byoc.driver.compiler.baseline_cuts import not_slower
 from byoc.driver.compiler.placed_regions import at_places
 from byoc.driver.compiler.planning import (
     Model,
@@ -32,7 +32,7 @@ from byoc.driver.model import module_of
 from byoc.driver.options import CompileRequest, PlanRequest
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
-from byoc.driver.precision import NarrowProducts, Precision, with_precision
+from byoc.driver.precision import NarrowProducts, ProductPrecision, with_precision
 from byoc.driver.region_build import BuildRequest, build_regions, keeping_unconverted
 from byoc.driver.region_report import region_deviations, region_memory
 from byoc.driver.replan import Loss, RegionLostError, unavailable
@@ -81,7 +81,7 @@ class CompileOptions:
     shapes: Mapping[str, Sequence[int | str]] | None = None
     placing: PlacingOptions = PlacingOptions()
     backend_options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    precision: Precision = Precision()
+    precision: ProductPrecision = ProductPrecision()
     replan: bool = False
     fallback: bool = False
     pipeline: Pipeline | None = None
@@ -109,7 +109,7 @@ def _compile_model(asked: CompileRequest) -> Library:
         asked.shapes,
         PlacingOptions(**part_of(asked, PlacingOptions)),
         with_tuner(checked, tuner, asked.tune),
-        Precision.of(asked.precision, asked.keep_f32, asked.calibration),
+        ProductPrecision.of(asked.precision, asked.keep_f32, asked.calibration),
         asked.replan,
         asked.fallback,
         asked.pipeline,
@@ -165,7 +165,7 @@ class QuantizedModule:
 
 def options_of(asked: PlanRequest) -> CompileOptions:
     """The options for what *asked* plans."""
-    precision = Precision.of(asked.precision, asked.keep_f32, asked.calibration)
+    precision = ProductPrecision.of(asked.precision, asked.keep_f32, asked.calibration)
     return CompileOptions(asked.target_list(), precision=precision, pipeline=asked.pipeline)
 
 
@@ -293,7 +293,7 @@ def compile_part(mod: IRModule, options: CompileOptions, tell: Progress = silent
     tell("compiling a part of the control flow")
     products = options.precision.products
     if products == "int8":
-        options = replace(options, precision=Precision())
+        options = replace(options, precision=ProductPrecision())
     targets = accelerators(named_targets(options.targets, options.placing, None))
     mod = simplified(mod, targets, options.pipeline, options.precision.products)
     return build_planned(mod, plan_for(mod, options), options, tell)

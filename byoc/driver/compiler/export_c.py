@@ -19,7 +19,7 @@ from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.model import module_of
 from byoc.driver.options import ExportRequest
 from byoc.driver.pipeline import check_pass_names, optimize
-from byoc.driver.precision import DOT, NarrowProducts, Outcome, Precision
+from byoc.driver.precision import DOT, NarrowProducts, PrecisionOutcome, ProductPrecision
 from byoc.errors import CompileError, UserError
 from byoc.ir.module import IRModule
 from byoc.options.entry import takes
@@ -66,7 +66,7 @@ def export_c(asked: ExportRequest) -> Exported:
         options.check_tuning()
     check_pass_names(asked.pipeline)
     chosen = CompileOptions(backend_options={"c": allowed}, pipeline=asked.pipeline)
-    lowered = Precision.of(asked.precision, asked.keep_f32, asked.calibration)
+    lowered = ProductPrecision.of(asked.precision, asked.keep_f32, asked.calibration)
     if asked.precision == FP16:
         raise UserError("export_c has no fp16: it is for targets with a device; take f32, bf16 or int8")
     if asked.precision == NARROWED:
@@ -149,7 +149,7 @@ def _notes(narrow: NarrowProducts) -> list[str]:
     """In what the products compute, and why not in what was asked for."""
     counts = Counter(outcome.precision for outcome in narrow.outcomes)
     lines = [f"Products in {precision}: {count}" for precision, count in sorted(counts.items())]
-    waiting: dict[str, list[Outcome]] = {}
+    waiting: dict[str, list[PrecisionOutcome]] = {}
     for outcome in narrow.outcomes:
         if outcome.reason:
             waiting.setdefault(outcome.reason, []).append(outcome)
@@ -158,7 +158,7 @@ def _notes(narrow: NarrowProducts) -> list[str]:
     return [*lines, *(f"int8 changes {n} by {error:.2%} of its size on the samples" for n, error in told.items())]
 
 
-def _named(outcomes: Sequence[Outcome]) -> str:
+def _named(outcomes: Sequence[PrecisionOutcome]) -> str:
     """The nodes that the products come from, of many the first."""
     names = [f"{o.operator} ({', '.join(o.nodes)})" if o.nodes else o.operator for o in outcomes]
     more = [f"and {len(names) - MAX_NODES} more"] if len(names) > MAX_NODES else []

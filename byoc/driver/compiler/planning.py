@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from byoc.contract.registration import get_backend
-from byoc.driver.costs import Machine, threads_for
+from byoc.driver.costs import MachineCosts, threads_for
 from byoc.driver.onnx_placement import Placement, proto_of, read_placement
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.options.declaration import part_of
-from byoc.partition.boundaries import Rule
+from byoc.partition.boundaries import PlacementRule
 from byoc.partition.boundary_file import read_boundaries
 from byoc.partition.options import BY_MODEL, PlacingOptions, PlannerOptions, PlannerRequest
 from byoc.partition.plan.plan import Plan
@@ -37,7 +37,7 @@ def plan_module(
 
     *tell* hears of what takes seconds.
     """
-    lines: tuple[Rule, ...] = ()
+    lines: tuple[PlacementRule, ...] = ()
     notes: tuple[str, ...] = ()
     policy = placing.policy
     if policy == BY_MODEL:
@@ -50,7 +50,7 @@ def plan_module(
         nodes = () if model is None or isinstance(model, IRModule) else named_nodes(model)
         lines += read_boundaries(placing.boundaries, nodes)
     names = accelerators(targets)
-    machine = Machine(lambda: threads_for(mod), tell=tell)
+    machine = MachineCosts(lambda: threads_for(mod), tell=tell)
     told = {**part_of(placing, PlannerOptions), "policy": policy, "costs": machine.costs(placing.costs, names)}
     made = plan_of(PlannerRequest(mod, names, **told, boundary_lines=lines))
     return replace(made, notes=(*notes, *made.notes, *machine.problems))

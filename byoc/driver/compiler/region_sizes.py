@@ -10,7 +10,7 @@ from byoc.contract.registration import get_backend
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.analysis.module_types import infer_module
-from byoc.relay.analysis.told_sizes import tellers
+from byoc.relay.analysis.size_params import size_params
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import rewrite
@@ -25,7 +25,7 @@ def with_told_sizes(mod: IRModule) -> IRModule:
         if not isinstance(region, Function) or not _needs_sizes(region):
             continue
         known = [*(p.checked_type for p in region.params), region.body.checked_type]
-        found = tellers(region.body, known, main.params)
+        found = size_params(region.body, known, main.params)
         if found:
             given[var] = found
             sizes = [Var(f"{var.name_hint}_size{k}", p.checked_type) for k, p in enumerate(found)]

@@ -43,7 +43,7 @@ from byoc.ir.types import TensorType
 from byoc.partition.costs.model import HOST_BACKEND
 from byoc.partition.costs.products import winograd_seconds
 from byoc.partition.costs.profile import Memory, Profile
-from byoc.partition.costs.work import Product
+from byoc.partition.costs.work import ProductWork
 from byoc.relay.expr import Function, Var
 
 ITEM = 4
@@ -303,7 +303,7 @@ def _windows(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
 def _winograd(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
     """The seconds of bringing an element into a tile and back, from a convolution that may be done by tiles."""
     _, height, width, count = IMAGE
-    product = Product(1, height * width, count, 9 * count, (1, height, width), True)
+    product = ProductWork(1, height * width, count, 9 * count, (1, height, width), True)
     seconds = sheet.beyond("winograd", _moved(profile, math.prod(IMAGE)))
     if seconds is None:
         return profile

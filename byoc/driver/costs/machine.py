@@ -20,7 +20,7 @@ from byoc.contract.registration import BACKENDS, get_backend
 from byoc.driver.costs.alone import build_alone
 from byoc.driver.costs.calibrate import BUSY, Calibrator
 from byoc.driver.costs.measured import MeasuredModel
-from byoc.driver.costs.store import FOLDER, Facts, Store
+from byoc.driver.costs.store import FOLDER, CostStore, Facts
 from byoc.driver.costs.timing import Build
 from byoc.errors import ByocError, CompilerNotFoundError, DeviceError
 from byoc.ir.module import IRModule
@@ -41,7 +41,7 @@ Tell = Callable[[str], object]
 _FOUND: dict[tuple[tuple[str, str], ...], Profile] = {}  # what this process found, where it cannot be kept for others
 
 
-class Machine:
+class MachineCosts:
     """This machine's numbers, for *threads* of host code (all processors by default; a function is asked when it is
     known that somebody wants them), in *store*.
 
@@ -51,12 +51,12 @@ class Machine:
     def __init__(
         self,
         threads: int | Callable[[], int] | None = None,
-        store: Store | None = None,
+        store: CostStore | None = None,
         tell: Tell = lambda stage: None,
         longest: float = LONGEST_SECONDS,
     ):
         self._asked_threads, self._tell, self._longest = threads or usable_processors(), tell, longest
-        self._store = store or Store(cache_dir() / FOLDER)
+        self._store = store or CostStore(cache_dir() / FOLDER)
         self._analytic = AnalyticModel(find=self.profile)
         self.problems: list[str] = []  # why something could not be measured or kept, and what stood in for it
 

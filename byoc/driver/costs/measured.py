@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from byoc.driver.costs.probes import nothing
-from byoc.driver.costs.store import Facts, Measurement, Store
+from byoc.driver.costs.store import CostStore, Facts, Measurement
 from byoc.driver.costs.timing import TURNS, Build, Clock, Run, Turns, interleaved, ready
 from byoc.driver.costs.units import channels_innermost, key_of
 from byoc.errors import ByocError
@@ -56,7 +56,7 @@ class MeasuredModel(CostModel):
     def __init__(
         self,
         analytic: AnalyticModel,
-        store: Store,
+        store: CostStore,
         facts: Callable[[str], Facts],
         build: Builds,
         threads: int | None = None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from byoc.contract.registration import backend_names, get_backend
-from byoc.driver.costs.machine import Machine, is_calibrated
+from byoc.driver.costs.machine import MachineCosts, is_calibrated
 from byoc.errors import DeviceError
 from byoc.partition.costs.analytic import registered_profile
 from byoc.partition.costs.profile import Profile
@@ -21,7 +21,7 @@ def kept_peaks(backends: Sequence[str], threads: int = 1) -> Mapping[str, Peak]:
 
     A backend of which neither is known is left out, and so is one that nobody has registered in this process.
     """
-    machine, known = Machine(threads), set(backend_names())
+    machine, known = MachineCosts(threads), set(backend_names())
     found = {
         name: machine.kept(name) if is_calibrated(name) else registered_profile(name)
         for name in backends

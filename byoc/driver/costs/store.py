@@ -54,7 +54,7 @@ class Measurement:
         return Measurement(str(data["key"]), seconds, str(data["reason"]))
 
 
-class Store:
+class CostStore:
     """Profiles and measurements in *folder*."""
 
     def __init__(self, folder: Path):

@@ -16,7 +16,7 @@ from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.partition.costs.model import HOST_BACKEND, backend_of
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Var
-from byoc.runtime.core.at_work import timed_to_the_end
+from byoc.runtime.core.device_work import timed_to_the_end
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.graph.executor_base import Executor
 from byoc.runtime.library import Library

@@ -46,7 +46,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Rule:
+class AdviceRule:
     """``applies`` to a call; it is told where more than *share* of the operators are such."""
 
     code: str
@@ -189,23 +189,25 @@ def _is_wide_reduction(call: Call) -> bool:
 
 
 RULES = (
-    Rule(
+    AdviceRule(
         "large_kernel", "two 3x3 convolutions, or a 5x1 and a 1x5, are faster than one large kernel", _has_large_kernel
     ),
-    Rule("channels", f"numbers of channels that are multiples of {LANES} fill its vectors", _has_odd_channels),
-    Rule(
+    AdviceRule("channels", f"numbers of channels that are multiples of {LANES} fill its vectors", _has_odd_channels),
+    AdviceRule(
         "depthwise",
         f"a depthwise convolution and one of 1x1 are faster than a dense one of {MANY_CHANNELS} channels and more",
         _is_dense_and_large,
     ),
-    Rule(
+    AdviceRule(
         "pointwise",
         "much arithmetic of single elements: fewer operators between the products",
         _is_pointwise,
         POINTWISE_SHARE,
     ),
-    Rule("reshaping", "much reshaping: fewer squeezes, transposes, reshapes", _is_reshaping, MOVING_SHARE),
-    Rule("joining", "much copying: fewer concatenations and slices", _is_joining, MOVING_SHARE),
-    Rule("global_pooling", "global pooling keeps few units busy: a strided convolution is faster", _is_global_pooling),
-    Rule("wide_reduction", f"a reduction with {MANY_RESULTS:,} results and more is slow", _is_wide_reduction),
+    AdviceRule("reshaping", "much reshaping: fewer squeezes, transposes, reshapes", _is_reshaping, MOVING_SHARE),
+    AdviceRule("joining", "much copying: fewer concatenations and slices", _is_joining, MOVING_SHARE),
+    AdviceRule(
+        "global_pooling", "global pooling keeps few units busy: a strided convolution is faster", _is_global_pooling
+    ),
+    AdviceRule("wide_reduction", f"a reduction with {MANY_RESULTS:,} results and more is slow", _is_wide_reduction),
 )

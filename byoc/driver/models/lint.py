@@ -17,10 +17,10 @@ from byoc.driver.host import lower_host
 from byoc.driver.integers import region_integers, simplified
 from byoc.driver.model import as_onnx, module_of
 from byoc.driver.models.advice import SHOWN, Advice, advice
-from byoc.driver.models.unsupported import Import, Unsupported, imported
+from byoc.driver.models.unsupported import Import, UnsupportedNode, imported
 from byoc.driver.options import PlanRequest
 from byoc.driver.pipeline import check_pass_names
-from byoc.driver.precision import NarrowProducts, Precision
+from byoc.driver.precision import NarrowProducts, ProductPrecision
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -58,7 +58,7 @@ class LintReport:
     """
 
     targets: tuple[str, ...]
-    unsupported: tuple[Unsupported, ...] = ()
+    unsupported: tuple[UnsupportedNode, ...] = ()
     unseen: int = 0
     operators: int = 0
     places: Mapping[str, int] | None = None
@@ -157,7 +157,7 @@ def _host_share(mod: IRModule, plan: Plan, asked: PlanRequest) -> tuple[list[Kep
     try:
         cut = region_integers(plan.apply(mod))
         regions = {v: f for v, f in cut.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}
-        program = lower_host(host_main(cut, plan, options, NarrowProducts(Precision())), regions)
+        program = lower_host(host_main(cut, plan, options, NarrowProducts(ProductPrecision())), regions)
     except CompileError as error:
         return [], str(error)
     functions = program.functions

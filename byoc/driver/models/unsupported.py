@@ -27,7 +27,7 @@ NO_CONVERTER = "the operator is not supported; replace it in the model, or regis
 
 
 @dataclass(frozen=True)
-class Unsupported:
+class UnsupportedNode:
     """A *node* that is refused, of *operator* in *version* of its *domain*; both are empty for the model as a whole."""
 
     operator: str
@@ -49,7 +49,7 @@ class Import:
     *unseen* counts the nodes that were taken out because they read what a refused node gives.
     """
 
-    unsupported: tuple[Unsupported, ...]
+    unsupported: tuple[UnsupportedNode, ...]
     mod: IRModule | None
     unseen: int = 0
 
@@ -63,7 +63,7 @@ def imported(model: LoadedModel, shapes: Mapping[str, Sequence[int | str]] | Non
         return Import((), import_loaded(model, shapes))
     except ImportModelError as error:
         problem = str(error)
-    found: list[Unsupported] = []
+    found: list[UnsupportedNode] = []
     unseen = 0
     for _ in range(MOST_ROUNDS):
         refused = _refused(model, problem)
@@ -82,16 +82,16 @@ def imported(model: LoadedModel, shapes: Mapping[str, Sequence[int | str]] | Non
     return Import((*found, _of_model(model, problem)), None, unseen)
 
 
-def _of_model(model: LoadedModel, problem: str) -> Unsupported:
-    return Unsupported("", "", 0, "", problem.removeprefix(f"{model.name}: "))
+def _of_model(model: LoadedModel, problem: str) -> UnsupportedNode:
+    return UnsupportedNode("", "", 0, "", problem.removeprefix(f"{model.name}: "))
 
 
-def _refused(model: LoadedModel, problem: str) -> dict[int, list[Unsupported]]:
+def _refused(model: LoadedModel, problem: str) -> dict[int, list[UnsupportedNode]]:
     """The nodes of the graph, by position, that have operators nobody converts; else the one that *problem* names."""
     graph = model.proto.graph
     table = FunctionTable.of(model.proto.functions, model.opsets)
     names = NodeNames(graph).main
-    found: dict[int, list[Unsupported]] = {}
+    found: dict[int, list[UnsupportedNode]] = {}
     for position, node in enumerate(graph.node):
         for inner, inside in all_nodes(GraphProto(node=[node]), table):
             if not inside.supports(inner):
@@ -108,9 +108,9 @@ def _refused(model: LoadedModel, problem: str) -> dict[int, list[Unsupported]]:
     return {}
 
 
-def _told(node: NodeProto, table: FunctionTable, place: str, reason: str) -> Unsupported:
+def _told(node: NodeProto, table: FunctionTable, place: str, reason: str) -> UnsupportedNode:
     domain = domain_name(node.domain)
-    return Unsupported(node.op_type, domain or "ai.onnx", table.opset(domain), place, reason)
+    return UnsupportedNode(node.op_type, domain or "ai.onnx", table.opset(domain), place, reason)
 
 
 def _without(model: LoadedModel, refused: set[int]) -> tuple[ModelProto | None, int]:

@@ -16,7 +16,7 @@ from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
 from byoc.driver.integers import host_integers, region_integers
 from byoc.driver.pipeline import host_layout
-from byoc.driver.precision import NarrowProducts, Precision
+from byoc.driver.precision import NarrowProducts, ProductPrecision
 from byoc.driver.region_build import BuiltRegions, build_regions, compile_region
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
@@ -51,7 +51,7 @@ def compile_module(
             "the virtual machine has no int8 of its own: take f32 or bf16, for a module that a plan of precision int8 "
             "cut too, or compile the model with byoc.compile"
         )
-    narrow = NarrowProducts(Precision.of(precision, keep_f32))
+    narrow = NarrowProducts(ProductPrecision.of(precision, keep_f32))
     if keep_f32:
         narrow.precision.check(known_names(infer_module(mod)))
     mod = host_integers(region_integers(mod))

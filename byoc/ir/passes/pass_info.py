@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from byoc.errors import UserError
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import checked_forms
 
 T = TypeVar("T")
@@ -40,12 +41,13 @@ class PassInfo:
         needs: forms (``byoc.ir.passes.pass_forms``) that a module must have before it.
         gives: forms that every module has after it.
         ends: forms that a module may have lost after it; None where that is not said, which a verifier takes as any.
+        law: the equality of functions that it rests on; None for one that changes what is computed, or a user's.
 
     Raises:
         UserError: a form that does not exist.
     """
 
-    __slots__ = ("ends", "gives", "name", "needs", "opt_level", "required", "traceable")
+    __slots__ = ("ends", "gives", "law", "name", "needs", "opt_level", "required", "traceable")
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class PassInfo:
         needs: Sequence[str] = (),
         gives: Sequence[str] = (),
         ends: Sequence[str] | None = None,
+        law: Law | None = None,
     ):
         if isinstance(opt_level, str):
             name, opt_level = opt_level, name
@@ -66,6 +69,7 @@ class PassInfo:
         self.needs = checked_forms(needs, f"needs of the pass {self.name}")
         self.gives = checked_forms(gives, f"gives of the pass {self.name}")
         self.ends = None if ends is None else checked_forms(ends, f"ends of the pass {self.name}")
+        self.law = law
         NAMES_OF_PASSES.add(self.name)
 
     def giving(self, *forms: str) -> PassInfo:
@@ -79,6 +83,7 @@ class PassInfo:
             needs=self.needs,
             gives=tuple(gives),
             ends=self.ends,
+            law=self.law,
         )
 
     def _key(self) -> tuple[object, ...]:

@@ -33,7 +33,7 @@ class VerificationError(InternalError):
         self.maker, self.problem = maker, problem
 
 
-class Verdict(Protocol):
+class VerifiedForms(Protocol):
     """What is known of a module: the first problem, or None, and the forms that it has."""
 
     problem: str | None
@@ -82,7 +82,7 @@ def verified(mod: IRModule, info: PassInfo, run: Callable[[], IRModule]) -> IRMo
     return result
 
 
-def verdict_of(mod: IRModule) -> Verdict:
+def verdict_of(mod: IRModule) -> VerifiedForms:
     """What the laws say of *mod*; functions that the last module of this thread had too are known, and kept so."""
     _THREAD.verdict = found = _verify(mod, _THREAD.verdict)
     return found
@@ -93,8 +93,8 @@ def problem_of(mod: IRModule) -> str | None:
     return _verify(mod, None).problem
 
 
-def _verify(mod: IRModule, last: object) -> Verdict:
-    verify: Callable[[IRModule, object], Verdict] = get_global_func("relay.ir.verify")
+def _verify(mod: IRModule, last: object) -> VerifiedForms:
+    verify: Callable[[IRModule, object], VerifiedForms] = get_global_func("relay.ir.verify")
     return verify(mod, last)
 
 
@@ -118,7 +118,7 @@ def blame(info: PassInfo, given: IRModule, made: IRModule, error: Exception) -> 
     return VerificationError(f"the pass {info.name}", problem)
 
 
-def _check_needs(info: PassInfo, before: Verdict | None) -> None:
+def _check_needs(info: PassInfo, before: VerifiedForms | None) -> None:
     if before is None or before.problem is not None:
         return
     for form in info.needs:
@@ -128,7 +128,7 @@ def _check_needs(info: PassInfo, before: Verdict | None) -> None:
             )
 
 
-def _check_statements(info: PassInfo, before: Verdict | None, after: Verdict) -> None:
+def _check_statements(info: PassInfo, before: VerifiedForms | None, after: VerifiedForms) -> None:
     for form in info.gives:
         if form not in after.forms:
             raise VerificationError(

@@ -14,8 +14,8 @@ from byoc.contract.verdict import Reason, Verdict
 from byoc.errors import PartitionError
 from byoc.partition.content.planned import PlannedRegion
 from byoc.partition.content.typed_json import typed
-from byoc.partition.cut.matches import Chosen
-from byoc.partition.cut.outlay import Move, Total
+from byoc.partition.cut.cost_breakdown import CostBreakdown, Transfer
+from byoc.partition.cut.matches import ChosenMatch
 from byoc.partition.decision import Decision
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ class WrittenPlan:
     dissolved: Mapping[str, tuple[int, ...]]
     limits: Mapping[str, Limits]
     notes: tuple[str, ...]
-    composites: tuple[Chosen, ...]
-    moves: tuple[Move, ...]
-    total: Total | None
+    composites: tuple[ChosenMatch, ...]
+    moves: tuple[Transfer, ...]
+    total: CostBreakdown | None
     measured: Mapping[str, float]
     places: tuple[str, ...]
     preferred: bool = False

@@ -19,9 +19,9 @@ from byoc.partition.content.explanation import Explained, explain
 from byoc.partition.content.planned import PlannedRegion
 from byoc.partition.cut.annotate import annotate
 from byoc.partition.cut.casting import with_casts
+from byoc.partition.cut.cost_breakdown import CostBreakdown, Transfer
 from byoc.partition.cut.decide import composites_of, dissolve, judged
-from byoc.partition.cut.matches import Chosen, with_composites
-from byoc.partition.cut.outlay import Move, Total
+from byoc.partition.cut.matches import ChosenMatch, with_composites
 from byoc.partition.cut.regions import annotated_calls
 from byoc.partition.decision import Decision
 from byoc.relay.expr import Call
@@ -40,9 +40,9 @@ class PlannedCut:
     dissolved: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     limits: Mapping[str, Limits] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    composites: tuple[Chosen, ...] = ()
-    moves: tuple[Move, ...] = ()
-    total: Total | None = None
+    composites: tuple[ChosenMatch, ...] = ()
+    moves: tuple[Transfer, ...] = ()
+    total: CostBreakdown | None = None
     measured: Mapping[str, float] = field(default_factory=dict)
     places: tuple[str, ...] = ()
     preferred: bool = False

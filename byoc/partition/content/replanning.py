@@ -14,10 +14,10 @@ from byoc.contract.limits import Limits
 from byoc.contract.verdict import Reason, Verdict, refuse
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
-from byoc.partition.boundaries import FORCE, Boundaries, Rule
+from byoc.partition.boundaries import FORCE, Boundaries, PlacementRule
 from byoc.partition.content.explanation import seconds
 from byoc.partition.content.planned_cut import PlannedCut
-from byoc.partition.content.request import Request
+from byoc.partition.content.request import PlanInputs
 from byoc.relay.expr import Call
 
 Made = TypeVar("Made", bound=PlannedCut)  # what *remake* makes: a Plan
@@ -25,15 +25,15 @@ Kept = Mapping[tuple[str, int], str]  # function and number of an operator -> it
 
 
 @dataclass(frozen=True)
-class Origin(Generic[Made]):
+class PlanOrigin(Generic[Made]):
     """The module, with types, and the request that a plan was made from; *remake* makes another by its policy.
 
     *placed* says where the operators went, where the policy chose among all matches.
     """
 
     mod: IRModule
-    request: Request
-    remake: Callable[[IRModule, Request, Kept], Made]
+    request: PlanInputs
+    remake: Callable[[IRModule, PlanInputs, Kept], Made]
     placed: Kept
 
     def pinned(self, places: Mapping[str, str]) -> Made:
@@ -46,9 +46,9 @@ class Origin(Generic[Made]):
         """
         return self.remake(self.mod, self._with_forced("edit", places), self.placed)
 
-    def _with_forced(self, origin: str, places: Mapping[str, str]) -> Request:
+    def _with_forced(self, origin: str, places: Mapping[str, str]) -> PlanInputs:
         kept = tuple(r for r in self.request.boundaries.rules if not (r.kind == FORCE and r.name in places))
-        rules = tuple(Rule(FORCE, name, place, origin=origin) for name, place in places.items())
+        rules = tuple(PlacementRule(FORCE, name, place, origin=origin) for name, place in places.items())
         return replace(self.request, boundaries=Boundaries.of(self.request.names, lines=(*kept, *rules)))
 
     def limited(self, changes: Mapping[str, Any]) -> Made:
@@ -100,7 +100,7 @@ class Sweep(Generic[Made]):
         return "\n".join("  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in rows)
 
 
-def sweep(origin: Origin[Made], limits: Mapping[str, Sequence[object]]) -> Sweep[Made]:
+def sweep(origin: PlanOrigin[Made], limits: Mapping[str, Sequence[object]]) -> Sweep[Made]:
     """A plan for each value of the one limit in *limits*. Raises PartitionError for none, several, an unknown one."""
     if len(limits) != 1:
         raise PartitionError(

@@ -16,13 +16,13 @@ from byoc.contract.registration import BACKENDS, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.op import Op
 from byoc.partition.costs.estimate import Estimate, float_of, total
-from byoc.partition.costs.kernels import Grouping, Kernel, Step, grouping_of, kernels_of, one_kernel
+from byoc.partition.costs.kernels import Grouping, KernelStep, PricedKernel, grouping_of, kernels_of, one_kernel
 from byoc.partition.costs.model import HOST, CostModel, backend_of, described, inner_calls, unit_calls
 from byoc.partition.costs.place import precision_name
 from byoc.partition.costs.products import depthwise_seconds, product_seconds
 from byoc.partition.costs.profile import PROFILES, Profile
 from byoc.partition.costs.share import producers
-from byoc.partition.costs.work import Kind
+from byoc.partition.costs.work import WorkKind
 from byoc.partition.places.libraries import kernels_run_by
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_function, tensor_type
@@ -38,7 +38,7 @@ class AnalyticModel(CostModel):
     ):
         self._profiles = dict(profiles or {})
         self._find = find
-        self._last: dict[Grouping | None, tuple[list[Call], frozenset[Call], list[Kernel]]] = {}
+        self._last: dict[Grouping | None, tuple[list[Call], frozenset[Call], list[PricedKernel]]] = {}
 
     def profile(self, target: str) -> Profile:
         """What the device of *target* can do. Raises PartitionError where nobody has said it."""
@@ -65,7 +65,7 @@ class AnalyticModel(CostModel):
         said = said_by_vendor(calls, target)
         return [said.get(call) or Estimate(seconds[call], self.name) for call in calls]
 
-    def kernels(self, calls: Sequence[Call], leaving: Collection[Call], target: str) -> list[Kernel]:
+    def kernels(self, calls: Sequence[Call], leaving: Collection[Call], target: str) -> list[PricedKernel]:
         """The kernels of the operators among *calls* on *target*; each grouping's last answer is kept, since targets
         are asked about the same calls one after the other.
         """
@@ -167,9 +167,9 @@ def default_profile(backend: str) -> Profile:
     )
 
 
-def kernel_seconds(kernel: Kernel, profile: Profile, dtype: str = "") -> list[float]:
+def kernel_seconds(kernel: PricedKernel, profile: Profile, dtype: str = "") -> list[float]:
     """The seconds of each step of a *kernel*; the call of the kernel itself is paid by the heaviest."""
-    if all(step.work.kind is Kind.VIEW for step in kernel.steps):
+    if all(step.work.kind is WorkKind.VIEW for step in kernel.steps):
         return [0.0 for _ in kernel.steps]
     rate = profile.bandwidth(sum(step.reads + step.writes for step in kernel.steps))
     seconds = [_steps_seconds(s, profile, dtype) + (s.reads + s.writes) / rate for s in kernel.steps]
@@ -178,11 +178,11 @@ def kernel_seconds(kernel: Kernel, profile: Profile, dtype: str = "") -> list[fl
     return seconds
 
 
-def _steps_seconds(step: Step, profile: Profile, dtype: str) -> float:
+def _steps_seconds(step: KernelStep, profile: Profile, dtype: str) -> float:
     """The seconds of a call's steps, or of streaming its constants past them where that takes longer."""
     work = step.work
     streamed = step.constants / profile.memories[-1].rate
-    if work.product is not None and work.kind is Kind.DEPTHWISE:
+    if work.product is not None and work.kind is WorkKind.DEPTHWISE:
         return max(depthwise_seconds(work.product, profile), streamed)
     if work.product is not None:
         used = dtype or tensor_type(step.call.args[0]).dtype
@@ -190,12 +190,12 @@ def _steps_seconds(step: Step, profile: Profile, dtype: str) -> float:
     return max(work.elements * (work.cheap / RATES[work.kind](profile) + work.costly / profile.costly), streamed)
 
 
-RATES: Mapping[Kind, Callable[[Profile], float]] = {
-    Kind.VIEW: lambda p: float("inf"),
-    Kind.MOVE: lambda p: p.move,
-    Kind.POINTWISE: lambda p: p.pointwise,
-    Kind.REDUCTION: lambda p: p.reduction,
-    Kind.ROWS: lambda p: p.rows,
-    Kind.WINDOW: lambda p: p.window,
-    Kind.LIBRARY: lambda p: p.library,
+RATES: Mapping[WorkKind, Callable[[Profile], float]] = {
+    WorkKind.VIEW: lambda p: float("inf"),
+    WorkKind.MOVE: lambda p: p.move,
+    WorkKind.POINTWISE: lambda p: p.pointwise,
+    WorkKind.REDUCTION: lambda p: p.reduction,
+    WorkKind.ROWS: lambda p: p.rows,
+    WorkKind.WINDOW: lambda p: p.window,
+    WorkKind.LIBRARY: lambda p: p.library,
 }

@@ -17,7 +17,7 @@ from byoc.ir.op import Op
 from byoc.ir.passes.pass_context import PassContext
 from byoc.partition.costs.model import HOST
 from byoc.partition.costs.share import Origins, function_of, producers, read_by
-from byoc.partition.costs.work import Kind, Work, size, work_of
+from byoc.partition.costs.work import Work, WorkKind, size, work_of
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.narrowing import as_call, as_function
@@ -31,7 +31,7 @@ Grouping = Callable[[Function], Function]  # a typed function -> the same with a
 
 
 @dataclass(frozen=True)
-class Step:
+class KernelStep:
     """A call in a kernel: on whose account it is, its work, the bytes that it reads from outside and of constants, and
     those it gives away.
     """
@@ -45,10 +45,10 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class PricedKernel:
     """Steps in their order; *given* has the constants that parameters in them stand for."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[KernelStep, ...]
     given: Mapping[RelayExpr, Constant] = field(default_factory=dict)
 
     @property
@@ -68,7 +68,7 @@ def kernels_of(
     calls: Sequence[Call],
     grouping: Grouping | None = host_groups,
     leaving: Collection[RelayExpr] = (),
-) -> list[Kernel]:
+) -> list[PricedKernel]:
     """The kernels of the operators among *calls*, which are in topological order and have types.
 
     Calls of functions among them are no kernels here, and stand between the others. *leaving* are those whose results
@@ -91,7 +91,7 @@ def kernels_of(
     ]
 
 
-def one_kernel(calls: Sequence[Call]) -> Kernel:
+def one_kernel(calls: Sequence[Call]) -> PricedKernel:
     """*calls* of operators as one kernel: those of a fused function."""
     read = read_by(calls)
     return _kernel(calls, [c for c in calls if c not in read], {}, lambda call: call)
@@ -114,7 +114,7 @@ def _kernel(
     results: Iterable[RelayExpr],
     given: Mapping[RelayExpr, Constant],
     payer: Callable[[Call], Call],
-) -> Kernel:
+) -> PricedKernel:
     """The kernel of *calls*, of which *results* are stored."""
     inside, stored = set(calls), set(results)
     seen: set[RelayExpr] = set()
@@ -130,7 +130,7 @@ def _kernel(
             else:
                 reads += size(node.checked_type)
         result, done = size(call.checked_type), work_of(call)
-        if done.kind is Kind.MOVE:  # a slice or a selection reads what it gives
+        if done.kind is WorkKind.MOVE:  # a slice or a selection reads what it gives
             reads, constants = min(reads, result), min(constants, result)
-        steps.append(Step(call, payer(call), done, reads, constants, result if call in stored else 0))
-    return Kernel(tuple(steps), given)
+        steps.append(KernelStep(call, payer(call), done, reads, constants, result if call in stored else 0))
+    return PricedKernel(tuple(steps), given)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 
 from byoc.partition.costs.profile import Profile
-from byoc.partition.costs.work import Product
+from byoc.partition.costs.work import ProductWork
 
 ITEM = 4
 WINOGRAD = (4, 2)  # results along an axis of a tile
 
 
-def product_seconds(product: Product, profile: Profile, dtype: str) -> float:
+def product_seconds(product: ProductWork, profile: Profile, dtype: str) -> float:
     """Seconds without those of the bytes from memory. *dtype* is that of the operands."""
     direct = _direct(product.batch, product.rows, product.columns, product.depth, profile, dtype)
     if product.convolution:
@@ -25,7 +25,7 @@ def product_seconds(product: Product, profile: Profile, dtype: str) -> float:
     return min(direct, *(_winograd(product, result, profile, dtype) for result in WINOGRAD))
 
 
-def depthwise_seconds(product: Product, profile: Profile) -> float:
+def depthwise_seconds(product: ProductWork, profile: Profile) -> float:
     """Seconds of a convolution of each channel by itself."""
     results = product.batch * product.rows * product.columns
     return results * (product.depth + profile.window_overhead) / profile.depthwise
@@ -36,11 +36,11 @@ def _direct(batch: int, rows: int, columns: int, depth: int, profile: Profile, d
     return batch * rows * padded * (depth + profile.overhead) / profile.rate_of(dtype)
 
 
-def _winograd(product: Product, result: int, profile: Profile, dtype: str) -> float:
+def _winograd(product: ProductWork, result: int, profile: Profile, dtype: str) -> float:
     return sum(winograd_seconds(product, result, profile, dtype))
 
 
-def winograd_seconds(product: Product, result: int, profile: Profile, dtype: str) -> tuple[float, float]:
+def winograd_seconds(product: ProductWork, result: int, profile: Profile, dtype: str) -> tuple[float, float]:
     """With tiles of *result* by *result* results: the seconds of their products, and of bringing numbers in and out."""
     assert product.tiles is not None  # those for whom the method is possible are asked alone
     images, height, width = product.tiles

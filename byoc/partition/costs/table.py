@@ -50,7 +50,7 @@ _KNOWN = ("format", "name", "launch", "transfer", "operators", "default", "preci
 
 
 @dataclass(frozen=True)
-class Terms:
+class CostTerms:
     """What one call costs: seconds, and seconds for each operation and for each byte."""
 
     seconds: float = 0.0
@@ -68,8 +68,8 @@ class Terms:
 class Prices:
     """The entries of operators and patterns by name, and that of all others."""
 
-    operators: Mapping[str, Terms] = field(default_factory=dict)
-    default: Terms | None = None
+    operators: Mapping[str, CostTerms] = field(default_factory=dict)
+    default: CostTerms | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Table:
             _rate(transfer, "download", source),
         )
 
-    def terms(self, call: Call, precision: str) -> Terms | None:
+    def terms(self, call: Call, precision: str) -> CostTerms | None:
         """The entry of *call* in *precision*: the precision's before the general, a name's before a default."""
         name, special = callee_name(call), self.precisions.get(precision_name(precision))
         for prices in (special, self.prices):
@@ -198,13 +198,13 @@ def _prices(data: object, where: str, source: str) -> Prices:
     )
 
 
-def _terms(entry: object, where: str, source: str) -> Terms:
+def _terms(entry: object, where: str, source: str) -> CostTerms:
     if not isinstance(entry, Mapping):
-        return Terms(_number(entry, where, source))
+        return CostTerms(_number(entry, where, source))
     _only(entry, _TERMS, where, source)
     if not entry:
         raise PartitionError(f"{source}: {where} is empty; give {', '.join(_TERMS)}, or seconds as a number")
-    return Terms(*(_number(entry.get(term, 0.0), f"{where}.{term}", source) for term in _TERMS))
+    return CostTerms(*(_number(entry.get(term, 0.0), f"{where}.{term}", source) for term in _TERMS))
 
 
 def _mapping(value: object, where: str, source: str) -> Mapping[str, object]:

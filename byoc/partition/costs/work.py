@@ -21,7 +21,7 @@ from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry, size_
 from byoc.relay.transform.base.fusion_graph import OPAQUE, call_pattern
 
 
-class Kind(enum.Enum):
+class WorkKind(enum.Enum):
     """Kinds of work that run at different speeds."""
 
     VIEW = "view"  # the same bytes under another shape: nothing to do
@@ -36,7 +36,7 @@ class Kind(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Product:
+class ProductWork:
     """*batch* products of a matrix [rows, depth] by one [depth, columns].
 
     *tiles* are the extents of the pixels of a 3x3 convolution that steps by one, (images, height, width), for which
@@ -62,11 +62,11 @@ class Work:
     arithmetic, and functions such as ``exp``. *product* is given for ``PRODUCT`` and ``DEPTHWISE``.
     """
 
-    kind: Kind
+    kind: WorkKind
     elements: int
     cheap: float = 0.0
     costly: float = 0.0
-    product: Product | None = None
+    product: ProductWork | None = None
 
     @property
     def operations(self) -> float:
@@ -77,10 +77,10 @@ class Work:
 
 _MATRICES = (ProductForm.DENSE, ProductForm.PACKED_DENSE, ProductForm.MATRICES)
 _BY_PATTERN = {
-    OpPattern.ELEMWISE: Kind.POINTWISE,
-    OpPattern.BROADCAST: Kind.POINTWISE,
-    OpPattern.INJECTIVE: Kind.MOVE,
-    OpPattern.COMM_REDUCE: Kind.REDUCTION,
+    OpPattern.ELEMWISE: WorkKind.POINTWISE,
+    OpPattern.BROADCAST: WorkKind.POINTWISE,
+    OpPattern.INJECTIVE: WorkKind.MOVE,
+    OpPattern.COMM_REDUCE: WorkKind.REDUCTION,
 }
 _FEW = 4  # operations for each element read above which a sum is a product
 _STEPS_OF_OPAQUE = 4.0
@@ -94,16 +94,16 @@ def work_of(call: Call) -> Work:
     elements = count(call.checked_type)
     unknown = call_pattern(call) == OPAQUE and op.pattern != OpPattern.OPAQUE
     if not traits.quantized and (op.compute is None or unknown):
-        return Work(Kind.LIBRARY, max(elements, read_elements(call)), _STEPS_OF_OPAQUE)
+        return Work(WorkKind.LIBRARY, max(elements, read_elements(call)), _STEPS_OF_OPAQUE)
     if traits.is_view:
-        return Work(Kind.VIEW, elements)
+        return Work(WorkKind.VIEW, elements)
     product = product_of(call)
     if product is not None:
-        return Work(Kind.DEPTHWISE if is_depthwise(product) else Kind.PRODUCT, elements, product=product)
+        return Work(WorkKind.DEPTHWISE if is_depthwise(product) else WorkKind.PRODUCT, elements, product=product)
     if traits.quantized:  # lowered before code is generated
-        return Work(Kind.POINTWISE, elements, _STEPS_OF_QUANTIZED, traits.costly)
+        return Work(WorkKind.POINTWISE, elements, _STEPS_OF_QUANTIZED, traits.costly)
     if traits.passes:
-        return Work(Kind.ROWS, read_elements(call, 1), traits.passes, traits.costly)
+        return Work(WorkKind.ROWS, read_elements(call, 1), traits.passes, traits.costly)
     return _by_pattern(call, elements, traits.costly)
 
 
@@ -111,12 +111,12 @@ def _by_pattern(call: Call, elements: int, costly: float) -> Work:
     """The work of what traits say too little of: from how its operator is fused and from its operations."""
     pattern = OpPattern(int(operator_of(call).get_attr("TOpPattern")))
     operations = call_operations(call)
-    kind = _BY_PATTERN.get(pattern, Kind.WINDOW)
-    if kind is Kind.MOVE:
-        return Work(Kind.MOVE, elements, 1.0 if is_strided(call) else 0.05, costly)
-    if kind is Kind.POINTWISE:
+    kind = _BY_PATTERN.get(pattern, WorkKind.WINDOW)
+    if kind is WorkKind.MOVE:
+        return Work(WorkKind.MOVE, elements, 1.0 if is_strided(call) else 0.05, costly)
+    if kind is WorkKind.POINTWISE:
         return Work(kind, elements, max(1.0, operations / max(elements, 1)), costly)
-    if kind is Kind.REDUCTION:
+    if kind is WorkKind.REDUCTION:
         return Work(kind, read_elements(call, 1), max(1.0, operations / max(read_elements(call, 1), 1)), costly)
     return Work(kind, elements, max(1.0, operations / max(elements, 1)), costly)
 
@@ -128,12 +128,12 @@ def is_strided(call: Call) -> bool:
     return bool(order) and order[-1] != len(order) - 1
 
 
-def is_depthwise(product: Product) -> bool:
+def is_depthwise(product: ProductWork) -> bool:
     """True where each result sees one channel: nothing is shared between columns."""
     return product.batch > 1 and product.columns <= 2 and product.tiles is None and product.rows > 1 < product.depth
 
 
-def product_of(call: Call) -> Product | None:
+def product_of(call: Call) -> ProductWork | None:
     """The matrices of a call that is a sum of products; None for another."""
     form, types = operator_of(call).traits.product, [a.checked_type for a in call.args]
     if form is ProductForm.CONVOLUTION:
@@ -141,7 +141,7 @@ def product_of(call: Call) -> Product | None:
     if form is ProductForm.TRANSPOSED_CONVOLUTION:
         found = transposed_geometry(types, call.attrs, len(call.attrs.strides))
         taps = math.prod(found.kernel)
-        return Product(
+        return ProductWork(
             found.groups,
             size_of((found.batch, *found.sizes)),
             found.out // found.groups * taps,
@@ -153,7 +153,7 @@ def product_of(call: Call) -> Product | None:
     return _by_operations(call)
 
 
-def _convolution(sizes: Geometry) -> Product:
+def _convolution(sizes: Geometry) -> ProductWork:
     rows = size_of((sizes.batch, *sizes.out_sizes))
     square = len(sizes.kernel) == 2 and sizes.kernel == (3, 3) and set(sizes.strides) == set(sizes.dilation) == {1}
     tiles = None
@@ -161,19 +161,19 @@ def _convolution(sizes: Geometry) -> Product:
         height, width = sizes.out_sizes
         tiles = (size_of((sizes.batch,)), size_of((height,)), size_of((width,)))
     depth = sizes.reduced * math.prod(sizes.kernel)
-    return Product(sizes.groups, rows, sizes.out // sizes.groups, depth, tiles, True)
+    return ProductWork(sizes.groups, rows, sizes.out // sizes.groups, depth, tiles, True)
 
 
-def _matrices(call: Call) -> Product:
+def _matrices(call: Call) -> ProductWork:
     """A dense layer or a product of matrices: leading axes of the left are rows, of both are batches."""
     shape, left, right = (_shape(ty) for ty in (call.checked_type, *(a.checked_type for a in call.args[:2])))
     batch = max(math.prod(shape[:-2]) if len(right) == 3 == len(shape) else 1, 1)
     rows = max(math.prod(shape[:-1]) // batch, 1)
     depth = math.prod(left[-2:]) // max(shape[-2], 1) if len(left) > 1 else left[-1]
-    return Product(batch, rows, shape[-1], max(depth, 1))
+    return ProductWork(batch, rows, shape[-1], max(depth, 1))
 
 
-def _by_operations(call: Call) -> Product | None:
+def _by_operations(call: Call) -> ProductWork | None:
     """A heavy operator that no rule names, if it counts many operations for each element that it reads or writes."""
     if int(operator_of(call).get_attr("TOpPattern")) != OpPattern.OUT_ELEMWISE_FUSABLE or len(call.args) < 2:
         return None
@@ -182,7 +182,7 @@ def _by_operations(call: Call) -> Product | None:
     if multiply_adds < _FEW * max(elements, read_elements(call)):
         return None
     side = max(math.isqrt(elements), 1)
-    return Product(1, side, max(elements // side, 1), max(multiply_adds // elements, 1))
+    return ProductWork(1, side, max(elements // side, 1), max(multiply_adds // elements, 1))
 
 
 def count(ty: Type) -> int:

@@ -16,7 +16,7 @@ from byoc.errors import PartitionError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.partition.calls import calls_of, functions_of
-from byoc.relay.dataflow_pattern.grouper import Group, Grouper
+from byoc.relay.dataflow_pattern.grouper import Grouper, MatchedGroup
 from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
 from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
 from byoc.relay.dataflow_pattern.partitioning import composite_call, holds
@@ -27,7 +27,7 @@ from byoc.relay.transform.cut.merge_composite import CompositeRecord, guarded_ch
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenMatch:
     """A match in a plan: the function's name, the target, the row of its pattern table, the number of its root."""
 
     function: str
@@ -37,25 +37,25 @@ class Chosen:
 
 
 @dataclass(frozen=True, eq=False)
-class Match:
+class CompositeMatch:
     """One match: what a plan keeps of it, the numbers of the calls that it covers, and the call that it would become.
 
     ``call`` reads the arguments of the graph as it is; it stands in no graph.
     """
 
-    chosen: Chosen
+    chosen: ChosenMatch
     name: str
     numbers: tuple[int, ...]
     call: Call
 
 
-def matches_of(name: str, func: Function, backends: Sequence[Backend], record: CompositeRecord) -> list[Match]:
+def matches_of(name: str, func: Function, backends: Sequence[Backend], record: CompositeRecord) -> list[CompositeMatch]:
     """Every match in the function *name* of every row of every backend's table that its check accepts, by backend, row
     and root; those that cover another function's body, or no call, are left out. Checks that raise go to *record*.
     """
     number = {call: k for k, call in enumerate(calls_of(func))}
     graph = IndexedGraph(func)
-    found: list[Match] = []
+    found: list[CompositeMatch] = []
     for backend in backends:
         for row, entry in enumerate(pattern_entries(backend)):
             check = guarded_check(entry.name, entry.asked, record)
@@ -65,25 +65,25 @@ def matches_of(name: str, func: Function, backends: Sequence[Backend], record: C
                     continue
                 covered = _covered(groups[root], number)
                 if covered is not None:
-                    chosen = Chosen(name, backend.name, row, number[root])
+                    chosen = ChosenMatch(name, backend.name, row, number[root])
                     call = composite_call(groups[root], {"Composite": entry.name}, {})
-                    found.append(Match(chosen, entry.name, covered, call))
+                    found.append(CompositeMatch(chosen, entry.name, covered, call))
     return found
 
 
-def _covered(group: Group, number: dict[Call, int]) -> tuple[int, ...] | None:
+def _covered(group: MatchedGroup, number: dict[Call, int]) -> tuple[int, ...] | None:
     calls = [n for n in group.interior if isinstance(n, Call)]
     if any(call not in number for call in calls):
         return None
     return tuple(sorted(number[call] for call in calls))
 
 
-def with_composites(mod: IRModule, chosen: Iterable[Chosen]) -> tuple[IRModule, list[int]]:
+def with_composites(mod: IRModule, chosen: Iterable[ChosenMatch]) -> tuple[IRModule, list[int]]:
     """*mod* where each chosen match is a composite function, and for each call of it, in order, its number in *mod*:
     its own, or that of its match's root (numbers begin anew in each function). Raises PartitionError where one does not
     match.
     """
-    by_function: dict[str, list[Chosen]] = {}
+    by_function: dict[str, list[ChosenMatch]] = {}
     for choice in chosen:
         by_function.setdefault(choice.function, []).append(choice)
     result = mod.shallow_copy()
@@ -98,7 +98,7 @@ def with_composites(mod: IRModule, chosen: Iterable[Chosen]) -> tuple[IRModule, 
     return (InferType()(result) if by_function else mod), numbers
 
 
-def _formed(func: Function, chosen: Sequence[Chosen]) -> tuple[Function, list[int]]:
+def _formed(func: Function, chosen: Sequence[ChosenMatch]) -> tuple[Function, list[int]]:
     graph = MutableGraph(func)
     number = {call: k for k, call in enumerate(calls_of(as_function(graph.root)))}
     changed: dict[RelayExpr, RelayExpr] = {}
@@ -111,9 +111,11 @@ def _formed(func: Function, chosen: Sequence[Chosen]) -> tuple[Function, list[in
     return made, [number[call] for call in calls_of(made)]
 
 
-def _groups(graph: MutableGraph, calls: Sequence[Call], chosen: Sequence[Chosen]) -> Iterator[tuple[int, Group, str]]:
+def _groups(
+    graph: MutableGraph, calls: Sequence[Call], chosen: Sequence[ChosenMatch]
+) -> Iterator[tuple[int, MatchedGroup, str]]:
     """The place, the group and the name of each chosen match."""
-    rows: dict[tuple[str, int], list[Chosen]] = {}
+    rows: dict[tuple[str, int], list[ChosenMatch]] = {}
     for choice in chosen:
         rows.setdefault((choice.target, choice.row), []).append(choice)
     for (target, row), choices in rows.items():

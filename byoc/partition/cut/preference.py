@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from byoc.contract.backend import Backend
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
-from byoc.partition.boundaries import FORCE, Boundaries, BoundaryView, Rule
+from byoc.partition.boundaries import FORCE, Boundaries, BoundaryView, PlacementRule
 from byoc.partition.calls import calls_of, functions_of, names_of, nearest
 from byoc.partition.cut.decide import judged
-from byoc.partition.cut.matches import Chosen, Match, matches_of, with_composites
+from byoc.partition.cut.matches import ChosenMatch, CompositeMatch, matches_of, with_composites
 from byoc.relay.expr import Call
 from byoc.relay.transform.cut.merge_composite import CompositeRecord
 
@@ -51,7 +51,7 @@ class Preferences:
     def check(self, known: Collection[str]) -> None:
         """Raises PartitionError with the nearest names for a list of what is not among *known*."""
         for name, _ in self.rules:
-            if not Rule(FORCE, name).matches(known):
+            if not PlacementRule(FORCE, name).matches(known):
                 raise PartitionError(
                     f"prefer: no operator or ONNX node of the model is called {name!r}; "
                     f"the nearest: {nearest(name, known)}"
@@ -60,7 +60,7 @@ class Preferences:
     def list_of(self, call: Call) -> tuple[str, tuple[str, ...]]:
         """The name and the targets of the list that *call* has; two empty ones where it has none."""
         names = names_of(call) if self.rules else ()
-        return next((rule for rule in self.rules if Rule(FORCE, rule[0]).matches(names)), ("", ()))
+        return next((rule for rule in self.rules if PlacementRule(FORCE, rule[0]).matches(names)), ("", ()))
 
     def order(self, call: Call, targets: Sequence[str]) -> list[str]:
         """*targets* by the list of *call*: the listed first, then the others as they are."""
@@ -74,10 +74,10 @@ def form_preferred(
     boundaries: Boundaries,
     preferences: Preferences,
     record: CompositeRecord,
-) -> tuple[IRModule, tuple[Chosen, ...]]:
+) -> tuple[IRModule, tuple[ChosenMatch, ...]]:
     """*mod*, which has types, with the composites that *preferences* choose, and which these are."""
     view = boundaries.on(mod)
-    chosen: list[Chosen] = []
+    chosen: list[ChosenMatch] = []
     for var, func in functions_of(mod):
         calls = list(calls_of(func))
         found = [m for m in matches_of(var.name_hint, func, backends, record) if _allowed(m, calls, backends, view)]
@@ -100,7 +100,7 @@ def _backend(backends: Sequence[Backend], name: str) -> Backend:
     return next(b for b in backends if b.name == name)
 
 
-def _allowed(match: Match, calls: Sequence[Call], backends: Sequence[Backend], view: BoundaryView) -> bool:
+def _allowed(match: CompositeMatch, calls: Sequence[Call], backends: Sequence[Backend], view: BoundaryView) -> bool:
     target = match.chosen.target
     if any(view.reason(target, c) is not None for c in (match.call, *(calls[k] for k in match.numbers))):
         return False
@@ -108,7 +108,7 @@ def _allowed(match: Match, calls: Sequence[Call], backends: Sequence[Backend], v
 
 
 def _rank(
-    match: Match, calls: Sequence[Call], backends: Sequence[Backend], preferences: Preferences
+    match: CompositeMatch, calls: Sequence[Call], backends: Sequence[Backend], preferences: Preferences
 ) -> tuple[int, int, int, int]:
     """Where the target stands in the lists of the operators inside, at worst; then its place, the row, the root."""
     names, target = [b.name for b in backends], match.chosen.target
@@ -118,7 +118,11 @@ def _rank(
 
 
 def _gives_way(
-    match: Match, calls: Sequence[Call], backends: Sequence[Backend], view: BoundaryView, preferences: Preferences
+    match: CompositeMatch,
+    calls: Sequence[Call],
+    backends: Sequence[Backend],
+    view: BoundaryView,
+    preferences: Preferences,
 ) -> bool:
     names, target = [b.name for b in backends], match.chosen.target
     for k in match.numbers:

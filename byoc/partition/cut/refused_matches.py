@@ -21,7 +21,7 @@ from byoc.partition.boundaries import Boundaries, BoundaryView
 from byoc.partition.calls import calls_of, functions_of
 from byoc.partition.cut.decide import judged
 from byoc.partition.decision import Decision
-from byoc.relay.dataflow_pattern.grouper import Group, Grouper
+from byoc.relay.dataflow_pattern.grouper import Grouper, MatchedGroup
 from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
 from byoc.relay.dataflow_pattern.partitioning import composite_call, holds
 from byoc.relay.expr import Call, Function
@@ -68,7 +68,7 @@ class _Match:
     """A match of a row, and the composite that it would be, made when it is asked for: most checks need none."""
 
     entry: PatternEntry
-    group: Group
+    group: MatchedGroup
 
     @cached_property
     def composite(self) -> Call:

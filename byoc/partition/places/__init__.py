@@ -4,7 +4,7 @@ from byoc.partition.place import DataLayout, Place, Precision, register_target
 from byoc.partition.places.grade import FORMULAS, Formula
 from byoc.partition.places.kernel import KERNELS, Kernel, KernelRegistry, kernel, register_kernel
 from byoc.partition.places.pick import Explanation, pick_kernels, valid_places
-from byoc.partition.places.score import Placed, Unit, score_places
+from byoc.partition.places.score import Placed, PlacementUnit, score_places
 from byoc.partition.places.tensor_type import TensorTy
 
 __all__ = [
@@ -17,9 +17,9 @@ __all__ = [
     "KernelRegistry",
     "Place",
     "Placed",
+    "PlacementUnit",
     "Precision",
     "TensorTy",
-    "Unit",
     "kernel",
     "pick_kernels",
     "register_kernel",

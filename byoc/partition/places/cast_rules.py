@@ -72,7 +72,7 @@ DEFAULT_RULES = (
 
 
 @dataclass(frozen=True)
-class Step:
+class CastStep:
     """One cast of one tensor: from a state to another."""
 
     kind: str
@@ -85,9 +85,9 @@ class CastRules:
     """The casts that there are. Paths are found once for each question, since the same recur all over a graph."""
 
     rules: tuple[CastRule, ...] = DEFAULT_RULES
-    _found: dict[tuple[State, tuple[Destination, ...]], tuple[Step, ...] | State] = field(default_factory=dict)
+    _found: dict[tuple[State, tuple[Destination, ...]], tuple[CastStep, ...] | State] = field(default_factory=dict)
 
-    def fewest(self, source: State, destinations: Iterable[Destination]) -> tuple[Step, ...]:
+    def fewest(self, source: State, destinations: Iterable[Destination]) -> tuple[CastStep, ...]:
         """The fewest casts that make each of *destinations* out of *source*, each after what it reads.
 
         Raises PartitionError naming a destination that cannot be reached.
@@ -114,7 +114,7 @@ class CastRules:
             else None
         )
 
-    def _search(self, source: State, wanted: Sequence[Destination]) -> tuple[Step, ...] | State:
+    def _search(self, source: State, wanted: Sequence[Destination]) -> tuple[CastStep, ...] | State:
         if not wanted:
             return ()
         graph = _StateGraph(self, source, wanted)
@@ -177,7 +177,7 @@ class _StateGraph:
                         length[x][y], after[x][y] = here + rest, after[x][middle]
         return length, after
 
-    def exact(self) -> tuple[Step, ...]:
+    def exact(self) -> tuple[CastStep, ...]:
         """Dreyfus and Wagner: the least tree below state v for a set of destinations, by splitting the set."""
         count, everything = len(self.states), (1 << len(self.goals)) - 1
         best: list[list[int | None]] = [[None] * count for _ in range(everything + 1)]
@@ -222,7 +222,7 @@ class _StateGraph:
             self._collect(part, u, choice, edges)
             self._collect(chosen ^ part, u, choice, edges)
 
-    def one_by_one(self) -> tuple[Step, ...]:
+    def one_by_one(self) -> tuple[CastStep, ...]:
         """A tree grown to the nearest destination left, again and again: at most twice the least where casts go both
         ways.
         """
@@ -242,7 +242,7 @@ class _StateGraph:
             edges[v, step] = None
             v = step
 
-    def _steps(self, edges: Mapping[tuple[int, int], None]) -> tuple[Step, ...]:
+    def _steps(self, edges: Mapping[tuple[int, int], None]) -> tuple[CastStep, ...]:
         """The edges as casts, from the source outwards; a state that is reached twice is made once."""
         made, order = {0}, []
         grown = True
@@ -251,7 +251,7 @@ class _StateGraph:
             for x, y in edges:
                 if x in made and y not in made:
                     made.add(y)
-                    order.append(Step(self.kinds[x, y], self.states[x], self.states[y]))
+                    order.append(CastStep(self.kinds[x, y], self.states[x], self.states[y]))
                     grown = True
         return tuple(order)
 
@@ -273,7 +273,7 @@ def _universe(rules: Sequence[CastRule], source: State, wanted: Sequence[Destina
     return [source, *(s for s in states if s != source)]
 
 
-def needs_scale(step: Step) -> bool:
+def needs_scale(step: CastStep) -> bool:
     """Whether a cast is a quantization: between a float and a number of 8 bits."""
     pair = {step.source.precision, step.destination.precision}
     return step.kind == "precision" and bool(pair & {"int8", "uint8"}) and bool(pair & set(map(str, FLOATS)))

@@ -33,7 +33,7 @@ _MATMULS = frozenset(["matmul", "matmul_v2"])
 
 
 @dataclass(frozen=True)
-class Argument:
+class KernelArgument:
     """A tensor of the graph as an operator's input or output *name*; *persistable* is a weight."""
 
     name: str
@@ -43,7 +43,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Request:
+class KernelRequest:
     """An operator that wants a kernel. *label* is what messages call it.
 
     *int8*: it carries ``enable_int8``. *opaque*: it holds graphs of its own (a sub-graph, control flow), so that the
@@ -51,8 +51,8 @@ class Request:
     """
 
     op: str
-    inputs: tuple[Argument, ...] = ()
-    outputs: tuple[Argument, ...] = ()
+    inputs: tuple[KernelArgument, ...] = ()
+    outputs: tuple[KernelArgument, ...] = ()
     int8: bool = False
     opaque: bool = False
     feeds: bool = False
@@ -63,7 +63,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Row:
+class GradeRow:
     """One kernel under one place: its points by factor, *inputs* one for each that is compatible, what doubled them,
     the place's weight and the total. *gated*: the place is on another target, so that the total is 0. *best* is the
     place that counts for the kernel, *winner* the row that was chosen.
@@ -88,7 +88,7 @@ class Row:
         return (self.target + self.precision + self.layout + self.inputs) << len(self.doubled)
 
 
-Agrees = Callable[[Request, Kernel], bool]
+Agrees = Callable[[KernelRequest, Kernel], bool]
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,9 @@ class Formula:
     int8_needs_mark: bool = False
     rounds: bool = False
 
-    def rows(self, request: Request, kernel: Kernel, places: Sequence[Place], gate: bool = True) -> list[Row]:
+    def rows(
+        self, request: KernelRequest, kernel: Kernel, places: Sequence[Place], gate: bool = True
+    ) -> list[GradeRow]:
         """A row for each of *places*, with the best marked."""
         doubled = tuple(name for name, agrees in self.doublings.items() if agrees(request, kernel))
         inputs = self._compatible_inputs(request, kernel)
@@ -120,20 +122,20 @@ class Formula:
         best = max((r for r in found if not r.gated), key=lambda r: r.total, default=None)
         return [replace(r, best=True) if r is best else r for r in found]
 
-    def score(self, row: Row) -> Fraction:
+    def score(self, row: GradeRow) -> Fraction:
         """What kernels are ranked by: the total, cut to an integer where the formula does that."""
         return Fraction(int(row.total)) if self.rounds else row.total
 
     def _row(
         self,
-        request: Request,
+        request: KernelRequest,
         kernel: Kernel,
         place: Place,
         weight: Fraction,
         inputs: int,
         doubled: tuple[str, ...],
         gate: bool,
-    ) -> Row:
+    ) -> GradeRow:
         mine = kernel.place
         target, precision, layout = (
             self.most // divisor if self._same(a, b) else 0
@@ -149,7 +151,7 @@ class Formula:
         points = (target + precision + layout + inputs) << len(doubled)
         gated = gate and not same_target(mine.target, place.target)
         total = Fraction(0) if gated else self._total(weight, points)
-        return Row(kernel, place, target, precision, layout, inputs, doubled, weight, total, gated)
+        return GradeRow(kernel, place, target, precision, layout, inputs, doubled, weight, total, gated)
 
     def _same(self, a: str, b: str) -> bool:
         return a == b or (self.wildcards and ANY in (a, b))
@@ -160,7 +162,7 @@ class Formula:
         share = np.float32(weight.numerator) / np.float32(weight.denominator)
         return Fraction(float(share * np.float32(points)))
 
-    def _compatible_inputs(self, request: Request, kernel: Kernel) -> int:
+    def _compatible_inputs(self, request: KernelRequest, kernel: Kernel) -> int:
         if not self.counts_inputs or request.feeds or (self.int8_needs_mark and request.int8):
             return 0
         return sum(compatible(a.precision, _declared_input(kernel, a)) for a in request.inputs)
@@ -177,22 +179,22 @@ def compatible(given: Precision, declared: Precision) -> bool:
     return given == declared or declared == Precision.ANY or (given in halves and declared in halves)
 
 
-def _declared_input(kernel: Kernel, argument: Argument) -> Precision:
+def _declared_input(kernel: Kernel, argument: KernelArgument) -> Precision:
     return kernel.input_type(argument.name).precision
 
 
-def _declared_output(kernel: Kernel, argument: Argument) -> Precision:
+def _declared_output(kernel: Kernel, argument: KernelArgument) -> Precision:
     return kernel.output_type(argument.name).precision
 
 
-def _equal_precisions(request: Request, kernel: Kernel) -> bool:
+def _equal_precisions(request: KernelRequest, kernel: Kernel) -> bool:
     """The declared precisions of all inputs and outputs are the graph's."""
     return all(_declared_input(kernel, a) == a.precision for a in request.inputs) and all(
         _declared_output(kernel, a) == a.precision for a in request.outputs
     )
 
 
-def _compatible_precisions(request: Request, kernel: Kernel) -> bool:
+def _compatible_precisions(request: KernelRequest, kernel: Kernel) -> bool:
     """The precisions of all inputs are compatible; for what feeds the model those of outputs are equal."""
     if request.int8:
         return False
@@ -201,14 +203,14 @@ def _compatible_precisions(request: Request, kernel: Kernel) -> bool:
     return all(compatible(a.precision, _declared_input(kernel, a)) for a in request.inputs)
 
 
-def _same_kinds(request: Request, kernel: Kernel) -> bool:
+def _same_kinds(request: KernelRequest, kernel: Kernel) -> bool:
     """Each input that is no weight is the kind of thing that the kernel declares."""
     return not request.opaque and all(
         a.kind == kernel.input_type(a.name).kind for a in request.inputs if not a.persistable
     )
 
 
-def _weights_where_wanted(request: Request, kernel: Kernel) -> bool:
+def _weights_where_wanted(request: KernelRequest, kernel: Kernel) -> bool:
     """An OpenCL product takes its weights from the host, or has none and takes both operands from OpenCL."""
     if request.op not in _MATMULS or kernel.place.target != "opencl" or not request.inputs:
         return False

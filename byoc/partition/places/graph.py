@@ -13,7 +13,7 @@ from functools import cached_property
 
 from byoc.errors import PartitionError
 from byoc.partition.place import HOST, ITEM_BYTES, DataLayout, Place, Precision
-from byoc.partition.places.grade import Argument, Request
+from byoc.partition.places.grade import KernelArgument, KernelRequest
 from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.tensor_type import LAYOUT_RANK, TensorTy
 
@@ -21,7 +21,7 @@ AT_HOME = TensorTy(HOST, Precision.FLOAT, DataLayout.NCHW)
 
 
 @dataclass(frozen=True)
-class Tensor:
+class PlacedTensor:
     """A tensor of the model: its name, precision and shape (a size that is not known, as text, counts as 1).
 
     *constant*: a weight, cast when building. *scale* is the quantization step, for casts to and from int8 and uint8.
@@ -72,12 +72,12 @@ class Operator:
 
 
 @dataclass(frozen=True)
-class Graph:
+class PlaceGraph:
     """Operators over tensors. *inputs* says of which type a tensor without producer comes, that at home by default;
     *results* which tensors leave, and as what.
     """
 
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[PlacedTensor, ...]
     operators: tuple[Operator, ...]
     inputs: Mapping[int, TensorTy]
     results: tuple[tuple[int, TensorTy], ...] = ()
@@ -116,9 +116,9 @@ class Graph:
         of = self.tensors[tensor]
         return given or TensorTy(HOST, of.precision, DataLayout.NCHW, kind=of.kind)
 
-    def request(self, operator: Operator) -> Request:
+    def request(self, operator: Operator) -> KernelRequest:
         """What *operator* asks of a kernel."""
-        return Request(
+        return KernelRequest(
             operator.op,
             self._arguments(operator.inputs),
             self._arguments(operator.outputs),
@@ -128,10 +128,10 @@ class Graph:
             operator.name,
         )
 
-    def _arguments(self, pairs: tuple[tuple[str, int], ...]) -> tuple[Argument, ...]:
+    def _arguments(self, pairs: tuple[tuple[str, int], ...]) -> tuple[KernelArgument, ...]:
         found = ((name, self.tensors[t]) for name, t in pairs)
-        return tuple(Argument(n, t.precision, t.constant, t.kind) for n, t in found)
+        return tuple(KernelArgument(n, t.precision, t.constant, t.kind) for n, t in found)
 
-    def with_operators(self, operators: tuple[Operator, ...]) -> Graph:
+    def with_operators(self, operators: tuple[Operator, ...]) -> PlaceGraph:
         """The graph with other operators."""
         return replace(self, operators=operators)

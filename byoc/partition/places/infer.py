@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from byoc.errors import InternalError, PartitionError
 from byoc.partition.place import ANY, FLOATS, DataLayout, Precision
-from byoc.partition.places.cast_rules import CastRules, State, Step, needs_scale
-from byoc.partition.places.graph import Graph, Operator
+from byoc.partition.places.cast_rules import CastRules, CastStep, State, needs_scale
+from byoc.partition.places.graph import Operator, PlaceGraph
 from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.tensor_type import TensorTy, conflicts, settled
 
@@ -27,7 +27,7 @@ _Reader = tuple[int, int] | int
 
 
 @dataclass(frozen=True)
-class Cast:
+class InsertedCast:
     """One inserted cast of *tensor*. *reads* is the number of the cast whose result it takes, None the tensor itself.
 
     *once*: of a constant, done when building. *bytes* are those it writes. *between*: both ends are operators.
@@ -56,9 +56,9 @@ class Casting:
     *exact*: the number of casts of each tensor is proven least.
     """
 
-    graph: Graph
+    graph: PlaceGraph
     types: tuple[TensorTy, ...]
-    casts: tuple[Cast, ...]
+    casts: tuple[InsertedCast, ...]
     reads: Mapping[tuple[int, int], int]
     results: Mapping[int, int]
     exact: bool = True
@@ -96,7 +96,7 @@ class Casting:
 class CastReport:
     """The inserted casts counted: those of constants, done once when building, apart from those of every run."""
 
-    casts: tuple[Cast, ...]
+    casts: tuple[InsertedCast, ...]
 
     def count(self, kind: str | None = None, once: bool = False, between: bool | None = None) -> int:
         """How many casts: of a kind; *once* those of constants; *between* operators, or at the model's borders."""
@@ -106,7 +106,7 @@ class CastReport:
         """How many bytes they write."""
         return sum(c.bytes for c in self._chosen(kind, once, between))
 
-    def _chosen(self, kind: str | None, once: bool, between: bool | None) -> list[Cast]:
+    def _chosen(self, kind: str | None, once: bool, between: bool | None) -> list[InsertedCast]:
         return [c for c in self.casts if c.once == once and kind in (None, c.kind) and between in (None, c.between)]
 
     def __str__(self) -> str:
@@ -139,7 +139,7 @@ def _kernel_of(operator: Operator) -> Kernel:
     return operator.kernel
 
 
-def insert_casts(graph: Graph, rules: CastRules | None = None) -> Casting:
+def insert_casts(graph: PlaceGraph, rules: CastRules | None = None) -> Casting:
     """Infer the types of *graph*, whose operators have kernels, and insert the fewest casts.
 
     Raises PartitionError naming the tensor, both types and both operators where there is no cast, or no scale for one.
@@ -150,10 +150,10 @@ def insert_casts(graph: Graph, rules: CastRules | None = None) -> Casting:
 class _Inference:
     """Goes over a graph once: a tensor's type is known when its producer is done, and what its readers ask then."""
 
-    def __init__(self, graph: Graph, rules: CastRules):
+    def __init__(self, graph: PlaceGraph, rules: CastRules):
         self.graph, self.rules = graph, rules
         self.types: dict[int, TensorTy] = {}
-        self.casts: list[Cast] = []
+        self.casts: list[InsertedCast] = []
         self.reads: dict[tuple[int, int], int] = {}
         self.results: dict[int, int] = {}
         self.taken: dict[tuple[int, int], TensorTy] = {}
@@ -217,7 +217,7 @@ class _Inference:
         self,
         tensor: int,
         source: State,
-        steps: Sequence[Step],
+        steps: Sequence[CastStep],
         wanted: Sequence[tuple[tuple[TensorTy, ...], _Reader]],
     ) -> dict[State, int | None]:
         """Add the casts of one tensor; the number of the cast that makes each state, None for the tensor's own."""
@@ -232,7 +232,7 @@ class _Inference:
             size = of.bytes_as(Precision(step.destination.precision))
             made[step.destination] = len(self.casts)
             self.casts.append(
-                Cast(
+                InsertedCast(
                     step.kind,
                     tensor,
                     step.source,
@@ -246,7 +246,7 @@ class _Inference:
         return made
 
     def _between(
-        self, tensor: int, steps: Sequence[Step], wanted: Sequence[tuple[tuple[TensorTy, ...], _Reader]]
+        self, tensor: int, steps: Sequence[CastStep], wanted: Sequence[tuple[tuple[TensorTy, ...], _Reader]]
     ) -> set[State]:
         """The states that lie on the way from an operator to an operator."""
         if tensor not in self.graph.producer:
@@ -276,7 +276,7 @@ class _Inference:
 
 
 def made_type(
-    graph: Graph, operator: Operator, name: str, tensor: int, taken: Sequence[tuple[Precision, TensorTy]]
+    graph: PlaceGraph, operator: Operator, name: str, tensor: int, taken: Sequence[tuple[Precision, TensorTy]]
 ) -> TensorTy:
     """The type of an output: as declared; ``any`` as the first float input was taken, else as the model has it."""
     kernel, of = _kernel_of(operator), graph.tensors[tensor]

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from byoc.errors import PartitionError
 from byoc.partition.place import ANY, Place, Precision
-from byoc.partition.places.grade import Formula, Request, Row, formula_of, same_target
-from byoc.partition.places.graph import Graph, Operator
+from byoc.partition.places.grade import Formula, GradeRow, KernelRequest, formula_of, same_target
+from byoc.partition.places.graph import Operator, PlaceGraph
 from byoc.partition.places.kernel import KERNELS, Kernel, KernelRegistry, covers
 
 
@@ -22,10 +22,10 @@ from byoc.partition.places.kernel import KERNELS, Kernel, KernelRegistry, covers
 class Explanation:
     """Why an operator has its kernel: every row of the score, and *reasons*, one for each target passed over."""
 
-    request: Request
+    request: KernelRequest
     kernel: Kernel
     place: Place
-    rows: tuple[Row, ...]
+    rows: tuple[GradeRow, ...]
     reasons: tuple[str, ...] = ()
     formula: str = ""
     by_first_wish: bool = False
@@ -46,7 +46,7 @@ class Explanation:
         return "\n".join([head, *self.reasons, *table])
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: GradeRow) -> tuple[str, ...]:
     mark = "winner" if row.winner else "best of its kernel" if row.best else "another target" if row.gated else ""
     return (
         str(row.kernel),
@@ -66,7 +66,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 class Picked:
     """A graph whose operators have kernels, and for each operator why; None for one that kept the kernel it had."""
 
-    graph: Graph
+    graph: PlaceGraph
     explanations: tuple[Explanation | None, ...]
 
     def explain(self, operator: str | int) -> str:
@@ -95,7 +95,7 @@ class Picked:
 
 
 def pick_kernels(
-    graph: Graph,
+    graph: PlaceGraph,
     places: Iterable[Place | str],
     kernels: KernelRegistry = KERNELS,
     formula: str | Formula = "code",
@@ -108,7 +108,7 @@ def pick_kernels(
     Choosing again changes nothing. Raises PartitionError as :func:`pick_kernel` does.
     """
     wish, rule = valid_places(places), formula_of(formula)
-    known: dict[Request, Explanation] = {}
+    known: dict[KernelRequest, Explanation] = {}
     operators: list[Operator] = []
     explanations: list[Explanation | None] = []
     for operator in graph.operators:
@@ -138,7 +138,7 @@ def valid_places(places: Iterable[Place | str]) -> tuple[Place, ...]:
 
 
 def pick_kernel(
-    request: Request,
+    request: KernelRequest,
     kernels: Sequence[Kernel],
     places: Sequence[Place],
     formula: str | Formula = "code",
@@ -159,7 +159,7 @@ def pick_kernel(
             f"no kernel for {request} at any of the places {tried}; add a trailing place of the host, or register one"
         )
 
-    def rank(entry: tuple[Kernel, list[Row]]) -> tuple[object, ...]:
+    def rank(entry: tuple[Kernel, list[GradeRow]]) -> tuple[object, ...]:
         kernel, rows = entry
         wished = first_wish and serves_first_wish(request, kernel, places)
         return (not wished, -rule.score(next(r for r in rows if r.best)), kernel.order)
@@ -179,11 +179,11 @@ def pick_kernel(
     )
 
 
-def _winning_row(rows: Sequence[Row], by_wish: bool) -> Row:
+def _winning_row(rows: Sequence[GradeRow], by_wish: bool) -> GradeRow:
     return rows[0] if by_wish else next(r for r in rows if r.best)
 
 
-def serves_first_wish(request: Request, kernel: Kernel, places: Sequence[Place]) -> bool:
+def serves_first_wish(request: KernelRequest, kernel: Kernel, places: Sequence[Place]) -> bool:
     """Whether *kernel* is one for the first place; an int8 kernel only for an operator that carries ``enable_int8``."""
     if kernel.place.precision == Precision.INT8 and not request.int8:
         return False
@@ -198,7 +198,7 @@ def place_of(kernel: Kernel, wish: Place) -> Place:
 
 
 def passed_over(
-    request: Request, kernels: Sequence[Kernel], places: Sequence[Place], winner: Kernel
+    request: KernelRequest, kernels: Sequence[Kernel], places: Sequence[Place], winner: Kernel
 ) -> tuple[str, ...]:
     """``no opencl kernel for conv2d``, for each target wished for before the winner's that has no kernel."""
     first = next((k for k, p in enumerate(places) if same_target(winner.place.target, p.target)), len(places))

@@ -13,7 +13,7 @@ from byoc.ir.attrs import as_ints
 from byoc.ir.expr import RelayExpr
 from byoc.partition.place import Place, Precision, dtype_of
 from byoc.partition.places.cast_rules import CastRules, State
-from byoc.partition.places.infer import Cast, Casting, insert_casts
+from byoc.partition.places.infer import Casting, InsertedCast, insert_casts
 from byoc.partition.places.relay_graph import RelayGraph, regrouped, relay_graph
 from byoc.relay import op
 from byoc.relay.analysis.operator_calls import calls
@@ -112,7 +112,7 @@ class _Writer:
             self._casts[number] = value
         return value
 
-    def _written(self, value: RelayExpr, step: Cast) -> RelayExpr:
+    def _written(self, value: RelayExpr, step: InsertedCast) -> RelayExpr:
         """One cast of *value*; what it would undo is taken away instead."""
         made = _now(_WRITERS[step.kind](value, step))
         undone = _undone(made) if step.kind == "layout" else None
@@ -185,16 +185,16 @@ def _axes_moved(expr: RelayExpr) -> tuple[int, ...] | None:
     return None
 
 
-def _precision(value: RelayExpr, cast: Cast) -> Call:
+def _precision(value: RelayExpr, cast: InsertedCast) -> Call:
     return call_op("cast", [value], value.span, dtype=dtype_of(Precision(cast.destination.precision)))
 
 
-def _layout(value: RelayExpr, cast: Cast) -> Call:
+def _layout(value: RelayExpr, cast: InsertedCast) -> Call:
     names = {"src_layout": cast.source.layout, "dst_layout": cast.destination.layout}
     return call_op("layout_transform", [value], value.span, **names)
 
 
-def _copy(value: RelayExpr, cast: Cast) -> Call:
+def _copy(value: RelayExpr, cast: InsertedCast) -> Call:
     return op.device_copy(value, _device(cast.source), _device(cast.destination))
 
 
@@ -204,7 +204,7 @@ def _device(state: State) -> Device:
     return Device(kind, state.device)
 
 
-_WRITERS: Mapping[str, Callable[[RelayExpr, Cast], Call]] = {
+_WRITERS: Mapping[str, Callable[[RelayExpr, InsertedCast], Call]] = {
     "precision": _precision,
     "layout": _layout,
     "target": _copy,

@@ -21,7 +21,7 @@ from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, TupleType, Type, tensor_types
 from byoc.partition.calls import is_composite
 from byoc.partition.place import FLOATS, HOST, DataLayout, Place, Precision, dtype_of, precision_of
-from byoc.partition.places.graph import Graph, Operator, Tensor
+from byoc.partition.places.graph import Operator, PlacedTensor, PlaceGraph
 from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.tensor_type import LAYOUT_RANK, TensorTy
 from byoc.relay.analysis.regions.annotated_regions import open_children
@@ -50,7 +50,7 @@ class PlacedCall:
 class RelayGraph:
     """A function's *graph*, with a :class:`PlacedCall` for each operator, and the tensors of each expression."""
 
-    graph: Graph
+    graph: PlaceGraph
     calls: tuple[PlacedCall, ...]
     tensors_of: Mapping[RelayExpr, tuple[int, ...]]
     sources: Mapping[int, RelayExpr] = field(default_factory=dict)
@@ -69,7 +69,7 @@ def relay_graph(func: Function, places: Mapping[Call, Place]) -> RelayGraph:
         (t, TensorTy(HOST, builder.tensors[t].precision, DataLayout.NCHW)) for t in builder.tensors_of[func.body]
     )
     placed = [builder.placed(call) for call in builder.calls]
-    graph = Graph(tuple(builder.tensors), tuple(o for o, _ in placed), {}, results)
+    graph = PlaceGraph(tuple(builder.tensors), tuple(o for o, _ in placed), {}, results)
     return RelayGraph(graph, tuple(p for _, p in placed), builder.tensors_of, builder.sources)
 
 
@@ -78,7 +78,7 @@ class _Builder:
 
     def __init__(self, places: Mapping[Call, Place]):
         self.places = places
-        self.tensors: list[Tensor] = []
+        self.tensors: list[PlacedTensor] = []
         self.tensors_of: dict[RelayExpr, tuple[int, ...]] = {}
         self.sources: dict[int, RelayExpr] = {}
         self.calls: list[Call] = []
@@ -110,7 +110,7 @@ class _Builder:
         begin = len(self.tensors)
         for ty in tensor_types(node.checked_type):
             shape = tuple(d if isinstance(d, int) else repr(d) for d in ty.shape)
-            self.tensors.append(Tensor(name, precision_of(ty.dtype), shape, isinstance(node, Constant)))
+            self.tensors.append(PlacedTensor(name, precision_of(ty.dtype), shape, isinstance(node, Constant)))
             if not isinstance(node, Call):
                 self.sources[len(self.tensors) - 1] = node
         return tuple(range(begin, len(self.tensors)))

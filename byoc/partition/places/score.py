@@ -16,14 +16,14 @@ from byoc.contract.registration import get_backend
 from byoc.contract.verdict import Verdict
 from byoc.errors import PartitionError
 from byoc.partition.place import ANY, HOST, DataLayout, Place, precision_of
-from byoc.partition.places.grade import Argument, Formula, Request, formula_of
+from byoc.partition.places.grade import Formula, KernelArgument, KernelRequest, formula_of
 from byoc.partition.places.kernel import KERNELS, Kernel, KernelRegistry
 from byoc.partition.places.libraries import kernels_run_by
 from byoc.partition.places.pick import Explanation, pick_kernel, valid_places
 
 
 @dataclass(frozen=True)
-class Unit:
+class PlacementUnit:
     """An operator or composite to be placed: what each target said of it, and the dtypes of its tensors.
 
     *constants* are the numbers of the inputs that are weights. *kernels* are the declared kernels that run and fit it,
@@ -99,7 +99,9 @@ def places_for(target: str, wish: Sequence[Place]) -> tuple[Place, ...]:
     return (*vague, *exact) if mine[0] == as_it_comes(mine[0]) else (*exact, *vague)
 
 
-def derived_kernels(unit: Unit, wish: Sequence[Place], kernels: KernelRegistry = KERNELS) -> tuple[Kernel, ...]:
+def derived_kernels(
+    unit: PlacementUnit, wish: Sequence[Place], kernels: KernelRegistry = KERNELS
+) -> tuple[Kernel, ...]:
     """The kernels of *unit*: those that are registered for its operator, and one at each place of each target of *wish*
     that accepts it. A registered kernel stands for the derived one of its place; a target that refuses has none.
     """
@@ -119,7 +121,7 @@ def derived_kernels(unit: Unit, wish: Sequence[Place], kernels: KernelRegistry =
 
 
 def granted(
-    places: Sequence[Place], units: Sequence[Unit], kernels: KernelRegistry = KERNELS
+    places: Sequence[Place], units: Sequence[PlacementUnit], kernels: KernelRegistry = KERNELS
 ) -> tuple[tuple[Place, ...], tuple[str, ...]]:
     """Those of *places* that somebody serves, whatever the operator, and why each of the others is passed over.
 
@@ -163,7 +165,7 @@ def _serves(has: Place, place: Place) -> bool:
 
 
 def score_places(
-    units: Sequence[Unit],
+    units: Sequence[PlacementUnit],
     places: Iterable[Place | str],
     kernels: KernelRegistry = KERNELS,
     formula: str | Formula = "code",
@@ -195,14 +197,14 @@ def score_places(
 _Key = tuple[str, tuple[str, ...], tuple[str, ...], frozenset[int], tuple[tuple[str, bool], ...], tuple[Kernel, ...]]
 
 
-def _key(unit: Unit) -> _Key:
+def _key(unit: PlacementUnit) -> _Key:
     verdicts = tuple((t, bool(v)) for t, v in unit.verdicts.items())
     declared = tuple(k for own in unit.kernels.values() for k in own)
     return (unit.operator, unit.inputs, unit.outputs, unit.constants, verdicts, declared)
 
 
 def _explained(
-    unit: Unit, wish: Sequence[Place], kernels: KernelRegistry, rule: Formula, gate: bool, first_wish: bool
+    unit: PlacementUnit, wish: Sequence[Place], kernels: KernelRegistry, rule: Formula, gate: bool, first_wish: bool
 ) -> Explanation:
     targets = tuple(dict.fromkeys(p.target for p in wish))
     found = derived_kernels(unit, wish, kernels)
@@ -213,24 +215,25 @@ def _explained(
         raise PartitionError(f"{error} ({why})") from error
 
 
-def _request(unit: Unit, kernels: Sequence[Kernel]) -> Request:
+def _request(unit: PlacementUnit, kernels: Sequence[Kernel]) -> KernelRequest:
     """The unit's tensors under the names that registered kernels gave to their inputs, else under their numbers."""
     names = next((list(k.inputs) for k in kernels if len(k.inputs) == len(unit.inputs) > 0), None)
     outputs = next((list(k.outputs) for k in kernels if len(k.outputs) == len(unit.outputs) > 0), None)
-    return Request(
+    return KernelRequest(
         unit.operator,
         tuple(
-            Argument(names[n] if names else f"in{n}", precision_of(dtype), n in unit.constants)
+            KernelArgument(names[n] if names else f"in{n}", precision_of(dtype), n in unit.constants)
             for n, dtype in enumerate(unit.inputs)
         ),
         tuple(
-            Argument(outputs[n] if outputs else f"out{n}", precision_of(dtype)) for n, dtype in enumerate(unit.outputs)
+            KernelArgument(outputs[n] if outputs else f"out{n}", precision_of(dtype))
+            for n, dtype in enumerate(unit.outputs)
         ),
         label=", ".join(unit.nodes),
     )
 
 
-def _because(text: str, unit: Unit) -> str:
+def _because(text: str, unit: PlacementUnit) -> str:
     """``no opencl kernel for nn.conv2d``, and why where the target's verdict says it."""
     target = text.split()[1]
     verdict = unit.verdicts.get(target)

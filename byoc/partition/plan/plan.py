@@ -16,7 +16,7 @@ from byoc.partition.boundaries import HOST
 from byoc.partition.content.difference import PlanDiff, diff
 from byoc.partition.content.plan_json import plan_from_json, plan_to_json
 from byoc.partition.content.planned_cut import PlannedCut
-from byoc.partition.content.replanning import Origin, Sweep, sweep
+from byoc.partition.content.replanning import PlanOrigin, Sweep, sweep
 from byoc.partition.show.report_page import notebook
 from byoc.partition.show.table import plan_table
 
@@ -35,7 +35,7 @@ class Plan(PlannedCut):
     why the host computes it. *origin* is None for a plan that was read from a file.
     """
 
-    origin: Origin[Plan] | None = field(default=None, compare=False, repr=False)
+    origin: PlanOrigin[Plan] | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_read(self) -> bool:
@@ -87,7 +87,7 @@ class Plan(PlannedCut):
         """The best plan without the targets *gone*, each for its reason."""
         return self._origin("planning again").without(gone)
 
-    def _origin(self, what: str) -> Origin[Plan]:
+    def _origin(self, what: str) -> PlanOrigin[Plan]:
         if self.origin is None:
             raise PartitionError(f"{what} needs the module that the plan was made for: this plan was read from a file")
         return self.origin

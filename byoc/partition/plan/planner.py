@@ -21,14 +21,14 @@ from byoc.options.entry import takes
 from byoc.partition.boundaries import Boundaries
 from byoc.partition.calls import calls_of, functions_of, inner_calls, is_composite, known_names
 from byoc.partition.content.planned import planned_regions
-from byoc.partition.content.replanning import Kept, Origin
-from byoc.partition.content.request import Request
+from byoc.partition.content.replanning import Kept, PlanOrigin
+from byoc.partition.content.request import PlanInputs
 from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
 from byoc.partition.cut.casting import HOME_PLACE, asks_for_casts, cast_decisions, in_regions, with_casts
 from byoc.partition.cut.decide import decide, form_composites, next_in_order
 from byoc.partition.cut.layouts import asked_layouts
-from byoc.partition.cut.matches import Chosen, with_composites
+from byoc.partition.cut.matches import ChosenMatch, with_composites
 from byoc.partition.cut.preference import Preferences, form_preferred, preferred_order
 from byoc.partition.cut.refused_matches import with_refused_matches
 from byoc.partition.decision import Decision
@@ -62,7 +62,7 @@ def plan_of(asked: PlannerRequest) -> Plan:
     backends = tuple(get_backend(name) for name in names)
     mod = InferType()(asked.mod)
     places = asked.valid_places
-    request = Request(
+    request = PlanInputs(
         asked.policy,
         backends,
         Boundaries.of(names, asked.exclude, asked.force, asked.stop_at, asked.boundary_lines),
@@ -101,7 +101,7 @@ Made = tuple[Plan, Kept, IRModule]  # a plan, what it kept, and the module with 
 
 
 @paused_collector()
-def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
+def remake(mod: IRModule, request: PlanInputs, kept: Kept) -> Plan:
     """The plan of *mod*, which has types, as *request* asks; operators in *kept* stay where that says.
 
     Raises PartitionError for boundaries that mean nothing in *mod* or cannot be honoured.
@@ -119,20 +119,20 @@ def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
     return replace(
         plan,
         notes=notes,
-        origin=Origin(mod, request, remake, placed),
+        origin=PlanOrigin(mod, request, remake, placed),
         layouts=request.layouts.places,
         regions=tuple(planned_regions(*plan.annotate_numbered(prepared), plan.mod_name)),
     )
 
 
-def _unasked_limits(request: Request) -> Iterator[str]:
+def _unasked_limits(request: PlanInputs) -> Iterator[str]:
     """A sentence for each limit that the policy cannot ask for."""
     for target, limits in request.limits.items():
         if request.policy == "cost" and limits.min_operations:
             yield f"policy cost does not ask for min_operations of {target}: use min_gain"
 
 
-def _costs_of_gains(request: Request) -> CostModel | None:
+def _costs_of_gains(request: PlanInputs) -> CostModel | None:
     """What tells the gains of regions, where a limit asks for them."""
     if not any(limits.min_gain for limits in request.limits.values()):
         return None
@@ -151,9 +151,9 @@ def _with_inside(call: Call, decision: Decision) -> Decision:
     return replace(decision, inside=tuple(dict.fromkeys(callee_name(inner) for inner in inner_calls(call))))
 
 
-def _by_order(mod: IRModule, request: Request, kept: Kept) -> Made:
+def _by_order(mod: IRModule, request: PlanInputs, kept: Kept) -> Made:
     backends, boundaries, prefer = request.backends, request.boundaries, request.prefer
-    composites: tuple[Chosen, ...] = ()
+    composites: tuple[ChosenMatch, ...] = ()
     dissolved: Mapping[str, tuple[int, ...]] = {}
     if prefer.rules:
         prepared, composites = form_preferred(mod, backends, boundaries, prefer, request.record)
@@ -184,7 +184,7 @@ def _by_order(mod: IRModule, request: Request, kept: Kept) -> Made:
     return plan, {}, prepared
 
 
-def _by_score(mod: IRModule, request: Request, kept: Kept) -> Made:
+def _by_score(mod: IRModule, request: PlanInputs, kept: Kept) -> Made:
     from byoc.partition.policy.by_score import score  # what the order of the tables does not need
 
     prepared, dissolved = form_composites(mod, request.backends, request.boundaries, request.record)
@@ -222,7 +222,7 @@ def _by_score(mod: IRModule, request: Request, kept: Kept) -> Made:
     return plan, {}, cut
 
 
-def _by_cost(mod: IRModule, request: Request, kept: Kept) -> Made:
+def _by_cost(mod: IRModule, request: PlanInputs, kept: Kept) -> Made:
     from byoc.partition.policy.by_cost import cheapest  # what the order of the tables does not need
 
     choice = cheapest(mod, request, kept)
@@ -251,5 +251,5 @@ def _by_cost(mod: IRModule, request: Request, kept: Kept) -> Made:
     return plan, choice.placed, prepared
 
 
-Policy = Callable[[IRModule, Request, Kept], Made]
+Policy = Callable[[IRModule, PlanInputs, Kept], Made]
 POLICIES: Mapping[str, Policy] = {"order": _by_order, "score": _by_score, "cost": _by_cost}

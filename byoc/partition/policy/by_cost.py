@@ -11,11 +11,11 @@ from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.calls import functions_of
 from byoc.partition.content.replanning import Kept
-from byoc.partition.content.request import Request
+from byoc.partition.content.request import PlanInputs
 from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
-from byoc.partition.cut.matches import Chosen, with_composites
-from byoc.partition.cut.outlay import Move, Total
+from byoc.partition.cut.cost_breakdown import CostBreakdown, Transfer
+from byoc.partition.cut.matches import ChosenMatch, with_composites
 from byoc.partition.decision import Alternative, Decision
 from byoc.partition.policy.candidates import Placing, bounds_of, placing
 from byoc.partition.policy.limit_reasons import Absences
@@ -27,20 +27,20 @@ from byoc.relay.expr import Call
 
 
 @dataclass(frozen=True)
-class Choice:
+class PlacedModule:
     """A module placed: a decision for each call of the module with its composites, which these are, what moves, and the
     cost of all.
     """
 
     decisions: tuple[Decision, ...]
-    composites: tuple[Chosen, ...]
-    moves: tuple[Move, ...]
-    total: Total
+    composites: tuple[ChosenMatch, ...]
+    moves: tuple[Transfer, ...]
+    total: CostBreakdown
     notes: tuple[str, ...]
     placed: Kept
 
 
-def cheapest(mod: IRModule, request: Request, kept: Kept) -> Choice:
+def cheapest(mod: IRModule, request: PlanInputs, kept: Kept) -> PlacedModule:
     """The cheapest placement of *mod*, which has types, that is found in the time that *request* gives; operators in
     *kept* stay where that says, wherever they can.
     """
@@ -58,7 +58,7 @@ def cheapest(mod: IRModule, request: Request, kept: Kept) -> Choice:
     return choice_of(mod, placings, solutions, request.objective, absences)
 
 
-def placings_of(mod: IRModule, request: Request, model: CostModel) -> tuple[Placing, ...]:
+def placings_of(mod: IRModule, request: PlanInputs, model: CostModel) -> tuple[Placing, ...]:
     """The placement problem of each function of *mod*, which has types."""
     view = request.boundaries.on(mod)
     return tuple(
@@ -162,7 +162,7 @@ def choice_of(
     solutions: Sequence[Solution],
     objective: str,
     absences: Sequence[Absences],
-) -> Choice:
+) -> PlacedModule:
     """*solutions* in the words of a plan; *absences* tell, by function, what limits kept from its place."""
     composites = tuple(
         p.matches[c].chosen for p, s in zip(placings, solutions, strict=True) for c in s.chosen if c in p.matches
@@ -187,15 +187,15 @@ def choice_of(
         for candidate in (p.problem.candidates[c],)
         for o in candidate.operators
     }
-    return Choice(tuple(decisions), composites, moved, _total(placings, solutions, objective), notes, sites)
+    return PlacedModule(tuple(decisions), composites, moved, _total(placings, solutions, objective), notes, sites)
 
 
-def _total(placings: Sequence[Placing], solutions: Sequence[Solution], objective: str) -> Total:
+def _total(placings: Sequence[Placing], solutions: Sequence[Solution], objective: str) -> CostBreakdown:
     costs = [cost_of(p.problem, s.chosen, s.regions) for p, s in zip(placings, solutions, strict=True)]
     known = all(s.bound is not None for s in solutions)
     penalized, bound = sum(s.penalized for s in solutions), sum(s.bound or 0.0 for s in solutions)
     gap = None if not known else 0.0 if penalized <= 0 else max(0.0, (penalized - bound) / penalized)
-    return Total(
+    return CostBreakdown(
         objective,
         sum(s.seconds for s in solutions),
         sum(c.work for c in costs),
@@ -207,15 +207,15 @@ def _total(placings: Sequence[Placing], solutions: Sequence[Solution], objective
     )
 
 
-def _moves(problem: Problem, solution: Solution) -> list[Move]:
+def _moves(problem: Problem, solution: Solution) -> list[Transfer]:
     site = {o: problem.candidates[c].site for c in solution.chosen for o in problem.candidates[c].operators}
     region = region_of_operator(problem, solution.regions)
-    found: list[Move] = []
+    found: list[Transfer] = []
     for number, source, destination in moves(problem, site, region):
         value = problem.values[number]
         name = "an input" if value.producer is None else problem.name_of(value.producer)
         found.append(
-            Move(
+            Transfer(
                 name,
                 problem.sites[source].name,
                 problem.sites[destination].name,

@@ -12,10 +12,10 @@ from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.partition.boundaries import BoundaryView
 from byoc.partition.calls import calls_of, functions_of
 from byoc.partition.content.explanation import HOST
-from byoc.partition.content.request import Request
+from byoc.partition.content.request import PlanInputs
 from byoc.partition.cut.decide import judged
 from byoc.partition.decision import Decision
-from byoc.partition.places import Place, Placed, Unit, score_places
+from byoc.partition.places import Place, Placed, PlacementUnit, score_places
 from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.libraries import KernelLibrary
 from byoc.partition.places.score import as_it_comes, backend_places, is_settled
@@ -24,7 +24,7 @@ from byoc.relay.expr import Call, Constant
 OUTSCORED = "score"
 
 
-def score(mod: IRModule, request: Request) -> list[Decision]:
+def score(mod: IRModule, request: PlanInputs) -> list[Decision]:
     """A decision for each call of *mod*, which has its composites, by the places' scores.
 
     Raises PartitionError for a wish that is empty or means nothing, and for a call that no place of it can run.
@@ -36,7 +36,7 @@ def score(mod: IRModule, request: Request) -> list[Decision]:
     return [_decision(unit, place) for unit, place in zip(units, placed, strict=True)]
 
 
-def wish(request: Request) -> tuple[Place, ...]:
+def wish(request: PlanInputs) -> tuple[Place, ...]:
     """The places that are asked for, in order: those of *request*, else each target's own and then the host."""
     if request.valid_places:
         settled = {b.name for b in request.backends if is_settled(b)}
@@ -51,7 +51,7 @@ def _usual_places(target: str) -> tuple[Place, ...]:
     return tuple(p for p in found if p == as_it_comes(p)) or found
 
 
-def _unit(call: Call, backends: Sequence[Backend], view: BoundaryView) -> Unit:
+def _unit(call: Call, backends: Sequence[Backend], view: BoundaryView) -> PlacementUnit:
     operator, nodes = callee_name(call), span_names(call.span)
     verdicts: dict[str, Verdict] = {}
     kernels: dict[str, tuple[Kernel, ...]] = {}
@@ -63,7 +63,7 @@ def _unit(call: Call, backends: Sequence[Backend], view: BoundaryView) -> Unit:
             if kernels[backend.name]:
                 verdicts[backend.name] = accept(call)
     inputs = [(dtype, isinstance(arg, Constant)) for arg in call.args for dtype in _dtypes(arg.checked_type)]
-    return Unit(
+    return PlacementUnit(
         operator,
         verdicts,
         tuple(d for d, _ in inputs),
@@ -78,7 +78,7 @@ def _dtypes(ty: object) -> list[str]:
     return [t.dtype for t in tensor_types(ty)] if isinstance(ty, (TensorType, TupleType)) else []
 
 
-def _decision(unit: Unit, placed: Placed) -> Decision:
+def _decision(unit: PlacementUnit, placed: Placed) -> Decision:
     library = next((name for name, own in unit.kernels.items() if any(k.key == placed.kernel.key for k in own)), None)
     target = library or (None if placed.place.target == HOST else placed.place.target)
     verdicts: list[tuple[str, Verdict]] = []

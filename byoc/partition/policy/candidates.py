@@ -23,22 +23,22 @@ from byoc.partition.costs.estimate import Estimate
 from byoc.partition.costs.model import HOST, CostModel
 from byoc.partition.cut.casting import asks_for_casts
 from byoc.partition.cut.decide import judged
-from byoc.partition.cut.matches import Match, matches_of
+from byoc.partition.cut.matches import CompositeMatch, matches_of
 from byoc.partition.place import FLOATS
 from byoc.partition.places import DataLayout, Place, Precision
 from byoc.partition.places.score import backend_places
 from byoc.partition.policy.dataflow import Dataflow, dataflow
-from byoc.partition.problem import HOME, Bounds, Candidate, Problem, Site, Value
+from byoc.partition.problem import HOME, Bounds, Candidate, Problem, ProblemValue, Site
 from byoc.relay import op
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.transform.cut.merge_composite import CompositeRecord
 
-Unit = tuple[Call, tuple[int, ...], Match | None]  # a call or a match, and the numbers of the calls in it
+Unit = tuple[Call, tuple[int, ...], CompositeMatch | None]  # a call or a match, and the numbers of the calls in it
 
 
 @dataclass(frozen=True)
-class Spot:
+class SiteSpot:
     """What a site of the problem is: a target, and its place where the target has several, or one that is not as values
     come. Each level of calls (``dataflow.py``) has a site of its own.
     """
@@ -56,7 +56,7 @@ class Spot:
         """What products compute in there; empty as they come."""
         return "" if self.place is None or self.place.precision is Precision.ANY else str(self.place.precision)
 
-    def differs(self, other: Spot) -> bool:
+    def differs(self, other: SiteSpot) -> bool:
         """Whether a value needs a cast between the two."""
         return self._form != other._form
 
@@ -70,12 +70,12 @@ class Spot:
         )
 
 
-def spots_of(backend: Backend) -> list[Spot]:
+def spots_of(backend: Backend) -> list[SiteSpot]:
     """The sites of a backend: its places in which floats are computed."""
     places = [p for p in backend_places(backend.name) if p.precision in FLOATS or p.precision is Precision.ANY]
     if len(places) <= 1 and not asks_for_casts([str(p) for p in places]):
-        return [Spot(backend.name)]
-    return [Spot(backend.name, place) for place in places]
+        return [SiteSpot(backend.name)]
+    return [SiteSpot(backend.name, place) for place in places]
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +91,9 @@ class Placing:
     flow: Dataflow
     problem: Problem
     estimates: tuple[Estimate, ...]
-    matches: Mapping[int, Match]
+    matches: Mapping[int, CompositeMatch]
     verdicts: tuple[tuple[tuple[str, Verdict], ...], ...]
-    spots: tuple[Spot, ...]
+    spots: tuple[SiteSpot, ...]
 
 
 def placing(
@@ -118,7 +118,7 @@ def placing(
         if (rule := view.forced(call)) is not None and any(v for t, v in verdicts[k] if t == rule.target)
     }
     builder.add_home(forced)
-    spots, sites = [Spot(HOST)], [Site(HOST, HOST)]
+    spots, sites = [SiteSpot(HOST)], [Site(HOST, HOST)]
     for index, backend in enumerate(backends):
         alone: list[Unit] = [(flow.calls[k], (k,), None) for k, v in enumerate(verdicts) if v[index][1]]
         taken: list[Unit] = [
@@ -160,7 +160,7 @@ def _verdict(backend: Backend, call: Call, barred: Reason | None, view: Boundary
     return Verdict(False, callee_name(call), span_names(call.span), (reason,))
 
 
-def _takes(backend: Backend, match: Match, flow: Dataflow, view: BoundaryView) -> bool:
+def _takes(backend: Backend, match: CompositeMatch, flow: Dataflow, view: BoundaryView) -> bool:
     if any(_barred(flow, number) is not None for number in match.numbers):
         return False
     if view.reason(backend.name, match.call) is not None:
@@ -183,7 +183,7 @@ class _Builder:
         self._flow, self._costs = flow, costs
         self.candidates: list[Candidate] = []
         self.estimates: list[Estimate] = []
-        self.matches: dict[int, Match] = {}
+        self.matches: dict[int, CompositeMatch] = {}
         self.unbuilt: dict[tuple[int, str], str] = {}
 
     def add_home(self, forced: Container[int]) -> None:
@@ -195,7 +195,7 @@ class _Builder:
                 continue
             self._append(call, (number,), HOME, estimate)
 
-    def add(self, site: int, spot: Spot, units: Sequence[Unit]) -> None:
+    def add(self, site: int, spot: SiteSpot, units: Sequence[Unit]) -> None:
         """*units* at *spot*, which is number *site*."""
         leaving = self._flow.leaving({k for _, numbers, _ in units for k in numbers})
         estimates = self._costs.share([call for call, _, _ in units], leaving, spot.target, spot.precision)
@@ -214,7 +214,7 @@ class _Builder:
         self.estimates.append(estimate)
 
 
-def transfer_seconds(values: Sequence[Value], spots: Sequence[Spot], costs: CostModel) -> np.ndarray:
+def transfer_seconds(values: Sequence[ProblemValue], spots: Sequence[SiteSpot], costs: CostModel) -> np.ndarray:
     """``[t, p, q]``: the seconds to bring tensor t from spot p to spot q, casts included; between two regions of one
     target, what the way over the host takes.
     """
@@ -229,7 +229,7 @@ def transfer_seconds(values: Sequence[Value], spots: Sequence[Spot], costs: Cost
     return result
 
 
-def _between(size: int, spots: Sequence[Spot], costs: CostModel) -> np.ndarray:
+def _between(size: int, spots: Sequence[SiteSpot], costs: CostModel) -> np.ndarray:
     """The row of :func:`transfer_seconds` for a tensor of *size* bytes."""
     found = np.zeros((len(spots), len(spots)))
     for p, source in enumerate(spots):
@@ -240,7 +240,7 @@ def _between(size: int, spots: Sequence[Spot], costs: CostModel) -> np.ndarray:
     return found
 
 
-def cast_seconds(size: int, spot: Spot, costs: CostModel) -> float:
+def cast_seconds(size: int, spot: SiteSpot, costs: CostModel) -> float:
     """The seconds of a cast, at *spot*, of a float32 tensor of *size* bytes."""
     data = Var("x", TensorType((max(size // 4, 1),), "float32"))
     call = op.cast(data, "float16")

@@ -15,7 +15,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.partition.calls import calls_of
 from byoc.partition.measure import boundary, constant_bytes
-from byoc.partition.problem import Value
+from byoc.partition.problem import ProblemValue
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.analysis.regions.region_graph import RegionGraph
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
@@ -32,7 +32,7 @@ class Dataflow:
     """
 
     calls: tuple[Call, ...]
-    values: tuple[Value, ...]
+    values: tuple[ProblemValue, ...]
     inner: frozenset[int]
     unused: frozenset[int]
     levels: tuple[int, ...]
@@ -63,7 +63,7 @@ def dataflow(func: Function) -> Dataflow:
         elif not isinstance(node, (Tuple, TupleGetItem)):
             results.update(s for child in open_children(node) for s in sources_of(child))
     values = [
-        Value(None, tuple(dict.fromkeys(read)), boundary("", tensor_types(source.checked_type)[k]).bytes)
+        ProblemValue(None, tuple(dict.fromkeys(read)), boundary("", tensor_types(source.checked_type)[k]).bytes)
         for (source, k), read in readers.items()
         if source not in number and not isinstance(source, Constant)
     ]
@@ -72,13 +72,13 @@ def dataflow(func: Function) -> Dataflow:
             read = tuple(dict.fromkeys(readers.get((call, k), ())))
             result = (call, k) in results
             if read or result:
-                values.append(Value(number[call], read, boundary("", ty).bytes, result))
+                values.append(ProblemValue(number[call], read, boundary("", ty).bytes, result))
     readers_of: dict[Constant, list[int]] = {}
     for call in calls:
         for constant in constants_of(call):
             readers_of.setdefault(constant, []).append(number[call])
     shared = {constant: tuple(read) for constant, read in readers_of.items() if len(read) > 1}
-    values += (Value(None, read, constant_bytes(constant), weight=True) for constant, read in shared.items())
+    values += (ProblemValue(None, read, constant_bytes(constant), weight=True) for constant, read in shared.items())
     inner = _inner_calls(func)
     return Dataflow(
         calls,
@@ -132,10 +132,10 @@ def _inner_calls(func: Function) -> set[RelayExpr]:
     return {node for node in graph.nodes if scopes[graph.unit_of[node]] != own}
 
 
-def _unused(count: int, values: Sequence[Value]) -> frozenset[int]:
+def _unused(count: int, values: Sequence[ProblemValue]) -> frozenset[int]:
     """The numbers of the calls that no result depends on."""
     used: set[int] = set()
-    made: dict[int, list[Value]] = {}
+    made: dict[int, list[ProblemValue]] = {}
     for value in values:
         if value.producer is not None:
             made.setdefault(value.producer, []).append(value)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from byoc.partition.calls import inner_calls
 from byoc.partition.costs.model import HOST, CostModel
 from byoc.partition.policy.dataflow import Dataflow
-from byoc.partition.problem import Value
+from byoc.partition.problem import ProblemValue
 
 
 class Gains:
@@ -32,7 +32,7 @@ class Gains:
                 home += self._moving(value, without, apart)
         return home - there
 
-    def _moving(self, value: Value, targets: Sequence[str | None], region_of: Mapping[int, int]) -> float:
+    def _moving(self, value: ProblemValue, targets: Sequence[str | None], region_of: Mapping[int, int]) -> float:
         """The seconds of bringing a tensor to each target that needs it outside of the region that makes it."""
         maker = value.producer
         source = HOST if maker is None else targets[maker] or HOST

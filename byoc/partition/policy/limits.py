@@ -25,7 +25,7 @@ from byoc.partition.policy.candidates import bounds_of
 from byoc.partition.policy.dataflow import Dataflow, dataflow
 from byoc.partition.policy.gains import Gains
 from byoc.partition.policy.limit_reasons import beyond_bounds
-from byoc.partition.problem import HOME, Candidate, Problem, Site, Value
+from byoc.partition.problem import HOME, Candidate, Problem, ProblemValue, Site
 from byoc.partition.solve.region_bytes import RegionBytes
 from byoc.partition.solve.regions import regions_and_broken
 from byoc.relay.expr import Call
@@ -105,7 +105,7 @@ class _Function:
             site = place.setdefault(key, len(place))
             candidates.append(Candidate(decision.operator, operators, site, 0.0, self.flow.weights(call)))
         values = tuple(
-            Value(
+            ProblemValue(
                 None if v.producer is None else self.first[v.producer + 1] - 1,
                 tuple(self.first[c] for c in v.consumers),
                 v.bytes,

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 from byoc.ir.dot import quoted, region_colour
 from byoc.ir.module import IRModule
 from byoc.partition.content.planned_cut import PlannedCut
-from byoc.partition.show.picture import HOST, Box, Layout, Picture, layered, picture_of
+from byoc.partition.show.picture import HOST, Box, Picture, PictureLayout, layered, picture_of
 from byoc.runtime.page.colours import colour as colour_of
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN, LEGEND = 172, 40, 20, 34, 20, 34
@@ -72,7 +72,7 @@ def svg_of(picture: Picture, for_page: bool = False) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _corner(layout: Layout, box: int, width: int) -> tuple[int, int]:
+def _corner(layout: PictureLayout, box: int, width: int) -> tuple[int, int]:
     """The upper left corner of a box; each layer is centred."""
     layer = layout.layer[box]
     used = layout.widths[layer] * (WIDTH + GAP_X) - GAP_X

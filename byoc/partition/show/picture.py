@@ -102,7 +102,7 @@ def _note(decision: Decision) -> str:
 
 
 @dataclass(frozen=True)
-class Layout:
+class PictureLayout:
     """Where each box stands: its layer and its place in the layer."""
 
     layer: tuple[int, ...]
@@ -110,7 +110,7 @@ class Layout:
     widths: tuple[int, ...]
 
 
-def layered(count: int, arrows: Sequence[tuple[int, int]], sweeps: int = 4) -> Layout:
+def layered(count: int, arrows: Sequence[tuple[int, int]], sweeps: int = 4) -> PictureLayout:
     """A layout of *count* boxes that are numbered so that every arrow goes to a higher number."""
     above: list[list[int]] = [[] for _ in range(count)]
     below: list[list[int]] = [[] for _ in range(count)]
@@ -134,7 +134,7 @@ def layered(count: int, arrows: Sequence[tuple[int, int]], sweeps: int = 4) -> L
             row.sort(key=lambda box: (_barycentre(box, near[box], place), box))
             for k, box in enumerate(row):
                 place[box] = k
-    return Layout(tuple(layer), tuple(place), tuple(map(len, layers)))
+    return PictureLayout(tuple(layer), tuple(place), tuple(map(len, layers)))
 
 
 def _number(layers: Sequence[Sequence[int]], place: list[int]) -> None:

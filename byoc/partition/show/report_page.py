@@ -17,7 +17,7 @@ from byoc.partition.show.picture import picture_of
 from byoc.partition.show.table import COST_HEADER, HEADER, WHOLE, cost_columns, region_row
 from byoc.runtime.page.document import document
 from byoc.runtime.page.document import fragment as live
-from byoc.runtime.page.parts import Cell, Mark, legend, picture, table, time_line
+from byoc.runtime.page.parts import Mark, TableCell, legend, picture, table, time_line
 
 if TYPE_CHECKING:
     from byoc.partition.content.planned_cut import PlannedCut
@@ -97,10 +97,13 @@ def _bars(plan: PlannedCut, places: Sequence[str]) -> str:
     found += [("transfers", "", plan.total.transfers, None), ("launches", "", plan.total.launches, None)]
     longest = max((v for row in found for v in row[2:] if v is not None), default=0.0) or 1.0
 
-    def bar(value: float | None, place: str) -> Cell:
-        return Cell("-", 0.0) if value is None else Cell(seconds(value), value, value / longest, place)
+    def bar(value: float | None, place: str) -> TableCell:
+        return TableCell("-", 0.0) if value is None else TableCell(seconds(value), value, value / longest, place)
 
-    rows = [(Cell(name), Cell(place), bar(first, place), bar(second, place)) for name, place, first, second in found]
+    rows = [
+        (TableCell(name), TableCell(place), bar(first, place), bar(second, place))
+        for name, place, first, second in found
+    ]
     return _titled("Costs", table(("", "place", "estimate", "measured"), rows, 2, places))
 
 
@@ -118,7 +121,7 @@ def _one_after_the_other(plan: PlannedCut, places: Sequence[str]) -> str:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> str:
-    return table(header, ([Cell(text) for text in cells] for cells in rows), left)
+    return table(header, ([TableCell(text) for text in cells] for cells in rows), left)
 
 
 def _regions(plan: PlannedCut) -> str:
@@ -130,9 +133,9 @@ def _regions(plan: PlannedCut) -> str:
 def _moves(plan: PlannedCut) -> str:
     rows = [
         (
-            *(Cell(text) for text in (m.tensor, m.source, m.destination)),
-            Cell(f"{m.bytes:,}", m.bytes),
-            Cell(seconds(m.seconds), m.seconds),
+            *(TableCell(text) for text in (m.tensor, m.source, m.destination)),
+            TableCell(f"{m.bytes:,}", m.bytes),
+            TableCell(seconds(m.seconds), m.seconds),
         )
         for m in plan.moves
     ]
@@ -145,10 +148,10 @@ def _decisions(decisions: Sequence[Decision], places: Sequence[str]) -> str:
     for decision in decisions:
         why = "; ".join(f"{t}: {r} [{r.code}]" for t, v in decision.verdicts for r in v.why)
         place = decision.target or HOST
-        cost = Cell("", 0.0, place=place)
+        cost = TableCell("", 0.0, place=place)
         if decision.seconds is not None:
-            cost = Cell(seconds(decision.seconds), decision.seconds, decision.seconds / longest, place)
+            cost = TableCell(seconds(decision.seconds), decision.seconds, decision.seconds / longest, place)
         texts = (decision.operator, ", ".join(decision.nodes), place, why)
-        rows.append((*map(Cell, texts), cost))
+        rows.append((*map(TableCell, texts), cost))
     found = table(("operator", "node", "place", "why not elsewhere", "estimate"), rows, 4, places)
     return f"<details open><summary>{len(decisions)} operators</summary>{found}</details>"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from byoc.partition.content.explanation import seconds
 from byoc.partition.content.planned import PlannedRegion
-from byoc.partition.cut.outlay import Total
+from byoc.partition.cut.cost_breakdown import CostBreakdown
 from byoc.partition.decision import Decision
 from byoc.partition.measure import Boundary
 
@@ -63,7 +63,7 @@ def _told(value: float | None) -> str:
     return "-" if value is None else seconds(value)
 
 
-def _cost_lines(plan: PlannedCut, total: Total) -> list[str]:
+def _cost_lines(plan: PlannedCut, total: CostBreakdown) -> list[str]:
     took = plan.measured.get(WHOLE)
     measured = "" if took is None else f", measured {seconds(took)}"
     proven = "gap unknown" if total.gap is None else "proven best" if total.gap <= PROVEN else f"gap {total.gap:.2%}"

@@ -1,7 +1,7 @@
 """Rows that cut off what a placement program allows and the problem does not.
 
 Each is kept by every solution and broken by the point at hand. *Fractional* cuts come from a pool known beforehand
-(circles of few edges, ways beside an edge); *integer* cuts come from looking at the regions that a whole-numbered
+(cycles of few edges, ways beside an edge); *integer* cuts come from looking at the regions that a whole-numbered
 point describes.
 """
 
@@ -14,15 +14,15 @@ import numpy as np
 
 from byoc.partition.problem import HOME
 from byoc.partition.solve.limit_cuts import limit_cuts
+from byoc.partition.solve.paths import Edge, components, cycles, path_inside
 from byoc.partition.solve.program import PlacementProgram, Row, summed
-from byoc.partition.solve.ways import Edge, circles, components, way_inside
 
 MARGIN = 1e-6
 LONGEST_CIRCLE = 40
 
 
 class Pool:
-    """Cuts of a placement program known beforehand: forests on short circles, and ways beside edges."""
+    """Cuts of a placement program known beforehand: forests on short cycles, and ways beside edges."""
 
     def __init__(self, program: PlacementProgram):
         self.program = program
@@ -67,13 +67,13 @@ def _forest_row(forest: Sequence[int], located: dict[int, int], root: int) -> Ro
 
 
 def _rings(program: PlacementProgram) -> list[tuple[list[int], list[int]]]:
-    """Short undirected circles, as (operators, edges among them): one for each edge that closes one."""
+    """Short undirected cycles, as (operators, edges among them): one for each edge that closes one."""
     edges = [(k, e) for k, e in enumerate(program.problem.edges) if k not in program.bypassed]
     neighbours: dict[int, list[int]] = {}
     number = {}
     rings = {}
     for k, (u, v) in edges:
-        way = way_inside(u, v, neighbours) if u in neighbours and v in neighbours else []
+        way = path_inside(u, v, neighbours) if u in neighbours and v in neighbours else []
         if way and len(way) <= LONGEST_CIRCLE:
             rings[tuple(sorted(way))] = way
         neighbours.setdefault(u, []).append(v)
@@ -109,7 +109,7 @@ def integer_cuts(program: PlacementProgram, values: np.ndarray) -> list[Row]:
     chosen = program.chosen(values)
     site = {o: problem.candidates[c].site for c in chosen for o in problem.candidates[c].operators}
     by_candidate = {o: k for k, c in enumerate(chosen) for o in problem.candidates[c].operators}
-    rows = [_candidate_circle(program, chosen, by_candidate, ring) for ring in circles(problem, by_candidate)]
+    rows = [_candidate_circle(program, chosen, by_candidate, ring) for ring in cycles(problem, by_candidate)]
     if rows or not program.regional:
         return [r for r in rows if r[0]]
     merged = program.merged_edges(values)
@@ -124,7 +124,7 @@ def integer_cuts(program: PlacementProgram, values: np.ndarray) -> list[Row]:
         for o in range(problem.operators)
         if site[o] in program.regional or len(problem.candidates[chosen[by_candidate[o]]].operators) > 1
     }
-    for ring in circles(problem, unit):
+    for ring in cycles(problem, unit):
         rows += _region_circle(program, chosen, by_candidate, site, neighbours, ring)
     regions: dict[int, list[int]] = {}
     for o in range(problem.operators):
@@ -171,7 +171,7 @@ def _region_circle(
         if site[head] not in program.regional:
             fixed.add(program.x[chosen[by_candidate[head]]])
             continue
-        way = way_inside(head, tail, neighbours)
+        way = path_inside(head, tail, neighbours)
         inner += [(program.edge_number[min(e), max(e)], site[head]) for e in itertools.pairwise(way)]
     inner = list(dict.fromkeys(inner))
     if fixed or len({p for _, p in inner}) > 1:
@@ -201,7 +201,7 @@ def _torn(program: PlacementProgram, chosen: Sequence[int], root: Sequence[int])
 
 
 def _forest_cuts(program: PlacementProgram, values: np.ndarray, members: Sequence[int], p: int) -> list[Row]:
-    """Cuts for circles in the forest of one region."""
+    """Cuts for cycles in the forest of one region."""
     edges = [e for e in _inner(program, members) if (e, p) in program.f]
     forest = [program.f[e, p] for e in edges]
     if sum(values[f] for f in forest) <= len(members) - 1 + MARGIN:
@@ -210,7 +210,7 @@ def _forest_cuts(program: PlacementProgram, values: np.ndarray, members: Sequenc
     neighbours: dict[int, list[int]] = {}
     for e in sorted(edges, key=lambda e: -values[program.f[e, p]]):
         u, v = program.problem.edges[e]
-        ring = way_inside(u, v, neighbours) if u in neighbours and v in neighbours else []
+        ring = path_inside(u, v, neighbours) if u in neighbours and v in neighbours else []
         if ring:
             inner = [program.f[k, p] for k in _inner(program, ring) if (k, p) in program.f]
             if sum(values[f] for f in inner) > len(ring) - 1 + MARGIN:

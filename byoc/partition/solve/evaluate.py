@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.errors import InternalError
-from byoc.partition.problem import HOME, Candidate, Problem, Value, region_of_operator
+from byoc.partition.problem import HOME, Candidate, Problem, ProblemValue, region_of_operator
 
 
 @dataclass(frozen=True)
-class Cost:
+class SolutionCost:
     """The parts of a solution's cost in seconds, and what its regions would have to bring besides."""
 
     work: float
@@ -32,7 +32,7 @@ class Cost:
         return self.seconds + self.min_gains
 
 
-def cost_of(problem: Problem, chosen: Sequence[int], regions: Sequence[Sequence[int]]) -> Cost:
+def cost_of(problem: Problem, chosen: Sequence[int], regions: Sequence[Sequence[int]]) -> SolutionCost:
     """The cost of choosing the candidates *chosen*, joined to *regions*."""
     candidates = problem.candidates
     site = {o: candidates[c].site for c in chosen for o in candidates[c].operators}
@@ -41,7 +41,7 @@ def cost_of(problem: Problem, chosen: Sequence[int], regions: Sequence[Sequence[
         float(problem.transfer[t, source, destination]) for t, source, destination in moves(problem, site, region)
     )
     sites = [problem.sites[candidates[r[0]].site] for r in regions]
-    return Cost(
+    return SolutionCost(
         sum(candidates[c].seconds for c in chosen),
         transfers,
         sum(s.launch for s in sites),
@@ -76,7 +76,7 @@ def check(problem: Problem, chosen: Sequence[int], regions: Sequence[Sequence[in
     for u, v in problem.edges:
         if u in region and region[u] == region.get(v):
             inner.setdefault(region[u], []).append((u, v))
-    touching: dict[int, list[Value]] = {}
+    touching: dict[int, list[ProblemValue]] = {}
     for value in problem.values:
         for number in {region[o] for o in (*value.consumers, value.producer) if o is not None and o in region}:
             touching.setdefault(number, []).append(value)
@@ -127,7 +127,7 @@ def connected(operators: Iterable[int], edges: Iterable[tuple[int, int]]) -> boo
     return not left
 
 
-def beyond(problem: Problem, members: Sequence[Candidate], values: Sequence[Value] | None = None) -> str | None:
+def beyond(problem: Problem, members: Sequence[Candidate], values: Sequence[ProblemValue] | None = None) -> str | None:
     """Why *members* may not be one region, in words; None where they may. Says nothing of ``max_regions``.
 
     *values* are those that *members* read or make; None looks through all.
@@ -145,7 +145,7 @@ def beyond(problem: Problem, members: Sequence[Candidate], values: Sequence[Valu
     return None
 
 
-def region_bytes(members: Sequence[Candidate], values: Sequence[Value]) -> int:
+def region_bytes(members: Sequence[Candidate], values: Sequence[ProblemValue]) -> int:
     """The bytes that a region needs: its weights, each once, and the most bytes of tensors that live at once.
 
     Operators run in the order of their numbers; what enters lives from the beginning to its last reader, what leaves

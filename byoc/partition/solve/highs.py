@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from byoc.partition.solve.program import Program, Row
+from byoc.partition.solve.program import IntegerProgram, Row
 
 INFEASIBLE = 2
 
@@ -21,7 +21,7 @@ def is_available() -> bool:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SolverOutcome:
     """What a solver gave: values of the variables (None: none found), a lower bound, and whether nothing satisfies it.
 
     *reduced* are the reduced costs of a linear program, at the lower and the upper bounds: f64[variables] each.
@@ -34,7 +34,7 @@ class Outcome:
     complete: bool = True
 
 
-class Rows:
+class SparseRows:
     """The rows of a program, kept as a sparse matrix that grows."""
 
     def __init__(self, rows: Sequence[Row]):
@@ -64,18 +64,18 @@ class Solver:
     HiGHS accepts an absolute gap of 1e-6: *scale* should make costs large beside it.
     """
 
-    def __init__(self, program: Program, scale: float):
+    def __init__(self, program: IntegerProgram, scale: float):
         self.program, self.scale = program, scale
         self.costs = np.array(program.costs) * scale
         self.lower, self.upper = np.zeros(len(self.costs)), np.array(program.upper)
-        self._equal, self._at_least = Rows(program.equal), Rows(program.at_least)
+        self._equal, self._at_least = SparseRows(program.equal), SparseRows(program.at_least)
         self._optimize = importlib.import_module("scipy.optimize")
 
     def add(self, rows: Sequence[Row]) -> None:
         """More rows that must be at least a number."""
         self._at_least.add(rows)
 
-    def relaxation(self, seconds: float) -> Outcome:
+    def relaxation(self, seconds: float) -> SolverOutcome:
         """The linear program."""
         count = len(self.costs)
         result = self._optimize.linprog(
@@ -89,11 +89,11 @@ class Solver:
             options={"time_limit": max(seconds, 0.01)},
         )
         if result.status != 0:
-            return Outcome(None, 0.0, result.status == INFEASIBLE, complete=result.status == INFEASIBLE)
+            return SolverOutcome(None, 0.0, result.status == INFEASIBLE, complete=result.status == INFEASIBLE)
         reduced = np.asarray(result.lower.marginals), np.asarray(result.upper.marginals)
-        return Outcome(np.asarray(result.x), float(result.fun) / self.scale, False, reduced)
+        return SolverOutcome(np.asarray(result.x), float(result.fun) / self.scale, False, reduced)
 
-    def integer(self, seconds: float) -> Outcome:
+    def integer(self, seconds: float) -> SolverOutcome:
         """The integer program."""
         count = len(self.costs)
         constraints = []
@@ -112,6 +112,6 @@ class Solver:
         bound = result.mip_dual_bound
         values = None if result.x is None else np.asarray(result.x)
         if result.status == INFEASIBLE:
-            return Outcome(None, np.inf, True)
+            return SolverOutcome(None, np.inf, True)
         known = bound is not None and np.isfinite(bound)
-        return Outcome(values, float(bound) / self.scale if known else 0.0, False, complete=result.status == 0)
+        return SolverOutcome(values, float(bound) / self.scale if known else 0.0, False, complete=result.status == 0)

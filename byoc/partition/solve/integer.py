@@ -17,7 +17,7 @@ from byoc.partition.problem import Problem
 from byoc.partition.solve.cover_cuts import Covers
 from byoc.partition.solve.cuts import MARGIN, Pool, described_regions, integer_cuts
 from byoc.partition.solve.evaluate import cost_of, is_solution
-from byoc.partition.solve.highs import Outcome, Solver
+from byoc.partition.solve.highs import Solver, SolverOutcome
 from byoc.partition.solve.program import PlacementProgram, Row
 from byoc.partition.solve.settle import Settled
 
@@ -27,7 +27,7 @@ SLACK = 1e-7
 
 
 @dataclass
-class Found:
+class BestSolution:
     """The best solution known (chosen, regions, penalized cost; None: none), and what is below every solution."""
 
     best: Settled | None
@@ -40,7 +40,9 @@ class Found:
 Repair = Callable[[Sequence[int]], Settled | None]
 
 
-def solve_program(problem: Problem, usable: Sequence[int], start: Found, repair: Repair, deadline: float) -> Found:
+def solve_program(
+    problem: Problem, usable: Sequence[int], start: BestSolution, repair: Repair, deadline: float
+) -> BestSolution:
     """Improve *start* until it is proven best or ``time.monotonic()`` reaches *deadline*.
 
     *repair* makes a solution of candidates that cover each operator once, or gives None.
@@ -49,7 +51,7 @@ def solve_program(problem: Problem, usable: Sequence[int], start: Found, repair:
 
 
 class _Search:
-    def __init__(self, problem: Problem, usable: Sequence[int], start: Found, repair: Repair, deadline: float):
+    def __init__(self, problem: Problem, usable: Sequence[int], start: BestSolution, repair: Repair, deadline: float):
         self.problem, self.found, self.repair, self.deadline = problem, start, repair, deadline
         self.program = PlacementProgram(problem, usable)
         self.pool = Pool(self.program)
@@ -58,7 +60,7 @@ class _Search:
         total = start.cost if np.isfinite(start.cost) else sum(self.program.program.costs)
         self.solver = Solver(self.program.program, 1e4 / total if total > 0 else 1.0)
 
-    def run(self) -> Found:
+    def run(self) -> BestSolution:
         """Both stages, again after each round of cuts."""
         while not self._is_over():
             root = self._relax()
@@ -82,7 +84,7 @@ class _Search:
             self.solver.add(cuts)
         return self.found
 
-    def _relax(self) -> Outcome | None:
+    def _relax(self) -> SolverOutcome | None:
         """The linear program with all cuts of the pool; None where nothing more is to be done."""
         last, bounds = None, [0.0]
         for _ in range(CUT_ROUNDS):
@@ -165,7 +167,7 @@ class _Search:
         if cost < self.found.cost:
             self.found.best, self.found.cost = solution, cost
 
-    def _fix(self, root: Outcome) -> None:
+    def _fix(self, root: SolverOutcome) -> None:
         """Variables whose reduced cost lies above what is still to be gained keep their value."""
         if root.reduced is None or not np.isfinite(self.found.cost):
             return
@@ -178,7 +180,7 @@ class _Search:
     def _raise_bound(self, bound: float) -> None:
         self.found.bound = max(self.found.bound, min(bound, self.found.cost))
 
-    def _prove(self) -> Found:
+    def _prove(self) -> BestSolution:
         self.found.bound = self.found.cost
         self.found.complete = True
         return self.found

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from byoc.partition.problem import HOME, Problem
-from byoc.partition.solve.ways import bypassed_edges
+from byoc.partition.solve.paths import bypassed_edges
 
 Row = tuple[Mapping[int, float], float]  # coefficients by variable, and what their sum must at least be
 
@@ -32,7 +32,7 @@ def summed(*terms: tuple[Iterable[int], float]) -> dict[int, float]:
 
 
 @dataclass
-class Program:
+class IntegerProgram:
     """Variables with costs, and rows: sums that equal a number, sums that are at least one."""
 
     costs: list[float] = field(default_factory=list)
@@ -55,7 +55,7 @@ class PlacementProgram:
     def __init__(self, problem: Problem, usable: Sequence[int]):
         self.problem = problem
         self.usable = tuple(usable)
-        self.program = Program()
+        self.program = IntegerProgram()
         self.x = {c: self.program.variable(problem.candidates[c].seconds, True) for c in usable}
         self.regional = {p for p in range(1, len(problem.sites)) if self._has_regions(p)}
         self.y: dict[tuple[int, int], int] = {}

@@ -10,7 +10,7 @@ from byoc.partition.solve.merge_units import merge_units
 from byoc.partition.solve.region_bytes import RegionBytes
 from byoc.partition.solve.runs import parts_of_runs
 from byoc.partition.solve.split import split_region
-from byoc.partition.solve.units import Units, topological_order, units_of
+from byoc.partition.solve.units import UnitGraph, topological_order, units_of
 
 LARGE = 20_000  # units from which on they are joined run by run
 Regions = tuple[tuple[int, ...], ...]
@@ -71,7 +71,7 @@ def _broken(
     return found
 
 
-def _merged(problem: Problem, units: Units) -> list[list[int]]:
+def _merged(problem: Problem, units: UnitGraph) -> list[list[int]]:
     """Units joined to connected regions, none of which waits for another in a circle."""
     if len(units.order) > LARGE:
         joined = [_merged_in_runs(units.site, p, c) for p, c in _both_ways(units)]
@@ -94,7 +94,7 @@ def _merged(problem: Problem, units: Units) -> list[list[int]]:
     return best
 
 
-def _both_ways(units: Units) -> list[tuple[list[list[int]], list[list[int]]]]:
+def _both_ways(units: UnitGraph) -> list[tuple[list[list[int]], list[list[int]]]]:
     return [(units.parents, units.children), (units.children, units.parents)]
 
 

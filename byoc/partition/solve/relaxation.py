@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from byoc.partition.problem import HOME, Problem
-from byoc.partition.solve.ways import components
+from byoc.partition.solve.paths import components
 
 Table = list[list[float]]  # by label of the start, label of the end
 

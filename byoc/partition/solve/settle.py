@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 
 from byoc.partition.problem import HOME, Problem
+from byoc.partition.solve.paths import cycles
 from byoc.partition.solve.region_bytes import RegionBytes
 from byoc.partition.solve.regions import Regions, regions_and_broken
 from byoc.partition.solve.units import can_run
-from byoc.partition.solve.ways import circles
 
 Settled = tuple[tuple[int, ...], Regions]
 
@@ -48,7 +48,7 @@ class Settler:
             if can_run(self.problem, current):
                 return current
             unit = {o: k for k, c in enumerate(large) for o in candidates[c].operators}
-            rings = circles(self.problem, unit)
+            rings = cycles(self.problem, unit)
             if not rings:
                 return current
             apart = {unit[o] for o in rings[0][0] if o in unit} | {unit[o] for o in rings[0][-1] if o in unit}

@@ -11,7 +11,7 @@ from byoc.partition.problem import Problem, Solution
 from byoc.partition.solve.evaluate import check, cost_of
 from byoc.partition.solve.heuristic import LARGE, heuristic
 from byoc.partition.solve.highs import is_available
-from byoc.partition.solve.integer import EXACT, Found, solve_program
+from byoc.partition.solve.integer import EXACT, BestSolution, solve_program
 from byoc.partition.solve.makespan import shortest_schedule
 from byoc.partition.solve.reduce import useful_candidates
 from byoc.partition.solve.refusal import infeasible, nothing_found, refuse_bad_numbers
@@ -81,7 +81,7 @@ def _by_program(
     small = problem.operators <= LARGEST_PROGRAM or method == "integer"
     if method == "heuristic" or not is_available() or not small:
         return _without_program(problem, usable, deadline, settled, method)
-    found = solve_program(problem, usable, Found(settled, cost, 0.0), settler.settle, deadline)
+    found = solve_program(problem, usable, BestSolution(settled, cost, 0.0), settler.settle, deadline)
     if found.best is None:
         raise infeasible(problem) if found.complete else nothing_found(problem)
     notes = () if found.complete else ("the time was over before the best placement was proven",)

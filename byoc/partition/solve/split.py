@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 
 from byoc.partition.problem import Problem
 from byoc.partition.solve.region_bytes import RegionBytes
-from byoc.partition.solve.units import Units
+from byoc.partition.solve.units import UnitGraph
 
 STEPS = 1_500_000  # interval ends that dynamic programming looks at; beyond, each part takes all that it can
 BYTES_STEPS = 40_000  # the same where bytes are counted for each
 
 
-def split_region(problem: Problem, sizes: RegionBytes, units: Units, members: Sequence[int]) -> list[list[int]]:
+def split_region(problem: Problem, sizes: RegionBytes, units: UnitGraph, members: Sequence[int]) -> list[list[int]]:
     """The units *members* of one site, in topological order, as connected parts within the limits.
 
     A part may still be too small (``min_operators``), or a single unit too large: the caller looks.
@@ -27,7 +27,7 @@ def split_region(problem: Problem, sizes: RegionBytes, units: Units, members: Se
     return [piece for part in splitter.parts() for piece in pieces(units, part)]
 
 
-def pieces(units: Units, members: Sequence[int]) -> list[list[int]]:
+def pieces(units: UnitGraph, members: Sequence[int]) -> list[list[int]]:
     """*members* as connected pieces, each in the order of *members*."""
     inside = dict.fromkeys(members)
     found: list[list[int]] = []
@@ -50,7 +50,7 @@ def pieces(units: Units, members: Sequence[int]) -> list[list[int]]:
 
 
 class _Splitter:
-    def __init__(self, problem: Problem, sizes: RegionBytes, units: Units, members: Sequence[int]):
+    def __init__(self, problem: Problem, sizes: RegionBytes, units: UnitGraph, members: Sequence[int]):
         self.problem, self.sizes, self.units, self.members = problem, sizes, units, list(members)
         self.site = units.site[members[0]]
         place = problem.sites[self.site]

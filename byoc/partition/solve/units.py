@@ -10,7 +10,7 @@ from byoc.partition.problem import Problem
 
 
 @dataclass(frozen=True)
-class Units:
+class UnitGraph:
     """One unit for each chosen candidate: its number, its site, whom it reads and who reads it.
 
     ``order`` is topological and goes on with what became ready last, so that neighbours stand near each other.
@@ -24,7 +24,7 @@ class Units:
     unit_of: list[int]
 
 
-def units_of(problem: Problem, chosen: Sequence[int]) -> Units:
+def units_of(problem: Problem, chosen: Sequence[int]) -> UnitGraph:
     """The units of the candidates *chosen*, which cover each operator once.
 
     Raises InternalError where they wait for one another in a circle.
@@ -34,7 +34,7 @@ def units_of(problem: Problem, chosen: Sequence[int]) -> Units:
     if len(order) < len(chosen):
         raise InternalError("the chosen candidates wait for one another in a circle")
     site = [problem.candidates[c].site for c in chosen]
-    return Units(tuple(chosen), site, parents, children, order, unit_of)
+    return UnitGraph(tuple(chosen), site, parents, children, order, unit_of)
 
 
 def can_run(problem: Problem, chosen: Sequence[int]) -> bool:

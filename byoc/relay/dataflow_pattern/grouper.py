@@ -21,7 +21,7 @@ from byoc.relay.traverse import children, post_order
 
 
 @dataclass(frozen=True)
-class Group:
+class MatchedGroup:
     """One match: its root, what each part of the pattern matched, the parameters by input, the nodes in post-order."""
 
     root: RelayExpr
@@ -36,7 +36,7 @@ class Grouper:
     def __init__(self, pattern: p.DFPattern, graph: IndexedGraph, overlapping: bool = False):
         self._overlapping = overlapping
         self.graph = graph
-        self.groups: dict[RelayExpr, Group] = {}
+        self.groups: dict[RelayExpr, MatchedGroup] = {}
         self._matcher = Matcher(graph)
         self._open = [(part, leaves) for part in pattern_post_order(pattern) if (leaves := _leaves_of(part))]
         self._fuzzy_parts = [q for q in pattern_post_order(pattern) if isinstance(q, _FUZZY)]
@@ -63,7 +63,7 @@ class Grouper:
         if self._is_valid(root, interior):
             if not self._overlapping:
                 self._taken.update(interior)
-            self.groups[root] = Group(root, memo, inputs, interior)
+            self.groups[root] = MatchedGroup(root, memo, inputs, interior)
 
     def _parameter(self, node: RelayExpr, index: int) -> Var:
         return Var(f"FunctionVar_{self._count}_{index}", span=node.span)

@@ -12,7 +12,7 @@ from byoc.ir.registry import register_func
 from byoc.ir.span import merge_spans
 from byoc.relay.adt import Match
 from byoc.relay.dataflow_pattern import patterns as p
-from byoc.relay.dataflow_pattern.grouper import Group, Grouper
+from byoc.relay.dataflow_pattern.grouper import Grouper, MatchedGroup
 from byoc.relay.dataflow_pattern.indexed_graph import PARTITIONED, IndexedGraph
 from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
@@ -47,7 +47,7 @@ class MatchCheck:
         raise UserError("this check looks at whole matches, not at their roots: give it to MergeComposite")
 
 
-def holds(check: p.Check | MatchCheck, group: Group, attrs: Mapping[str, object]) -> bool:
+def holds(check: p.Check | MatchCheck, group: MatchedGroup, attrs: Mapping[str, object]) -> bool:
     """Whether *check* accepts the match *group*, whose function would carry *attrs*."""
     if isinstance(check, MatchCheck):
         return check.takes(composite_call(group, attrs, {}))
@@ -109,14 +109,14 @@ def partition_in_place(pattern: p.DFPattern, graph: MutableGraph, attrs: Mapping
 
 def _accepted(
     pattern: p.DFPattern, graph: IndexedGraph, check: p.Check, attrs: Mapping[str, object]
-) -> dict[RelayExpr, Group]:
+) -> dict[RelayExpr, MatchedGroup]:
     """The groups that *check* accepts, by root, in the order of the graph."""
     groups = Grouper(pattern, graph).groups
     return {n: groups[n] for n in sorted(groups, key=graph.index.__getitem__) if holds(check, groups[n], attrs)}
 
 
 def composite_call(
-    group: Group, attrs: Mapping[str, object], changed: dict[RelayExpr, RelayExpr], keep_types: bool = True
+    group: MatchedGroup, attrs: Mapping[str, object], changed: dict[RelayExpr, RelayExpr], keep_types: bool = True
 ) -> Call:
     """The call of a function that computes what *group* does; *changed* says what became of its inputs."""
     inside: dict[RelayExpr, RelayExpr] = {}

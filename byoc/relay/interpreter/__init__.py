@@ -2,14 +2,22 @@
 
 from byoc.relay.interpreter.entry import evaluate, evaluate_value
 from byoc.relay.interpreter.machine import Interpreter, run_operator
-from byoc.relay.interpreter.values import Closure, ConstructorValue, RefValue, Scope, Value, result_of, value_of
+from byoc.relay.interpreter.values import (
+    Closure,
+    ConstructorValue,
+    EvaluationScope,
+    RefValue,
+    Value,
+    result_of,
+    value_of,
+)
 
 __all__ = [
     "Closure",
     "ConstructorValue",
+    "EvaluationScope",
     "Interpreter",
     "RefValue",
-    "Scope",
     "Value",
     "evaluate",
     "evaluate_value",

@@ -17,7 +17,15 @@ from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Function, Var
 from byoc.relay.interpreter.machine import Interpreter
-from byoc.relay.interpreter.values import Closure, ConstructorValue, RefValue, Scope, Value, tensor_of, value_of
+from byoc.relay.interpreter.values import (
+    Closure,
+    ConstructorValue,
+    EvaluationScope,
+    RefValue,
+    Value,
+    tensor_of,
+    value_of,
+)
 from byoc.runtime.core.container import ADT
 from byoc.runtime.core.ndarray import dtype_name
 
@@ -48,7 +56,7 @@ def evaluate_value(
         params, body = expr.params, expr.body
     else:
         params, body = tuple(free_vars(expr)), expr
-    scope = Scope()
+    scope = EvaluationScope()
     scope.values.update(_bind(params, inputs).items())
     return Interpreter(mod).run(body, scope)
 

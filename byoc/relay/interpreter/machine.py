@@ -22,11 +22,11 @@ from byoc.relay.adt import Match
 from byoc.relay.analysis.located import located
 from byoc.relay.expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
 from byoc.relay.interpreter.matching import first_fitting
-from byoc.relay.interpreter.values import Closure, ConstructorValue, RefValue, Scope, Value
+from byoc.relay.interpreter.values import Closure, ConstructorValue, EvaluationScope, RefValue, Value
 from byoc.relay.narrowing import as_function, operator_of
 from byoc.runtime.kernels.core.registry import get_kernel
 
-Pending = list[tuple[RelayExpr, Scope]]
+Pending = list[tuple[RelayExpr, EvaluationScope]]
 
 
 class Interpreter:
@@ -35,7 +35,7 @@ class Interpreter:
     def __init__(self, mod: IRModule | None = None):
         self.mod = mod
 
-    def run(self, root: RelayExpr, scope: Scope) -> Value:
+    def run(self, root: RelayExpr, scope: EvaluationScope) -> Value:
         """The value of *root* in *scope*."""
         stack: Pending = [(root, scope)]
         while stack:
@@ -54,16 +54,16 @@ class Interpreter:
         return value
 
 
-def _missing(scope: Scope, nodes: Sequence[RelayExpr]) -> Pending:
+def _missing(scope: EvaluationScope, nodes: Sequence[RelayExpr]) -> Pending:
     return [(node, scope) for node in nodes if scope.get(node) is None]
 
 
 def _simple(
     operands: Callable[..., Sequence[RelayExpr]], compute: Callable[..., Value]
-) -> Callable[[Interpreter, RelayExpr, Scope], Pending]:
+) -> Callable[[Interpreter, RelayExpr, EvaluationScope], Pending]:
     """The step of a node that needs all its operands and then computes."""
 
-    def step(machine: Interpreter, node: RelayExpr, scope: Scope) -> Pending:
+    def step(machine: Interpreter, node: RelayExpr, scope: EvaluationScope) -> Pending:
         needed = operands(node)
         pending = _missing(scope, needed)
         if not pending:
@@ -73,7 +73,7 @@ def _simple(
     return step
 
 
-def _step_call(machine: Interpreter, call: Call, scope: Scope) -> Pending:
+def _step_call(machine: Interpreter, call: Call, scope: EvaluationScope) -> Pending:
     if isinstance(call.op, (Op, Constructor)):
         pending = _missing(scope, call.args)
         if not pending:
@@ -97,7 +97,7 @@ def _step_call(machine: Interpreter, call: Call, scope: Scope) -> Pending:
     return []
 
 
-def _enter(call: Call, scope: Scope) -> Pending:
+def _enter(call: Call, scope: EvaluationScope) -> Pending:
     """Begin the call of a value: an activation of a closure, or at once what a constructor makes."""
     callee, args = scope.known(call.op), [scope.known(a) for a in call.args]
     if isinstance(callee, Constructor):
@@ -105,7 +105,7 @@ def _enter(call: Call, scope: Scope) -> Pending:
         return []
     if not isinstance(callee, Closure) or len(callee.function.params) != len(args):
         raise UserError(f"a call with {len(args)} arguments needs a function that takes them{located(call)}")
-    inner = scope.calls[call] = Scope(callee.scope)
+    inner = scope.calls[call] = EvaluationScope(callee.scope)
     inner.values.update(zip(callee.function.params, args, strict=True))
     return [(callee.function.body, inner)]
 
@@ -120,7 +120,7 @@ def _constructed(call: Call, args: Sequence[Value], constructor: Constructor | N
     return ConstructorValue(made.tag, args, made)
 
 
-def _step_let(machine: Interpreter, let: Let, scope: Scope) -> Pending:
+def _step_let(machine: Interpreter, let: Let, scope: EvaluationScope) -> Pending:
     if let.variable not in scope.values:
         value = scope.get(let.value)
         if value is None:
@@ -133,7 +133,7 @@ def _step_let(machine: Interpreter, let: Let, scope: Scope) -> Pending:
     return []
 
 
-def _step_if(machine: Interpreter, node: If, scope: Scope) -> Pending:
+def _step_if(machine: Interpreter, node: If, scope: EvaluationScope) -> Pending:
     cond = scope.get(node.cond)
     if cond is None:
         return [(node.cond, scope)]
@@ -145,7 +145,7 @@ def _step_if(machine: Interpreter, node: If, scope: Scope) -> Pending:
     return []
 
 
-def _step_match(machine: Interpreter, match: Match, scope: Scope) -> Pending:
+def _step_match(machine: Interpreter, match: Match, scope: EvaluationScope) -> Pending:
     data = scope.get(match.data)
     if data is None:
         return [(match.data, scope)]
@@ -159,19 +159,19 @@ def _step_match(machine: Interpreter, match: Match, scope: Scope) -> Pending:
     return []
 
 
-def _step_function(machine: Interpreter, func: Function, scope: Scope) -> Pending:
+def _step_function(machine: Interpreter, func: Function, scope: EvaluationScope) -> Pending:
     scope.values[func] = Closure(func, scope)
     return []
 
 
-def _step_global(machine: Interpreter, var: GlobalVar, scope: Scope) -> Pending:
+def _step_global(machine: Interpreter, var: GlobalVar, scope: EvaluationScope) -> Pending:
     if machine.mod is None or var.name_hint not in machine.mod:
         raise UserError(f"@{var.name_hint} is not a function of the module that is evaluated")
     scope.values[var] = Closure(as_function(machine.mod[var.name_hint]), None)
     return []
 
 
-def _step_var(machine: Interpreter, var: Var, scope: Scope) -> Pending:
+def _step_var(machine: Interpreter, var: Var, scope: EvaluationScope) -> Pending:
     raise UserError(f"variable %{var.name_hint} has no value: it is free in the expression that is evaluated")
 
 

@@ -58,23 +58,23 @@ class Closure:
 
     __slots__ = ("function", "scope")
 
-    def __init__(self, function: Function, scope: Scope | None):
+    def __init__(self, function: Function, scope: EvaluationScope | None):
         self.function, self.scope = function, scope
 
 
-class Scope:
+class EvaluationScope:
     """The values of the nodes of one activation; what it does not know it asks of the scope around it."""
 
     __slots__ = ("calls", "outer", "values")
 
-    def __init__(self, outer: Scope | None = None):
+    def __init__(self, outer: EvaluationScope | None = None):
         self.outer = outer
         self.values: dict[RelayExpr, Value] = {}
-        self.calls: dict[Call, Scope] = {}
+        self.calls: dict[Call, EvaluationScope] = {}
 
     def get(self, node: RelayExpr) -> Value | None:
         """The value of *node*, or None where it has not been evaluated."""
-        scope: Scope | None = self
+        scope: EvaluationScope | None = self
         while scope is not None:
             if node in scope.values:
                 return scope.values[node]

@@ -15,6 +15,7 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import tensor_types
@@ -111,4 +112,13 @@ def ChangeDataDtype(dtype: str) -> FunctionPass:
 
         return as_function(rewrite(infer_function(func, mod), replaced, fusion_children))
 
-    return FunctionPass(run, PassInfo("ChangeDataDtype", 0, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        run,
+        PassInfo(
+            "ChangeDataDtype",
+            0,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("integers in another type, with the zero points moved along", Numbers.NEAR),
+        ),
+    )

@@ -16,6 +16,7 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
+from byoc.ir.passes.law import Law
 from byoc.ir.traits import ProductForm
 from byoc.ir.types import TensorType
 from byoc.relay import op as relay
@@ -170,6 +171,11 @@ def _narrowed(rule: Rule) -> Callable[[Call, Call], RelayExpr]:
     return narrowed
 
 
+LAW = Law("a sum of products of small integers is the same over narrow operands")
+
+
 def NarrowIntegerProducts() -> FunctionPass:
     """The pass that lets integer products over bytes compute on bytes."""
-    return call_rule_pass("NarrowIntegerProducts", 1, by_form({form: _narrowed(rule) for form, rule in RULES.items()}))
+    return call_rule_pass(
+        "NarrowIntegerProducts", 1, by_form({form: _narrowed(rule) for form, rule in RULES.items()}), LAW
+    )

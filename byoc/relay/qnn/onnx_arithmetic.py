@@ -15,6 +15,7 @@ from byoc.ir.attrs import Attrs, as_int, changed
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, TupleType, Type
@@ -166,4 +167,13 @@ def LowerOnnxQuantization() -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return lowered(func, mod) if is_of_onnx(func) else func
 
-    return FunctionPass(run, PassInfo("LowerOnnxQuantization", 0, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        run,
+        PassInfo(
+            "LowerOnnxQuantization",
+            0,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("a quantized operator of ONNX is its definition in plain arithmetic", Numbers.ROUNDING),
+        ),
+    )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.traits import ProductForm
 from byoc.ir.types import TensorType
 from byoc.relay import op as relay
@@ -188,7 +189,10 @@ def _quantized(before: Call, after: Call) -> RelayExpr:
     return relay.cast(relay.round(kept), after.attrs.out_dtype)
 
 
+LAW = Law("a product between dequantize and quantize is one over its integers", Numbers.ROUNDING)
+
+
 def QuantizedProducts() -> FunctionPass:
     """The pass that multiplies the integers of dequantized operands. Requires a typed module before lowering."""
     rules = by_form({form: _rewritten(place) for form, place in PLACES.items()})
-    return call_rule_pass("QuantizedProducts", 1, {**rules, "qnn.quantize": _quantized})
+    return call_rule_pass("QuantizedProducts", 1, {**rules, "qnn.quantize": _quantized}, LAW)

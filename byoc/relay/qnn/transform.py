@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_function
@@ -13,6 +14,8 @@ from byoc.relay.qnn.rules import apply_rules
 from byoc.relay.transform.base.call_rules import calls_with_attr
 from byoc.relay.transform.base.infer_type import FunctionPass
 
+LAW = Law("a quantized operator is its definition over plain integers", Numbers.ROUNDING)
+
 
 def _rules_pass(name: str, key: str) -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -20,7 +23,7 @@ def _rules_pass(name: str, key: str) -> FunctionPass:
             return func
         return as_function(apply_rules(infer_function(func, mod), key, mod))
 
-    return FunctionPass(run, PassInfo(name, 1, ("InferType",), ends=REWRITES))
+    return FunctionPass(run, PassInfo(name, 1, ("InferType",), ends=REWRITES, law=LAW))
 
 
 def CanonicalizeOps() -> FunctionPass:

@@ -15,6 +15,7 @@ from byoc.ir.attrs import Attrs, AttrValue, as_int, changed
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.traits import Conversion
@@ -51,7 +52,15 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
         converter.warn()
         return made
 
-    return FunctionPass(convert, PassInfo("ToMixedPrecision", 0, ends=REWRITES))
+    return FunctionPass(
+        convert,
+        PassInfo(
+            "ToMixedPrecision",
+            0,
+            ends=REWRITES,
+            law=Law("float32 through float16, as the rules of each operator allow", Numbers.NEAR),
+        ),
+    )
 
 
 class _Converter:

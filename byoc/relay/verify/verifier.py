@@ -21,7 +21,7 @@ _OPAQUE = ("Compiler", "Extern", "SkipOptimization")  # whose forms are no conce
 
 
 @dataclass
-class Checked:
+class VerifiedFunction:
     """A function that keeps the laws: the types of its nodes, its forms, and the functions that it was checked
     beside, since what it calls may be another in the next module."""
 
@@ -36,7 +36,7 @@ class ModuleVerdict:
 
     problem: str | None = None
     forms: frozenset[str] = frozenset(FORMS)
-    checked: dict[Function, Checked] = field(default_factory=dict)
+    checked: dict[Function, VerifiedFunction] = field(default_factory=dict)
 
 
 def verify(mod: IRModule, last: ModuleVerdict | None = None) -> ModuleVerdict:
@@ -78,12 +78,12 @@ def _together(types: Sequence[Mapping[RelayExpr, Type | None]]) -> Mapping[Relay
     return types[0] if len(types) == 1 else {node: ty for found in types for node, ty in found.items()}
 
 
-def _still_holds(checked: Checked, mod: IRModule) -> bool:
+def _still_holds(checked: VerifiedFunction, mod: IRModule) -> bool:
     """Types may have come since, and what a global name stands for may have changed."""
     return "typed" in checked.forms and all(var in mod and mod[var] is func for var, func in checked.calls.items())
 
 
-def _check(func: Function, name: str, mod: IRModule, known: Mapping[RelayExpr, Type | None]) -> Checked:
+def _check(func: Function, name: str, mod: IRModule, known: Mapping[RelayExpr, Type | None]) -> VerifiedFunction:
     order = list(post_order(func))
     check_scopes(func, order, name)
     types = check_types(order, mod, name, known)
@@ -91,4 +91,4 @@ def _check(func: Function, name: str, mod: IRModule, known: Mapping[RelayExpr, T
     if "no_region_marks" not in forms:
         check_annotated(func, name)
     calls = {node: mod[node] for node in order if type(node) is GlobalVar and node in mod}
-    return Checked(types, forms, calls)
+    return VerifiedFunction(types, forms, calls)

@@ -16,14 +16,14 @@ from byoc.relay.expr import Call, Tuple, TupleGetItem, Var
 from byoc.relay.op import concatenate
 from byoc.relay.traverse import substitute
 from byoc.testing.cases.fitting import Given, calls_on, closed_calls, typed
-from byoc.testing.cases.operators import SAMPLE, Asked, is_computed
+from byoc.testing.cases.operators import SAMPLE, BackendAnswers, is_computed
 from byoc.testing.core.case import Case, function_of
 
 COMBINED = "combinations"
 MOST_TRIED = 40  # operators that are tried behind one
 
 
-def combined_cases(asked: Asked, alone: Sequence[Case]) -> Iterator[Case]:
+def combined_cases(asked: BackendAnswers, alone: Sequence[Case]) -> Iterator[Case]:
     """The combinations of each operator of which a sample is among *alone*."""
     firsts: dict[str, Case] = {}
     for case in alone:
@@ -35,7 +35,7 @@ def combined_cases(asked: Asked, alone: Sequence[Case]) -> Iterator[Case]:
         yield from _of(asked, case, followers)
 
 
-def _of(asked: Asked, case: Case, followers: Sequence[Op]) -> Iterator[Case]:
+def _of(asked: BackendAnswers, case: Case, followers: Sequence[Op]) -> Iterator[Case]:
     call = case.function.body
     if isinstance(call.checked_type, TupleType):
         for index in dict.fromkeys((0, len(call.checked_type.fields) - 1)):
@@ -52,7 +52,7 @@ def _of(asked: Asked, case: Case, followers: Sequence[Op]) -> Iterator[Case]:
     yield from _made(asked, case, "joined with itself", concatenate([call, call], axis=0), {})
 
 
-def _following(asked: Asked, call: RelayExpr, followers: Sequence[Op]) -> tuple[Call, Given] | None:
+def _following(asked: BackendAnswers, call: RelayExpr, followers: Sequence[Op]) -> tuple[Call, Given] | None:
     """A call behind *call* that is taken, of the first operators that are tried."""
     if not isinstance(call.checked_type, TensorType):
         return None
@@ -67,7 +67,7 @@ def _following(asked: Asked, call: RelayExpr, followers: Sequence[Op]) -> tuple[
     return None
 
 
-def _made(asked: Asked, case: Case, name: str, body: RelayExpr, given: Given) -> Iterator[Case]:
+def _made(asked: BackendAnswers, case: Case, name: str, body: RelayExpr, given: Given) -> Iterator[Case]:
     """The case of *body* over the inputs of *case* and those that are *given*, if it is taken and computed."""
     if not typed(body):
         return

@@ -21,7 +21,7 @@ from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.expr import Call, Constant, Function, Var
 from byoc.relay.traverse import dataflow_children, post_order, rewrite
 from byoc.runtime.core.ndarray import dtype_name
-from byoc.testing.cases.operators import Asked, is_computed
+from byoc.testing.cases.operators import BackendAnswers, is_computed
 from byoc.testing.core.case import Arrays, Case, constant, function_of
 from byoc.testing.core.difference import is_float
 
@@ -37,7 +37,7 @@ Grown = tuple[Function, Arrays]
 Size = Callable[[int], int]
 
 
-def large_cases(asked: Asked, cases: Sequence[Case]) -> Iterator[Case]:
+def large_cases(asked: BackendAnswers, cases: Sequence[Case]) -> Iterator[Case]:
     """One larger case of each operator of *cases*, which are its samples: the first that grows and is taken."""
     met: set[str] = set()
     for case in cases:

@@ -20,7 +20,7 @@ from byoc.ir.types import TensorType
 from byoc.relay import transform
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.traverse import post_order
-from byoc.testing.cases.operators import Asked, attributes, call_function, is_computed, sample_inputs
+from byoc.testing.cases.operators import BackendAnswers, attributes, call_function, is_computed, sample_inputs
 from byoc.testing.core.case import Case, function_of
 from byoc.testing.core.reference import node_values
 
@@ -35,7 +35,7 @@ def claimed_layouts(backend: Backend) -> Sequence[str]:
     return list(dict.fromkeys([*(y for y in named if y.startswith("N") and y != USUAL), OTHER]))
 
 
-def layout_cases(asked: Asked, seed: int) -> Iterator[Case]:
+def layout_cases(asked: BackendAnswers, seed: int) -> Iterator[Case]:
     """The first sample that can be converted of each operator with a layout, in each layout."""
     layouts = claimed_layouts(asked.backend)
     for op in registered_operators():

@@ -2,7 +2,7 @@
 with a NaN.
 
 Each case is one that the backend takes by its verdict. What is not taken makes no case; a verdict that raises does, in
-its own way (:class:`Asked`).
+its own way (:class:`BackendAnswers`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Dims = Callable[[Place, int, int], "int | Any"]  # (place, axis, size) -> the di
 
 
 @dataclass
-class Asked:
+class BackendAnswers:
     """What a backend said: verdicts and constraints that failed when asked, by case; patterns that match nothing, and
     others of which no case was made, each with why; the reasons of refusals, each with how often it was given.
 
@@ -132,7 +132,7 @@ def is_computed(function: Function, arrays: Sequence[np.ndarray]) -> bool:
     )
 
 
-def operator_cases(asked: Asked, op: Op, seed: int) -> Iterator[Case]:
+def operator_cases(asked: BackendAnswers, op: Op, seed: int) -> Iterator[Case]:
     """Every case of *op* alone that the backend takes, those of its first sample first."""
     for k, sample in enumerate(op.samples):
         makers = (_as_it_is, _constant, _empty, _free, *([_other_types] if k == 0 else []))
@@ -141,7 +141,7 @@ def operator_cases(asked: Asked, op: Op, seed: int) -> Iterator[Case]:
 
 
 def _attempt(
-    asked: Asked, op: Op, kind: str, name: str, build: Callable[[], tuple[Function, Arrays]]
+    asked: BackendAnswers, op: Op, kind: str, name: str, build: Callable[[], tuple[Function, Arrays]]
 ) -> Iterator[Case]:
     """The case of what *build* makes, if its types fit, the backend takes it and the reference computes it."""
     try:
@@ -152,7 +152,7 @@ def _attempt(
         yield Case(name, op.name, kind, function, (arrays,))
 
 
-def _as_it_is(asked: Asked, op: Op, sample: Sample, named: tuple[str, int]) -> Iterator[Case]:
+def _as_it_is(asked: BackendAnswers, op: Op, sample: Sample, named: tuple[str, int]) -> Iterator[Case]:
     name, seed = named
     function, arrays = call_function(op, attributes(op, sample), sample_inputs(sample, seed))
     if asked.takes(function, name):
@@ -161,7 +161,7 @@ def _as_it_is(asked: Asked, op: Op, sample: Sample, named: tuple[str, int]) -> I
         yield Case(name, op.name, SAMPLE, function, feeds)
 
 
-def _constant(asked: Asked, op: Op, sample: Sample, named: tuple[str, int]) -> Iterator[Case]:
+def _constant(asked: BackendAnswers, op: Op, sample: Sample, named: tuple[str, int]) -> Iterator[Case]:
     """All inputs but the first constant, as weights are."""
     name, inputs = f"{named[0]}, constant inputs", sample_inputs(sample, named[1])
     if len(inputs) > 1:
@@ -169,7 +169,7 @@ def _constant(asked: Asked, op: Op, sample: Sample, named: tuple[str, int]) -> I
         yield from _attempt(asked, op, CONSTANT, name, lambda: call_function(op, attributes(op, sample), inputs, rest))
 
 
-def _empty(asked: Asked, op: Op, sample: Sample, named: tuple[str, int]) -> Iterator[Case]:
+def _empty(asked: BackendAnswers, op: Op, sample: Sample, named: tuple[str, int]) -> Iterator[Case]:
     """A first dimension of 0: of the first input, else of all that have as many rows."""
     name, inputs = f"{named[0]}, empty", sample_inputs(sample, named[1])
     for rows in _first_axes(inputs):
@@ -189,7 +189,7 @@ def _without_rows(array: np.ndarray, is_emptied: bool) -> np.ndarray:
     return array[:0] if is_emptied else array
 
 
-def _free(asked: Asked, op: Op, sample: Sample, named: tuple[str, int]) -> Iterator[Case]:
+def _free(asked: BackendAnswers, op: Op, sample: Sample, named: tuple[str, int]) -> Iterator[Case]:
     """A first dimension that is known when it runs, of two sizes."""
     name, inputs = f"{named[0]}, free size", sample_inputs(sample, named[1])
     for rows in _first_axes(inputs):
@@ -246,7 +246,7 @@ def _first_axes(inputs: Inputs) -> Iterator[set[Place]]:
     yield {tensors[0][0]}
 
 
-def _other_types(asked: Asked, op: Op, sample: Sample, named: tuple[str, int]) -> Iterator[Case]:
+def _other_types(asked: BackendAnswers, op: Op, sample: Sample, named: tuple[str, int]) -> Iterator[Case]:
     """The inputs that have the first one's element type in each other type."""
     inputs = sample_inputs(sample, named[1])
     tensors = [a for item in inputs for a in (item if isinstance(item, list) else [item])]

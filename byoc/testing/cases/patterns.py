@@ -25,7 +25,7 @@ from byoc.relay.expr import Call, Function, Var
 from byoc.relay.traverse import post_order, substitute
 from byoc.testing.cases.fitting import Budget, Given, SearchEnded, typed
 from byoc.testing.cases.large import LARGE, grown
-from byoc.testing.cases.operators import Asked, is_computed
+from byoc.testing.cases.operators import BackendAnswers, is_computed
 from byoc.testing.cases.pattern_graphs import Focus, NeverMatches, NotMade, Search, focuses, graphs_of
 from byoc.testing.core.case import Case, constant, function_of
 
@@ -40,11 +40,11 @@ SAMPLE_CALLS = 200  # calls that are tried for these
 
 
 @dataclass
-class Row:
+class CertifiedRow:
     """A row of the table, and what became of the graphs that were made from it."""
 
     entry: PatternEntry
-    asked: Asked
+    asked: BackendAnswers
     made: int = 0
     matched: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -55,13 +55,15 @@ class Row:
         return f"matched, and refused because {reasons or 'the reference does not compute it'}"
 
 
-def pattern_cases(asked: Asked, seed: int, is_wanted: Callable[[str], bool] = lambda name: True) -> Iterator[Case]:
+def pattern_cases(
+    asked: BackendAnswers, seed: int, is_wanted: Callable[[str], bool] = lambda name: True
+) -> Iterator[Case]:
     """The cases of every row of the backend's pattern table whose name is wanted.
 
     Rows that match nothing stand in ``asked.never``, others of which no case is made in ``asked.unmade``.
     """
     for entry in (e for e in pattern_entries(asked.backend) if is_wanted(e.name)):
-        row = Row(entry, replace(asked, refused=Counter()))
+        row = CertifiedRow(entry, replace(asked, refused=Counter()))
         cases = 0
         why = ""
         try:
@@ -89,7 +91,7 @@ def pattern_cases(asked: Asked, seed: int, is_wanted: Callable[[str], bool] = la
             asked.unmade[entry.name] = "no graph of its operators was found whose types fit"
 
 
-def _forms(row: Row, seed: int) -> Iterator[Case]:
+def _forms(row: CertifiedRow, seed: int) -> Iterator[Case]:
     """The graphs of a row, one of each sequence of operators."""
     forms: set[tuple[str, ...]] = set()
     for expr, given in _bounded(row.entry.pattern, Search(seed, Budget(MOST_CALLS)), MOST_CANDIDATES):
@@ -103,7 +105,7 @@ def _forms(row: Row, seed: int) -> Iterator[Case]:
             return
 
 
-def _samples(row: Row, seed: int) -> Iterator[Case]:
+def _samples(row: CertifiedRow, seed: int) -> Iterator[Case]:
     """Each operator of a row as in each of its samples, the first of every operator first."""
     places = focuses(row.entry.pattern)
     numbers = range(max((len(op.samples) for _, op in places), default=0))
@@ -134,7 +136,7 @@ def _form(expr: RelayExpr) -> object:
     return tuple((n.op, n.attrs, tuple(str(a.checked_type) for a in n.args)) for n in calls)
 
 
-def _case(row: Row, expr: RelayExpr, given: Given) -> Case | None:
+def _case(row: CertifiedRow, expr: RelayExpr, given: Given) -> Case | None:
     """The composite of *expr* in a function, if the pattern matches it, and the check and the verdict take it."""
     row.made += 1
     if not row.entry.pattern.match(expr):
@@ -145,7 +147,7 @@ def _case(row: Row, expr: RelayExpr, given: Given) -> Case | None:
     return _merged(row, function_of(params, substitute(expr, replaced)), given)
 
 
-def _merged(row: Row, plain: Function, given: Given) -> Case | None:
+def _merged(row: CertifiedRow, plain: Function, given: Given) -> Case | None:
     entry, check = row.entry, row.entry.asked
     is_of_constraints = isinstance(check, ConstraintCheck)
     try:
@@ -177,7 +179,7 @@ def _is_composite(call: Call, name: str) -> bool:
     return isinstance(call.op, Function) and call.op.attrs.get("Composite") == name
 
 
-def _held(row: Row, expr: RelayExpr, given: Given) -> Case | None:
+def _held(row: CertifiedRow, expr: RelayExpr, given: Given) -> Case | None:
     """The case of *expr* with all inputs but the first constant."""
     if len(given) < 2:
         return None
@@ -187,7 +189,7 @@ def _held(row: Row, expr: RelayExpr, given: Given) -> Case | None:
     return _case(row, held, {data: given[data]}) if typed(held) else None
 
 
-def _variants(row: Row, first: tuple[Case, RelayExpr, Given], number: int) -> Iterator[Case]:
+def _variants(row: CertifiedRow, first: tuple[Case, RelayExpr, Given], number: int) -> Iterator[Case]:
     case, expr, given = first
     name = f"{row.entry.name}[{number}]"
     yield replace(case, name=name)

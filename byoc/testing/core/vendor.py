@@ -15,7 +15,7 @@ from byoc.partition.places.libraries import KernelLibrary, runnable
 
 
 @dataclass(frozen=True)
-class Origin:
+class VendorOrigin:
     """A backend's name, its class as ``module.name``, the file of that module, and what was imported by its name."""
 
     name: str
@@ -30,11 +30,11 @@ class Origin:
         return not self.file or "<locals>" in self.kind
 
 
-def origin_of(backend: Backend) -> Origin:
+def origin_of(backend: Backend) -> VendorOrigin:
     """Where *backend* comes from; no file for what was typed at a prompt, or stands in a script that runs."""
     kind = type(backend)
     vendor = vendor_file(backend) or (kind.__module__, "")
-    return Origin(backend.name, f"{kind.__module__}.{kind.__qualname__}", *vendor, imported_backends())
+    return VendorOrigin(backend.name, f"{kind.__module__}.{kind.__qualname__}", *vendor, imported_backends())
 
 
 def vendor_file(backend: Backend | None) -> tuple[str, str] | None:
@@ -59,7 +59,7 @@ def module_of(backend: Backend) -> str:
     return name
 
 
-def backend_from(origin: Origin) -> Backend:
+def backend_from(origin: VendorOrigin) -> Backend:
     """The backend of *origin* in this process. Raises UserError where it is not found, or another has its name."""
     for named in origin.imports:
         import_backend(named)

@@ -16,7 +16,7 @@ from byoc.errors import RunTimeoutError, UserError
 from byoc.runtime.artefact.artifact import replace_file
 from byoc.runtime.devices.device_api import DeviceAPI
 from byoc.runtime.devices.registry import device_api
-from byoc.runtime.region.in_time import in_time
+from byoc.runtime.region.vendor_time_limit import within_time_limit
 from byoc.testing.certificate import RIGHT
 from byoc.testing.checks import UNTRIED, WRONG
 from byoc.testing.devices.checks import DEVICE_CHECKS
@@ -140,7 +140,7 @@ def _result(check: str, opened: Callable[[], DeviceAPI], seconds: float) -> Devi
         device.close()
 
     try:
-        in_time(made, f"the check {check} was made", 2 * seconds)
+        within_time_limit(made, f"the check {check} was made", 2 * seconds)
     except Untried as error:
         return DeviceResult(check, UNTRIED, str(error))
     except Broken as error:

@@ -63,7 +63,7 @@ class MatrixProduct:
 
 
 @dataclass(frozen=True)
-class Block:
+class MatrixBlock:
     """*matrices* registers of *rows* positions, each with *vectors* registers of lanes; *cycles*: what a nest costs."""
 
     rows: int
@@ -100,7 +100,7 @@ def equal_steps(extent: int) -> int:
     return next(n for n in range(min(extent, WORDS), 0, -1) if extent % n == 0)
 
 
-def matrix_blocks(c: Contraction, product: MatrixProduct, vectors: Sequence[int]) -> list[Block]:
+def matrix_blocks(c: Contraction, product: MatrixProduct, vectors: Sequence[int]) -> list[MatrixBlock]:
     """The best block of each number of *vectors* and of matrices that fit the registers."""
     extent = estimated_size([c.row_count])
     found = []
@@ -108,7 +108,7 @@ def matrix_blocks(c: Contraction, product: MatrixProduct, vectors: Sequence[int]
         for matrices in range(1, 4):
             sizes = range(1, min(ROWS, extent // matrices) + 1)
             if sizes and matrices * v + matrices + min(v, FEWEST_RIGHTS) <= REGISTERS:
-                blocks = (Block(n, matrices, v, _cycles(c, product, n, matrices, v)) for n in sizes)
+                blocks = (MatrixBlock(n, matrices, v, _cycles(c, product, n, matrices, v)) for n in sizes)
                 found.append(min(blocks, key=lambda b: b.cycles))
     return found
 

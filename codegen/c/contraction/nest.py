@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from byoc.codegen.c.contraction.guards import loop_bounds
 from byoc.codegen.c.contraction.shape import PANEL, Contraction
 from byoc.codegen.c.contraction.tile_choice import CACHE_BYTES, Tile
-from byoc.codegen.c.contraction.words import with_term
+from byoc.codegen.c.contraction.word_products import with_term
 from byoc.codegen.c.tiling.access import Access
 from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.c.tiling.team import shared_over

@@ -14,7 +14,7 @@ import numpy as np
 
 from byoc.codegen.c.contraction.shape import PANEL, Contraction, contraction, reads_whole_vectors
 from byoc.codegen.c.contraction.tile_choice import Tile, choose_tile
-from byoc.codegen.c.contraction.tile_question import META, TileChooser
+from byoc.codegen.c.contraction.tile_space import META, TileChooser
 from byoc.codegen.c.tiling.access import Access
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.choice import Choices

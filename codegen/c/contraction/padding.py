@@ -5,7 +5,7 @@ from __future__ import annotations
 from byoc.codegen.c.contraction.nest import border_blocks
 from byoc.codegen.c.contraction.shape import Contraction, contraction
 from byoc.codegen.c.contraction.tile_choice import choose_tile
-from byoc.codegen.c.contraction.words import as_words
+from byoc.codegen.c.contraction.word_products import as_words
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import substitute_axes

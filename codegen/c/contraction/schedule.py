@@ -9,7 +9,7 @@ from byoc.codegen.c.contraction.matrix_products import MatrixProduct, matrix_pro
 from byoc.codegen.c.contraction.nest import contraction_nest, terms_written_out
 from byoc.codegen.c.contraction.shape import Contraction, contraction, reads_whole_vectors
 from byoc.codegen.c.contraction.tile_choice import Tile, choose_tile
-from byoc.codegen.c.contraction.tile_question import META
+from byoc.codegen.c.contraction.tile_space import META
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.loops import Stmt

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from byoc.codegen.c.export.interface import Argument, Interface
+from byoc.codegen.c.export.interface import ExportedArgument, Interface
 from byoc.codegen.c.export.options import ExportOptions, joined
 from byoc.codegen.kernel.names import comment_text
 
@@ -86,11 +86,11 @@ def _memory(interface: Interface, options: ExportOptions) -> list[str]:
     return lines
 
 
-def _variable(argument: Argument) -> str:
+def _variable(argument: ExportedArgument) -> str:
     return f"the_{argument.identifier}"
 
 
-def _length(argument: Argument, upper: str) -> str:
+def _length(argument: ExportedArgument, upper: str) -> str:
     return f"{upper}_{argument.macro}_COUNT" if argument.count else "1"
 
 

@@ -25,7 +25,7 @@ _NO_MATRICES = "/* the system does not let this process use AMX */"
 
 
 @dataclass(frozen=True)
-class Argument:
+class ExportedArgument:
     """An input or output: its identifier, the macros' name (both unique), and what it is in the model."""
 
     identifier: str
@@ -61,8 +61,8 @@ class Interface:
     """
 
     title: str
-    inputs: tuple[Argument, ...]
-    outputs: tuple[Argument, ...]
+    inputs: tuple[ExportedArgument, ...]
+    outputs: tuple[ExportedArgument, ...]
     arena: int
     stack: int
     weights: int = 0
@@ -82,14 +82,14 @@ class Interface:
 
 def name_arguments(
     inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], taken: Sequence[str] = ()
-) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
+) -> tuple[tuple[ExportedArgument, ...], tuple[ExportedArgument, ...]]:
     """Arguments with identifiers of their own, different from *taken*; names in capitals alone might be macros."""
     names, macros = Names(RESERVED | _TAKEN | set(taken)), Names(())
 
-    def named(spec: TensorSpec, way: str) -> Argument:
+    def named(spec: TensorSpec, way: str) -> ExportedArgument:
         plain = identifier(spec.name)
         name = names.fresh(plain if any(c.islower() for c in plain) else plain.lower())
-        return Argument(name, macros.fresh(f"{way}_{plain.upper()}"), spec)
+        return ExportedArgument(name, macros.fresh(f"{way}_{plain.upper()}"), spec)
 
     return tuple(named(s, "INPUT") for s in inputs), tuple(named(s, "OUTPUT") for s in outputs)
 

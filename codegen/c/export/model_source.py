@@ -13,7 +13,7 @@ from byoc.codegen.c.export.weights import Weight, Weights
 from byoc.codegen.c.language.dialect import Dialect
 from byoc.codegen.c.language.spellings import RESERVED, TYPES
 from byoc.codegen.c.vectors.vectors import vector_support
-from byoc.codegen.c.whole.program import ARENA, CONSTANT, INPUT, Buffer, CallStep, CopyStep, WholePlan
+from byoc.codegen.c.whole.program import ARENA, CONSTANT, INPUT, CallStep, CopyStep, ProgramBuffer, WholePlan
 from byoc.codegen.c.whole.support import PREAMBLE
 from byoc.codegen.c.whole.unit import Unit
 from byoc.codegen.kernel.names import Names, comment_text
@@ -27,7 +27,7 @@ _HEADERS = "".join(f"#include <{h}>\n" for h in ("math.h", "stdbool.h", "stdint.
 class Places:
     """Where the values lie: arena offsets of buffers, and the weight of each constant, by its position."""
 
-    offsets: Mapping[Buffer, int]
+    offsets: Mapping[ProgramBuffer, int]
     constants: Sequence[Weight]
 
 
@@ -209,7 +209,7 @@ class _Entry:
         names += [] if self.places.offsets else ["arena"]
         return names if self.plan.steps or not self.options.dialect.team else [*names, "team"]
 
-    def _name(self, buffer: Buffer) -> str:
+    def _name(self, buffer: ProgramBuffer) -> str:
         if buffer.kind == CONSTANT and self.form == ARRAYS:
             return self.places.constants[buffer.position].name
         if buffer.kind in (ARENA, CONSTANT):
@@ -217,7 +217,7 @@ class _Entry:
         arguments = self.interface.inputs if buffer.kind == INPUT else self.interface.outputs
         return arguments[buffer.position].identifier
 
-    def _declare(self, buffer: Buffer) -> None:
+    def _declare(self, buffer: ProgramBuffer) -> None:
         """A pointer to a value in the arena, or to a constant in a file."""
         ctype, name = TYPES[buffer.dtype], self._name(buffer)
         if buffer.kind == ARENA:
@@ -227,6 +227,6 @@ class _Entry:
         elif buffer.kind == CONSTANT and self.form == INCLUDED:
             self.writer.line(f"const {ctype} *const {name} = {self._constant(buffer, 'weights')};")
 
-    def _constant(self, buffer: Buffer, base: str) -> str:
+    def _constant(self, buffer: ProgramBuffer, base: str) -> str:
         weight = self.places.constants[buffer.position]
         return f"(const {TYPES[buffer.dtype]} *)({base} + {weight.offset})"

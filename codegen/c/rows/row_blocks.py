@@ -4,8 +4,8 @@ Where a group multiplies, normalises each row, and multiplies again, its stages 
 after the other, in local arrays: the matrix between the products never stands in memory as a whole. The mechanism asks
 only how stages read each other: those that agree on the leading axes (batch, row) of the last product are done
 together. Where a few rows are too long for the stack, or of free length, they are done in blocks of keys if they are a
-softmax's (``key_blocks.py``), else fewer of them at a time. Of a free number of rows those that fill no block are done
-a few at a time, then one by one.
+softmax's (``flash_attention.py``), else fewer of them at a time. Of a free number of rows those that fill no block are
+done a few at a time, then one by one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.c.rows.key_blocks import KeyBlocks, key_blocks_of, over_keys
+from byoc.codegen.c.rows.flash_attention import KeyTiles, key_tiles_of, over_keys
 from byoc.codegen.c.rows.row_stages import BlockOfRows, RowStages, ScheduleNest, loads_in, reduces_in
 from byoc.codegen.c.tiling.team import shared_over
 from byoc.codegen.c.toolchain.machine import Machine
@@ -38,7 +38,7 @@ class RowBlocks:
 
     found: RowStages
     rows: int
-    keys: KeyBlocks | None = None
+    keys: KeyTiles | None = None
 
     @property
     def stages(self) -> tuple[Tensor, ...]:
@@ -107,7 +107,7 @@ def _fitted(found: RowStages) -> RowBlocks | None:
     """Blocks of as many rows as the stack holds: whole ones where it holds enough of them, else in blocks of keys."""
     count = found.sizes[-1]
     whole = LARGEST_LOCALS // max(_row_bytes(found), 1) if _has_fixed_rows(found) else 0
-    keys = key_blocks_of(found) if whole < (min(MOST_ROWS, count) if isinstance(count, int) else MOST_ROWS) else None
+    keys = key_tiles_of(found) if whole < (min(MOST_ROWS, count) if isinstance(count, int) else MOST_ROWS) else None
     if keys is None:
         return RowBlocks(found, _equal_rows(count, min(whole, MOST_ROWS))) if whole else None
     most = min(LARGEST_LOCALS // keys.row_bytes(found), MOST_ROWS_OF_KEYS)

@@ -17,10 +17,10 @@ from byoc.codegen.c.whole.program import (
     ARENA,
     CONSTANT,
     INPUT,
-    Buffer,
     CallStep,
     CopyStep,
     ExternalStep,
+    ProgramBuffer,
     Step,
     WholePlan,
 )
@@ -89,7 +89,7 @@ class _WholeWriter:
             checks=self.checks,
         )
 
-    def _function(self, offsets: dict[Buffer, str]) -> None:
+    def _function(self, offsets: dict[ProgramBuffer, str]) -> None:
         plan, writer = self.plan, self.writer
         signature = f"int32_t {plan.symbol}({PARAMETERS})"
         writer.line(f"{signature};")
@@ -130,7 +130,7 @@ class _WholeWriter:
         if self.is_static and not set(used) & set(self.plan.sizes):
             self.writer.line("(void)sizes;")
 
-    def _declare(self, buffer: Buffer, offsets: dict[Buffer, str]) -> None:
+    def _declare(self, buffer: ProgramBuffer, offsets: dict[ProgramBuffer, str]) -> None:
         name = self.names(buffer, buffer.name)
         ctype = TYPES.get(buffer.dtype, "void")
         const = "const " if buffer.kind in (INPUT, CONSTANT) else ""
@@ -140,7 +140,7 @@ class _WholeWriter:
             place = f"args[{self._argument(buffer)}]"
         self.writer.line(f"{const}{ctype} *{name} = {place};")
 
-    def _argument(self, buffer: Buffer) -> int:
+    def _argument(self, buffer: ProgramBuffer) -> int:
         """The position of an input, a constant or an output among the arguments."""
         before = 0 if buffer.kind == INPUT else len(self.plan.inputs)
         if buffer.kind not in (INPUT, CONSTANT):
@@ -165,7 +165,7 @@ class _WholeWriter:
         source, target = (self.names(b, b.name) for b in step.buffers)
         self.writer.line(f"if (team->thread == 0) memcpy({target}, {source}, {self._bytes(step.buffers[0])});")
 
-    def _bytes(self, buffer: Buffer) -> str:
+    def _bytes(self, buffer: ProgramBuffer) -> str:
         count: PrimExpr = as_index(dtype_bytes(buffer.dtype))
         for dim in buffer.shape:
             count = binary("mul", count, as_index(dim))
@@ -184,12 +184,12 @@ class _WholeWriter:
         return writer.text()
 
 
-def _type(buffer: Buffer) -> str:
+def _type(buffer: ProgramBuffer) -> str:
     dims = ", ".join(d.name if isinstance(d, Size) else str(d) for d in buffer.shape)
     return f"{short_name(buffer.dtype)}[{dims}]"
 
 
-def _buffer_sizes(buffer: Buffer) -> list[str]:
+def _buffer_sizes(buffer: ProgramBuffer) -> list[str]:
     dims = [d for d in buffer.shape if isinstance(d, PrimExpr)]
     return [n.name for d in dims for n in unique_nodes(d) if isinstance(n, Size)]
 

@@ -6,13 +6,13 @@ import dataclasses
 
 from byoc.codegen.c.contraction.packing import pack_operands
 from byoc.codegen.c.contraction.padding import absorb_padding
-from byoc.codegen.c.contraction.words import use_words
+from byoc.codegen.c.contraction.word_products import use_words
 from byoc.codegen.c.rows.rows import local_stages
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
 from byoc.codegen.c.winograd.rewrite import use_winograd
 from byoc.codegen.kernel.choice import Choices
-from byoc.codegen.kernel.late_division import divide_late
+from byoc.codegen.kernel.deferred_normalization import defer_normalization
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.widen import widen_arithmetic
@@ -32,7 +32,7 @@ def prepare(
     """
     program = use_winograd(widen_arithmetic(as_stored(program, BESIDE)), machine, allowed, choices)
     if not allowed.strict:
-        program = divide_late(program)
+        program = defer_normalization(program)
     if machine.lanes(4) > 1:
         program = use_words(program)
     return _with_local_stages(pack_operands(absorb_padding(program, machine), machine, choices), machine)

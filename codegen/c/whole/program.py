@@ -28,7 +28,7 @@ INPUT, CONSTANT, OUTPUT, ARENA = "input", "constant", "output", "arena"
 
 
 @dataclass(frozen=True, eq=False)
-class Buffer:
+class ProgramBuffer:
     """Memory of one value: an argument of the program (by its position among those of its kind) or in the arena."""
 
     name: str
@@ -49,7 +49,7 @@ class CallStep:
     """A call of a group's function on *buffers*, in the order of its parameters."""
 
     call: GroupCall
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[ProgramBuffer, ...]
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,14 @@ class ExternalStep:
     """
 
     position: int
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[ProgramBuffer, ...]
 
 
 @dataclass(frozen=True)
 class CopyStep:
     """The last buffer gets what the first holds: an output that is an input, or another output."""
 
-    buffers: tuple[Buffer, Buffer]
+    buffers: tuple[ProgramBuffer, ProgramBuffer]
 
 
 Step = CallStep | ExternalStep | CopyStep
@@ -79,27 +79,27 @@ class WholePlan:
 
     symbol: str
     sizes: tuple[str, ...]
-    inputs: list[Buffer] = field(default_factory=list)
+    inputs: list[ProgramBuffer] = field(default_factory=list)
     constants: list[tuple[str, int]] = field(default_factory=list)
-    outputs: list[Buffer] = field(default_factory=list)
+    outputs: list[ProgramBuffer] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     externals: list[ExternalCall] = field(default_factory=list)
 
     @property
-    def buffers(self) -> list[Buffer]:
+    def buffers(self) -> list[ProgramBuffer]:
         """Every buffer that a step uses, in the order of first use."""
         return list(dict.fromkeys(b for step in self.steps for b in step.buffers))
 
-    def lifetimes(self, apart: bool = False) -> dict[Buffer, tuple[int, int]]:
+    def lifetimes(self, apart: bool = False) -> dict[ProgramBuffer, tuple[int, int]]:
         """The first and the last step that needs each buffer of the arena: all of them, where each lies *apart*."""
-        lives: dict[Buffer, tuple[int, int]] = {}
+        lives: dict[ProgramBuffer, tuple[int, int]] = {}
         for number, step in enumerate(self.steps):
             for buffer in step.buffers:
                 if buffer.kind == ARENA:
                     lives[buffer] = (lives.get(buffer, (number, number))[0], number)
         return dict.fromkeys(lives, (0, max(len(self.steps) - 1, 0))) if apart else lives
 
-    def arena(self, guard: int = 0) -> tuple[dict[Buffer, int], int]:
+    def arena(self, guard: int = 0) -> tuple[dict[ProgramBuffer, int], int]:
         """The offset of each buffer of the arena, and the arena's bytes.
 
         With *guard* bytes around each, none shares its place with another. Raises InternalError for a size that is
@@ -161,7 +161,7 @@ class _Planning:
         specs = [graph.specs[n.outputs[0]] for n in graph.inputs]
         self.plan = WholePlan(symbol, tuple(dict.fromkeys(d for s in specs for d in s.shape if isinstance(d, str))))
         self.roots = {e: e for e in graph.specs}
-        self.values: dict[Entry, Buffer] = {}
+        self.values: dict[Entry, ProgramBuffer] = {}
         self.started: dict[int, int] = {}  # the step that starts each call that is started
 
     def run(self) -> WholePlan:
@@ -184,9 +184,9 @@ class _Planning:
         self.plan.steps += [CopyStep((self.values[root], target)) for root, target in copies]
         return self.plan
 
-    def _place_outputs(self) -> list[tuple[Entry, Buffer]]:
+    def _place_outputs(self) -> list[tuple[Entry, ProgramBuffer]]:
         """The outputs that a step fills itself get their buffers; the others are copied at the end."""
-        copies: list[tuple[Entry, Buffer]] = []
+        copies: list[tuple[Entry, ProgramBuffer]] = []
         for k, head in enumerate(self.graph.heads):
             root = self.roots[head]
             buffer = self._buffer(self.graph.specs[head], self._name(root), OUTPUT, k)
@@ -208,13 +208,13 @@ class _Planning:
                     places[tensor] = self._own(node, tensor, positions.get(tensor))
             self.plan.steps.append(CallStep(call, tuple(places[t] for t in (*call.sources, *call.stages))))
 
-    def _own(self, node: Node, tensor: Tensor, position: int | None) -> Buffer:
+    def _own(self, node: Node, tensor: Tensor, position: int | None) -> ProgramBuffer:
         """The buffer of a constant of a function, or of a temporary."""
         name = f"{self._name(node.outputs[0])}_{tensor.name}"
         if position is None:
-            return Buffer(name, tensor.dtype, tensor.shape)
+            return ProgramBuffer(name, tensor.dtype, tensor.shape)
         self.plan.constants.append((node.function, position))
-        return Buffer(name, tensor.dtype, tensor.shape, CONSTANT, len(self.plan.constants) - 1)
+        return ProgramBuffer(name, tensor.dtype, tensor.shape, CONSTANT, len(self.plan.constants) - 1)
 
     def _external(self, node: Node, number: int, starts: bool) -> None:
         inputs, outputs = (tuple(self.graph.specs[e] for e in es) for es in (node.inputs, node.outputs))
@@ -233,7 +233,7 @@ class _Planning:
             self.plan.steps.append(ExternalStep(len(self.plan.externals), start.buffers))
             self.plan.externals.append(replace(call, starts=False, waits_for=start.position))
 
-    def _value(self, entry: Entry) -> Buffer:
+    def _value(self, entry: Entry) -> ProgramBuffer:
         """The buffer of a value of the graph."""
         root = self.roots[entry]
         if root not in self.values:
@@ -246,9 +246,9 @@ class _Planning:
         origins = [name for call in self.calls.get(node.function, ()) for name in call.origin]
         return origins[-1] if origins else node.name
 
-    def _buffer(self, spec: TensorSpec, name: str, kind: str, position: int) -> Buffer:
+    def _buffer(self, spec: TensorSpec, name: str, kind: str, position: int) -> ProgramBuffer:
         shape = tuple(d if isinstance(d, int) else Size(str(d)) for d in spec.shape)
-        return Buffer(name, spec.dtype, shape, kind, position)
+        return ProgramBuffer(name, spec.dtype, shape, kind, position)
 
 
 def operations_of(stage: Tensor) -> int:

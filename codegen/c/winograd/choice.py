@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.winograd.convolution import Convolution
-from byoc.codegen.c.winograd.plan import Plan
+from byoc.codegen.c.winograd.plan import WinogradPlan
 from byoc.codegen.c.winograd.transforms import KERNEL
 
 MOST_LOCAL = 384 << 10  # bytes of local arrays in one thread
@@ -41,7 +41,7 @@ TYPICAL_BATCHES = (1, 8)  # of which the mean counts where the batch is free
 GAIN = 0.95  # of the time of the direct way, at most: what is left must be worth the larger weights
 
 
-def candidates(conv: Convolution, machine: Machine, outputs: int) -> Iterator[Plan]:
+def candidates(conv: Convolution, machine: Machine, outputs: int) -> Iterator[WinogradPlan]:
     """The plans of F(*outputs*, 3) to choose from, or to measure."""
     batch = conv.stage.shape[0]
     if isinstance(batch, int):
@@ -51,7 +51,7 @@ def candidates(conv: Convolution, machine: Machine, outputs: int) -> Iterator[Pl
         yield replace(plan, batch=batch)
 
 
-def _candidates(conv: Convolution, machine: Machine, outputs: int, batch: int) -> Iterator[Plan]:
+def _candidates(conv: Convolution, machine: Machine, outputs: int, batch: int) -> Iterator[WinogradPlan]:
     """Those for a known batch."""
     height, width, filters = (int(d) for d in conv.stage.shape[1:])
     lanes = machine.lanes(4)
@@ -59,7 +59,7 @@ def _candidates(conv: Convolution, machine: Machine, outputs: int, batch: int) -
         lanes //= 2
     if machine.lanes(4) == 1 or lanes < 2 or conv.channels < FEWEST_CHANNELS:
         return
-    one = Plan(outputs, batch, height, width, conv.channels, filters, 1, 1, lanes, 1, False)
+    one = WinogradPlan(outputs, batch, height, width, conv.channels, filters, 1, 1, lanes, 1, False)
     for rows, vectors in _register_tiles(one, machine):
         for blocks in range(1, min(MOST_BLOCKS, math.ceil(int(one.tiles) / rows)) + 1):
             for stored in (False, True):
@@ -68,7 +68,7 @@ def _candidates(conv: Convolution, machine: Machine, outputs: int, batch: int) -
                     yield plan
 
 
-def _register_tiles(one: Plan, machine: Machine) -> list[tuple[int, int]]:
+def _register_tiles(one: WinogradPlan, machine: Machine) -> list[tuple[int, int]]:
     """Rows and vectors of the register tiles whose products take the fewest cycles, a few of each width."""
     best = []
     for vectors in range(1, min(MOST_VECTORS, math.ceil(one.filters / one.lanes)) + 1):
@@ -78,7 +78,7 @@ def _register_tiles(one: Plan, machine: Machine) -> list[tuple[int, int]]:
     return [(p.rows, p.vectors) for p in sorted(best, key=_product_cycles)]
 
 
-def cycles(plan: Plan) -> float:
+def cycles(plan: WinogradPlan) -> float:
     """What *plan* takes on one core, or as much as that on each of several, with what they wait for each other.
 
     Where the batch is free: for one image, in the mean over the typical batches.
@@ -88,7 +88,7 @@ def cycles(plan: Plan) -> float:
     return sum(_cycles(replace(plan, batch=b)) / b for b in TYPICAL_BATCHES) / len(TYPICAL_BATCHES)
 
 
-def _cycles(plan: Plan) -> float:
+def _cycles(plan: WinogradPlan) -> float:
     tiles, chunks, parts = int(plan.tiles), int(plan.chunks), int(plan.parts)
     product = plan.points * _product_cycles(plan)
     weights = plan.weight_bytes / STREAM
@@ -106,13 +106,13 @@ def _cycles(plan: Plan) -> float:
     return total * sum(math.ceil(parts / t) * t / parts for t in TEAMS) / len(TEAMS)
 
 
-def _product_cycles(plan: Plan) -> float:
+def _product_cycles(plan: WinogradPlan) -> float:
     """The products of one point."""
     whole, rest = divmod(int(plan.tiles), plan.rows)
     return plan.panels * (whole * _tile_cycles(plan, plan.rows) + (_tile_cycles(plan, rest) if rest else 0.0))
 
 
-def _tile_cycles(plan: Plan, rows: int) -> float:
+def _tile_cycles(plan: WinogradPlan, rows: int) -> float:
     term = max(rows * plan.vectors / 2, (rows + plan.vectors) / 2, LATENCY)
     return plan.channels * (term + 0.25) + START + rows * plan.vectors
 

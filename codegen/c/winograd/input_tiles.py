@@ -14,7 +14,7 @@ from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.c.tiling.team import places_in
 from byoc.codegen.c.winograd.lane_values import LaneValues
 from byoc.codegen.c.winograd.places import axes_of_tiles, let
-from byoc.codegen.c.winograd.plan import Plan
+from byoc.codegen.c.winograd.plan import WinogradPlan
 from byoc.codegen.c.winograd.transforms import linear_forms, transforms
 from byoc.codegen.kernel.loops import For, If, Stmt, VectorStore
 from byoc.codegen.kernel.simplify import Simplifier
@@ -29,7 +29,7 @@ Places = Callable[[PrimExpr, PrimExpr, PrimExpr, PrimExpr], dict[Index, PrimExpr
 class InputTiles:
     """The transform of tiles; *pixels* is its sum in the stage's expression, of factors times a pixel."""
 
-    def __init__(self, plan: Plan, pixels: Reduce, places: Places, simplify: Simplifier):
+    def __init__(self, plan: WinogradPlan, pixels: Reduce, places: Places, simplify: Simplifier):
         self.plan, self.places, self.simplify = plan, places, simplify
         assert isinstance(pixels.body, Binary)
         self.taps, self.pixel = pixels.axes, pixels.body.right

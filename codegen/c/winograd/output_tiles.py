@@ -5,7 +5,7 @@ from __future__ import annotations
 from byoc.codegen.c.tiling.team import places_in
 from byoc.codegen.c.winograd.lane_values import LaneValues
 from byoc.codegen.c.winograd.places import axes_of_tiles
-from byoc.codegen.c.winograd.plan import Plan
+from byoc.codegen.c.winograd.plan import WinogradPlan
 from byoc.codegen.c.winograd.transforms import linear_forms, transforms
 from byoc.codegen.kernel.loops import Alloc, For, If, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops
@@ -17,7 +17,7 @@ from byoc.te.walk import map_expr, unique_nodes
 class OutputTiles:
     """The pixels of *stage* at one *panel* of filters from ``sums[point, tile, filter]``."""
 
-    def __init__(self, plan: Plan, stage: Tensor, sums: Tensor, panel: Index):
+    def __init__(self, plan: WinogradPlan, stage: Tensor, sums: Tensor, panel: Index):
         self.plan, self.stage, self.sums, self.panel = plan, stage, sums, panel
         self.n, self.row, self.column = axes_of_tiles(plan)
         self.pixels = placeholder((plan.outputs, plan.outputs, plan.panel), stage.dtype, "pixels")

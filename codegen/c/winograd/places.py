@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from byoc.codegen.c.winograd.plan import Plan
+from byoc.codegen.c.winograd.plan import WinogradPlan
 from byoc.codegen.kernel.loops import Let, Stmt
 from byoc.te import Index, PrimExpr
 
 Axes = tuple[Index, Index, Index]
 
 
-def axes_of_tiles(plan: Plan) -> Axes:
+def axes_of_tiles(plan: WinogradPlan) -> Axes:
     """Axes for image, row and column of a tile."""
     return Index("image", plan.batch), Index("tile_y", plan.down), Index("tile_x", plan.across)
 

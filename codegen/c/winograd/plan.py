@@ -15,7 +15,7 @@ PAD = 16  # elements after the tiles of one product, so that the products do not
 
 
 @dataclass(frozen=True)
-class Plan:
+class WinogradPlan:
     """F(*outputs* x *outputs*, 3 x 3) of an image [*batch*, *height*, *width*] of results, *channels* to *filters*.
 
     A register tile is *rows* tiles of the image times *vectors* x *lanes* filters; *blocks* of such rows are done

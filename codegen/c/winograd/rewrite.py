@@ -10,8 +10,8 @@ import numpy as np
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.winograd.convolution import Convolution, convolution, is_padded
 from byoc.codegen.c.winograd.options import WinogradOptions
-from byoc.codegen.c.winograd.plan import Plan
-from byoc.codegen.c.winograd.question import WinogradChooser
+from byoc.codegen.c.winograd.plan import WinogradPlan
+from byoc.codegen.c.winograd.search_space import WinogradChooser
 from byoc.codegen.c.winograd.stages import transformed_weights, weights_tensor, winograd_stages
 from byoc.codegen.kernel.choice import Choices
 from byoc.codegen.kernel.program import Program
@@ -23,7 +23,7 @@ from byoc.te import Tensor
 from byoc.te.walk import loaded_tensors
 
 LARGEST = 1e30  # of weights whose transform is taken to be finite in float32
-Choose = Callable[[Convolution], "Plan | None"]
+Choose = Callable[[Convolution], "WinogradPlan | None"]
 
 
 def use_winograd(
@@ -52,7 +52,7 @@ class _Rewriting:
         for tensor in (t for s in stages for t in loaded_tensors(s.element)):
             self.readers[tensor] = self.readers.get(tensor, 0) + 1
         simplify = Simplifier()
-        self.chosen: dict[Tensor, tuple[Convolution, Plan]] = {}
+        self.chosen: dict[Tensor, tuple[Convolution, WinogradPlan]] = {}
         for stage in stages:
             conv = convolution(stage, self.arrays, simplify)
             plan = choose(conv) if conv is not None and self._transforms(conv) else None
@@ -95,7 +95,7 @@ class _Rewriting:
         """Whether sums of the weights are numbers: an infinity would reach all of a tile, and NaN where they meet."""
         return bool((np.abs(self.arrays[conv.weights].numpy()) <= LARGEST).all())
 
-    def _weights(self, conv: Convolution, plan: Plan) -> Tensor:
+    def _weights(self, conv: Convolution, plan: WinogradPlan) -> Tensor:
         key = (conv.weights, conv.order, plan.outputs, plan.panel)
         if key not in self.weights:
             tensor = weights_tensor(f"{conv.weights.name}_winograd", plan)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from byoc.codegen.c.tiling.team import shared_over
 from byoc.codegen.c.winograd.input_tiles import InputTiles
 from byoc.codegen.c.winograd.output_tiles import OutputTiles, outer_sum
-from byoc.codegen.c.winograd.plan import INPUT, META, OUTPUT, PAD, WEIGHTS, Plan
+from byoc.codegen.c.winograd.plan import INPUT, META, OUTPUT, PAD, WEIGHTS, WinogradPlan
 from byoc.codegen.kernel.loops import Alloc, For, If, Prefetch, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier
@@ -31,13 +31,13 @@ AHEAD = 2048  # elements: how far the weights of a larger convolution are fetche
 def winograd(stage: Tensor, simplify: Simplifier) -> list[Stmt]:
     """The statements that fill the buffer of *stage*, shared among the team; nothing for a stage of another kind."""
     plan = stage.meta.get(META)
-    if not isinstance(plan, Plan):
+    if not isinstance(plan, WinogradPlan):
         return []
     rule = {INPUT: _input_statements, OUTPUT: _output_statements}[stage.tag]
     return rule(stage, plan, simplify)
 
 
-def _input_statements(stage: Tensor, plan: Plan, simplify: Simplifier) -> list[Stmt]:
+def _input_statements(stage: Tensor, plan: WinogradPlan, simplify: Simplifier) -> list[Stmt]:
     """All tiles, each by one thread."""
     tile = Index("tile", plan.tiles)
     place = stage.axes[1]
@@ -57,14 +57,14 @@ def _pixels(stage: Tensor) -> Reduce:
     return found[0]
 
 
-def _output_statements(stage: Tensor, plan: Plan, simplify: Simplifier) -> list[Stmt]:
+def _output_statements(stage: Tensor, plan: WinogradPlan, simplify: Simplifier) -> list[Stmt]:
     return _Output(stage, plan, simplify).statements()
 
 
 class _Output:
     """The products, and the transform back."""
 
-    def __init__(self, stage: Tensor, plan: Plan, simplify: Simplifier):
+    def __init__(self, stage: Tensor, plan: WinogradPlan, simplify: Simplifier):
         self.stage, self.plan, self.simplify = stage, plan, simplify
         loads = [n.tensor for n in unique_nodes(stage.element) if isinstance(n, Load)]
         self.weights = next(t for t in loads if t.tag == WEIGHTS)

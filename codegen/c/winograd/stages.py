@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from byoc.codegen.c.winograd.convolution import Convolution
-from byoc.codegen.c.winograd.plan import INPUT, META, OUTPUT, PAD, WEIGHTS, Plan
+from byoc.codegen.c.winograd.plan import INPUT, META, OUTPUT, PAD, WEIGHTS, WinogradPlan
 from byoc.codegen.c.winograd.transforms import KERNEL, Matrix, transforms
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.te import Index, PrimExpr, Tensor, all_of, compute, const, if_then_else, reduce_axis
@@ -19,7 +19,7 @@ from byoc.te.expr import INDEX, Reduce
 from byoc.te.walk import map_expr
 
 
-def transformed_weights(weights: np.ndarray, conv: Convolution, plan: Plan) -> np.ndarray:
+def transformed_weights(weights: np.ndarray, conv: Convolution, plan: WinogradPlan) -> np.ndarray:
     """``G g G^T``, computed in f64 and rounded once: ``f32[panels, points, channels, panel]``, filled up with zeros."""
     order = [k for k in conv.order if k is not None]
     shape = (KERNEL * KERNEL, plan.channels, plan.filters)
@@ -35,13 +35,13 @@ def transformed_weights(weights: np.ndarray, conv: Convolution, plan: Plan) -> n
     return result
 
 
-def weights_tensor(name: str, plan: Plan) -> Tensor:
+def weights_tensor(name: str, plan: WinogradPlan) -> Tensor:
     """The placeholder for :func:`transformed_weights`."""
     shape = (plan.panels, plan.points, plan.channels, plan.panel)
     return Tensor(name, shape, "float32", tag=WEIGHTS)
 
 
-def winograd_stages(conv: Convolution, pad: Tensor | None, weights: Tensor, plan: Plan) -> list[Tensor]:
+def winograd_stages(conv: Convolution, pad: Tensor | None, weights: Tensor, plan: WinogradPlan) -> list[Tensor]:
     """What stands for the stage of *conv*; *pad* is its image where that needs no buffer of its own."""
     stored = [_input_stage(conv, pad, plan)] if plan.stored else []
     size, outputs = plan.size, plan.outputs
@@ -62,7 +62,7 @@ def winograd_stages(conv: Convolution, pad: Tensor | None, weights: Tensor, plan
     return [*stored, Tensor(stage.name, stage.shape, stage.dtype, stage.axes, body, OUTPUT, {META: plan})]
 
 
-def _input_stage(conv: Convolution, pad: Tensor | None, plan: Plan) -> Tensor:
+def _input_stage(conv: Convolution, pad: Tensor | None, plan: WinogradPlan) -> Tensor:
     """``B^T d B`` of all tiles: ``[points, tiles * channels + PAD]``."""
     length, room = plan.tiles * plan.channels, plan.stored_tiles * plan.channels
 
@@ -76,7 +76,7 @@ def _input_stage(conv: Convolution, pad: Tensor | None, plan: Plan) -> Tensor:
 
 
 def _transformed(
-    conv: Convolution, pad: Tensor | None, plan: Plan, at: Sequence[PrimExpr], down: PrimExpr, across: PrimExpr
+    conv: Convolution, pad: Tensor | None, plan: WinogradPlan, at: Sequence[PrimExpr], down: PrimExpr, across: PrimExpr
 ) -> PrimExpr:
     """``(B^T d B)[down, across]`` of the tile *at* (image, row, column) and channel."""
     matrix = transforms(plan.outputs).input

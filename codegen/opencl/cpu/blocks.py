@@ -72,7 +72,7 @@ class _Written:
     checks: bool
 
 
-class Blocks:
+class CpuKernels:
     """The kernels of a source for *machine*, each once, their names of *kernels*.
 
     Scalars are spelled as in *opencl*; ``helpers`` are those of them that the kernels call.

@@ -1,4 +1,4 @@
-"""What may be chosen for a kernel: its schedules and work-groups, ranked, as a question to whoever tunes.
+"""What may be chosen for a kernel: its schedules and work-groups, ranked, as a search space.
 
 Of a kernel with known sizes everything that is legal is ranked, the cost model's own way first: ``tune/level.py`` says
 how much of it is tried. Costs are microseconds where a model has them (tiles of products); else they are what the
@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.kernel.choice import Choice, Choices, Question
+from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace
 from byoc.codegen.kernel.group_key import group_key
 from byoc.codegen.opencl.device.alone import alone
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range
@@ -37,7 +37,7 @@ LAUNCH = 3.0  # microseconds
 
 
 @dataclass(frozen=True)
-class Way:
+class ScheduleOption:
     """A schedule of a stage: *choice* without its work-group, whose kernel *make* makes.
 
     *when* are the sizes for which the model takes it, None for none; *cost* are its microseconds where a model says
@@ -80,7 +80,7 @@ def penalty(local: int, first: int) -> float:
     return STEP_PENALTY * steps + (STEP_PENALTY / 100 if local < first else 0.0)
 
 
-def ranked_ways(ways: Sequence[Way], base: float, first: int, profile: DeviceProfile) -> Ranked:
+def ranked_ways(ways: Sequence[ScheduleOption], base: float, first: int, profile: DeviceProfile) -> Ranked:
     """Every way with every work-group, the model's first; nothing where sizes that are free decide.
 
     *base* are the microseconds of ways for which no model says them, *first* the model's work-items of a group.
@@ -106,7 +106,7 @@ def ranked_ways(ways: Sequence[Way], base: float, first: int, profile: DevicePro
     return [found[head], *sorted(found[:head] + found[head + 1 :], key=lambda pair: pair[0])]
 
 
-def _is(choice: Choice, way: Way, first: int) -> bool:
+def _is(choice: Choice, way: ScheduleOption, first: int) -> bool:
     own = dict(choice.parameters)
     return choice.kind == way.choice.kind and own == {
         **dict(way.choice.parameters),
@@ -120,7 +120,7 @@ def group_sizes(first: int, most: int) -> list[int]:
     return sorted({*powers, first})
 
 
-def chosen_way(ways: Sequence[Way], choice: Choice) -> KernelPlan | None:
+def chosen_way(ways: Sequence[ScheduleOption], choice: Choice) -> KernelPlan | None:
     """The kernel that *choice* means; None where none of *ways* is that."""
     own = dict(choice.parameters)
     local = own.pop("local", None)
@@ -153,8 +153,8 @@ def is_static(stages: Sequence[Tensor]) -> bool:
 
 
 @dataclass(frozen=True)
-class KernelQuestion(Question):
-    """A question about *stages*, of which others read the *targets*; ``stage`` is the last of them."""
+class KernelSearchSpace(SearchSpace):
+    """The search space of *stages*, of which others read the *targets*; ``stage`` is the last of them."""
 
     stages: tuple[Tensor, ...] = ()
     targets: tuple[Tensor, ...] = ()
@@ -190,5 +190,5 @@ class Chooser:
         if len(found) < 2:
             return None
         text = described(stages, targets, self.profile.kind)
-        question = KernelQuestion(text, tuple(found), stages[-1], {}, tuple(stages), tuple(targets))
-        return self.choices.choose(question) or question.expected
+        space = KernelSearchSpace(text, tuple(found), stages[-1], {}, tuple(stages), tuple(targets))
+        return self.choices.choose(space) or space.expected

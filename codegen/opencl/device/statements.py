@@ -105,7 +105,7 @@ class CopyVector(Stmt):
 
 
 @dataclass(frozen=True, eq=False)
-class Scope(Stmt):
+class BlockScope(Stmt):
     """*body* in a block of its own."""
 
     body: Sequence[Stmt]
@@ -273,7 +273,7 @@ class KernelWriter:
             folded = self.exprs.text(combine(stmt.kind, scratch[lane], scratch[lane + step]))
             self.writer.line(f"if ({i} < {s}) {name}[{i}] = {folded};")
 
-    def scope(self, stmt: Scope) -> None:
+    def scope(self, stmt: BlockScope) -> None:
         with self.writer.block("{"):
             self.block(stmt.body)
 
@@ -291,7 +291,7 @@ _RULES: dict[type, Callable[..., None]] = {
     Let: KernelWriter.let,
     Alloc: KernelWriter.alloc,
     If: KernelWriter.branch,
-    Scope: KernelWriter.scope,
+    BlockScope: KernelWriter.scope,
     GroupReduce: KernelWriter.group_reduce,
     FirstItem: KernelWriter.first_item,
     LocalItem: KernelWriter.local_item,

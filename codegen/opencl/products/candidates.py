@@ -14,7 +14,7 @@ from byoc.codegen.opencl.products.matrix_format import BFLOAT16, FLOAT16, FORMAT
 from byoc.codegen.opencl.products.matrix_kernel import matrix_kernel
 from byoc.codegen.opencl.products.matrix_tile import MatrixTile, matrix_tiles
 from byoc.codegen.opencl.products.shape import BlockProduct
-from byoc.codegen.opencl.products.tile import TILES, Pace, Tile, cost_of
+from byoc.codegen.opencl.products.tile import TILES, DeviceTile, Pace, cost_of
 from byoc.ir.types import dtype_bytes
 from byoc.te import PrimExpr
 from byoc.te.expr import Cast, Const, Intrinsic, Select
@@ -24,7 +24,7 @@ from byoc.te.expr import Cast, Const, Intrinsic, Select
 class Candidate:
     """A tile, in how many *parts*, one a work-group, the terms are summed, and the microseconds that it takes."""
 
-    tile: Tile | MatrixTile
+    tile: DeviceTile | MatrixTile
     parts: int
     cost: float
 
@@ -50,7 +50,7 @@ def candidates(p: BlockProduct, profile: DeviceProfile, parts: Sequence[int] = (
     Where matrix units take the product's numbers, those of theirs are meant alone.
     """
     sizes, itemsize = p.sizes(), dtype_bytes(p.reduce.dtype)
-    found: list[tuple[Tile | MatrixTile, Pace]] = [*TILES]
+    found: list[tuple[DeviceTile | MatrixTile, Pace]] = [*TILES]
     format = format_of(p, profile)
     if format is not None:
         found += matrix_tiles(format)

@@ -17,14 +17,14 @@ from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, unravel
 from byoc.codegen.opencl.device.statements import CopyVector, LocalArray, LocalItem, WorkGroup
 from byoc.codegen.opencl.products.shape import BlockProduct, Operand
-from byoc.codegen.opencl.products.tile import VECTOR, Tile
+from byoc.codegen.opencl.products.tile import VECTOR, DeviceTile
 from byoc.codegen.opencl.products.tiled import TiledProduct, axes_at
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
 from byoc.te.expr import Select
 from byoc.te.walk import map_expr
 
 
-def product_kernel(p: BlockProduct, tile: Tile, simplify: Simplifier, when: tuple[Range, ...] = ()) -> KernelPlan:
+def product_kernel(p: BlockProduct, tile: DeviceTile, simplify: Simplifier, when: tuple[Range, ...] = ()) -> KernelPlan:
     """The kernel that computes *p* by *tile*, for calls in which all of *when* holds."""
     return _ProductKernel(p, tile, simplify).plan(when)
 
@@ -57,7 +57,7 @@ class _Fetches:
 
 
 class _ProductKernel(TiledProduct):
-    def __init__(self, p: BlockProduct, tile: Tile, simplify: Simplifier):
+    def __init__(self, p: BlockProduct, tile: DeviceTile, simplify: Simplifier):
         super().__init__(p, tile.rows, tile.columns, tile.points, simplify)
         self.tile = tile
         self.item = Index("item", tile.items)

@@ -16,7 +16,7 @@ _PAD = 4  # elements between the lines of an operand in local memory, which spre
 
 
 @dataclass(frozen=True)
-class Tile:
+class DeviceTile:
     """See the module. All are powers of two but *ahead*: the steps before its own in which an operand is fetched."""
 
     rows: int
@@ -63,21 +63,21 @@ class Pace:
 
 # measured on an H100, 132 units, float32: 32 products and convolutions of real networks, each with every tile and
 # nothing in its caches; the tile that the model takes is within 1.03 of the best of 99 in the mean, 1.13 at worst
-# (benchmarks/opencl_tiles.py --formats float32 --ahead 1 2 4 --points 8 16 32 --cold --fit)
-TILES: Sequence[tuple[Tile, Pace]] = (
-    (Tile(128, 128, 8, 8, 8, 2), Pace(0.70, 0.74)),
-    (Tile(128, 64, 16, 8, 8), Pace(1.492, 0.883)),
-    (Tile(128, 64, 8, 8, 8, 2), Pace(0.66, 0.465)),
-    (Tile(64, 128, 8, 8, 8, 2), Pace(0.70, 0.493)),
-    (Tile(64, 64, 16, 8, 4, 2), Pace(0.786, 0.523)),
-    (Tile(64, 32, 32, 4, 4, 2), Pace(0.936, 0.699)),
-    (Tile(64, 32, 16, 4, 4, 2), Pace(0.587, 0.328)),
-    (Tile(32, 64, 16, 4, 4, 2), Pace(0.622, 0.348)),
-    (Tile(32, 32, 16, 4, 4, 4), Pace(0.523, 0.194)),
-    (Tile(16, 64, 16, 4, 4, 2), Pace(0.66, 0.218)),
-    (Tile(16, 32, 32, 2, 4, 2), Pace(0.833, 0.309)),
-    (Tile(16, 16, 32, 2, 2, 2), Pace(0.699, 0.194)),
-    (Tile(16, 16, 16, 2, 2, 4), Pace(0.391, 0.091)),
+# (python -m benchmarks.opencl.tiles --formats float32 --ahead 1 2 4 --points 8 16 32 --cold --fit)
+TILES: Sequence[tuple[DeviceTile, Pace]] = (
+    (DeviceTile(128, 128, 8, 8, 8, 2), Pace(0.70, 0.74)),
+    (DeviceTile(128, 64, 16, 8, 8), Pace(1.492, 0.883)),
+    (DeviceTile(128, 64, 8, 8, 8, 2), Pace(0.66, 0.465)),
+    (DeviceTile(64, 128, 8, 8, 8, 2), Pace(0.70, 0.493)),
+    (DeviceTile(64, 64, 16, 8, 4, 2), Pace(0.786, 0.523)),
+    (DeviceTile(64, 32, 32, 4, 4, 2), Pace(0.936, 0.699)),
+    (DeviceTile(64, 32, 16, 4, 4, 2), Pace(0.587, 0.328)),
+    (DeviceTile(32, 64, 16, 4, 4, 2), Pace(0.622, 0.348)),
+    (DeviceTile(32, 32, 16, 4, 4, 4), Pace(0.523, 0.194)),
+    (DeviceTile(16, 64, 16, 4, 4, 2), Pace(0.66, 0.218)),
+    (DeviceTile(16, 32, 32, 2, 4, 2), Pace(0.833, 0.309)),
+    (DeviceTile(16, 16, 32, 2, 2, 2), Pace(0.699, 0.194)),
+    (DeviceTile(16, 16, 16, 2, 2, 4), Pace(0.391, 0.091)),
 )
 MOST_PARTS = 32  # that the terms of a sum are divided into
 FEWEST_TERMS = 64  # of one part

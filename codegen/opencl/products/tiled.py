@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from byoc.codegen.kernel.loops import For, If, Let, Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import product, unravel
-from byoc.codegen.opencl.device.statements import GroupBarrier, Scope
+from byoc.codegen.opencl.device.statements import BlockScope, GroupBarrier
 from byoc.codegen.opencl.products.shape import BlockProduct
 from byoc.te import Index, PrimExpr, binary
 from byoc.te.expr import Const
@@ -88,7 +88,7 @@ class TiledProduct:
         for k in range(ahead):
             own: Sequence[Stmt] = load(as_index(k), k)
             if k:
-                own = [Scope(own)] if known is not None else [If(binary("lt", k, steps), own)]
+                own = [BlockScope(own)] if known is not None else [If(binary("lt", k, steps), own)]
             first += own
         block = Index("steps", self.blocks(steps, ahead))
         body: list[Stmt] = []

@@ -27,10 +27,10 @@ from byoc.codegen.opencl.device.choosing import OTHER_WAY, Ranked, group_sizes, 
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, numbered, product
 from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.device.statements import (
+    BlockScope,
     FirstItem,
     LocalArray,
     LocalItem,
-    Scope,
     SharedLoop,
     WorkGroup,
     WorkItem,
@@ -335,7 +335,7 @@ class _RowKernel:
         rest = self.simplify(as_index(point.extent) % width)
         if not (isinstance(rest, Const) and rest.value == 0):
             end = Index("rest", rest)
-            code.append(Scope([For(end, rest, [Let(point, whole * width + end), *body(end)])]))
+            code.append(BlockScope([For(end, rest, [Let(point, whole * width + end), *body(end)])]))
         for op in folds:
             assert op.reduce is not None
             acc, lane = partial[op.target], Index("lane", width)

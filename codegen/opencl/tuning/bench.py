@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.opencl.tuning.crossover import Crossovers, EmitWith, measured_crossovers
-from byoc.codegen.opencl.tuning.trials import Alone, Emit, clear_winner, device_laboratory
+from byoc.codegen.opencl.tuning.trials import Alone, Emit, clear_winner, device_trial_runner
 from byoc.codegen.tune.context import Context, schedules_digest
 from byoc.codegen.tune.record import Record, Trial
 from byoc.codegen.tune.trials import Try
@@ -69,9 +69,9 @@ class DeviceBench:
         """The choice that won clearly."""
         return clear_winner(trials, expected)
 
-    def laboratory(self, rounds: int) -> AbstractContextManager[Try]:
+    def trial_runner(self, rounds: int) -> AbstractContextManager[Try]:
         """Trials on the device."""
-        return device_laboratory(self.alone, self.emit, rounds)
+        return device_trial_runner(self.alone, self.emit, rounds)
 
     def crossovers(self, measure: bool) -> Crossovers:
         """Where schedules of reductions change over here: as kept, else, with *measure*, measured now and kept."""

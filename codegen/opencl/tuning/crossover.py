@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.kernel.program import Group, Program
-from byoc.codegen.opencl.tuning.device_heat import DeviceHeat, DeviceRunner, InputData
-from byoc.codegen.opencl.tuning.trials import RunDeviceHeat
-from byoc.codegen.tune.heat import Timed
+from byoc.codegen.opencl.tuning.device_batch import DeviceCandidate, DeviceTrialBatch, InputData
+from byoc.codegen.opencl.tuning.trials import RunDeviceBatch
+from byoc.codegen.tune.trial_batch import Timed
 from byoc.codegen.tune.worker_process import WorkerProcess
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.opencl.plan import FunctionPlan
@@ -66,8 +66,8 @@ class Crossovers:
 
 
 class _Search:
-    def __init__(self, emit: EmitWith, run_heat: RunDeviceHeat):
-        self.emit, self.run_heat = emit, run_heat
+    def __init__(self, emit: EmitWith, run_batch: RunDeviceBatch):
+        self.emit, self.run_batch = emit, run_batch
         self.points: list[Point] = []
 
     def first(self, name: str, program: Program, shapes: Shapes, tree_wins: bool) -> int | str:
@@ -75,11 +75,11 @@ class _Search:
 
         *shapes* are those of the inputs of *program* for a size.
         """
-        runners = tuple(DeviceRunner(*self.emit(program, forced)) for forced in (TREE, SERIAL))
+        compiled = tuple(DeviceCandidate(*self.emit(program, forced)) for forced in (TREE, SERIAL))
         low, high = SMALLEST, LARGEST + 1  # not at 1 << (low - 1), at 1 << high
         while low < high:
             middle = (low + high) // 2
-            point = self._measure(name, 1 << middle, runners, shapes(1 << middle))
+            point = self._measure(name, 1 << middle, compiled, shapes(1 << middle))
             if isinstance(point, str):
                 return point
             if (point.tree < point.serial) == tree_wins:
@@ -89,10 +89,10 @@ class _Search:
         return NEVER if low > LARGEST else 1 << low
 
     def _measure(
-        self, name: str, size: int, runners: tuple[DeviceRunner, ...], shapes: Sequence[tuple[int, ...]]
+        self, name: str, size: int, compiled: tuple[DeviceCandidate, ...], shapes: Sequence[tuple[int, ...]]
     ) -> Point | str:
         inputs = tuple(InputData(shape, "float32") for shape in shapes)
-        tree, serial = self.run_heat(DeviceHeat(runners, inputs, ROUNDS))
+        tree, serial = self.run_batch(DeviceTrialBatch(compiled, inputs, ROUNDS))
         if not isinstance(tree, Timed) or not isinstance(serial, Timed):
             return next(o for o in (tree, serial) if isinstance(o, str))
         point = Point(name, size, tree.shortest, serial.shortest)
@@ -106,9 +106,9 @@ def measured_crossovers(emit: EmitWith) -> Crossovers:
         return search_crossovers(emit, worker.run)
 
 
-def search_crossovers(emit: EmitWith, run_heat: RunDeviceHeat) -> Crossovers:
-    """The thresholds by what *run_heat* measures; kernels are made for any sizes, once."""
-    search, rows, columns, product = _Search(emit, run_heat), _rows(), _columns(), _product()
+def search_crossovers(emit: EmitWith, run_batch: RunDeviceBatch) -> Crossovers:
+    """The thresholds by what *run_batch* measures; kernels are made for any sizes, once."""
+    search, rows, columns, product = _Search(emit, run_batch), _rows(), _columns(), _product()
     found: dict[str, int | str] = {
         "shortest_tree": search.first("shortest_tree", rows, lambda n: [(OUTPUTS, n)], tree_wins=True),
         "enough_rows": search.first("enough_rows", columns, lambda n: [(LENGTH // 4, n)], tree_wins=False),

@@ -1,15 +1,15 @@
-"""The trials of one kernel on a device: every candidate emitted alone, then run in a heat; and which of them won."""
+"""The trials of one kernel on a device: every candidate emitted alone, then run in a batch; and which of them won."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from byoc.codegen.kernel.choice import Choice, Choices, Question
+from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace
 from byoc.codegen.kernel.program import Program
-from byoc.codegen.opencl.tuning.device_heat import DeviceHeat, DeviceRunner, InputData
-from byoc.codegen.tune.heat import Outcome
+from byoc.codegen.opencl.tuning.device_batch import DeviceCandidate, DeviceTrialBatch, InputData
 from byoc.codegen.tune.record import DROPPED, MEASURED, Trial
+from byoc.codegen.tune.trial_batch import Outcome
 from byoc.codegen.tune.trials import Only, Try
 from byoc.codegen.tune.worker_process import WorkerProcess
 from byoc.errors import ByocError
@@ -19,47 +19,47 @@ from byoc.te.tensor import Load
 from byoc.te.walk import unique_nodes
 
 WON = 0.95  # of the time of the model's choice: what another must stay below to be taken
-Alone = Callable[[Question], Program]
+Alone = Callable[[SearchSpace], Program]
 Emit = Callable[[Program, Choices], tuple[str, FunctionPlan]]
-RunDeviceHeat = Callable[[DeviceHeat], Sequence[Outcome]]
+RunDeviceBatch = Callable[[DeviceTrialBatch], Sequence[Outcome]]
 
 
-class DeviceLaboratory:
-    """Tries candidates in so many *rounds*: *alone* makes a program of a question's kernel, *emit* writes it."""
+class DeviceTrialRunner:
+    """Tries candidates in so many *rounds*: *alone* makes a program of a space's kernel, *emit* writes it."""
 
-    def __init__(self, alone: Alone, emit: Emit, rounds: int, run_heat: RunDeviceHeat):
-        self.alone, self.emit, self.rounds, self.run_heat = alone, emit, rounds, run_heat
+    def __init__(self, alone: Alone, emit: Emit, rounds: int, run_batch: RunDeviceBatch):
+        self.alone, self.emit, self.rounds, self.run_batch = alone, emit, rounds, run_batch
 
-    def trials(self, question: Question, candidates: Sequence[Choice], rest: Choices) -> list[Trial]:
+    def trials(self, space: SearchSpace, candidates: Sequence[Choice], rest: Choices) -> list[Trial]:
         """A trial for each of *candidates*, in their order; the first is the one that others must agree with.
 
-        *rest* answers the questions that a candidate asks in its turn.
+        *rest* chooses from the spaces that a candidate opens in its turn.
         """
-        program = self.alone(question)
-        runners: dict[Choice, DeviceRunner] = {}
+        program = self.alone(space)
+        compiled: dict[Choice, DeviceCandidate] = {}
         outcomes: dict[Choice, Outcome] = {}
         for choice in candidates:
-            only = Only(question.kernel, choice, rest)
+            only = Only(space.kernel, choice, rest)
             try:
                 source, plan = self.emit(program, only)
             except ByocError as error:
                 outcomes[choice] = f"failed: {error}"
                 continue
             if only.given:
-                runners[choice] = DeviceRunner(source, plan)
+                compiled[choice] = DeviceCandidate(source, plan)
             else:
                 outcomes[choice] = "failed: alone the kernel is another one"
-        if runners:
-            heat = DeviceHeat(tuple(runners.values()), inputs_of(program), self.rounds)
-            outcomes.update(zip(runners, self.run_heat(heat), strict=True))
+        if compiled:
+            batch = DeviceTrialBatch(tuple(compiled.values()), inputs_of(program), self.rounds)
+            outcomes.update(zip(compiled, self.run_batch(batch), strict=True))
         return [_trial(choice, outcomes[choice]) for choice in candidates]
 
 
 @contextmanager
-def device_laboratory(alone: Alone, emit: Emit, rounds: int) -> Iterator[Try]:
+def device_trial_runner(alone: Alone, emit: Emit, rounds: int) -> Iterator[Try]:
     """Trials whose candidates run in a process of their own, which ends with the context."""
     with WorkerProcess() as worker:
-        yield DeviceLaboratory(alone, emit, rounds, worker.run).trials
+        yield DeviceTrialRunner(alone, emit, rounds, worker.run).trials
 
 
 def inputs_of(program: Program) -> tuple[InputData, ...]:

@@ -200,7 +200,7 @@ FAMILIES = (
 )
 
 
-class KernelTable(MutableMapping[str, Kernel]):
+class NumpyKernels(MutableMapping[str, Kernel]):
     """Kernels by name. A family is imported when a name is asked for that is not there yet; a listing imports all."""
 
     def __init__(self, families: Iterable[str]):
@@ -252,7 +252,7 @@ class KernelTable(MutableMapping[str, Kernel]):
         return len(self._kernels)
 
 
-KERNELS = KernelTable(FAMILIES)
+KERNELS = NumpyKernels(FAMILIES)
 
 
 def kernel(*names: str) -> Callable[[F], F]:

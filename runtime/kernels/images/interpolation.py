@@ -27,7 +27,7 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class Axis:
+class ResizedAxis:
     """One axis: its size before and after, the scale, and the part of it that is taken (``tf_crop_and_resize``)."""
 
     size: int
@@ -36,26 +36,26 @@ class Axis:
     roi: tuple[float, float] = (0.0, 1.0)
 
 
-def _align_corners(x: np.ndarray, a: Axis) -> np.ndarray:
+def _align_corners(x: np.ndarray, a: ResizedAxis) -> np.ndarray:
     length = a.scale * a.size
     return x * 0 if length == 1 or a.new == 1 else x * (a.size - 1) / (length - 1)
 
 
-def _half_pixel(x: np.ndarray, a: Axis) -> np.ndarray:
+def _half_pixel(x: np.ndarray, a: ResizedAxis) -> np.ndarray:
     return (x + 0.5) / a.scale - 0.5
 
 
-def _symmetric(x: np.ndarray, a: Axis) -> np.ndarray:
+def _symmetric(x: np.ndarray, a: ResizedAxis) -> np.ndarray:
     offset = a.size / 2 * (1 - a.new / (a.scale * a.size))
     return offset + _half_pixel(x, a)
 
 
-def _crop(x: np.ndarray, a: Axis) -> np.ndarray:
+def _crop(x: np.ndarray, a: ResizedAxis) -> np.ndarray:
     first, last = (edge * (a.size - 1) for edge in a.roi)
     return first + x * (last - first) / (a.new - 1) if a.new > 1 else x * 0 + 0.5 * (first + last)
 
 
-COORDINATES: dict[str, Callable[[np.ndarray, Axis], np.ndarray]] = {
+COORDINATES: dict[str, Callable[[np.ndarray, ResizedAxis], np.ndarray]] = {
     "asymmetric": lambda x, a: x / a.scale,
     "half_pixel": _half_pixel,
     "pytorch_half_pixel": lambda x, a: _half_pixel(x, a) if a.new > 1 else x * 0,
@@ -95,12 +95,12 @@ def resized_sizes(
     return [(math.floor(d * scale + 0.5), scale) for d in shape]
 
 
-def original_positions(axis: Axis, sampling: Sampling) -> np.ndarray:
+def original_positions(axis: ResizedAxis, sampling: Sampling) -> np.ndarray:
     """Where each resized element lies on the original axis, as f64[new]."""
     return COORDINATES[sampling.coordinates](np.arange(axis.new, dtype=np.float64), axis)
 
 
-def nearest_positions(axis: Axis, sampling: Sampling) -> np.ndarray:
+def nearest_positions(axis: ResizedAxis, sampling: Sampling) -> np.ndarray:
     """The original element that each resized one copies, as i64[new]."""
     chosen = NEAREST[sampling.nearest](original_positions(axis, sampling))
     result: np.ndarray = np.clip(chosen, 0, axis.size - 1).astype(np.int64)
@@ -120,7 +120,7 @@ def _keys(distance: np.ndarray, a: float) -> np.ndarray:
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
-def taps(axis: Axis, sampling: Sampling) -> tuple[np.ndarray, np.ndarray]:
+def taps(axis: ResizedAxis, sampling: Sampling) -> tuple[np.ndarray, np.ndarray]:
     """The original elements that make each resized one, as i64[new, taps], and their shares, as f64[new, taps].
 
     Elements beyond the edge repeat it. A tap without a share is put on another one of the same element, which shares

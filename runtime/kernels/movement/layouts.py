@@ -17,28 +17,28 @@ _AXIS = re.compile(r"([A-Z])|(\d+)([a-z])")
 
 
 @dataclass(frozen=True)
-class Axis:
+class NamedAxis:
     """One axis of a layout: its capital letter, and the size of the block where it is an inner part, else 0."""
 
     letter: str
     block: int = 0
 
 
-def split_layout(layout: str) -> list[Axis]:
+def split_layout(layout: str) -> list[NamedAxis]:
     """The axes of *layout* one by one. Raises UserError for a word that is not made of axes such as C or 8c."""
     axes, place = [], 0
     while place < len(layout):
         match = _AXIS.match(layout, place)
         if match is None:
             raise UserError(f"{layout!r} is no layout: at {layout[place:]!r} an axis such as C or 8c is expected")
-        axes.append(Axis(match[1]) if match[1] else Axis(match[3].upper(), int(match[2])))
+        axes.append(NamedAxis(match[1]) if match[1] else NamedAxis(match[3].upper(), int(match[2])))
         place = match.end()
     if any(match.group(2) == "0" for match in _AXIS.finditer(layout)):
         raise UserError(f"{layout!r} is no layout: a block has at least one element")
     return axes
 
 
-def parse_layout(layout: str) -> list[Axis]:
+def parse_layout(layout: str) -> list[NamedAxis]:
     """The axes of *layout*, such as ``NCHW8c``; an axis may have several blocks, the greater before the smaller.
 
     Raises UserError for a word that is no layout, an axis given twice, or a block without its axis.
@@ -51,13 +51,13 @@ def parse_layout(layout: str) -> list[Axis]:
     return axes
 
 
-def places_of(layout: Sequence[Axis], letter: str) -> list[int]:
+def places_of(layout: Sequence[NamedAxis], letter: str) -> list[int]:
     """Where *letter* stands in *layout*: the axis, then its blocks from the greatest step to the smallest."""
     found = [k for k, a in enumerate(layout) if a.letter == letter]
     return sorted(found, key=lambda k: bool(layout[k].block))
 
 
-def block_of(layout: Sequence[Axis], letter: str) -> int:
+def block_of(layout: Sequence[NamedAxis], letter: str) -> int:
     """How many elements of *letter* lie inside its blocks: the product of their sizes, 1 without any."""
     return math.prod(a.block for a in layout if a.letter == letter and a.block)
 

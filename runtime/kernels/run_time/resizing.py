@@ -12,7 +12,7 @@ from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.images.interpolation import (
     MAX_WEIGHTS,
-    Axis,
+    ResizedAxis,
     Sampling,
     nearest_positions,
     original_positions,
@@ -72,7 +72,7 @@ def _axis(
     sizes: np.ndarray,
     attrs: ResizeTapsAttributes,
     where: str,
-) -> Axis:
+) -> ResizedAxis:
     """The size before and after of the axis that is asked for, its scale, and the part of it that is taken."""
     count, k = len(attrs.axes), attrs.axes.index(attrs.axis)
     given = [[float(v) for v in values.reshape(-1)] for values in (scales, sizes)]
@@ -88,8 +88,8 @@ def _axis(
         raise KernelError(f"{where}: a dimension of 0 has no aspect ratio to keep")
     new, scale = resized_sizes(before, given[0] or None, given[1] or None, attrs.policy)[k]
     if attrs.coordinates != CROPPED:
-        return Axis(before[k], new, scale)
+        return ResizedAxis(before[k], new, scale)
     if roi.size != 2 * count:
         raise KernelError(f"{where}: {CROPPED} needs a roi of {2 * count} numbers, got {roi.reshape(-1).tolist()}")
     edges = roi.reshape(2, count)[:, k]
-    return Axis(before[k], new, scale, (float(edges[0]), float(edges[1])))
+    return ResizedAxis(before[k], new, scale, (float(edges[0]), float(edges[1])))

@@ -12,7 +12,7 @@ import functools
 from dataclasses import dataclass, field
 
 from byoc.runtime.kernels.strings.character_sets import CharacterSet
-from byoc.runtime.kernels.strings.regex_syntax import Either, Node, PatternError, Place, Repeated, Sequenced, parse
+from byoc.runtime.kernels.strings.regex_syntax import Either, Node, PatternError, RegexPlace, Repeated, Sequenced, parse
 
 MOST_INSTRUCTIONS = 50_000
 MOST_STATES = 10_000  # kept, before all are forgotten
@@ -25,7 +25,7 @@ class _Fork:
 
 @dataclass(frozen=True)
 class _Step:
-    test: CharacterSet | Place
+    test: CharacterSet | RegexPlace
     following: int
 
 
@@ -40,7 +40,7 @@ class _Program:
         self.pattern = pattern
         self.code: list[_Instruction] = [None]
         self.start = self._enter(parse(pattern), _MATCH)
-        self.has_places = any(isinstance(step, _Step) and isinstance(step.test, Place) for step in self.code)
+        self.has_places = any(isinstance(step, _Step) and isinstance(step.test, RegexPlace) for step in self.code)
 
     def _put(self, instruction: _Instruction) -> int:
         if len(self.code) >= MOST_INSTRUCTIONS:
@@ -50,7 +50,7 @@ class _Program:
 
     def _enter(self, node: Node, following: int) -> int:
         """The place where *node* begins, which goes on at *following*."""
-        if isinstance(node, (CharacterSet, Place)):
+        if isinstance(node, (CharacterSet, RegexPlace)):
             return self._put(_Step(node, following))
         if isinstance(node, Sequenced):
             for part in reversed(node.parts):
@@ -82,7 +82,7 @@ class _State:
     """Places in the program, with the states that follow: by what is around, then by the character that is read."""
 
     places: tuple[int, ...]
-    around: dict[frozenset[Place], _State] = field(default_factory=dict)
+    around: dict[frozenset[RegexPlace], _State] = field(default_factory=dict)
     after: dict[str, _State] = field(default_factory=dict)
 
 
@@ -153,7 +153,7 @@ class Regex:
             found = state.around[holds] = self._state(self._closure(state.places, holds))
         return found
 
-    def _closure(self, places: tuple[int, ...], holds: frozenset[Place]) -> tuple[int, ...]:
+    def _closure(self, places: tuple[int, ...], holds: frozenset[RegexPlace]) -> tuple[int, ...]:
         seen: set[int] = set()
         kept: list[int] = []
         waiting = list(reversed(places))
@@ -165,22 +165,22 @@ class Regex:
             step = self._program.code[place]
             if isinstance(step, _Fork):
                 waiting += reversed(step.places)
-            elif isinstance(step, _Step) and isinstance(step.test, Place):
+            elif isinstance(step, _Step) and isinstance(step.test, RegexPlace):
                 waiting += [step.following] if step.test in holds else []
             else:
                 kept.append(place)
         return tuple(sorted(kept))
 
 
-def _holding(text: str, place: int) -> frozenset[Place]:
+def _holding(text: str, place: int) -> frozenset[RegexPlace]:
     """Which assertions hold before character *place*."""
     before, behind = text[place - 1 : place] if place else "", text[place : place + 1]
     boundary = _is_word(before) != _is_word(behind)
-    found = [Place.BOUNDARY if boundary else Place.NO_BOUNDARY]
-    found += [Place.TEXT_BEGIN] if place == 0 else []
-    found += [Place.TEXT_END] if place == len(text) else []
-    found += [Place.LINE_BEGIN] if before in ("", "\n") else []
-    found += [Place.LINE_END] if behind in ("", "\n") else []
+    found = [RegexPlace.BOUNDARY if boundary else RegexPlace.NO_BOUNDARY]
+    found += [RegexPlace.TEXT_BEGIN] if place == 0 else []
+    found += [RegexPlace.TEXT_END] if place == len(text) else []
+    found += [RegexPlace.LINE_BEGIN] if before in ("", "\n") else []
+    found += [RegexPlace.LINE_END] if behind in ("", "\n") else []
     return frozenset(found)
 
 

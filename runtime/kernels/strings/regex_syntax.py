@@ -31,7 +31,7 @@ class PatternError(ValueError):
     """A pattern that is none of RE2's; the message says where and why."""
 
 
-class Place(enum.Enum):
+class RegexPlace(enum.Enum):
     """What an assertion asks of the place between two characters."""
 
     TEXT_BEGIN = enum.auto()
@@ -65,7 +65,7 @@ class Repeated:
     most: int | None
 
 
-Node = CharacterSet | Place | Sequenced | Either | Repeated
+Node = CharacterSet | RegexPlace | Sequenced | Either | Repeated
 
 
 @dataclass(frozen=True)
@@ -161,9 +161,9 @@ class _Parser:
             ranges = ((0, LAST),) if flags.any_newline else complement([(10, 10)])
             return [CharacterSet(tuple(ranges))], flags, True
         if self.takes("^"):
-            return [Place.LINE_BEGIN if flags.lines else Place.TEXT_BEGIN], flags, True
+            return [RegexPlace.LINE_BEGIN if flags.lines else RegexPlace.TEXT_BEGIN], flags, True
         if self.takes("$"):
-            return [Place.LINE_END if flags.lines else Place.TEXT_END], flags, True
+            return [RegexPlace.LINE_END if flags.lines else RegexPlace.TEXT_END], flags, True
         if self.takes("\\Q"):
             literal, _, rest = self.text[self.at :].partition("\\E")
             self.at = len(self.text) - len(rest)
@@ -207,7 +207,12 @@ class _Parser:
 
     def _escape(self, flags: _Flags) -> Node:
         """What stands behind a backslash, outside of a class."""
-        places = {"A": Place.TEXT_BEGIN, "z": Place.TEXT_END, "b": Place.BOUNDARY, "B": Place.NO_BOUNDARY}
+        places = {
+            "A": RegexPlace.TEXT_BEGIN,
+            "z": RegexPlace.TEXT_END,
+            "b": RegexPlace.BOUNDARY,
+            "B": RegexPlace.NO_BOUNDARY,
+        }
         if self.text[self.at : self.at + 1] in places:
             return places[self.next("escape")]
         ranges = self._class_escape()

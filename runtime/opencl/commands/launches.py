@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from byoc.runtime.core.device_event import Told
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, RecordedKernels
-from byoc.runtime.opencl.commands.quiet_launches import QuietLaunches
+from byoc.runtime.opencl.commands.event_free_launches import EventFreeLaunches
 
 if TYPE_CHECKING:
     import pyopencl
@@ -65,7 +65,7 @@ class LaunchList:
         kernels: Sequence[ReadyKernel],
         flush_every: int = 0,
         buffers: CommandBuffers | None = None,
-        quiet: QuietLaunches | None = None,
+        quiet: EventFreeLaunches | None = None,
     ):
         self.kernels = tuple(kernels)
         self._quiet = quiet

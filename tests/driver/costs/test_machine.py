@@ -15,7 +15,7 @@ from byoc.contract.registration import get_backend
 from byoc.driver.costs import calibrate as calibration
 from byoc.driver.costs import machine
 from byoc.driver.costs.calibrate import BUSY
-from byoc.driver.costs.store import Store
+from byoc.driver.costs.store import CostStore
 from byoc.ir.module import IRModule
 from byoc.partition.costs.analytic import default_profile
 from byoc.partition.costs.profile import GPU_DEFAULTS, HOST_DEFAULTS, OPENCL_ON_CPU_DEFAULTS
@@ -39,26 +39,30 @@ def calibrated(monkeypatch):
     return asked
 
 
-def test_what_a_busy_machine_gave_is_told_and_used_for_a_while(calibrated, monkeypatch, tmp_path):
+def test_what_a_busy_machine_gave_is_reported_and_used_for_a_while(calibrated, monkeypatch, tmp_path):
     calibrated.found = busy = replace(TRUE, source=f"calibrated, without product: {BUSY}")
     for _ in range(2):  # the second is another Machine, as in another process
-        asked = machine.Machine(1, Store(tmp_path))
+        asked = machine.MachineCosts(1, CostStore(tmp_path))
         assert asked.profile("c") == busy and calibrated == ["c"]
         assert asked.problems == [f"c: calibrated, without product: {BUSY}; it is calibrated again after 30 minutes"]
     (kept,) = tmp_path.glob("profile_*")
     long_ago = kept.stat().st_mtime - machine.BUSY_SECONDS - 1
     os.utime(kept, (long_ago, long_ago))
     calibrated.found = TRUE
-    assert machine.Machine(1, Store(tmp_path)).profile("c") == busy and calibrated == ["c"]  # this process keeps it
+    assert machine.MachineCosts(1, CostStore(tmp_path)).profile("c") == busy and calibrated == [
+        "c"
+    ]  # this process keeps it
     monkeypatch.setattr(machine, "_FOUND", {})
-    asked = machine.Machine(1, Store(tmp_path))
-    assert asked.profile("c") == TRUE == machine.Machine(1, Store(tmp_path)).profile("c") and asked.problems == []
+    asked = machine.MachineCosts(1, CostStore(tmp_path))
+    assert (
+        asked.profile("c") == TRUE == machine.MachineCosts(1, CostStore(tmp_path)).profile("c") and asked.problems == []
+    )
 
 
 def test_what_cannot_be_kept_is_kept_for_the_process(calibrated, tmp_path):
     (tmp_path / "file").write_text("no folder")
     for _ in range(2):
-        asked = machine.Machine(1, Store(tmp_path / "file"))
+        asked = machine.MachineCosts(1, CostStore(tmp_path / "file"))
         assert asked.profile("c") == TRUE and calibrated == ["c"]
 
 
@@ -69,7 +73,7 @@ def digits_on_json(**options):
 @pytest.fixture
 def own_store(monkeypatch, tmp_path):
     monkeypatch.setenv("BYOC_CACHE_DIR", str(tmp_path))
-    return Store(machine.cache_dir() / machine.FOLDER)
+    return CostStore(machine.cache_dir() / machine.FOLDER)
 
 
 def test_no_machine_is_asked_unless_the_user_wants_it(calibrated, own_store):
@@ -85,7 +89,7 @@ def test_no_machine_is_asked_unless_the_user_wants_it(calibrated, own_store):
 
 def test_what_was_calibrated_is_used_when_all_devices_are(calibrated, own_store):
     for name, more in (("c", True), ("json", False)):
-        assert machine.Machine(1, own_store).profile(name) == TRUE
+        assert machine.MachineCosts(1, own_store).profile(name) == TRUE
         assert any("typical" in note for note in digits_on_json().notes) == more
     assert digits_on_json().total == digits_on_json(costs="analytic").total != digits_on_json(costs="typical").total
 

@@ -10,7 +10,7 @@ from byoc import relay
 from byoc.driver.costs.alone import build_alone
 from byoc.driver.costs.measured import MeasuredModel
 from byoc.driver.costs.probes import nothing
-from byoc.driver.costs.store import Measurement, Store
+from byoc.driver.costs.store import CostStore, Measurement
 from byoc.driver.costs.timing import Turns, ready
 from byoc.driver.costs.units import channels_innermost, key_of
 from byoc.errors import CompileError
@@ -74,7 +74,13 @@ FAR = replace(GPU_DEFAULTS, launch=0.1, latency=0.05, upload=math.inf, download=
 def model(machine, folder):
     analytic = AnalyticModel({"c": HOST, "opencl": FAR})
     return MeasuredModel(
-        analytic, Store(folder), lambda backend: {"backend": backend}, machine.build, 1, Turns(2, 0.0), machine.clock
+        analytic,
+        CostStore(folder),
+        lambda backend: {"backend": backend},
+        machine.build,
+        1,
+        Turns(2, 0.0),
+        machine.clock,
     )
 
 
@@ -127,7 +133,7 @@ def test_a_unit_never_costs_less_than_a_kernels_call(tmp_path):
 
 
 def test_a_call_of_nothing_at_a_busy_moment_hides_no_work(tmp_path):
-    Store(tmp_path).add({"backend": "c", "precision": ""}, [Measurement(key_of(nothing()), 12.0)])
+    CostStore(tmp_path).add({"backend": "c", "precision": ""}, [Measurement(key_of(nothing()), 12.0)])
     x, w = relay.var("x", shape=(4, 4)), relay.var("w", shape=(4, 4))
     func = typed([x, w], relay.nn.dense(relay.tanh(x), w))
     found = model(Machine(), tmp_path).units(unit_calls(func), "host")

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from byoc.driver.costs.store import Measurement, Store
+from byoc.driver.costs.store import CostStore, Measurement
 from byoc.partition.costs.profile import HOST_DEFAULTS
 
 FACTS = {"backend": "c", "version": "1"}
 
 
 def test_a_profile_is_found_where_its_facts_hold_and_nowhere_else(tmp_path):
-    store = Store(tmp_path / "costs")
+    store = CostStore(tmp_path / "costs")
     assert store.profile(FACTS) is None
     assert store.keep_profile(FACTS, HOST_DEFAULTS) is None
     assert store.profile(FACTS) == HOST_DEFAULTS
@@ -28,7 +28,7 @@ def test_a_profile_is_found_where_its_facts_hold_and_nowhere_else(tmp_path):
     ],
 )
 def test_a_damaged_profile_is_none(tmp_path, damage):
-    store = Store(tmp_path)
+    store = CostStore(tmp_path)
     store.keep_profile(FACTS, HOST_DEFAULTS)
     file = next(tmp_path.glob("profile_*.json"))
     file.write_text(damage(file.read_text()))
@@ -36,10 +36,10 @@ def test_a_damaged_profile_is_none(tmp_path, damage):
 
 
 def test_measurements_are_added_and_the_last_holds(tmp_path):
-    store = Store(tmp_path)
+    store = CostStore(tmp_path)
     store.add(FACTS, [Measurement("a", 1.0), Measurement("b", None, "no such kernel")])
     store.add(FACTS, [Measurement("a", 2.0)])
-    assert Store(tmp_path).measurements(FACTS) == {
+    assert CostStore(tmp_path).measurements(FACTS) == {
         "a": Measurement("a", 2.0),
         "b": Measurement("b", None, "no such kernel"),
     }
@@ -47,7 +47,7 @@ def test_measurements_are_added_and_the_last_holds(tmp_path):
 
 
 def test_damaged_lines_are_passed_over_and_do_not_take_their_neighbours_along(tmp_path):
-    store = Store(tmp_path)
+    store = CostStore(tmp_path)
     store.add(FACTS, [Measurement("a", 1.0), Measurement("b", 2.0)])
     file = next(tmp_path.glob("units_*.jsonl"))
     first, second = file.read_text().splitlines()
@@ -59,6 +59,6 @@ def test_damaged_lines_are_passed_over_and_do_not_take_their_neighbours_along(tm
 
 def test_a_folder_that_cannot_be_written_is_said_and_no_error(tmp_path):
     (tmp_path / "file").write_text("")
-    store = Store(tmp_path / "file")
+    store = CostStore(tmp_path / "file")
     assert "cannot be written" in store.keep_profile(FACTS, HOST_DEFAULTS)
     assert "cannot be written" in store.add(FACTS, [Measurement("a", 1.0)])

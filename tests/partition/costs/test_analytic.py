@@ -13,7 +13,7 @@ from byoc.partition.costs import AnalyticModel, Memory, Profile
 from byoc.partition.costs.kernels import kernels_of
 from byoc.partition.costs.model import unit_calls
 from byoc.partition.costs.products import product_seconds
-from byoc.partition.costs.work import Kind, Product, work_of
+from byoc.partition.costs.work import ProductWork, WorkKind, work_of
 from byoc.relay.transform import InferType
 
 # every rate a power of ten of its own, so that each part of a sum can be seen
@@ -104,11 +104,11 @@ def test_data_beyond_the_nearer_memory_pass_at_the_rate_of_the_farther():
 
 def test_columns_are_padded_to_the_lanes():
     wide = replace(PLAIN, lanes=16, overhead=2.0)
-    assert product_seconds(Product(1, 3, 17, 5), wide, "float32") == pytest.approx(3 * 32 * (5 + 2) / 1e6)
+    assert product_seconds(ProductWork(1, 3, 17, 5), wide, "float32") == pytest.approx(3 * 32 * (5 + 2) / 1e6)
 
 
 def test_winograds_method_is_taken_where_it_is_cheaper():
-    product = Product(1, 64, 8, 72, (1, 8, 8))
+    product = ProductWork(1, 64, 8, 72, (1, 8, 8))
     tiled = replace(PLAIN, winograd=True, transform=1e9, memories=(Memory(math.inf, 1e9),))
     sums, transformed = 36 * 4 * 8 * 8 / 1e6, 4 * 36 * 16 / 1e9
     assert product_seconds(product, tiled, "float32") == pytest.approx(sums + transformed)
@@ -158,26 +158,26 @@ def conv(data, weight, **attrs):
 def test_the_work_of_convolutions_is_that_of_their_matrices():
     x = relay.var("x", shape=(1, 8, 6, 6))
     full = conv(x, relay.var("w", shape=(4, 8, 3, 3)), padding=(1, 1))
-    assert full.kind is Kind.PRODUCT and full.product == Product(1, 36, 4, 72, (1, 6, 6), True)
+    assert full.kind is WorkKind.PRODUCT and full.product == ProductWork(1, 36, 4, 72, (1, 6, 6), True)
     strided = conv(x, relay.var("w", shape=(4, 8, 3, 3)), strides=(2, 2))
-    assert strided.product == Product(1, 4, 4, 72, None, True)
+    assert strided.product == ProductWork(1, 4, 4, 72, None, True)
     depthwise = conv(x, relay.var("w", shape=(8, 1, 3, 3)), groups=8)
-    assert depthwise.kind is Kind.DEPTHWISE and depthwise.product == Product(8, 16, 1, 9, None, True)
+    assert depthwise.kind is WorkKind.DEPTHWISE and depthwise.product == ProductWork(8, 16, 1, 9, None, True)
 
 
 def test_the_work_of_other_operators_follows_from_what_they_are():
     x = relay.var("x", shape=(4, 6))
     kinds = {
-        Kind.POINTWISE: relay.exp(x),
-        Kind.MOVE: relay.transpose(x, (1, 0)),
-        Kind.VIEW: relay.reshape(x, (24,)),
-        Kind.REDUCTION: relay.sum(x, axis=0),
-        Kind.ROWS: relay.nn.softmax(x),
-        Kind.LIBRARY: relay.sort(x),
+        WorkKind.POINTWISE: relay.exp(x),
+        WorkKind.MOVE: relay.transpose(x, (1, 0)),
+        WorkKind.VIEW: relay.reshape(x, (24,)),
+        WorkKind.REDUCTION: relay.sum(x, axis=0),
+        WorkKind.ROWS: relay.nn.softmax(x),
+        WorkKind.LIBRARY: relay.sort(x),
     }
     found = {kind: work_of(typed([x], body).body) for kind, body in kinds.items()}
     assert {kind: work.kind for kind, work in found.items()} == {kind: kind for kind in kinds}
-    assert found[Kind.POINTWISE].costly == 1.0 and found[Kind.REDUCTION].elements == 24
+    assert found[WorkKind.POINTWISE].costly == 1.0 and found[WorkKind.REDUCTION].elements == 24
 
 
 def test_a_softmax_between_two_products_is_one_kernel_with_them():
@@ -195,6 +195,6 @@ def test_a_value_that_two_kernels_read_is_stored_once_and_read_by_each():
     value = relay.nn.softmax(x)
     func = typed([x], relay.add(relay.sum(value, axis=1), relay.max(value, axis=1)))
     steps = [step for kernel in kernels_of(unit_calls(func)) for step in kernel.steps]
-    softmax = next(s for s in steps if s.work.kind is Kind.ROWS)
-    readers = [s.reads for s in steps if s.work.kind is Kind.REDUCTION]
+    softmax = next(s for s in steps if s.work.kind is WorkKind.ROWS)
+    readers = [s.reads for s in steps if s.work.kind is WorkKind.REDUCTION]
     assert softmax.writes == 96 and readers == [96, 96]

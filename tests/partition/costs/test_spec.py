@@ -102,7 +102,7 @@ def test_a_cost_function_that_raises_is_named_with_backend_and_operator():
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_of_what_a_cost_function_raises_the_first_line_is_told():
+def test_of_what_a_cost_function_raises_the_first_line_is_reported():
     def price(unit, place):
         raise ValueError("\nno table\n  of this size")
 

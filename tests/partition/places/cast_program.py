@@ -12,11 +12,11 @@ import numpy as np
 
 from byoc.errors import PartitionError
 from byoc.partition.place import FLOATS, IMAGES, DataLayout, Precision, dtype_of
-from byoc.partition.places.graph import Tensor
-from byoc.partition.places.infer import Cast, Casting
+from byoc.partition.places.graph import PlacedTensor
+from byoc.partition.places.infer import Casting, InsertedCast
 from byoc.runtime.core.ndarray import numpy_dtype
 
-Convert = Callable[[np.ndarray, Cast, Tensor], np.ndarray]
+Convert = Callable[[np.ndarray, InsertedCast, PlacedTensor], np.ndarray]
 
 
 class CastProgram:
@@ -65,13 +65,13 @@ class CastProgram:
         last = chain[0] if chain else cast
         return values[tensor] if last is None else made[last]
 
-    def _cast(self, cast: Cast, values: Mapping[int, np.ndarray], made: Mapping[int, np.ndarray]) -> np.ndarray:
+    def _cast(self, cast: InsertedCast, values: Mapping[int, np.ndarray], made: Mapping[int, np.ndarray]) -> np.ndarray:
         self.converted += 1
         source = values[cast.tensor] if cast.reads is None else made[cast.reads]
         return self._convert(source, cast, self._casting.graph.tensors[cast.tensor])
 
 
-def convert_array(array: np.ndarray, cast: Cast, tensor: Tensor) -> np.ndarray:
+def convert_array(array: np.ndarray, cast: InsertedCast, tensor: PlacedTensor) -> np.ndarray:
     """What one cast makes of an array: a copy, other numbers, or its axes in another order."""
     if cast.kind == "target":
         return array.copy()
@@ -81,7 +81,7 @@ def convert_array(array: np.ndarray, cast: Cast, tensor: Tensor) -> np.ndarray:
     return _laid(_plain(array, source), destination)
 
 
-def _in_precision(array: np.ndarray, source: Precision, destination: Precision, tensor: Tensor) -> np.ndarray:
+def _in_precision(array: np.ndarray, source: Precision, destination: Precision, tensor: PlacedTensor) -> np.ndarray:
     dtype = numpy_dtype(dtype_of(destination))
     narrow = (Precision.INT8, Precision.UINT8)
     if source in FLOATS and destination in narrow and tensor.scale is not None:

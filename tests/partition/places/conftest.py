@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from place_graphs import SEED_KERNELS, register_conv2d
+from place_graphs import DOCUMENTED_KERNELS, register_conv2d
 
 from byoc.partition.places.kernel import KernelRegistry
 
@@ -18,8 +18,8 @@ def registry():
 
 
 @pytest.fixture
-def seed_kernels(registry):
-    """The five convolutions of the document, in its order."""
-    for place in SEED_KERNELS:
+def documented_kernels(registry):
+    """The five convolutions of Paddle Lite's documentation, in its order."""
+    for place in DOCUMENTED_KERNELS:
         register_conv2d(registry, place)
     return registry

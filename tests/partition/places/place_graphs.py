@@ -5,17 +5,23 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from byoc.partition.places.graph import AT_HOME, Graph, Operator, Tensor
+from byoc.partition.places.graph import AT_HOME, Operator, PlacedTensor, PlaceGraph
 from byoc.partition.places.kernel import register_kernel
 
-SEED_KERNELS = (
+DOCUMENTED_KERNELS = (
     "arm/int8/NCHW",
     "arm/float/NCHW",
     "arm/float/NHWC",
     "opencl/float/NCHW",
     "opencl/float/ImageDefault",
 )
-SEED_PLACES = ("opencl/fp16/ImageDefault", "opencl/float/NCHW", "opencl/any/ImageDefault", "opencl/any/NCHW", "arm")
+DOCUMENTED_PLACES = (
+    "opencl/fp16/ImageDefault",
+    "opencl/float/NCHW",
+    "opencl/any/ImageDefault",
+    "opencl/any/NCHW",
+    "arm",
+)
 
 
 def register_conv2d(registry, place, alias="def"):
@@ -31,23 +37,23 @@ def unary(registry, op, place, **types):
 
 def chain(kernels, inputs=None, results=True):
     """Operators one after another, each with its kernel; tensor n goes into operator n."""
-    tensors = tuple(Tensor(f"t{n}", shape=(1, 2, 3, 4)) for n in range(len(kernels) + 1))
+    tensors = tuple(PlacedTensor(f"t{n}", shape=(1, 2, 3, 4)) for n in range(len(kernels) + 1))
     operators = tuple(Operator(k.op, (("X", n),), (("Out", n + 1),), f"op{n}", kernel=k) for n, k in enumerate(kernels))
     ends = ((len(kernels), AT_HOME),) if results else ()
-    return Graph(tensors, operators, inputs or {}, ends)
+    return PlaceGraph(tensors, operators, inputs or {}, ends)
 
 
 def fan(source, readers):
     """An operator with kernel *source* whose result every kernel of *readers* reads; no results."""
-    tensors = tuple(Tensor(f"t{n}", shape=(1, 2, 3, 4)) for n in range(len(readers) + 2))
+    tensors = tuple(PlacedTensor(f"t{n}", shape=(1, 2, 3, 4)) for n in range(len(readers) + 2))
     first = Operator(source.op, (("X", 0),), (("Out", 1),), "source", kernel=source)
     rest = tuple(Operator(k.op, (("X", 1),), (("Out", n + 2),), f"reader{n}", kernel=k) for n, k in enumerate(readers))
-    return Graph(tensors, (first, *rest), {0: replace(source.input_type("X"))})
+    return PlaceGraph(tensors, (first, *rest), {0: replace(source.input_type("X"))})
 
 
-def random_graph(rng: random.Random, kernels, size: int) -> Graph:
+def random_graph(rng: random.Random, kernels, size: int) -> PlaceGraph:
     """A graph of *size* operators of one or two inputs, its weights and its inputs, with kernels chosen at random."""
-    tensors = [Tensor("same", shape=(1, 2, 3, 4), constant=n < 2) for n in range(4)]
+    tensors = [PlacedTensor("same", shape=(1, 2, 3, 4), constant=n < 2) for n in range(4)]
     operators = []
     for n in range(size):
         kernel = rng.choice(kernels)
@@ -61,7 +67,7 @@ def random_graph(rng: random.Random, kernels, size: int) -> Graph:
                 kernel=kernel,
             )
         )
-        tensors.append(Tensor("same", shape=(1, 2, 3, 4)))  # names repeat on purpose
+        tensors.append(PlacedTensor("same", shape=(1, 2, 3, 4)))  # names repeat on purpose
     read = {t for o in operators for _, t in o.inputs}
     results = tuple((t, AT_HOME) for t in range(4, len(tensors)) if t not in read)
-    return Graph(tuple(tensors), tuple(operators), {}, results)
+    return PlaceGraph(tuple(tensors), tuple(operators), {}, results)

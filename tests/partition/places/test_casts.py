@@ -1,4 +1,4 @@
-"""Blocks E13, A10 and D9: types over a whole graph, and as few casts as can be where they conflict."""
+"""Types over a whole graph, and as few casts as can be where they conflict."""
 
 import itertools
 import random
@@ -12,7 +12,7 @@ from place_graphs import chain, fan, random_graph, unary
 from byoc.errors import PartitionError
 from byoc.partition.place import ANY, IMAGES, DataLayout, Place
 from byoc.partition.places.cast_rules import DEFAULT_RULES, CastRule, CastRules, State
-from byoc.partition.places.graph import AT_HOME, Graph, Operator, Tensor
+from byoc.partition.places.graph import AT_HOME, Operator, PlacedTensor, PlaceGraph
 from byoc.partition.places.infer import demand, insert_casts
 from byoc.partition.places.kernel import KernelRegistry, register_kernel
 from byoc.partition.places.tensor_type import TensorTy, conflicts, settled
@@ -124,17 +124,17 @@ def assert_lawful(casting):
     assert set(range(len(casting.casts))) <= used
 
 
-def test_E13_casts_are_minimal_on_random_graphs_by_an_independent_count():
+def test_casts_are_minimal_on_random_graphs_by_an_independent_count():
     check_random_graphs(120, 13, 6)
 
 
 @pytest.mark.slow
-def test_E13_casts_are_minimal_on_10000_random_graphs():
+def test_casts_are_minimal_on_10000_random_graphs():
     check_random_graphs(10_000, 131, 8)
 
 
 @pytest.mark.parametrize("layouts", [("NCHW", "NHWC"), ("NCHW", "NHWC", "ImageDefault")])
-def test_E13_the_casts_of_one_tensor_are_minimal_under_random_rules(layouts):
+def test_the_casts_of_one_tensor_are_minimal_under_random_rules(layouts):
     rng = random.Random(31)
     possible = impossible = 0
     for _ in range(250):
@@ -169,7 +169,7 @@ def test_E13_the_casts_of_one_tensor_are_minimal_under_random_rules(layouts):
     assert possible > 30 and impossible > 30
 
 
-def test_E13_a_fan_out_to_three_targets_gives_each_reader_its_own_copy(registry):
+def test_a_fan_out_to_three_targets_gives_each_reader_its_own_copy(registry):
     source = unary(registry, "source", "host")
     on = {t: unary(registry, f"on_{t}", t) for t in ("opencl", "cuda", "host")}
     readers = [on[t] for t in ("opencl", "cuda", "host", "opencl", "cuda")]
@@ -181,35 +181,35 @@ def test_E13_a_fan_out_to_three_targets_gives_each_reader_its_own_copy(registry)
     assert casting.reads[1, 0] == casting.reads[4, 0] != casting.reads[2, 0] == casting.reads[5, 0]
 
 
-def test_E13_two_devices_of_one_target_have_copies_of_their_own(registry):
+def test_two_devices_of_one_target_have_copies_of_their_own(registry):
     first, second = unary(registry, "a", "opencl"), unary(registry, "b", Place("opencl", device=1))
     casting = insert_casts(fan(first, [second, first]))
     assert kinds(casting) == ["target", "target"]  # through the host
     assert casting.state_read(1, 0).device == 1 and casting.state_read(2, 0).device == 0
 
 
-def test_E13_D9_three_readers_of_one_tensor_share_one_transform(registry):
+def test_three_readers_of_one_tensor_share_one_transform(registry):
     source, reader = unary(registry, "source", "host"), unary(registry, "nhwc", "host/float/NHWC")
     casting = insert_casts(fan(source, [reader] * 3))
     assert kinds(casting) == ["layout"] and len({casting.reads[n, 0] for n in (1, 2, 3)}) == 1
 
 
-def test_E13_D9_a_chain_in_one_layout_is_transformed_at_its_ends_alone(registry):
+def test_a_chain_in_one_layout_is_transformed_at_its_ends_alone(registry):
     nhwc = unary(registry, "nhwc", "host/float/NHWC")
     assert kinds(insert_casts(chain([nhwc] * 5))) == ["layout", "layout"]
 
 
-def test_E13_D9_any_layout_between_is_no_reason_for_a_transform(registry):
+def test_any_layout_between_is_no_reason_for_a_transform(registry):
     nhwc, free = unary(registry, "nhwc", "host/float/NHWC"), unary(registry, "free", "host/float/any")
     casting = insert_casts(chain([nhwc, free, free, nhwc]))
     assert kinds(casting) == ["layout", "layout"] and casting.types[2].layout == DataLayout.NHWC
 
 
-def test_E13_D9_a_diamond_transforms_once_for_both_sides_and_once_back(registry):
+def test_a_diamond_transforms_once_for_both_sides_and_once_back(registry):
     nhwc, host = unary(registry, "nhwc", "host/float/NHWC"), unary(registry, "host", "host")
     join = register_kernel("join", "host", registry=registry).bind_input("X").bind_input("Y").finalize()
-    tensors = tuple(Tensor(f"t{n}") for n in range(5))
-    graph = Graph(
+    tensors = tuple(PlacedTensor(f"t{n}") for n in range(5))
+    graph = PlaceGraph(
         tensors,
         (
             Operator("host", (("X", 0),), (("Out", 1),), kernel=host),
@@ -224,7 +224,7 @@ def test_E13_D9_a_diamond_transforms_once_for_both_sides_and_once_back(registry)
     assert [(c.kind, c.tensor) for c in casting.casts] == [("layout", 1), ("layout", 2), ("layout", 3)]
 
 
-def test_E13_one_copy_serves_readers_in_two_layouts_and_fp16_is_copied_as_fp16(registry):
+def test_one_copy_serves_readers_in_two_layouts_and_fp16_is_copied_as_fp16(registry):
     source = unary(registry, "source", "host")
     readers = [unary(registry, "a", "opencl/fp16/NCHW"), unary(registry, "b", "opencl/fp16/NHWC")]
     casting = insert_casts(fan(source, readers))
@@ -240,14 +240,14 @@ def test_E13_one_copy_serves_readers_in_two_layouts_and_fp16_is_copied_as_fp16(r
         ("opencl", ["target", "precision"]),
     ],
 )
-def test_E13_a_precision_is_cast_where_there_is_a_kernel_for_it(registry, where, order):
+def test_a_precision_is_cast_where_there_is_a_kernel_for_it(registry, where, order):
     at = TensorTy(where, ANY, ANY)
     rules = CastRules((*DEFAULT_RULES[:2], CastRule("precision", at, at)))
     source, reader = unary(registry, "source", "host"), unary(registry, "reader", "opencl/fp16")
     assert kinds(insert_casts(fan(source, [reader]), rules)) == order
 
 
-def test_E13_an_image_is_made_on_its_device(registry):
+def test_an_image_is_made_on_its_device(registry):
     source, reader = unary(registry, "source", "host"), unary(registry, "reader", "opencl/fp16/ImageDefault")
     casting = insert_casts(fan(source, [reader]))
     assert kinds(casting).index("layout") > kinds(casting).index("target")
@@ -256,7 +256,7 @@ def test_E13_an_image_is_made_on_its_device(registry):
     assert [c.destination.layout for c in casting.casts if c.tensor == 1] == ["NCHW"]
 
 
-def test_E13_a_missing_cast_names_both_types_the_tensor_and_both_operators(registry):
+def test_a_missing_cast_names_both_types_the_tensor_and_both_operators(registry):
     a, b = unary(registry, "a", "opencl"), unary(registry, "b", "cuda")
     rules = CastRules((CastRule("target", HOST, TensorTy("opencl", ANY, ANY)),))
     graph = chain([a, b], {0: OPENCL}, results=False)
@@ -270,22 +270,22 @@ def test_E13_a_missing_cast_names_both_types_the_tensor_and_both_operators(regis
         insert_casts(chain([a], {0: OPENCL}), rules)
 
 
-def test_E13_numbers_that_are_no_floats_keep_their_precision(registry):
+def test_numbers_that_are_no_floats_keep_their_precision(registry):
     place = "opencl/fp16"
     kernel = register_kernel("take", place, registry=registry).bind_input("X").bind_output("Out").finalize()
-    tensors = (Tensor("x"), Tensor("indices", "int64", (3,)), Tensor("y"))
-    graph = Graph(tensors, (Operator("take", (("X", 0), ("Index", 1)), (("Out", 2),), kernel=kernel),), {})
+    tensors = (PlacedTensor("x"), PlacedTensor("indices", "int64", (3,)), PlacedTensor("y"))
+    graph = PlaceGraph(tensors, (Operator("take", (("X", 0), ("Index", 1)), (("Out", 2),), kernel=kernel),), {})
     casting = insert_casts(graph)
     assert casting.state_read(0, 1).precision == "int64" and casting.state_read(0, 0).precision == "fp16"
 
 
-def test_E13_any_precision_follows_the_first_float_input(registry):
+def test_any_precision_follows_the_first_float_input(registry):
     half, free = unary(registry, "half", "host/fp16"), unary(registry, "free", "host/any")
     casting = insert_casts(chain([half, free, half]))
     assert casting.types[2].precision == "fp16" and kinds(casting) == ["precision", "precision"]
 
 
-def test_E13_int8_needs_a_scale_and_uses_it(registry):
+def test_int8_needs_a_scale_and_uses_it(registry):
     quantized = unary(registry, "q", "host/int8")
     graph = chain([quantized], results=False)
     with pytest.raises(PartitionError, match="no scale"):
@@ -298,7 +298,7 @@ def test_E13_int8_needs_a_scale_and_uses_it(registry):
     assert y.tolist() == [[0.0, 1.0, -64.0, 3.0]] and y.dtype == np.float32
 
 
-def test_E13_weights_are_cast_once_in_100_runs():
+def test_weights_are_cast_once_in_100_runs():
     registry = KernelRegistry()
     half = (
         register_kernel("scale", "opencl/fp16/NHWC", registry=registry)
@@ -308,8 +308,13 @@ def test_E13_weights_are_cast_once_in_100_runs():
         .finalize(lambda x, w: x * w)
     )
     shape = (1, 2, 3, 4)
-    tensors = (Tensor("x", shape=shape), Tensor("w", shape=shape, constant=True), Tensor("y"), Tensor("z"))
-    graph = Graph(
+    tensors = (
+        PlacedTensor("x", shape=shape),
+        PlacedTensor("w", shape=shape, constant=True),
+        PlacedTensor("y"),
+        PlacedTensor("z"),
+    )
+    graph = PlaceGraph(
         tensors,
         (
             Operator("scale", (("X", 0), ("W", 1)), (("Out", 2),), kernel=half),
@@ -339,7 +344,7 @@ def test_E13_weights_are_cast_once_in_100_runs():
     np.testing.assert_allclose(z, x * w * w, rtol=4e-3, atol=1e-3)
 
 
-def test_E13_a_graph_with_casts_computes_what_it_did_without():
+def test_a_graph_with_casts_computes_what_it_did_without():
     rng = random.Random(7)
     for _ in range(25):
         kernels = [
@@ -382,7 +387,7 @@ def test_E13_a_graph_with_casts_computes_what_it_did_without():
             np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-2)
 
 
-def test_E13_operators_without_kernels_and_kinds_that_differ_are_refused(registry):
+def test_operators_without_kernels_and_kinds_that_differ_are_refused(registry):
     graph = chain([unary(registry, "a", "host")])
     with pytest.raises(PartitionError, match="has no kernel yet"):
         insert_casts(graph.with_operators(tuple(replace(o, kernel=None) for o in graph.operators)))
@@ -391,7 +396,7 @@ def test_E13_operators_without_kernels_and_kinds_that_differ_are_refused(registr
         insert_casts(chain([listed]))
 
 
-def test_E13_many_destinations_are_served_and_not_called_proven(registry):
+def test_many_destinations_are_served_and_not_called_proven(registry):
     source = unary(registry, "source", "host")
     readers = [unary(registry, f"r{n}", Place("opencl", device=n)) for n in range(12)]
     casting = insert_casts(fan(source, readers))
@@ -400,7 +405,7 @@ def test_E13_many_destinations_are_served_and_not_called_proven(registry):
     assert insert_casts(fan(source, readers[:8])).exact
 
 
-def test_A10_a_chain_that_leaves_opencl_for_one_operator_reports_two_copies(registry):
+def test_a_chain_that_leaves_opencl_for_one_operator_reports_two_copies(registry):
     a, b, c = unary(registry, "a", "opencl"), unary(registry, "b", "arm"), unary(registry, "c", "opencl")
     report = insert_casts(chain([a, b, c], {0: OPENCL}, results=False)).report()
     assert (report.count("target"), report.bytes("target")) == (2, 2 * 24 * 4)
@@ -409,12 +414,12 @@ def test_A10_a_chain_that_leaves_opencl_for_one_operator_reports_two_copies(regi
     assert "4 copies of 384 bytes a run (2 between operators)" in str(from_home)
 
 
-def test_A10_targets_that_share_the_hosts_memory_need_no_copies(registry):
+def test_targets_that_share_the_hosts_memory_need_no_copies(registry):
     kernels = [unary(registry, t, t) for t in ("arm", "x86", "host")]
     assert insert_casts(chain(kernels)).casts == ()
 
 
-def test_E13_conflicts_are_gone_afterwards(registry):
+def test_conflicts_are_gone_afterwards(registry):
     a, b = unary(registry, "a", "opencl/fp16/NHWC"), unary(registry, "b", "cuda")
     casting = insert_casts(chain([a, b]))
     casting.check()

@@ -1,4 +1,4 @@
-"""Blocks A3 to A6 and A11: Paddle Lite's grade, exactly, and the choice that follows from it."""
+"""Paddle Lite's grade, exactly, and the choice that follows from it."""
 
 import os
 import pathlib
@@ -10,20 +10,20 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from place_graphs import SEED_PLACES, chain, register_conv2d, unary
+from place_graphs import DOCUMENTED_PLACES, chain, register_conv2d, unary
 
 from byoc.errors import PartitionError
 from byoc.partition.place import DataLayout, Place, Precision
-from byoc.partition.places.grade import FORMULAS, Argument, Request, formula_of
-from byoc.partition.places.graph import Graph, Operator, Tensor
+from byoc.partition.places.grade import FORMULAS, KernelArgument, KernelRequest, formula_of
+from byoc.partition.places.graph import Operator, PlacedTensor, PlaceGraph
 from byoc.partition.places.kernel import KernelRegistry, register_kernel
 from byoc.partition.places.pick import pick_kernel, pick_kernels, valid_places
 
 FLOAT = Precision.FLOAT
-CONV2D = Request(
+CONV2D = KernelRequest(
     "conv2d",
-    (Argument("Input", FLOAT), Argument("Filter", FLOAT, True), Argument("Bias", FLOAT, True)),
-    (Argument("Output", FLOAT),),
+    (KernelArgument("Input", FLOAT), KernelArgument("Filter", FLOAT, True), KernelArgument("Bias", FLOAT, True)),
+    (KernelArgument("Output", FLOAT),),
 )
 # kernel -> the best total and its place, without the gate: the tables of the specification
 GOLDEN = {
@@ -47,34 +47,37 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
-def test_A6_kernel_grade_gives_the_numbers_of_the_golden_table(seed_kernels, formula):
-    register_conv2d(seed_kernels, "opencl/fp16/ImageDefault")
-    places, rule = valid_places(SEED_PLACES), FORMULAS[formula]
+def test_kernel_grade_gives_the_numbers_of_the_golden_table(documented_kernels, formula):
+    register_conv2d(documented_kernels, "opencl/fp16/ImageDefault")
+    places, rule = valid_places(DOCUMENTED_PLACES), FORMULAS[formula]
     found = {}
-    for kernel in seed_kernels:
+    for kernel in documented_kernels:
         (best,) = [r for r in rule.rows(CONV2D, kernel, places, gate=False) if r.best]
         found[str(kernel.place)] = (float(rule.score(best)), str(best.place))
     assert found == {kernel: (float(score), place) for kernel, (score, place) in GOLDEN[formula].items()}
 
 
 @pytest.mark.parametrize(("formula", "pick"), [("document", "opencl/float/NCHW"), ("code", "opencl/float/NCHW")])
-def test_A6_the_five_kernels_of_the_document_give_float_NCHW(seed_kernels, formula, pick):
+def test_the_five_kernels_of_paddle_lites_documentation_give_float_NCHW(documented_kernels, formula, pick):
     for gate in (False, True):
-        chosen = pick_kernel(CONV2D, seed_kernels.of("conv2d"), valid_places(SEED_PLACES), formula, gate=gate)
+        chosen = pick_kernel(
+            CONV2D, documented_kernels.of("conv2d"), valid_places(DOCUMENTED_PLACES), formula, gate=gate
+        )
         assert str(chosen.kernel.place) == str(chosen.place) == pick and not chosen.by_first_wish
 
 
-def test_A6_by_points_alone_the_document_passes_over_the_first_wish_and_the_code_does_not(seed_kernels):
-    register_conv2d(seed_kernels, "opencl/fp16/ImageDefault")
-    places = valid_places(SEED_PLACES)
+def test_by_points_alone_the_documentation_passes_over_the_first_wish_and_the_code_does_not(documented_kernels):
+    register_conv2d(documented_kernels, "opencl/fp16/ImageDefault")
+    places = valid_places(DOCUMENTED_PLACES)
     by_points = {
-        f: str(pick_kernel(CONV2D, seed_kernels.of("conv2d"), places, f, first_wish=False).place) for f in FORMULAS
+        f: str(pick_kernel(CONV2D, documented_kernels.of("conv2d"), places, f, first_wish=False).place)
+        for f in FORMULAS
     }
     assert by_points == {"document": "opencl/float/NCHW", "code": "opencl/fp16/ImageDefault"}
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
-def test_A6_the_first_wish_wins_whenever_a_kernel_exists_for_it(formula):
+def test_the_first_wish_wins_whenever_a_kernel_exists_for_it(formula):
     rng = random.Random(6)
     served = 0
     for _ in range(300):
@@ -89,7 +92,7 @@ def test_A6_the_first_wish_wins_whenever_a_kernel_exists_for_it(formula):
     assert served > 50
 
 
-def test_A6_an_int8_kernel_is_no_kernel_for_a_float_operator_even_as_first_wish(registry):
+def test_an_int8_kernel_is_no_kernel_for_a_float_operator_even_as_first_wish(registry):
     for place in ("arm/int8", "arm"):
         register_conv2d(registry, place)
     places = valid_places(["arm/int8", "arm"])
@@ -99,17 +102,17 @@ def test_A6_an_int8_kernel_is_no_kernel_for_a_float_operator_even_as_first_wish(
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
-def test_A6_a_place_on_another_target_never_counts(seed_kernels, formula):
-    places, rule = valid_places(SEED_PLACES), FORMULAS[formula]
-    for kernel in seed_kernels:
+def test_a_place_on_another_target_never_counts(documented_kernels, formula):
+    places, rule = valid_places(DOCUMENTED_PLACES), FORMULAS[formula]
+    for kernel in documented_kernels:
         for row in rule.rows(CONV2D, kernel, places):
             other = row.place.target != kernel.place.target
             assert row.gated == other and (row.total == 0) == other and not (row.best and other)
 
 
-def test_A6_explain_shows_every_row_of_the_score(seed_kernels):
-    register_conv2d(seed_kernels, "opencl/fp16/ImageDefault")
-    chosen = pick_kernel(CONV2D, seed_kernels.of("conv2d"), valid_places(SEED_PLACES), "code")
+def test_explain_shows_every_row_of_the_score(documented_kernels):
+    register_conv2d(documented_kernels, "opencl/fp16/ImageDefault")
+    chosen = pick_kernel(CONV2D, documented_kernels.of("conv2d"), valid_places(DOCUMENTED_PLACES), "code")
     assert len(chosen.rows) == 6 * 5
     (winner,) = [r for r in chosen.rows if r.winner]
     assert (winner.target, winner.precision, winner.layout, winner.inputs) == (255, 127, 63, 3)
@@ -119,7 +122,7 @@ def test_A6_explain_shows_every_row_of_the_score(seed_kernels):
     assert "the first wish" in text.splitlines()[0] and "1433.6" in text
 
 
-def test_A6_the_discrepancies_are_decided_as_documented():
+def test_the_discrepancies_are_decided_as_documented():
     document = FORMULAS["document"]
     assert document.divisors == (1, 2, 4) and document.most == 255
     assert [document.most // d for d in document.divisors] == [255, 127, 63]
@@ -127,7 +130,7 @@ def test_A6_the_discrepancies_are_decided_as_documented():
         formula_of("kernel grade")
 
 
-def test_A6_the_documents_int_maximum_chooses_the_same_kernels():
+def test_the_documentations_int_maximum_chooses_the_same_kernels():
     rng, wide = random.Random(66), replace(FORMULAS["document"], most=2**31 - 1)
     same_choice = 0
     for _ in range(200):
@@ -145,15 +148,15 @@ def score_of(chosen):
     return max(r.total for r in chosen.rows if r.kernel is chosen.kernel)
 
 
-def test_A6_the_device_gives_no_points_and_comes_from_the_wish(registry):
+def test_the_device_gives_no_points_and_comes_from_the_wish(registry):
     made = register_kernel("relu", "opencl", registry=registry).finalize()
-    request = Request("relu")
+    request = KernelRequest("relu")
     rows = FORMULAS["code"].rows(request, made, valid_places(["opencl/float/NCHW/1", "opencl"]))
     assert rows[0].points == rows[1].points
     assert pick_kernel(request, [made], valid_places(["opencl/float/NCHW/1"])).place.device == 1
 
 
-def test_A6_int8_operators_are_not_asked_for_the_precisions_of_their_inputs():
+def test_int8_operators_are_not_asked_for_the_precisions_of_their_inputs():
     kernels = KernelRegistry()
     int8, f32 = register_conv2d(kernels, "arm/int8"), register_conv2d(kernels, "arm")
     marked, places = replace(CONV2D, int8=True), valid_places(["arm/int8", "arm"])
@@ -164,13 +167,13 @@ def test_A6_int8_operators_are_not_asked_for_the_precisions_of_their_inputs():
     assert FORMULAS["code"].rows(marked, int8, places)[0].precision == 127
 
 
-def test_A6_opencl_products_are_doubled_where_their_weights_are_wanted():
+def test_opencl_products_are_doubled_where_their_weights_are_wanted():
     kernels, rule, places = KernelRegistry(), FORMULAS["code"], valid_places(["opencl"])
 
     def doubled(op, y, persistable, target="opencl"):
         with kernels.temporary():
             made = register_kernel(op, target, registry=kernels).bind_input("X").bind_input("Y", target=y).finalize()
-            request = Request(op, (Argument("X", FLOAT), Argument("Y", FLOAT, persistable)))
+            request = KernelRequest(op, (KernelArgument("X", FLOAT), KernelArgument("Y", FLOAT, persistable)))
             return "opencl products" in rule.rows(request, made, places)[0].doubled
 
     assert doubled("matmul", "host", True) and doubled("matmul_v2", "host", True)
@@ -179,20 +182,20 @@ def test_A6_opencl_products_are_doubled_where_their_weights_are_wanted():
     assert not doubled("fc", "host", True) and not doubled("matmul", "host", True, target="arm")
 
 
-def test_A6_kinds_are_compared_but_for_weights_and_operators_with_graphs():
+def test_kinds_are_compared_but_for_weights_and_operators_with_graphs():
     kernels, rule, places = KernelRegistry(), FORMULAS["code"], valid_places(["arm"])
     made = register_kernel("stack", "arm", registry=kernels).bind_input("X", kind="TensorList").finalize()
 
     def doubled(**request):
         argument = {k: request.pop(k) for k in ("kind", "persistable") if k in request}
-        asked = Request("stack", (Argument("X", FLOAT, **argument),), **request)
+        asked = KernelRequest("stack", (KernelArgument("X", FLOAT, **argument),), **request)
         return "kinds" in rule.rows(asked, made, places)[0].doubled
 
     assert doubled(kind="TensorList") and not doubled(kind="Tensor") and doubled(persistable=True)
     assert not doubled(kind="TensorList", opaque=True)
 
 
-# an oracle: the loops of static_kernel_pick_pass.h and of the document, written as there
+# an oracle: the loops of static_kernel_pick_pass.h and of the documentation, written as there
 
 LAYOUTS = (DataLayout.NCHW, DataLayout.NHWC, DataLayout.ANY)
 PRECISIONS = (FLOAT, Precision.FP16, Precision.INT8, Precision.ANY)
@@ -221,13 +224,15 @@ def random_case(rng):
         builder.finalize()
     places = list(dict.fromkeys(random_place(rng) for _ in range(rng.randint(1, 5))))
     inputs = tuple(
-        Argument(n, rng.choice(PRECISIONS[:3]), rng.random() < 0.3, rng.choice(("Tensor", "Tensor", "TensorList")))
+        KernelArgument(
+            n, rng.choice(PRECISIONS[:3]), rng.random() < 0.3, rng.choice(("Tensor", "Tensor", "TensorList"))
+        )
         for n in ("X", "Y")[: rng.randint(0, 2)]
     )
-    request = Request(
+    request = KernelRequest(
         "op",
         inputs,
-        (Argument("Out", rng.choice(PRECISIONS[:3])),),
+        (KernelArgument("Out", rng.choice(PRECISIONS[:3])),),
         rng.random() < 0.2,
         rng.random() < 0.1,
         rng.random() < 0.1,
@@ -294,7 +299,7 @@ def oracle_document(request, kernel, places, gate):
 
 @pytest.mark.parametrize(("gate", "count"), [(True, 2000), (False, 500)])
 @pytest.mark.parametrize(("formula", "oracle"), [("code", oracle_code), ("document", oracle_document)])
-def test_A5_the_choice_equals_brute_force_on_2000_random_cases(formula, oracle, gate, count):
+def test_the_choice_equals_brute_force_on_2000_random_cases(formula, oracle, gate, count):
     rng = random.Random(5)
     impossible = 0
     for _ in range(count):
@@ -312,7 +317,7 @@ def test_A5_the_choice_equals_brute_force_on_2000_random_cases(formula, oracle, 
     assert impossible > 50 if gate else impossible == 0
 
 
-def test_A5_every_operator_has_one_kernel_and_choosing_again_changes_nothing(registry):
+def test_every_operator_has_one_kernel_and_choosing_again_changes_nothing(registry):
     kernels = [unary(registry, op, place) for op in "ab" for place in ("opencl", "arm")]
     graph = chain([kernels[0], kernels[2], kernels[0]])
     bare = graph.with_operators(tuple(replace(o, kernel=None) for o in graph.operators))
@@ -322,26 +327,26 @@ def test_A5_every_operator_has_one_kernel_and_choosing_again_changes_nothing(reg
     assert again.graph == once.graph and again.explanations == once.explanations
 
 
-def test_A5_ties_go_to_the_kernel_that_was_registered_first(registry):
+def test_ties_go_to_the_kernel_that_was_registered_first(registry):
     made = [register_kernel("relu", "arm", alias, registry=registry).finalize() for alias in ("z", "a", "m")]
     for kernels in (made, made[::-1]):
-        assert pick_kernel(Request("relu"), kernels, valid_places(["arm"])).kernel is made[0]
+        assert pick_kernel(KernelRequest("relu"), kernels, valid_places(["arm"])).kernel is made[0]
 
 
-def test_A5_the_order_of_operators_does_not_matter(registry):
+def test_the_order_of_operators_does_not_matter(registry):
     for op in "abc":
         for place in ("opencl/fp16", "opencl", "arm"):
             unary(registry, op, place)
-    tensors = tuple(Tensor(f"t{n}") for n in range(4))
+    tensors = tuple(PlacedTensor(f"t{n}") for n in range(4))
     operators = [Operator(op, (("X", 0),), (("Out", n + 1),), op) for n, op in enumerate("abc")]
     chosen = set()
     for order in (operators, operators[::-1]):
-        picked = pick_kernels(Graph(tensors, tuple(order), {}), ["opencl", "arm"], registry)
+        picked = pick_kernels(PlaceGraph(tensors, tuple(order), {}), ["opencl", "arm"], registry)
         chosen.add(tuple(sorted((o.op, o.kernel.order) for o in picked.graph.operators)))
     assert len(chosen) == 1
 
 
-def test_A5_E13_neither_kernels_nor_casts_depend_on_the_seed_of_hashes():
+def test_neither_kernels_nor_casts_depend_on_the_seed_of_hashes():
     code = (
         "import random, sys; sys.path.insert(0, sys.argv[1]); import test_kernel_grade as t, test_casts as c\n"
         "rng = random.Random(1)\n"
@@ -364,13 +369,13 @@ def test_A5_E13_neither_kernels_nor_casts_depend_on_the_seed_of_hashes():
     assert len(outputs) == 1 and len(outputs.pop()) > 1000
 
 
-def test_A3_an_operator_without_opencl_kernel_lands_on_the_trailing_place_and_says_so(registry):
+def test_an_operator_without_opencl_kernel_lands_on_the_trailing_place_and_says_so(registry):
     unary(registry, "a", "opencl")
     unary(registry, "a", "arm")
     on_arm = unary(registry, "b", "arm")
     places = ["opencl/fp16/ImageDefault", "opencl", "opencl/any/NCHW", "opencl/any/any", "arm"]
-    graph = Graph(
-        (Tensor("x"), Tensor("y"), Tensor("z")),
+    graph = PlaceGraph(
+        (PlacedTensor("x"), PlacedTensor("y"), PlacedTensor("z")),
         (
             Operator("a", (("X", 0),), (("Out", 1),), "A"),
             Operator("b", (("X", 1),), (("Out", 2),), "B"),
@@ -386,18 +391,18 @@ def test_A3_an_operator_without_opencl_kernel_lands_on_the_trailing_place_and_sa
         picked.explain("nothing")
 
 
-def test_A3_without_the_trailing_place_the_error_names_operator_and_places(registry):
+def test_without_the_trailing_place_the_error_names_operator_and_places(registry):
     unary(registry, "b", "arm")
-    graph = Graph((Tensor("x"), Tensor("y")), (Operator("b", (("X", 0),), (("Out", 1),), "B"),), {})
+    graph = PlaceGraph((PlacedTensor("x"), PlacedTensor("y")), (Operator("b", (("X", 0),), (("Out", 1),), "B"),), {})
     with pytest.raises(PartitionError) as error:
         pick_kernels(graph, ["opencl/fp16/ImageDefault", "opencl"], registry)
     assert all(word in str(error.value) for word in ("b (B)", "opencl/fp16/ImageDefault", "opencl/float/NCHW"))
 
 
-def test_A3_earlier_places_are_preferred(registry):
+def test_earlier_places_are_preferred(registry):
     for place in ("arm", "opencl"):
         unary(registry, "a", place)
-    request = Request("a", (Argument("X", FLOAT),), (Argument("Out", FLOAT),))
+    request = KernelRequest("a", (KernelArgument("X", FLOAT),), (KernelArgument("Out", FLOAT),))
     for places, target in ((["opencl", "arm"], "opencl"), (["arm", "opencl"], "arm")):
         for formula in FORMULAS:
             chosen = pick_kernel(request, registry.of("a"), valid_places(places), formula, first_wish=False)
@@ -405,16 +410,20 @@ def test_A3_earlier_places_are_preferred(registry):
 
 
 @pytest.mark.parametrize(("places", "words"), [([], "empty"), (["arm", "kARM"], "twice")])
-def test_A3_a_wish_that_is_none_is_refused(places, words):
+def test_a_wish_that_is_none_is_refused(places, words):
     with pytest.raises(PartitionError, match=words):
         valid_places(places)
 
 
-def test_A11_a_subgraph_operator_passes_through_unchanged(registry):
+def test_a_subgraph_operator_passes_through_unchanged(registry):
     engine = register_kernel("subgraph", "npu", registry=registry).bind_input("Inputs").finalize()
     unary(registry, "a", "arm")
     inner = Operator("subgraph", (("Inputs", 0),), (("Outputs", 1),), "engine", kernel=engine, opaque=True)
-    graph = Graph((Tensor("x"), Tensor("y"), Tensor("z")), (inner, Operator("a", (("X", 1),), (("Out", 2),))), {})
+    graph = PlaceGraph(
+        (PlacedTensor("x"), PlacedTensor("y"), PlacedTensor("z")),
+        (inner, Operator("a", (("X", 1),), (("Out", 2),))),
+        {},
+    )
     picked = pick_kernels(graph, ["arm"], registry)
     assert picked.graph.operators[0] is inner and picked.explanations[0] is None
     assert "kept its kernel" in picked.explain("engine")

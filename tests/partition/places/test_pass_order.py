@@ -1,4 +1,4 @@
-"""Blocks A7 and A9: fusing knows no hardware and comes before kernels are picked; tuning stays inside one layout."""
+"""Fusing knows no hardware and comes before kernels are picked; tuning stays inside one layout."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from byoc import relay
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.winograd.options import WinogradOptions
-from byoc.codegen.kernel.choice import Asked, Fixed
+from byoc.codegen.kernel.choice import Fixed, SpaceCollector
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
 from byoc.contract import BACKENDS, PatternEntry
@@ -14,7 +14,7 @@ from byoc.driver.pipeline import optimize
 from byoc.ir.passes.instrument import PassInstrument
 from byoc.ir.passes.transform import PassContext
 from byoc.partition import make_plan
-from byoc.partition.places import KernelRegistry, Unit, score_places
+from byoc.partition.places import KernelRegistry, PlacementUnit, score_places
 from byoc.relay import op
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
@@ -39,7 +39,7 @@ def network():
     return relay.IRModule.from_expr(relay.Function([x], op.tanh(op.add(op.nn.dropout(y), y))))
 
 
-def test_A7_fusing_with_no_backend_registered_gives_the_same_graph(monkeypatch):
+def test_fusing_with_no_backend_registered_gives_the_same_graph(monkeypatch):
     with_backends = FuseOps(2)(optimize(network()))
     for registry in (BACKENDS, PATTERN_TABLES, TARGET_PREDICATES):
         monkeypatch.setattr(registry, "_values", {})
@@ -47,7 +47,7 @@ def test_A7_fusing_with_no_backend_registered_gives_the_same_graph(monkeypatch):
     assert len(BACKENDS) == 0 and relay.structural_equal(with_backends["main"], without["main"])
 
 
-def test_A7_patterns_are_fused_before_a_kernel_is_picked_and_nothing_is_fused_after(backend):
+def test_patterns_are_fused_before_a_kernel_is_picked_and_nothing_is_fused_after(backend):
     pattern = is_op("nn.relu")(is_op("nn.conv2d")(wildcard(), wildcard()))
     backend("toyfuse", [], [PatternEntry("toyfuse.conv2d_relu", pattern)])
     recorder = Recorder()
@@ -55,7 +55,8 @@ def test_A7_patterns_are_fused_before_a_kernel_is_picked_and_nothing_is_fused_af
         plan = make_plan(optimize(network()), ["toyfuse"])
         before = len(recorder.names)
         units = [
-            Unit(d.operator, dict(d.verdicts), ("float32",) * 2, ("float32",), nodes=d.nodes) for d in plan.decisions
+            PlacementUnit(d.operator, dict(d.verdicts), ("float32",) * 2, ("float32",), nodes=d.nodes)
+            for d in plan.decisions
         ]
         placed = score_places(units, ["toyfuse", "host"], KernelRegistry())
     assert len(recorder.names) == before  # picking runs no pass at all
@@ -68,7 +69,7 @@ def test_A7_patterns_are_fused_before_a_kernel_is_picked_and_nothing_is_fused_af
     }
 
 
-def questions(layout):
+def spaces(layout):
     """The program of a convolution in *layout*, and what there is to tune about it."""
     shapes = {"NCHW": ((1, 8, 8, 8), (8, 8, 3, 3), "OIHW"), "NHWC": ((1, 8, 8, 8), (3, 3, 8, 8), "HWIO")}
     data, weight, kernel_layout = shapes[layout]
@@ -78,13 +79,13 @@ def questions(layout):
     )
     mod = relay.transform.InferType()(relay.IRModule.from_expr(relay.Function([x, w], body)))
     program = lower_function(fuse_body(mod["main"]), "f")
-    asked = Asked()
+    asked = SpaceCollector()
     prepare(program, MACHINE, asked, DIRECT)
-    return program, list(asked.questions.values())
+    return program, list(asked.spaces.values())
 
 
-def test_A9_what_is_tuned_is_known_by_its_layout():
-    kernels = {layout: {q.kernel for q in questions(layout)[1]} for layout in ("NCHW", "NHWC")}
+def test_what_is_tuned_is_known_by_its_layout():
+    kernels = {layout: {q.kernel for q in spaces(layout)[1]} for layout in ("NCHW", "NHWC")}
     assert kernels["NCHW"] and kernels["NHWC"] and not kernels["NCHW"] & kernels["NHWC"]
 
 
@@ -92,10 +93,10 @@ def borders(program):
     return [(t.dtype, tuple(map(str, t.shape))) for t in (*program.inputs, *program.outputs)]
 
 
-def test_A9_tuning_never_changes_what_enters_and_leaves():
+def test_tuning_never_changes_what_enters_and_leaves():
     for layout in ("NCHW", "NHWC"):
-        program, asked = questions(layout)
-        for question in asked:
-            for _, choice in question.ranked[:12]:
-                made = prepare(program, MACHINE, Fixed({question.kernel: choice}), DIRECT)
+        program, asked = spaces(layout)
+        for space in asked:
+            for _, choice in space.ranked[:12]:
+                made = prepare(program, MACHINE, Fixed({space.kernel: choice}), DIRECT)
                 assert borders(made) == borders(program)

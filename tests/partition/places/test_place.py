@@ -1,4 +1,4 @@
-"""Block A1: places are values with names, an order and a text."""
+"""Places are values with names, an order and a text."""
 
 import itertools
 import pickle
@@ -18,28 +18,28 @@ from byoc.partition.place import (
 )
 
 
-def test_A1_a_target_alone_is_a_float_NCHW_place_on_device_0():
+def test_a_target_alone_is_a_float_NCHW_place_on_device_0():
     assert Place("opencl") == Place("opencl", "float", "NCHW", 0)
     assert hash(Place("opencl")) == hash(Place("opencl", "float", "NCHW", 0))
 
 
-def test_A1_text_round_trips_for_every_combination():
+def test_text_round_trips_for_every_combination():
     for target, precision, layout, device in itertools.product(("arm", "host", "any"), Precision, DataLayout, (0, 3)):
         place = Place(target, precision, layout, device)
         assert Place.parse(str(place)) == place
 
 
-def test_A1_a_shorter_text_is_completed_and_of_takes_both():
+def test_a_shorter_text_is_completed_and_of_takes_both():
     assert Place.parse("opencl/fp16") == Place("opencl", "fp16") == Place.of("opencl/fp16")
     assert Place.of(Place("arm")) == Place("arm")
 
 
-def test_A1_the_device_is_part_of_equality_hash_and_order():
+def test_the_device_is_part_of_equality_hash_and_order():
     first, second = Place("opencl", device=0), Place("opencl", device=1)
     assert first != second and len({first, second}) == 2 and first < second
 
 
-def test_A1_places_are_frozen_ordered_and_can_be_pickled():
+def test_places_are_frozen_ordered_and_can_be_pickled():
     place = Place("opencl", "fp16", "NHWC", 2)
     with pytest.raises(AttributeError):
         place.target = "arm"
@@ -61,7 +61,7 @@ def test_A1_places_are_frozen_ordered_and_can_be_pickled():
         (("opencl", "float16", "nchw"), ("opencl", "fp16", "NCHW")),
     ],
 )
-def test_A1_E11_the_names_of_paddle_lite_are_understood(theirs, ours):
+def test_the_names_of_paddle_lite_are_understood(theirs, ours):
     assert Place(*theirs) == Place(*ours)
 
 
@@ -73,25 +73,25 @@ def test_A1_E11_the_names_of_paddle_lite_are_understood(theirs, ours):
         (("arm", "float", "NCWH"), ["NCHW", "NHWC", "ImageDefault", "any"]),
     ],
 )
-def test_A1_an_unknown_name_lists_the_legal_ones(arguments, legal):
+def test_an_unknown_name_lists_the_legal_ones(arguments, legal):
     with pytest.raises(PartitionError) as error:
         Place(*arguments)
     assert repr(arguments[-1]) in str(error.value) and all(name in str(error.value) for name in legal)
 
 
 @pytest.mark.parametrize("text", ["", "a/b/c/d/e", "arm//NCHW", "arm/float/NCHW/x", "arm/float/NCHW/-1"])
-def test_A1_a_text_that_is_no_place_is_refused(text):
+def test_a_text_that_is_no_place_is_refused(text):
     with pytest.raises(PartitionError):
         Place.parse(text)
 
 
 @pytest.mark.parametrize("device", [-1, 2**15, True, "0"])
-def test_A1_a_device_is_a_small_number(device):
+def test_a_device_is_a_small_number(device):
     with pytest.raises(PartitionError, match="device"):
         Place("arm", device=device)
 
 
-def test_A1_a_target_may_be_added_and_a_backend_is_one(backend):
+def test_a_target_may_be_added_and_a_backend_is_one(backend):
     with pytest.raises(PartitionError, match="toyplace"):
         Place("toyplace")
     backend("toyplace", ["add"])
@@ -105,7 +105,7 @@ def test_A1_a_target_may_be_added_and_a_backend_is_one(backend):
         TARGETS.unregister("toychip")
 
 
-def test_A1_precisions_are_those_of_dtypes():
+def test_precisions_are_those_of_dtypes():
     assert precision_of("float32") == Precision.FLOAT and dtype_of(Precision.BF16) == "bfloat16"
     for dtype in ("float32", "float16", "bfloat16", "float64", "int8", "uint8", "int64", "bool"):
         assert dtype_of(precision_of(dtype)) == dtype

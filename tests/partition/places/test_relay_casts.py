@@ -1,4 +1,4 @@
-"""Blocks D9 and E13 in the graph language: casts, layout transforms and copies, with the numbers as they were."""
+"""In the graph language: casts, layout transforms and copies, with the numbers as they were."""
 
 import random
 
@@ -60,7 +60,7 @@ def network():
 X = RNG.standard_normal((1, 8, 6, 6)).astype("float32")
 
 
-def test_D9_channels_last_convolutions_have_two_transforms_and_constants_have_none():
+def test_channels_last_convolutions_have_two_transforms_and_constants_have_none():
     func = network()
     here = placed(func, lambda c: Place("host", "any", "NHWC" if c.op.name == "nn.conv2d" else "any"))
     made = insert_relay_casts(func, here)
@@ -69,7 +69,7 @@ def test_D9_channels_last_convolutions_have_two_transforms_and_constants_have_no
     assert_same(func, made.function, X, tolerance=1e-5)
 
 
-def test_D9_what_is_pinned_as_the_model_has_it_costs_transforms_around_it():
+def test_what_is_pinned_as_the_model_has_it_costs_transforms_around_it():
     func = network()
     here = placed(func, lambda c: Place("host", "any", "NHWC" if c.op.name == "nn.conv2d" else "NCHW"))
     made = insert_relay_casts(func, here)
@@ -77,7 +77,7 @@ def test_D9_what_is_pinned_as_the_model_has_it_costs_transforms_around_it():
     assert_same(func, made.function, X, tolerance=1e-5)
 
 
-def test_D9_a_single_convolution_is_surrounded_and_inverse_transforms_do_not_meet():
+def test_a_single_convolution_is_surrounded_and_inverse_transforms_do_not_meet():
     x, w = relay.var("x", shape=(1, 8, 6, 6)), constant(8, 8, 3, 3)
     func = typed([x], conv2d(conv2d(x, w), w))
     made = insert_relay_casts(func, placed(func, lambda c: Place("host", "any", "NHWC")))
@@ -93,7 +93,7 @@ def test_D9_a_single_convolution_is_surrounded_and_inverse_transforms_do_not_mee
     ],
     ids=["transpose", "layout_transform"],
 )
-def test_D9_a_transform_that_undoes_one_of_the_model_is_cancelled(into):
+def test_a_transform_that_undoes_one_of_the_model_is_cancelled(into):
     x, w = relay.var("x", shape=(1, 6, 6, 8)), constant(8, 8, 3, 3)
     func = typed([x], conv2d(into(x), w))
     made = insert_relay_casts(
@@ -111,7 +111,7 @@ def test_D9_a_transform_that_undoes_one_of_the_model_is_cancelled(into):
     assert_same(swapped, made.function, values, tolerance=1e-5)
 
 
-def test_D9_three_readers_share_one_transform():
+def test_three_readers_share_one_transform():
     x, w = relay.var("x", shape=(1, 8, 6, 6)), constant(8, 8, 3, 3)
     y = op.tanh(x)
     func = typed([x], Tuple([conv2d(y, w), conv2d(y, w), conv2d(y, w)]))
@@ -122,7 +122,7 @@ def test_D9_three_readers_share_one_transform():
     assert_same(func, made.function, X, tolerance=1e-5)
 
 
-def test_E13_half_precision_is_cast_once_in_and_once_out():
+def test_half_precision_is_cast_once_in_and_once_out():
     func = network()
     made = insert_relay_casts(func, placed(func, lambda c: Place("host", "fp16")))
     assert count(made.function, "cast") == made.casting.report().count("precision") == 2
@@ -136,7 +136,7 @@ def test_E13_half_precision_is_cast_once_in_and_once_out():
     assert_same(func, made.function, X, tolerance=1e-2)
 
 
-def test_E13_a_weight_that_two_operators_share_is_cast_to_one_constant():
+def test_a_weight_that_two_operators_share_is_cast_to_one_constant():
     func = network()
     made = insert_relay_casts(func, placed(func, lambda c: Place("host", "fp16", "NHWC")))
     weights = [n for n in post_order(made.function.body) if isinstance(n, Constant) and n.checked_type.ndim == 4]
@@ -145,7 +145,7 @@ def test_E13_a_weight_that_two_operators_share_is_cast_to_one_constant():
     assert_same(func, made.function, X, tolerance=1e-2)
 
 
-def test_E13_integers_keep_their_precision_and_a_cast_to_float_is_to_the_places():
+def test_integers_keep_their_precision_and_a_cast_to_float_is_to_the_places():
     x, i = relay.var("x", shape=(5, 4)), relay.var("i", shape=(3,), dtype="int64")
     taken = op.take(x, i, axis=0)
     func = typed([x, i], op.multiply(taken, op.expand_dims(op.cast(i, "float32"), 1)))
@@ -155,7 +155,7 @@ def test_E13_integers_keep_their_precision_and_a_cast_to_float_is_to_the_places(
     assert_same(func, made.function, values, np.array([4, 0, 2]), tolerance=2e-3)
 
 
-def test_E13_tuples_split_and_concatenate():
+def test_tuples_split_and_concatenate():
     x = relay.var("x", shape=(1, 8, 6, 6))
     parts = op.split(op.tanh(x), 2, axis=1)
     func = typed([x], op.concatenate([op.nn.relu(parts[1]), op.sigmoid(parts[0]), parts[1]], axis=1))
@@ -165,7 +165,7 @@ def test_E13_tuples_split_and_concatenate():
     made.casting.check()
 
 
-def test_E13_random_functions_at_random_places_give_the_same_numbers():
+def test_random_functions_at_random_places_give_the_same_numbers():
     rng = random.Random(3)
     layouts = set()
     for _ in range(25):
@@ -213,14 +213,14 @@ def test_E13_random_functions_at_random_places_give_the_same_numbers():
     assert layouts == {"target", "precision", "layout"}
 
 
-def test_E13_a_function_at_home_stays_as_it_was():
+def test_a_function_at_home_stays_as_it_was():
     func = network()
     for places in ({}, placed(func, lambda c: Place("host"))):
         made = insert_relay_casts(func, places)
         assert made.casting.casts == () and relay.structural_equal(made.function, func)
 
 
-def test_A10_copies_are_written_where_they_are_asked_for():
+def test_copies_are_written_where_they_are_asked_for():
     func = network()
     here = placed(func, lambda c: Place("opencl") if c.op.name == "nn.conv2d" else None)
     made = insert_relay_casts(func, here, copies=True)

@@ -1,10 +1,10 @@
-"""Block A3 for a plan's units: verdicts become kernels, and every unit gets a place with its reasons."""
+"""Policy score over a plan's units: verdicts become kernels, and every unit gets a place with its reasons."""
 
 import pytest
 
 from byoc.contract import Reason, Verdict
 from byoc.errors import PartitionError
-from byoc.partition.places import KernelRegistry, Place, Unit, register_kernel, score_places
+from byoc.partition.places import KernelRegistry, Place, PlacementUnit, register_kernel, score_places
 
 YES = Verdict(True, "nn.conv2d")
 NO = Verdict(False, "nn.conv2d", ("Conv_12",), (Reason("dtype", "float32 only", "int8"),))
@@ -21,10 +21,10 @@ def chips(backend):
 
 
 def unit(operator="nn.conv2d", **verdicts):
-    return Unit(operator, verdicts, ("float32", "float32"), ("float32",), frozenset([1]), ("Conv_12",))
+    return PlacementUnit(operator, verdicts, ("float32", "float32"), ("float32",), frozenset([1]), ("Conv_12",))
 
 
-def test_A3_each_unit_gets_the_first_place_that_has_a_kernel_for_it(chips):
+def test_each_unit_gets_the_first_place_that_has_a_kernel_for_it(chips):
     wish = ["chiphalf/fp16/NHWC", "chipfull", "host"]
     units = [unit(chiphalf=YES, chipfull=YES), unit(chiphalf=NO, chipfull=YES), unit(chiphalf=NO, chipfull=NO)]
     found = score_places(units, wish, KernelRegistry())
@@ -40,21 +40,21 @@ def test_A3_each_unit_gets_the_first_place_that_has_a_kernel_for_it(chips):
     assert len(found[0].explanation.rows) == 4 * 3
 
 
-def test_A3_the_order_of_the_wish_decides(chips):
+def test_the_order_of_the_wish_decides(chips):
     both = [unit(chiphalf=YES, chipfull=YES)]
     assert score_places(both, ["chiphalf", "chipfull", "host"], KernelRegistry())[0].place.target == "chiphalf"
     assert score_places(both, ["chipfull", "chiphalf", "host"], KernelRegistry())[0].place.target == "chipfull"
     assert score_places(both, ["host", "chiphalf"], KernelRegistry())[0].place.target == "host"
 
 
-def test_A3_a_precision_that_is_wished_for_first_is_had(chips):
+def test_a_precision_that_is_wished_for_first_is_had(chips):
     for first, rest in (("chiphalf/fp16/NHWC", "chiphalf"), ("chiphalf", "chiphalf/fp16/NHWC")):
         for formula in ("document", "code"):
             (found,) = score_places([unit(chiphalf=YES)], [first, rest, "host"], KernelRegistry(), formula)
             assert found.place == Place.parse(first)
 
 
-def test_A3_without_a_host_the_error_names_unit_places_and_reasons(chips):
+def test_without_a_host_the_error_names_unit_places_and_reasons(chips):
     with pytest.raises(PartitionError) as error:
         score_places([unit(chiphalf=NO)], ["chiphalf", "chiphalf/fp16/NHWC"], KernelRegistry())
     words = ("nn.conv2d (Conv_12)", "chiphalf/float/NCHW", "chiphalf/fp16/NHWC", "float32 only, got int8")
@@ -93,7 +93,9 @@ def test_units_of_one_kind_keep_their_own_names_and_reasons(chips):
     other = Verdict(False, "nn.conv2d", (), (Reason("size", "at most 4 channels", "8"),))
     a, b = (
         unit(chiphalf=NO),
-        Unit("nn.conv2d", {"chiphalf": other}, ("float32", "float32"), ("float32",), frozenset([1]), ("Conv_13",)),
+        PlacementUnit(
+            "nn.conv2d", {"chiphalf": other}, ("float32", "float32"), ("float32",), frozenset([1]), ("Conv_13",)
+        ),
     )
     found = score_places([a, b], ["chiphalf", "host"], KernelRegistry())
     assert "float32 only" in found[0].reasons[0] and "at most 4 channels" in found[1].reasons[0]

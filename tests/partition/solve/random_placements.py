@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from byoc.partition.problem import Bounds, Candidate, Problem, Site, Value
+from byoc.partition.problem import Bounds, Candidate, Problem, ProblemValue, Site
 
 
 def random_problem(
@@ -71,10 +71,12 @@ def _values(r, count):
         producer = None if source < 0 else source
         if readers and producer is not None and r.random() < 0.1:  # an operator with two results
             cut = r.randint(0, len(readers))
-            values.append(Value(producer, tuple(readers[cut:]), r.randint(0, 9), r.random() < 0.3))
+            values.append(ProblemValue(producer, tuple(readers[cut:]), r.randint(0, 9), r.random() < 0.3))
             readers = readers[:cut]
         values.append(
-            Value(producer, tuple(readers), r.randint(0, 9), producer is not None and (not readers or r.random() < 0.1))
+            ProblemValue(
+                producer, tuple(readers), r.randint(0, 9), producer is not None and (not readers or r.random() < 0.1)
+            )
         )
     return values
 
@@ -82,7 +84,7 @@ def _values(r, count):
 def _shared_weights(seed, count):
     r = random.Random(f"weights of {seed}")
     readers = [sorted(r.sample(range(count), r.randint(2, 3))) for _ in range(r.choice([0, 0, 1, 2])) if count > 2]
-    return [Value(None, tuple(read), r.randint(1, 12), weight=True) for read in readers]
+    return [ProblemValue(None, tuple(read), r.randint(1, 12), weight=True) for read in readers]
 
 
 def _bounds(r, count):

@@ -7,7 +7,7 @@ import pytest
 from random_placements import random_problem
 
 from byoc.errors import InternalError, PartitionError
-from byoc.partition.problem import Candidate, Problem, Site, Value
+from byoc.partition.problem import Candidate, Problem, ProblemValue, Site
 from byoc.partition.solve import solve
 from byoc.partition.solve.evaluate import check
 from byoc.partition.solve.makespan import SMALL
@@ -16,7 +16,7 @@ from byoc.partition.solve.schedule import shortest_possible, shortest_time
 
 def two_branches(device):
     """Two operators of 4 seconds that read the input, and one of a second that joins them; the site takes 5."""
-    values = (Value(None, (0, 1)), Value(0, (2,)), Value(1, (2,)), Value(2, (), 0, True))
+    values = (ProblemValue(None, (0, 1)), ProblemValue(0, (2,)), ProblemValue(1, (2,)), ProblemValue(2, (), 0, True))
     candidates = [Candidate(f"h{o}", (o,), 0, s) for o, s in enumerate((4.0, 4.0, 1.0))]
     candidates += [Candidate(f"a{o}", (o,), 1, 5.0) for o in range(2)]
     transfer = np.zeros((4, 2, 2))
@@ -99,12 +99,12 @@ def test_small_schedules_are_the_shortest_of_all():
 def test_the_order_of_jobs_is_the_shortest_and_not_a_list():
     """Of two operators at home the shorter one comes first, since two of the other device wait for it."""
     values = (
-        Value(None, (0, 1, 2)),
-        Value(1, (2, 3, 4)),
-        Value(0, (3,)),
-        Value(2, (), 0, True),
-        Value(3, (), 0, True),
-        Value(4, (), 0, True),
+        ProblemValue(None, (0, 1, 2)),
+        ProblemValue(1, (2, 3, 4)),
+        ProblemValue(0, (3,)),
+        ProblemValue(2, (), 0, True),
+        ProblemValue(3, (), 0, True),
+        ProblemValue(4, (), 0, True),
     )
     work = [(0, 12.0), (0, 6.0), (1, 47.0), (0, 74.0), (1, 46.0)]
     candidates = tuple(Candidate(f"o{o}", (o,), site, seconds) for o, (site, seconds) in enumerate(work))

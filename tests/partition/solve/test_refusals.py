@@ -11,13 +11,13 @@ import pytest
 from random_placements import random_problem
 
 from byoc.errors import PartitionError
-from byoc.partition.problem import Bounds, Candidate, Problem, Site, Value
+from byoc.partition.problem import Bounds, Candidate, Problem, ProblemValue, Site
 from byoc.partition.solve import highs, solve, solver
 
 
 def one_operator(seconds=1.0, bounds=None, home=True, transfer=1.0):
     candidates = (Candidate("conv", (0,), 1, seconds, 8),) + ((Candidate("conv", (0,), 0, 2.0),) if home else ())
-    values = (Value(None, (0,), 4), Value(0, (), 4, True))
+    values = (ProblemValue(None, (0,), 4), ProblemValue(0, (), 4, True))
     moves = np.full((2, 2, 2), transfer)
     moves[:, 0, 0] = 0
     sites = (Site("host", "cpu"), Site("acme", "npu", 0.0, bounds or Bounds()))
@@ -58,7 +58,7 @@ def test_an_operator_without_a_place_is_named():
     ],
 )
 @pytest.mark.parametrize("objective", ["latency", "makespan"])
-def test_limits_that_nothing_keeps_are_told_with_the_operator(bounds, words, objective):
+def test_limits_that_nothing_keeps_are_reported_with_the_operator(bounds, words, objective):
     with pytest.raises(PartitionError, match=rf"Conv_7 cannot run at the host.*acme: {words}"):
         solve(one_operator(bounds=bounds, home=False), objective=objective)
 
@@ -70,7 +70,7 @@ def test_a_problem_without_operators_has_a_solution(method):
     assert (solution.chosen, solution.regions, solution.seconds, solution.gap) == ((), (), 0.0, 0.0)
 
 
-def test_an_unknown_objective_or_method_is_told_with_those_that_are():
+def test_an_unknown_objective_or_method_is_reported_with_those_that_are():
     with pytest.raises(PartitionError, match="objective 'speed' is unknown; there are latency, makespan"):
         solve(one_operator(), objective="speed")
     with pytest.raises(PartitionError, match="method 'magic' is unknown; there are auto"):

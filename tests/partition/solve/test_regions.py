@@ -8,14 +8,14 @@ from placement_brute_force import is_acyclic
 from random_placements import random_problem
 
 from byoc.errors import PartitionError
-from byoc.partition.problem import Bounds, Candidate, Problem, Site, Value
+from byoc.partition.problem import Bounds, Candidate, Problem, ProblemValue, Site
 from byoc.partition.solve import form_regions, solve
 from byoc.partition.solve.evaluate import beyond, connected
 
 
 def chain(count, bounds, weights=None, transfers=None, seconds=1.0):
     """A chain whose operators all run at an accelerator, far faster than at home."""
-    values = [Value(k - 1 if k else None, (k,) if k < count else (), 1, k == count) for k in range(count + 1)]
+    values = [ProblemValue(k - 1 if k else None, (k,) if k < count else (), 1, k == count) for k in range(count + 1)]
     transfer = np.zeros((count + 1, 2, 2))
     transfer[:, 0, 1] = transfer[:, 1, 0] = 1.0
     transfer[1:, 1, 1] = 1.0 if transfers is None else transfers

@@ -28,7 +28,7 @@ from byoc.relay.frontend.onnx.names import NodeNames
 from byoc.relay.frontend.onnx.node import GraphServices, OnnxNode
 from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import NCHWC, Converter, find_converter
-from byoc.relay.frontend.onnx.scope import Body, CapturingScope, Scope
+from byoc.relay.frontend.onnx.scope import Body, CapturingScope, OnnxScope
 from byoc.relay.frontend.onnx.size_limits import check_type
 from byoc.relay.frontend.onnx.structure import check_structure
 from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes
@@ -61,7 +61,7 @@ class GraphImporter:
         graph = self._model.proto.graph
         self._refuse_unsupported(graph)
         check_structure(self._model.proto, self._model.name)
-        scope = Scope()
+        scope = OnnxScope()
         self._initialisers(graph, scope)
         real = [v for v in graph.input if scope.find(v.name) is None]
         params = InputTypes(real, shapes, self._model.name, self.sizes.names).variables()
@@ -86,7 +86,7 @@ class GraphImporter:
         self.weights = {w: self.weights[w] for w in used}
         return used
 
-    def _output(self, name: str, scope: Scope) -> RelayExpr:
+    def _output(self, name: str, scope: OnnxScope) -> RelayExpr:
         value = scope.find(name)
         if value is None:
             raise ImportModelError(f"{self._model.name}: no node makes the output {name!r}; the model is damaged")
@@ -114,7 +114,7 @@ class GraphImporter:
             advice = _FOR_NCHWC if any(f"(domain {NCHWC}," in what for what in missing) else _FOR_OTHERS
             raise ImportModelError(f"{self._model.name}: operators that are not supported: {listed}; {advice}")
 
-    def _initialisers(self, graph: GraphProto, scope: Scope) -> None:
+    def _initialisers(self, graph: GraphProto, scope: OnnxScope) -> None:
         if graph.sparse_initializer:
             raise ImportModelError(
                 f"{self._model.name}: sparse initialisers are not supported; export the model with dense weights"
@@ -159,7 +159,7 @@ class GraphImporter:
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
             raise ImportModelError(f"{where} has inputs or attributes that ONNX does not allow: {error}") from error
 
-    def _input(self, value_name: str, proto: NodeProto, name: str, scope: Scope) -> RelayExpr | None:
+    def _input(self, value_name: str, proto: NodeProto, name: str, scope: OnnxScope) -> RelayExpr | None:
         if not value_name:
             return None
         value = scope.find(value_name)
@@ -209,7 +209,7 @@ class GraphImporter:
         if key in body.active:
             raise node.error("the function calls itself, which ONNX does not allow; the model is damaged")
         actual = {formal: node.optional(index) for index, formal in enumerate(function.input)}
-        scope = Scope(absent=frozenset(formal for formal, value in actual.items() if value is None))
+        scope = OnnxScope(absent=frozenset(formal for formal, value in actual.items() if value is None))
         for formal, value in actual.items():
             if value is not None:
                 scope[formal] = value
@@ -220,7 +220,7 @@ class GraphImporter:
         wanted = function.output[: len(proto.output)]
         return [self._function_output(o, k, inner.scope, node) for k, o in enumerate(wanted)]
 
-    def _function_output(self, name: str, index: int, scope: Scope, node: OnnxNode) -> RelayExpr | None:
+    def _function_output(self, name: str, index: int, scope: OnnxScope, node: OnnxNode) -> RelayExpr | None:
         value = scope.find(name)
         if value is None and node.has_output(index):
             raise node.error(f"its function does not make the output {name!r}")
@@ -228,7 +228,7 @@ class GraphImporter:
 
     def convert_inlined(self, graph: GraphProto, body: Body, given: Sequence[RelayExpr]) -> list[RelayExpr]:
         """The outputs of a sub-graph over *given* in the place of its inputs, in a scope inside *body*'s."""
-        scope = Scope(body.scope)
+        scope = OnnxScope(body.scope)
         for value, expr in zip(graph.input, given, strict=True):
             scope[value.name] = expr
         self._initialisers(graph, scope)

@@ -15,10 +15,10 @@ from byoc.relay.frontend.onnx.functions import FunctionTable
 from byoc.relay.frontend.onnx.known_sequences import known_fields
 
 
-class Scope:
+class OnnxScope:
     """The values of one graph by name; what it does not know it asks of the graph around it."""
 
-    def __init__(self, outer: Scope | None = None, absent: frozenset[str] = frozenset()):
+    def __init__(self, outer: OnnxScope | None = None, absent: frozenset[str] = frozenset()):
         self._values: dict[str, RelayExpr] = {}
         self._outer = outer
         self._absent = absent
@@ -55,7 +55,7 @@ class Body:
 
     def __init__(
         self,
-        scope: Scope,
+        scope: OnnxScope,
         table: FunctionTable,
         origin: str = "",
         attrs: NodeAttributes | None = None,
@@ -66,14 +66,14 @@ class Body:
         self.active = active
 
 
-class CapturingScope(Scope):
+class CapturingScope(OnnxScope):
     """The scope of a graph that becomes a function of its own.
 
     A constant of the graphs around it is used as it is; another value of theirs becomes a parameter, once, whose type
     *typed* gives. ``captured`` has what the caller hands over, by parameter, in the order of use.
     """
 
-    def __init__(self, outer: Scope, typed: Callable[[Type], Type]):
+    def __init__(self, outer: OnnxScope, typed: Callable[[Type], Type]):
         super().__init__(outer)
         self._around, self._typed = outer, typed
         self._params: dict[RelayExpr, Var] = {}

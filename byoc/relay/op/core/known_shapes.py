@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from byoc.ir.size_var import greater, lesser, parted, plus, times
 from byoc.ir.types import Any, Dim, TensorType, tensor_types
 from byoc.relay.expr import Call
-from byoc.relay.op.core.products import Product, dim_product, multiply, shape_product
+from byoc.relay.op.core.products import SizeProduct, dim_product, multiply, shape_product
 from byoc.runtime.core.derived_size import is_never_negative, polynomial
 from byoc.runtime.core.size_forms import unguarded_name
 
@@ -45,7 +45,7 @@ def reshaped_dims(shape: Dims, items: Sequence[Item], allowzero: bool = False) -
         if item is None or (item == 0 and (allowzero or k >= len(shape))):
             return None
         dims.append(shape[k] if item == 0 else None if item == -1 else item)
-    given: Product = multiply(dim_product(d) for d in dims if d is not None)
+    given: SizeProduct = multiply(dim_product(d) for d in dims if d is not None)
     total = shape_product(shape)
     whole = [d for d in dims if d is not None]
     if len(whole) == len(dims):

@@ -19,10 +19,10 @@ from byoc.ir.traits import move
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, as_tuple_expr, make_call
-from byoc.relay.op.core.products import Product, dim_product
+from byoc.relay.op.core.products import SizeProduct, dim_product
 from byoc.relay.op.core.type_relations import same_dtype, tensor_arg, tuple_arg
 from byoc.relay.tuple_wrapper import TupleWrapper
-from byoc.runtime.kernels.movement.layouts import Axis, block_of, parse_layout, places_of
+from byoc.runtime.kernels.movement.layouts import NamedAxis, block_of, parse_layout, places_of
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class MeshgridAttrs(Attrs):
     indexing: str = "ij"
 
 
-def _layouts(attrs: LayoutTransformAttrs, ndim: int) -> tuple[list[Axis], list[Axis]]:
+def _layouts(attrs: LayoutTransformAttrs, ndim: int) -> tuple[list[NamedAxis], list[NamedAxis]]:
     try:
         src, dst = parse_layout(attrs.src_layout), parse_layout(attrs.dst_layout)
     except UserError as error:
@@ -53,20 +53,22 @@ def _layouts(attrs: LayoutTransformAttrs, ndim: int) -> tuple[list[Axis], list[A
 def _layout_rel(types: Sequence[Type], attrs: LayoutTransformAttrs) -> Type:
     data = tensor_arg(types, 0)
     src, dst = _layouts(attrs, data.ndim)
-    whole: dict[str, Product] = {}
+    whole: dict[str, SizeProduct] = {}
     for k, axis in enumerate(src):
         size = axis.block if axis.block and isinstance(data.shape[k], Any) else data.shape[k]
-        whole[axis.letter] = whole.get(axis.letter, Product(1)) * dim_product(size, k)
+        whole[axis.letter] = whole.get(axis.letter, SizeProduct(1)) * dim_product(size, k)
         if axis.block and size != axis.block:
             raise TypeInferenceError(f"dimension {k} is {data.shape[k]} where {attrs.src_layout} says {axis.block}")
     return TensorType([_axis_size(axis, dst, whole, attrs) for axis in dst], data.dtype)
 
 
-def _axis_size(axis: Axis, dst: Sequence[Axis], whole: dict[str, Product], attrs: LayoutTransformAttrs) -> Dim:
+def _axis_size(
+    axis: NamedAxis, dst: Sequence[NamedAxis], whole: dict[str, SizeProduct], attrs: LayoutTransformAttrs
+) -> Dim:
     if axis.block:
         return axis.block
     block = block_of(dst, axis.letter)
-    part = whole[axis.letter].divided_by(Product(block))
+    part = whole[axis.letter].divided_by(SizeProduct(block))
     if part is None:
         if not whole[axis.letter].keys:
             raise TypeInferenceError(f"{whole[axis.letter].number} is no multiple of a block of {attrs.dst_layout}")
@@ -80,7 +82,7 @@ def _layout_compute(attrs: LayoutTransformAttrs, inputs: Sequence[te.Tensor], ou
 
 
 def transform_stage(
-    data: te.Tensor, src: Sequence[Axis], dst: Sequence[Axis], shape: Sequence[te.Dimension]
+    data: te.Tensor, src: Sequence[NamedAxis], dst: Sequence[NamedAxis], shape: Sequence[te.Dimension]
 ) -> te.Tensor:
     """*data*, whose axes are *src*, with the axes *dst* and their sizes *shape*."""
 
@@ -90,7 +92,9 @@ def transform_stage(
     return te.compute(tuple(shape), element, "layout_transform")
 
 
-def _source_index(k: int, src: Sequence[Axis], dst: Sequence[Axis], index: Sequence[te.PrimExpr]) -> te.PrimExpr:
+def _source_index(
+    k: int, src: Sequence[NamedAxis], dst: Sequence[NamedAxis], index: Sequence[te.PrimExpr]
+) -> te.PrimExpr:
     """The index along axis *k* of the source, for *index* in the destination."""
     letter = src[k].letter
     places, sources = places_of(dst, letter), places_of(src, letter)

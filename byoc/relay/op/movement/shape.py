@@ -21,7 +21,7 @@ from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
 from byoc.relay.op.core.indexing import ZERO, linear_index, split_index
-from byoc.relay.op.core.products import Product, dim_product, multiply, shape_product
+from byoc.relay.op.core.products import SizeProduct, dim_product, multiply, shape_product
 from byoc.relay.op.core.type_relations import normalize_axes, normalize_axis, tensor_arg
 from byoc.runtime.kernels.core.newshape import NewDim, plan_newshape
 
@@ -98,12 +98,12 @@ def _is_copy(dim: NewDim) -> bool:
     return len(dim.source) == 1 and dim.number == dim.divisor == 1
 
 
-def _factor(dim: NewDim, shape: Sequence[Dim]) -> Product | None:
+def _factor(dim: NewDim, shape: Sequence[Dim]) -> SizeProduct | None:
     """The product that a dimension of the plan is; None for one that is inferred or not whole."""
     if dim.inferred:
         return None
-    product = multiply([Product(dim.number), *(dim_product(shape[k], k) for k in dim.source)])
-    return product.divided_by(Product(dim.divisor))
+    product = multiply([SizeProduct(dim.number), *(dim_product(shape[k], k) for k in dim.source)])
+    return product.divided_by(SizeProduct(dim.divisor))
 
 
 def _reshape_rel(types: Sequence[Type], attrs: ReshapeAttrs) -> Type:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from byoc.ir.affine_type import TensorAffineType, TupleAffineType
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_function
@@ -28,7 +29,7 @@ from byoc.relay.qnn.fake.elementwise_rules import (
 from byoc.relay.qnn.fake.identity_rules import register_unary_identity
 from byoc.relay.qnn.fake.parameters import approx_equal, fold_constant, get_zeros, infer_shape
 from byoc.relay.qnn.fake.qat import turn_dequantized
-from byoc.relay.qnn.fake.rewriting import Chosen, rewrite_regions
+from byoc.relay.qnn.fake.rewriting import ChosenOperators, rewrite_regions
 from byoc.relay.transform.base.infer_type import FunctionPass
 
 
@@ -45,7 +46,7 @@ def FakeQuantizationToInteger(
     operators whose rules are off by default (``nn.softmax``). *only* names the operators that may turn, besides those
     that carry numbers; Relay's pass turns all. Requires types; ensures that no type changes.
     """
-    optional = Chosen.of(optional_qnn_ops or (), only)
+    optional = ChosenOperators.of(optional_qnn_ops or (), only)
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         new = rewrite_regions(infer_function(func, mod), optional, hard_fail)
@@ -53,7 +54,16 @@ def FakeQuantizationToInteger(
             new = turn_dequantized(infer_function(as_function(new), mod), optional)
         return as_function(new)
 
-    return FunctionPass(run, PassInfo("FakeQuantizationToInteger", 0, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        run,
+        PassInfo(
+            "FakeQuantizationToInteger",
+            0,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("an operator between dequantize and quantize is one over the integers", Numbers.NEAR),
+        ),
+    )
 
 
 __all__ = [

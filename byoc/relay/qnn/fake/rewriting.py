@@ -65,15 +65,15 @@ class NoRuleError(UserError):
     """An operator cannot become an integer one: nobody said how."""
 
 
-class Chosen(frozenset[str]):
+class ChosenOperators(frozenset[str]):
     """The operators whose optional rules count; with *only*, besides what carries numbers, no other rules do."""
 
     only: frozenset[str] | None = None
 
     @staticmethod
-    def of(optional_qnn_ops: Iterable[str] = (), only: Iterable[str] | None = None) -> Chosen:
+    def of(optional_qnn_ops: Iterable[str] = (), only: Iterable[str] | None = None) -> ChosenOperators:
         """A choice."""
-        chosen = Chosen(optional_qnn_ops)
+        chosen = ChosenOperators(optional_qnn_ops)
         chosen.only = None if only is None else frozenset(only)
         return chosen
 
@@ -86,7 +86,7 @@ class Chosen(frozenset[str]):
 
 def rule_of(op: Op, optional_qnn_ops: frozenset[str]) -> Rule | None:
     """The operator's rule; one that is off by default counts where the operator is named in *optional_qnn_ops*."""
-    if isinstance(optional_qnn_ops, Chosen) and optional_qnn_ops.leaves(op):
+    if isinstance(optional_qnn_ops, ChosenOperators) and optional_qnn_ops.leaves(op):
         return None
     rule = op.get_attr(RULE)
     if rule is None and op.name in optional_qnn_ops:

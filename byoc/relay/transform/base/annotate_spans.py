@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.text import astext, parse
 
@@ -16,4 +17,9 @@ def annotate_spans(mod: IRModule, ctx: PassContext) -> IRModule:
 
 def AnnotateSpans() -> ModulePass:
     """The pass that gives each expression the span of its place in the text of the module."""
-    return ModulePass(annotate_spans, PassInfo("AnnotateSpans", gives=("typed",), ends=()))
+    return ModulePass(
+        annotate_spans,
+        PassInfo(
+            "AnnotateSpans", gives=("typed",), ends=(), law=Law("where a node comes from is no part of its value")
+        ),
+    )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import OPS, Op, get_op
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import AnySpan
@@ -55,10 +56,10 @@ def rewrite_calls(root: RelayExpr, rules: Mapping[str, CallRule], mod: IRModule 
     return rewrite(root, replaced, fusion_children)
 
 
-def call_rule_pass(name: str, opt_level: int, rules: Mapping[str, CallRule]) -> FunctionPass:
-    """The function pass *name* that applies *rules*."""
+def call_rule_pass(name: str, opt_level: int, rules: Mapping[str, CallRule], law: Law) -> FunctionPass:
+    """The function pass *name* that applies *rules*, which rest on *law*."""
 
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return as_function(rewrite_calls(func, rules, mod))
 
-    return FunctionPass(run, PassInfo(name, opt_level, ("InferType",), ends=REWRITES))
+    return FunctionPass(run, PassInfo(name, opt_level, ("InferType",), ends=REWRITES, law=law))

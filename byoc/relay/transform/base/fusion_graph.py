@@ -26,7 +26,7 @@ TUPLE, OPAQUE = int(OpPattern.TUPLE), int(OpPattern.OPAQUE)
 _UNITS = ("Primitive", "Composite", "Compiler")
 
 
-class Node:
+class FusionNode:
     """A node of the fusion graph: its number, its kind of operator, and its users with the kind of each use."""
 
     __slots__ = ("extern", "index", "pattern", "ref", "users")
@@ -34,7 +34,7 @@ class Node:
     def __init__(self, index: int, ref: RelayExpr, pattern: int):
         self.index, self.ref, self.pattern = index, ref, pattern
         self.extern = False
-        self.users: list[tuple[Node, int]] = []
+        self.users: list[tuple[FusionNode, int]] = []
 
 
 def fusion_children(expr: RelayExpr) -> Sequence[RelayExpr]:
@@ -128,12 +128,12 @@ def _uses(expr: RelayExpr, pattern: int, rules: FusionRules) -> Iterator[tuple[R
             yield child, None
 
 
-def build_graph(root: RelayExpr, rules: FusionRules = GENERATED) -> list[Node]:
+def build_graph(root: RelayExpr, rules: FusionRules = GENERATED) -> list[FusionNode]:
     """The fusion graph under *root*, which has been typed; operators and global names are no nodes."""
-    nodes: list[Node] = []
-    by_ref: dict[RelayExpr, Node] = {}
+    nodes: list[FusionNode] = []
+    by_ref: dict[RelayExpr, FusionNode] = {}
     for expr in post_order(root, fusion_children):
-        node = by_ref[expr] = Node(len(nodes), expr, _node_pattern(expr, rules))
+        node = by_ref[expr] = FusionNode(len(nodes), expr, _node_pattern(expr, rules))
         nodes.append(node)
         for child, kind in _uses(expr, node.pattern, rules):
             if isinstance(child, (Op, GlobalVar)):
@@ -155,7 +155,7 @@ class Dominator:
 
     __slots__ = ("depth", "jump", "jump_pattern", "node", "parent", "pattern")
 
-    def __init__(self, node: Node, parent: Dominator | None, pattern: int):
+    def __init__(self, node: FusionNode, parent: Dominator | None, pattern: int):
         self.node, self.parent, self.pattern = node, parent, pattern
         if parent is None:
             self.depth, self.jump, self.jump_pattern = 1, self, pattern
@@ -199,7 +199,7 @@ def _common_ancestor(a: Dominator, b: Dominator) -> tuple[Dominator | None, int]
     return a, pattern
 
 
-def post_dominators(nodes: Sequence[Node]) -> list[Dominator]:
+def post_dominators(nodes: Sequence[FusionNode]) -> list[Dominator]:
     """The post-dominator tree: each node's parent is the first that every way out of the node passes."""
     tree: dict[int, Dominator] = {}
     for node in reversed(nodes):

@@ -17,6 +17,7 @@ from byoc.ir.dot import quoted, region_colour
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_context import register_config_option
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.span import span_names
@@ -47,7 +48,7 @@ def GraphVisualize(folder: str | None = None) -> ModulePass:
             _write(Path(str(where)), text)
         return mod
 
-    return ModulePass(show, PassInfo("GraphVisualize", ends=()))
+    return ModulePass(show, PassInfo("GraphVisualize", ends=(), law=Law("the module is only looked at")))
 
 
 def _write(folder: Path, text: str) -> None:

@@ -8,6 +8,7 @@ from typing import TypeGuard
 
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.transform import ModulePass, Pass, PassContext, PassInfo, pass_maker
 from byoc.ir.passes.verification import blame, is_verifying
 from byoc.ir.registry import register_func
@@ -31,7 +32,10 @@ FunctionTransform = Callable[[Function, IRModule, PassContext], Function]
 
 def InferType() -> ModulePass:
     """The pass that gives every expression its type, in place."""
-    return ModulePass(lambda mod, ctx: infer_module(mod), PassInfo("InferType", gives=("typed",), ends=()))
+    return ModulePass(
+        lambda mod, ctx: infer_module(mod),
+        PassInfo("InferType", gives=("typed",), ends=(), law=Law("a type that is written down changes no value")),
+    )
 
 
 def is_optimizable(func: object) -> TypeGuard[Function]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_function
@@ -47,4 +48,13 @@ def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> FunctionPass:
             return func
         return as_function(legalize(infer_function(func, mod), legalize_map_attr_name))
 
-    return FunctionPass(run, PassInfo("Legalize", 1, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        run,
+        PassInfo(
+            "Legalize",
+            1,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("what an operator registers to stand in its place computes the same", Numbers.ROUNDING),
+        ),
+    )

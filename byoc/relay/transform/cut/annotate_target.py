@@ -14,6 +14,7 @@ from byoc.ir.collector import paused_collector
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo, Sequential
 from byoc.relay.analysis.regions.region_checks import check_regions
@@ -49,7 +50,14 @@ def AnnotateTarget(targets: str | Sequence[str], include_non_call_ops: bool = Tr
         return annotate_function(func, first_taker, include_non_call_ops)
 
     function_pass = FunctionPass(
-        annotate, PassInfo("AnnotateTargetFunc", 0, ("InferType",), ends=("no_region_marks", *REWRITES))
+        annotate,
+        PassInfo(
+            "AnnotateTargetFunc",
+            0,
+            ("InferType",),
+            ends=("no_region_marks", *REWRITES),
+            law=Law("marks of regions are no part of a value"),
+        ),
     )
     return Sequential([function_pass, InferType()], name="AnnotateTarget")
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_module
@@ -66,7 +67,14 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(
                 result[var] = rewrite(function, globally)
         return infer_module(result)
 
-    return ModulePass(outline, PassInfo("OutlineCompilerFunctionsWithExistingGlobalSymbols", ends=REWRITES))
+    return ModulePass(
+        outline,
+        PassInfo(
+            "OutlineCompilerFunctionsWithExistingGlobalSymbols",
+            ends=REWRITES,
+            law=Law("a function under a name is the function"),
+        ),
+    )
 
 
 def InlineCompilerFunctionsBoundTo(
@@ -91,7 +99,14 @@ def InlineCompilerFunctionsBoundTo(
         new = {var: as_function(rewrite(f, locally)) if isinstance(f, Function) else f for var, f in kept.items()}
         return infer_module(IRModule(new, mod.type_definitions, mod.attrs))
 
-    return ModulePass(inline, PassInfo("InlineCompilerFunctionsBoundTo", ends=("fused", *REWRITES)))
+    return ModulePass(
+        inline,
+        PassInfo(
+            "InlineCompilerFunctionsBoundTo",
+            ends=("fused", *REWRITES),
+            law=Law("a call of a function is its body over the arguments"),
+        ),
+    )
 
 
 def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> ModulePass:
@@ -105,7 +120,12 @@ def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> ModulePass:
                 result[var] = Function(*parts, {"Extern": 1}, function.span)
         return infer_module(result)
 
-    return ModulePass(mark, PassInfo("MarkCompilerFunctionsAsExtern", ends=()))
+    return ModulePass(
+        mark,
+        PassInfo(
+            "MarkCompilerFunctionsAsExtern", ends=(), law=Law("a mark on a function is no part of what it computes")
+        ),
+    )
 
 
 def InlineComposites(target: str) -> ModulePass:
@@ -122,7 +142,14 @@ def InlineComposites(target: str) -> ModulePass:
                 result[var] = rewrite(function, _without_composites)
         return infer_module(result)
 
-    return ModulePass(inline, PassInfo("InlineComposites", ends=("fused", *REWRITES)))
+    return ModulePass(
+        inline,
+        PassInfo(
+            "InlineComposites",
+            ends=("fused", *REWRITES),
+            law=Law("a call of a function is its body over the arguments"),
+        ),
+    )
 
 
 def applied(function: Function, args: Sequence[RelayExpr]) -> RelayExpr:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from byoc.ir.collector import paused_collector
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.ancestor_tree import AncestorTree
@@ -33,7 +34,9 @@ def MergeCompilerRegions() -> FunctionPass:
     def merge(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return merge_regions(func)
 
-    return FunctionPass(merge, PassInfo("MergeCompilerRegions", ends=REWRITES))
+    return FunctionPass(
+        merge, PassInfo("MergeCompilerRegions", ends=REWRITES, law=Law("marks of regions are no part of a value"))
+    )
 
 
 @paused_collector()

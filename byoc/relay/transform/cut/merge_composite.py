@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from byoc.errors import PartitionError, in_one_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import span_names
@@ -85,7 +86,10 @@ def MergeComposite(pattern_table: Sequence[Sequence[object]], record: CompositeR
         ]
         return as_function(graph.root if any(changes) else func)
 
-    return FunctionPass(merge, PassInfo("MergeComposite", ends=REWRITES))
+    return FunctionPass(
+        merge,
+        PassInfo("MergeComposite", ends=REWRITES, law=Law("a function around calls computes what the calls compute")),
+    )
 
 
 def guarded_check(name: str, check: Check | None, record: CompositeRecord) -> Check:

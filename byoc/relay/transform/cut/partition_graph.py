@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo, register_config_option
 from byoc.ir.registry import GLOBAL_FUNCTIONS
@@ -65,7 +66,15 @@ def PartitionGraph(
                 told.append(outliner.outlined)
         return infer_module(mangle_compiler_functions(result, mod_name))
 
-    return ModulePass(partition, PassInfo("PartitionGraph", gives=("typed", "no_region_marks"), ends=REWRITES))
+    return ModulePass(
+        partition,
+        PassInfo(
+            "PartitionGraph",
+            gives=("typed", "no_region_marks"),
+            ends=REWRITES,
+            law=Law("a function around calls computes what the calls compute"),
+        ),
+    )
 
 
 class _Outliner:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.variables import bound_vars
@@ -26,7 +27,9 @@ def InlineCalls() -> FunctionPass:
     def inline(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return as_function(rewrite(func, _inlined))
 
-    return FunctionPass(inline, PassInfo("InlineCalls", ends=REWRITES))
+    return FunctionPass(
+        inline, PassInfo("InlineCalls", ends=REWRITES, law=Law("a call of a function is its body over the arguments"))
+    )
 
 
 def _inlined(before: RelayExpr, after: RelayExpr) -> RelayExpr:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.operator_calls import calls
@@ -27,7 +28,9 @@ def RemoveKills() -> FunctionPass:
             return func
         return as_function(typed_rewrite(func, _without_kill))
 
-    return FunctionPass(remove, PassInfo("RemoveKills", ends=REWRITES))
+    return FunctionPass(
+        remove, PassInfo("RemoveKills", ends=REWRITES, law=Law("a mark that memory is free is no part of a value"))
+    )
 
 
 def _without_kill(before: RelayExpr, after: RelayExpr) -> RelayExpr:

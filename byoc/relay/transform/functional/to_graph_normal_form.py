@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.expr import Function, Let
@@ -25,7 +26,14 @@ def ToGraphNormalForm() -> FunctionPass:
         return as_function(to_graph_normal_form(func))
 
     return FunctionPass(
-        transform, PassInfo("ToGraphNormalForm", opt_level=1, gives=("graph_normal_form",), ends=REWRITES)
+        transform,
+        PassInfo(
+            "ToGraphNormalForm",
+            opt_level=1,
+            gives=("graph_normal_form",),
+            ends=REWRITES,
+            law=Law("a name that is bound stands for its value"),
+        ),
     )
 
 

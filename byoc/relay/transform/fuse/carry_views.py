@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.traits import OpKind, Scaling
@@ -340,4 +341,14 @@ def CarryViews() -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return carry_views(func, mod)
 
-    return FunctionPass(run, PassInfo("CarryViews", 0, ("InferType",), needs=("unfused",), ends=REWRITES))
+    return FunctionPass(
+        run,
+        PassInfo(
+            "CarryViews",
+            0,
+            ("InferType",),
+            needs=("unfused",),
+            ends=REWRITES,
+            law=Law("f(view(x)) = view(f(x)) where f works element by element", Numbers.ROUNDING),
+        ),
+    )

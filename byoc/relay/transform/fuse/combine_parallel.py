@@ -14,6 +14,7 @@ from itertools import count
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
@@ -188,6 +189,9 @@ def combine_parallel(root: RelayExpr, combiner: ParallelCombiner, min_num_branch
     return root
 
 
+LAW = Law("products that read one input are one product over their weights side by side", Numbers.ROUNDING)
+
+
 def combiner_pass(name: str, combiner: type[ParallelCombiner], min_num_branches: int) -> FunctionPass:
     """The function pass *name*, of level 4, that combines by *combiner*."""
 
@@ -195,4 +199,4 @@ def combiner_pass(name: str, combiner: type[ParallelCombiner], min_num_branches:
         typed = infer_function(func, mod)
         return as_function(combine_parallel(typed, combiner(), min_num_branches))
 
-    return FunctionPass(run, PassInfo(name, 4, ("InferType",), ends=REWRITES))
+    return FunctionPass(run, PassInfo(name, 4, ("InferType",), ends=REWRITES, law=LAW))

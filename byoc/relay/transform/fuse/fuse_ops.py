@@ -15,6 +15,7 @@ from byoc.ir.attrs import as_int
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.span import AnySpan, merge_spans
@@ -34,7 +35,7 @@ from byoc.relay.transform.base.fusion_graph import (
 )
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.cut.compiler_functions import applied
-from byoc.relay.transform.fuse.fusion_groups import Group, fusion_groups
+from byoc.relay.transform.fuse.fusion_groups import FusionGroup, fusion_groups
 from byoc.relay.traverse import rebuild, rewrite, substitute
 
 DEFAULT_MAX_DEPTH = 256
@@ -85,9 +86,9 @@ class _Kernel:
 class _Fuser:
     """Rewrites a typed expression group by group, with a stack of its own."""
 
-    def __init__(self, groups: dict[RelayExpr, Group], link_params: bool = False):
+    def __init__(self, groups: dict[RelayExpr, FusionGroup], link_params: bool = False):
         self.groups, self.link_params = groups, link_params
-        self.kernels: dict[Group, _Kernel] = {}
+        self.kernels: dict[FusionGroup, _Kernel] = {}
         self.memo: dict[RelayExpr, RelayExpr] = {}
 
     def run(self, root: RelayExpr) -> RelayExpr:
@@ -129,7 +130,7 @@ class _Fuser:
             return new
         return self._kernel(group).param(new, child.checked_type)
 
-    def _kernel(self, group: Group) -> _Kernel:
+    def _kernel(self, group: FusionGroup) -> _Kernel:
         return self.kernels.setdefault(group, _Kernel())
 
     def _finish(self, node: RelayExpr, operands: Sequence[RelayExpr]) -> RelayExpr:
@@ -176,7 +177,17 @@ def FuseOps(fuse_opt_level: int = -1) -> FunctionPass:
         rules = FusionRules(True, target.max_function_args if target is not None else 0)
         return fuse_function(func, mod, ctx.opt_level if fuse_opt_level < 0 else fuse_opt_level, rules=rules)
 
-    return FunctionPass(fuse, PassInfo("FuseOps", 0, ("InferType",), gives=("fused",), ends=("unfused", *REWRITES)))
+    return FunctionPass(
+        fuse,
+        PassInfo(
+            "FuseOps",
+            0,
+            ("InferType",),
+            gives=("fused",),
+            ends=("unfused", *REWRITES),
+            law=Law("a function around calls computes what the calls compute"),
+        ),
+    )
 
 
 def FuseHostOps() -> FunctionPass:
@@ -185,7 +196,17 @@ def FuseHostOps() -> FunctionPass:
     def fuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return fuse_function(func, mod, ctx.opt_level)
 
-    return FunctionPass(fuse, PassInfo("FuseOps", 0, ("InferType",), gives=("fused",), ends=("unfused", *REWRITES)))
+    return FunctionPass(
+        fuse,
+        PassInfo(
+            "FuseOps",
+            0,
+            ("InferType",),
+            gives=("fused",),
+            ends=("unfused", *REWRITES),
+            law=Law("a function around calls computes what the calls compute"),
+        ),
+    )
 
 
 def fuse_body(function: Function) -> Function:
@@ -210,4 +231,14 @@ def DefuseOps() -> FunctionPass:
     def defuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return as_function(rewrite(func, _inline_literal))
 
-    return FunctionPass(defuse, PassInfo("DefuseOps", 3, ("InferType",), gives=("unfused",), ends=("fused", *REWRITES)))
+    return FunctionPass(
+        defuse,
+        PassInfo(
+            "DefuseOps",
+            3,
+            ("InferType",),
+            gives=("unfused",),
+            ends=("fused", *REWRITES),
+            law=Law("a function around calls computes what the calls compute"),
+        ),
+    )

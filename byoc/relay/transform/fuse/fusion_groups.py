@@ -24,7 +24,7 @@ from byoc.relay.transform.base.fusion_graph import (
     OUT_FUSABLE,
     TUPLE,
     Dominator,
-    Node,
+    FusionNode,
     fusion_children,
     is_scalar_constant,
     post_dominators,
@@ -34,19 +34,19 @@ from byoc.relay.transform.base.fusion_graph import (
 Condition = Callable[[int, bool], bool]
 
 
-class Group:
+class FusionGroup:
     """A set of nodes by union-find. The root of the set knows its kind, size, last node and anchor."""
 
     __slots__ = ("anchor", "index", "members", "parent", "pattern", "ref", "size")
 
-    def __init__(self, node: Node):
-        self.parent: Group | None = None
+    def __init__(self, node: FusionNode):
+        self.parent: FusionGroup | None = None
         self.index, self.ref, self.pattern = node.index, node.ref, node.pattern
         self.anchor: RelayExpr | None = node.ref if node.pattern == OUT_FUSABLE else None
         self.size = 1
         self.members = [node.ref]
 
-    def find(self) -> Group:
+    def find(self) -> FusionGroup:
         """The root of the set, with the path to it made short."""
         root = self
         while root.parent is not None:
@@ -57,7 +57,7 @@ class Group:
         return root
 
 
-def _merge(child: Group, parent: Group) -> None:
+def _merge(child: FusionGroup, parent: FusionGroup) -> None:
     child, parent = child.find(), parent.find()
     if child is parent:
         return
@@ -84,16 +84,16 @@ def _into_anchor(kind: int, is_sink: bool) -> bool:
     return kind <= INJECTIVE or (is_sink and kind in (COMM_REDUCE, OUT_FUSABLE))
 
 
-class Partitioner:
+class FusionPartitioner:
     """Grows the groups of one graph; *max_size* bounds the nodes of a group, *level* 0 leaves every node alone.
 
     *max_args* bounds the arguments of what a group becomes; 0 does not.
     """
 
-    def __init__(self, nodes: Sequence[Node], level: int, max_size: int, max_args: int = 0):
+    def __init__(self, nodes: Sequence[FusionNode], level: int, max_size: int, max_args: int = 0):
         self.nodes = nodes
         self.max_size, self.max_args = max_size, max_args
-        self.groups = [Group(node) for node in nodes]
+        self.groups = [FusionGroup(node) for node in nodes]
         if level <= 0:
             return
         self.tree = post_dominators(nodes)
@@ -103,7 +103,7 @@ class Partitioner:
                 if node.pattern != OPAQUE and dom.parent is not None:
                     self._visit(node, dom, dom.parent.node, phase)
 
-    def _visit(self, node: Node, dom: Dominator, sink: Node, phase: int) -> None:
+    def _visit(self, node: FusionNode, dom: Dominator, sink: FusionNode, phase: int) -> None:
         target = self.groups[sink.index]
         root = target.find()
         if self.groups[node.index].find() is root:
@@ -120,7 +120,7 @@ class Partitioner:
             for member in between:
                 _merge(self.groups[member.index], target)
 
-    def _takes_few(self, between: Sequence[Node], root: Group) -> bool:
+    def _takes_few(self, between: Sequence[FusionNode], root: FusionGroup) -> bool:
         """Whether *root*, joined with the groups of *between*, has no more arguments and outputs than there may be."""
         if not self.max_args:
             return True
@@ -147,12 +147,12 @@ class Partitioner:
             return _up_to_injective if phase == 1 else None
         return None
 
-    def _between(self, source: Node, sink: Node, room: int) -> list[Node] | None:
+    def _between(self, source: FusionNode, sink: FusionNode, room: int) -> list[FusionNode] | None:
         """*source* and all nodes on the ways from it to *sink*, without that; None when they are more than *room*.
 
         Nodes that belong to groups count with the nodes of their group, as in Relay's bound on the size.
         """
-        seen: dict[Node, None] = {source: None}
+        seen: dict[FusionNode, None] = {source: None}
         stack = [source]
         count = 0
         while stack:
@@ -180,7 +180,9 @@ def _argument_count(arg: RelayExpr) -> int:
     return sum(1 + (count + ty.ndim if count else 0) for ty, count in unknown)
 
 
-def fusion_groups(nodes: Sequence[Node], level: int, max_size: int, max_args: int = 0) -> dict[RelayExpr, Group]:
+def fusion_groups(
+    nodes: Sequence[FusionNode], level: int, max_size: int, max_args: int = 0
+) -> dict[RelayExpr, FusionGroup]:
     """The root group of each node of the graph."""
-    partition = Partitioner(nodes, level, max_size, max_args)
+    partition = FusionPartitioner(nodes, level, max_size, max_args)
     return {node.ref: group.find() for node, group in zip(nodes, partition.groups, strict=True)}

@@ -20,6 +20,7 @@ from typing import TypeGuard
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.span import merge_spans
@@ -343,4 +344,14 @@ def JoinGroups() -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return join_groups(func, mod, bool(ctx.config.get(ATTENTION, True)))
 
-    return FunctionPass(run, PassInfo("JoinGroups", 0, ("InferType",), needs=("fused",), ends=REWRITES))
+    return FunctionPass(
+        run,
+        PassInfo(
+            "JoinGroups",
+            0,
+            ("InferType",),
+            needs=("fused",),
+            ends=REWRITES,
+            law=Law("two functions, one of which reads the other, are one function of both bodies"),
+        ),
+    )

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
@@ -43,4 +44,13 @@ def AlterOpLayout() -> FunctionPass:
             return func
         return as_function(LayoutRewriter(_altered, mod).run(infer_function(func, mod)))
 
-    return FunctionPass(run, PassInfo("AlterOpLayout", 3, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        run,
+        PassInfo(
+            "AlterOpLayout",
+            3,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("what is registered for an operator computes the same in another layout", Numbers.ROUNDING),
+        ),
+    )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import Any, Dim, TensorType, TupleType, tensor_types
@@ -155,4 +156,16 @@ def ChannelsLast() -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return channels_last_function(func, mod)
 
-    return FunctionPass(run, PassInfo("ChannelsLast", 0, ("InferType",), needs=("unfused",), ends=REWRITES))
+    return FunctionPass(
+        run,
+        PassInfo(
+            "ChannelsLast",
+            0,
+            ("InferType",),
+            needs=("unfused",),
+            ends=REWRITES,
+            law=Law(
+                "an operator between two layout transforms computes the same in the other layout", Numbers.ROUNDING
+            ),
+        ),
+    )

@@ -15,6 +15,7 @@ from byoc.errors import UserError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, tensor_types
@@ -55,4 +56,15 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return as_function(LayoutRewriter(_by_desire(wanted), mod).run(infer_function(func, mod)))
 
-    return FunctionPass(run, PassInfo("ConvertLayout", 3, ("InferType", "CanonicalizeOps"), ends=REWRITES))
+    return FunctionPass(
+        run,
+        PassInfo(
+            "ConvertLayout",
+            3,
+            ("InferType", "CanonicalizeOps"),
+            ends=REWRITES,
+            law=Law(
+                "an operator between two layout transforms computes the same in the other layout", Numbers.ROUNDING
+            ),
+        ),
+    )

@@ -15,7 +15,7 @@ from typing import Any
 from byoc.ir.attrs import Attrs
 from byoc.ir.layout import Layout
 from byoc.ir.types import TensorType, TupleType, Type, tensor_types
-from byoc.runtime.kernels.movement.layouts import Axis
+from byoc.runtime.kernels.movement.layouts import NamedAxis
 
 UNDEFINED = Layout()
 SCALAR = Layout.of_axes([])
@@ -152,10 +152,10 @@ def _for_broadcast(layout: Layout, old: Layout, ty: TensorType) -> Layout:
     Source: ``AdjustSubordinateFactors``.
     """
 
-    def adjusted(part: Axis) -> Axis:
+    def adjusted(part: NamedAxis) -> NamedAxis:
         place = old.index_of(part.letter)
         single = place < 0 or (ty.shape[place] == 1 and part.letter.lower() not in old)
-        return Axis(part.letter, 1) if part.block and single else part
+        return NamedAxis(part.letter, 1) if part.block and single else part
 
     return Layout.of_axes([adjusted(part) for part in layout.parts])
 

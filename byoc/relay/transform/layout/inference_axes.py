@@ -24,7 +24,7 @@ from byoc.relay.transform.layout.inference import (
     LayoutCase,
     field_count,
 )
-from byoc.runtime.kernels.movement.layouts import Axis
+from byoc.runtime.kernels.movement.layouts import NamedAxis
 
 
 def _with_axis(attrs: Attrs, axis: object, name: str = "axis") -> Attrs:
@@ -91,7 +91,7 @@ def reduce(case: LayoutCase) -> CorrectLayouts | None:
         if part.letter not in gone:
             kept.append(part)
         elif attrs["keepdims"]:
-            kept.append(Axis(part.letter, 1 if part.block else 0))
+            kept.append(NamedAxis(part.letter, 1 if part.block else 0))
     if case.new is not None:
         attrs = _with_axis(attrs, tuple(axes))
     result = Layout.of_axes(kept) if kept else UNDEFINED  # as in Relay, where the empty word is no layout

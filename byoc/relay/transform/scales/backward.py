@@ -107,7 +107,7 @@ def _scale_of(call: Call, messages: Messages) -> tuple[RelayExpr, RelayExpr] | N
     return None
 
 
-class Place(enum.Enum):
+class ScalePlace(enum.Enum):
     """Where a call takes the scale of its result."""
 
     WEIGHTS = "weights"
@@ -115,7 +115,9 @@ class Place(enum.Enum):
     TERMS = "terms"  # those that are not scaled already
 
 
-_PLACES = RulesOfScaling(sum=Place.TERMS, bias=Place.BIAS, convolution=Place.WEIGHTS, dense=Place.WEIGHTS)
+_PLACES = RulesOfScaling(
+    sum=ScalePlace.TERMS, bias=ScalePlace.BIAS, convolution=ScalePlace.WEIGHTS, dense=ScalePlace.WEIGHTS
+)
 _PASSING = RulesOfScaling(activation=True, sum=True, bias=True)
 
 
@@ -143,13 +145,13 @@ class _Plan:
         scale, message = self.scales[call], self.messages[call]
         new = list(args)
         place = _PLACES.of(call)
-        if place is Place.WEIGHTS:
+        if place is ScalePlace.WEIGHTS:
             weight, dense = tensor(call.args[1]), is_of_form(call, ProductForm.DENSE)
             axes = (0,) if dense else axes_of_convolution(call).output_weight
             new[1] = _times(new[1], along_axes(scale, weight.shape, axes))
-        elif place is Place.BIAS:
+        elif place is ScalePlace.BIAS:
             new[1] = _times(new[1], scale)
-        elif place is Place.TERMS:
+        elif place is ScalePlace.TERMS:
             for k in range(2):
                 if call.args[k] not in self.scales:
                     new[k] = _times(new[k], along_axes(scale, tensor(call).shape, message.axes))

@@ -15,6 +15,7 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import merge_spans
@@ -164,4 +165,13 @@ def FoldConstantScales(opt_level: int = 3) -> FunctionPass:
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return as_function(fold_scales(func, mod))
 
-    return FunctionPass(fold, PassInfo("FoldScaleAxis", opt_level, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        fold,
+        PassInfo(
+            "FoldScaleAxis",
+            opt_level,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("a scale of a product's result is one of its weights: s * (W x) = (s * W) x", Numbers.ROUNDING),
+        ),
+    )

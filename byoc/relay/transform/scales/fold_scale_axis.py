@@ -9,6 +9,7 @@ Requires: SimplifyInference. Source: ``relay.transform.{Backward,Forward,}FoldSc
 from __future__ import annotations
 
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo, Sequential
 from byoc.relay.analysis.module_types import infer_function
@@ -26,7 +27,16 @@ def BackwardFoldScaleAxis() -> FunctionPass:
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return fold_backward(infer_function(func, mod))
 
-    return FunctionPass(fold, PassInfo("BackwardFoldScaleAxis", 3, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        fold,
+        PassInfo(
+            "BackwardFoldScaleAxis",
+            3,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("a scale of a product's result is one of its weights: s * (W x) = (s * W) x", Numbers.ROUNDING),
+        ),
+    )
 
 
 def ForwardFoldScaleAxis() -> FunctionPass:
@@ -35,7 +45,16 @@ def ForwardFoldScaleAxis() -> FunctionPass:
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return fold_forward(infer_function(func, mod))
 
-    return FunctionPass(fold, PassInfo("ForwardFoldScaleAxis", 3, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        fold,
+        PassInfo(
+            "ForwardFoldScaleAxis",
+            3,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("a scale of a product's input is one of its weights: W (s * x) = (W * s) x", Numbers.ROUNDING),
+        ),
+    )
 
 
 def FoldScaleAxis() -> Sequential:

@@ -15,6 +15,7 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OPS
+from byoc.ir.passes.law import Numbers
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant, constant
@@ -27,6 +28,7 @@ from byoc.relay.transform.simplify.rules import (
     folded,
     is_all,
     is_constant,
+    law,
     merged,
     of_constants,
     spans_of,
@@ -34,6 +36,7 @@ from byoc.relay.transform.simplify.rules import (
 )
 
 
+@law("f(f(x)) = f(x)")
 def idempotent(call: Call) -> RelayExpr | None:
     """``f(f(x))`` is ``f(x)``."""
     return call.args[0] if calls(call.args[0], operator_of(call).name) else None
@@ -46,6 +49,7 @@ def neutral(value: float, either: bool, any_shape: bool = True) -> Rule:
         counts = any_shape or not isinstance(expr, Constant) or expr.data.ndim == 0
         return counts and is_all(expr, value)
 
+    @law(f"x op {value:g} = x" + (f", {value:g} op x = x" if either else ""))
     def rule(call: Call) -> RelayExpr | None:
         for data, other in (call.args, reversed(call.args)) if either else (call.args,):
             if is_neutral(other) and data.checked_type == call.checked_type:
@@ -55,6 +59,7 @@ def neutral(value: float, either: bool, any_shape: bool = True) -> Rule:
     return rule
 
 
+@law("(x + a) + b = x + (a + b), and so for products", Numbers.ROUNDING)
 def adjacent_constants(call: Call, combine: Combine = of_constants) -> RelayExpr | None:
     """``(x op c1) op c2`` is ``x op (c1 op c2)``, for sums and for products, constants on either side.
 
@@ -70,6 +75,7 @@ def adjacent_constants(call: Call, combine: Combine = of_constants) -> RelayExpr
     return None if both is None else merged(name, [inner[0], both], {}, outer[0], call)
 
 
+@law("(x + a) * b = x * b + a * b", Numbers.ROUNDING)
 def switch_add_multiply(call: Call, combine: Combine = of_constants) -> RelayExpr | None:
     """``(x + c1) * c2`` is ``x * c2 + c1 * c2``, which FoldScaleAxis can go on with."""
     outer = with_constant(call)
@@ -84,6 +90,7 @@ def switch_add_multiply(call: Call, combine: Combine = of_constants) -> RelayExp
     return merged("add", [call_op("multiply", [inner[0], outer[1]], call.span), shift], {}, outer[0], call)
 
 
+@law("x + x = x * 2")
 def doubled(call: Call) -> RelayExpr | None:
     """``x + x`` is ``x * 2``."""
     left, right = call.args
@@ -107,6 +114,7 @@ def _adds_epsilon(expr: RelayExpr) -> bool:
     return bool(((value > 0) & (value <= MOST_EPSILON)).all())
 
 
+@law("x / sqrt(y) = x * rsqrt(y)", Numbers.ROUNDING)
 def reciprocal_root(call: Call) -> RelayExpr | None:
     """``x / sqrt(y)`` is ``x * rsqrt(y)`` where x is a power of two, or y adds the small constant of a norm.
 
@@ -134,6 +142,7 @@ def _full_value(expr: RelayExpr, dtype: str) -> Constant | None:
     return None
 
 
+@law("a tensor of one value beside another is that value")
 def full_operand(call: Call) -> RelayExpr | None:
     """A full tensor beside one of the result's type is a scalar."""
     ty = call.checked_type
@@ -146,6 +155,7 @@ def full_operand(call: Call) -> RelayExpr | None:
     return None
 
 
+@law("x ** 2 = x * x, x ** 3 = x * x * x, x ** 1 = x", Numbers.ROUNDING)
 def power(call: Call) -> RelayExpr | None:
     """A number to the power of 1, 2 or 3 is itself, its square, its cube by products.
 
@@ -165,6 +175,7 @@ def power(call: Call) -> RelayExpr | None:
     return merged("multiply", [square, data], {}, call) if is_all(exponent, 3) else None
 
 
+@law("bias_add(x, b) + c = bias_add(x, b + c)", Numbers.ROUNDING)
 def add_to_bias(call: Call) -> RelayExpr | None:
     """``bias_add(x, b) + c`` is ``bias_add(x, b + c)`` for constants along one axis."""
     outer = with_constant(call)
@@ -188,11 +199,13 @@ def _at_once(name: str, left: RelayExpr, right: RelayExpr) -> Constant | None:
     return None if both is None else folded(both)
 
 
+@law("(x + a) + b = x + (a + b), and so for products", Numbers.ROUNDING)
 def adjacent_constants_at_once(call: Call) -> RelayExpr | None:
     """:func:`adjacent_constants` with one constant in the end."""
     return adjacent_constants(call, _at_once)
 
 
+@law("(x + a) * b = x * b + a * b", Numbers.ROUNDING)
 def switch_add_multiply_at_once(call: Call) -> RelayExpr | None:
     """:func:`switch_add_multiply` with one constant in the end."""
     return switch_add_multiply(call, _at_once)

@@ -9,11 +9,12 @@ import math
 from dataclasses import dataclass
 
 from byoc.ir.expr import RelayExpr
+from byoc.ir.passes.law import Numbers
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, const
 from byoc.relay.transform.base.call_rules import call_op
-from byoc.relay.transform.simplify.rules import spans_of
+from byoc.relay.transform.simplify.rules import law, spans_of
 
 DTYPES = ("int32", "float32", "float64")
 SAME_ROOTS = 1e-4  # a discriminant below this is taken for 0
@@ -51,6 +52,7 @@ def _term(expr: RelayExpr) -> _Term:
     return term
 
 
+@law("a x x + b x + c = a (x - r) (x - s) with its roots r and s", Numbers.ROUNDING)
 def binomial(call: Call) -> RelayExpr | None:
     """``a*x*x + b*x*y + c*y*y`` is ``a*((x + y*p)*(x + y*q))`` where p and q are real."""
     ty = call.checked_type

@@ -10,6 +10,7 @@ from typing import TypeGuard
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, dtype_bytes
@@ -74,4 +75,13 @@ def CanonicalizeCast() -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return as_function(separate_casts(infer_function(func, mod)))
 
-    return FunctionPass(run, PassInfo("CanonicalizeCast", 3, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        run,
+        PassInfo(
+            "CanonicalizeCast",
+            3,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("a cast that several read may be made once for each"),
+        ),
+    )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import tensor_types
@@ -50,4 +51,13 @@ def CanonicalizeOps() -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return as_function(canonicalize(func, mod))
 
-    return FunctionPass(run, PassInfo("CanonicalizeOps", 3, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        run,
+        PassInfo(
+            "CanonicalizeOps",
+            3,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("a bias is added as a tensor of its shape along the axis"),
+        ),
+    )

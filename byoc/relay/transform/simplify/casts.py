@@ -15,7 +15,7 @@ from byoc.ir.op import OPS
 from byoc.ir.types import TensorType, dtype_bits
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant
-from byoc.relay.transform.simplify.rules import Rule, keeps_type, merged
+from byoc.relay.transform.simplify.rules import Rule, keeps_type, law, merged
 from byoc.relay.transform.simplify.shapes import cast_like
 from byoc.runtime.core.small_types import SMALL_FLOATS, integer_range
 
@@ -62,6 +62,7 @@ def _holds_range(call: Call, dtype: str) -> bool:
     return result
 
 
+@law("cast(cast(x, wide), t) = cast(x, t) where wide holds all of x")
 def consecutive_casts(call: Call) -> RelayExpr | None:
     """The outer of two casts alone, where the inner keeps every value of its input, or of the integers of a clip.
 
@@ -70,6 +71,7 @@ def consecutive_casts(call: Call) -> RelayExpr | None:
     return _one_cast(call, lambda data: _is_integer(_dtype(data)))
 
 
+@law("cast(cast(x, wide), t) = cast(x, t) where wide holds all of x")
 def consecutive_casts_of_relay(call: Call) -> RelayExpr | None:
     """As :func:`consecutive_casts`, also of a clip of floats that an integer is made of at last."""
     # a float is cut to an integer by the one cast as by the other
@@ -88,6 +90,7 @@ def _one_cast(call: Call, takes_clip: Callable[[RelayExpr], bool]) -> RelayExpr 
     return data if clipped and target == _dtype(data) else merged("cast", [data], {"dtype": target}, inner, call)
 
 
+@law("clip(x, a, b) = x where its dtype has nothing outside of a and b")
 def clip_of_dtype(call: Call) -> RelayExpr | None:
     """A clip to the whole range of an integer dtype is none."""
     dtype = _dtype(call)
@@ -98,11 +101,13 @@ def clip_of_dtype(call: Call) -> RelayExpr | None:
     return keeps_type(call) if whole else None
 
 
+@law("clip(x, a, b) = x where its dtype has nothing outside of a and b")
 def clip_of_cast(call: Call) -> RelayExpr | None:
     """A clip of a cast to the whole range of its dtype is none; one of ``qnn.requantize`` stays to be matched."""
     return clip_of_dtype(call) if calls(call.args[0], "cast") else None
 
 
+@law("an order of dequantized numbers is that of the integers")
 def of_dequantized(call: Call) -> RelayExpr | None:
     """The positions of the greatest, least or sorted values are those of the quantized ones, for one positive scale."""
     data = call.args[0]

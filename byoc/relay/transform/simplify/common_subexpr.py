@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import AnySpan, merge_spans
@@ -122,4 +123,13 @@ def EliminateCommonSubexpr(fskip: Callable[[RelayExpr], bool] | None = None) -> 
     def merge(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return merge_common(func, fskip)
 
-    return FunctionPass(merge, PassInfo("EliminateCommonSubexpr", 3, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        merge,
+        PassInfo(
+            "EliminateCommonSubexpr",
+            3,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("equal operators over equal arguments have equal results"),
+        ),
+    )

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.expr import Call, Function, Let, RefRead, RefWrite, Tuple, TupleGetItem, Var
@@ -209,7 +210,16 @@ def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False
                 result[var] = inline_single_uses(new, mod, ignore_impurity) if inline_once else new
         return result
 
-    return ModulePass(eliminate, PassInfo("DeadCodeElimination", 1, ("InferType",), ends=REWRITES))
+    return ModulePass(
+        eliminate,
+        PassInfo(
+            "DeadCodeElimination",
+            1,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("what nobody reads has no part in the result"),
+        ),
+    )
 
 
 def EliminateHostDeadCode() -> FunctionPass:
@@ -218,4 +228,13 @@ def EliminateHostDeadCode() -> FunctionPass:
     def eliminate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return as_function(eliminate_dead_code(func, mod))
 
-    return FunctionPass(eliminate, PassInfo("DeadCodeElimination", 1, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        eliminate,
+        PassInfo(
+            "DeadCodeElimination",
+            1,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("what nobody reads has no part in the result"),
+        ),
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
+from byoc.ir.passes.law import Law, Numbers
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.transform.base.call_rules import call_op, call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -31,6 +32,9 @@ def divide_to_multiply(before: Call, after: Call) -> RelayExpr:
     return call_op("multiply", [after.args[0], constant(inverse, span=divisor.span)], before.span)
 
 
+LAW = Law("x / c = x * (1 / c)", Numbers.ROUNDING)
+
+
 def DivToMul() -> FunctionPass:
     """The pass that multiplies by reciprocals instead of dividing by constants."""
-    return call_rule_pass("DivToMul", 0, {"divide": divide_to_multiply})
+    return call_rule_pass("DivToMul", 0, {"divide": divide_to_multiply}, LAW)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import typed_expr
@@ -84,11 +85,14 @@ def simplify(root: RelayExpr, mod: IRModule | None = None, rules: Rules = RULES)
     return rewrite(typed_expr(root, mod), simplified, fusion_children)
 
 
+LAW = Law("every rule of its tables replaces a call by one of the same value", Numbers.ROUNDING)
+
+
 def _pass(name: str, rules: Rules) -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return as_function(simplify(func, mod, rules))
 
-    return FunctionPass(run, PassInfo(name, 0, ("InferType",), ends=REWRITES))
+    return FunctionPass(run, PassInfo(name, 0, ("InferType",), ends=REWRITES, law=LAW))
 
 
 def SimplifyExpr() -> FunctionPass:

@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType
@@ -66,4 +67,13 @@ def SimplifyFCTranspose(target_weight_name: Collection[str]) -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return simplify_fc_transpose(infer_function(func, mod), names)
 
-    return FunctionPass(run, PassInfo("SimplifyFCTranspose", 4, ("InferType", "DeadCodeElimination"), ends=REWRITES))
+    return FunctionPass(
+        run,
+        PassInfo(
+            "SimplifyFCTranspose",
+            4,
+            ("InferType", "DeadCodeElimination"),
+            ends=REWRITES,
+            law=Law("a weight that is transposed is another weight"),
+        ),
+    )

@@ -13,6 +13,7 @@ from dataclasses import replace
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.span import merge_spans
 from byoc.ir.traits import ProductForm
 from byoc.relay.analysis.operator_calls import calls
@@ -79,6 +80,9 @@ def flatten_batch_to_space(before: Call, after: Call) -> RelayExpr:
     return Call(conv.op, [spread.args[0], *conv.args[1:]], attrs, conv.type_args, span)
 
 
+LAW = Law("a convolution between space_to_batch and batch_to_space is one with dilation", Numbers.ROUNDING)
+
+
 def FlattenAtrousConv() -> FunctionPass:
     """The pass that makes dilated convolutions of those that were spread over the batch."""
-    return call_rule_pass("FlattenAtrousConv", 3, {"nn.batch_to_space_nd": flatten_batch_to_space})
+    return call_rule_pass("FlattenAtrousConv", 3, {"nn.batch_to_space_nd": flatten_batch_to_space}, LAW)

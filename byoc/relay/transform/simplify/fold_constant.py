@@ -24,6 +24,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import AnySpan
@@ -221,7 +222,9 @@ def _pass(fold_qnn: bool, mild: bool) -> FunctionPass:
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return as_function(fold_constants(func, mod, fold_qnn, mild=mild))
 
-    return FunctionPass(fold, PassInfo("FoldConstant", 2, ends=REWRITES))
+    return FunctionPass(
+        fold, PassInfo("FoldConstant", 2, ends=REWRITES, law=Law("what is computed from constants is a constant"))
+    )
 
 
 def FoldConstant(fold_qnn: bool = False) -> FunctionPass:
@@ -247,4 +250,13 @@ def DynamicToStatic() -> FunctionPass:
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return as_function(fold_constants(func, mod))
 
-    return FunctionPass(fold, PassInfo("DynamicToStatic", 2, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        fold,
+        PassInfo(
+            "DynamicToStatic",
+            2,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("an operand that is a constant may be an attribute"),
+        ),
+    )

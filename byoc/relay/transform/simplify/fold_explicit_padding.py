@@ -15,6 +15,7 @@ import numpy as np
 from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import Layout
 from byoc.ir.op import OPS, Op
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.span import merge_spans
 from byoc.ir.traits import OpKind, ProductForm
 from byoc.ir.types import TensorType
@@ -125,6 +126,9 @@ def _rule_of(op: Op) -> CallRule | None:
 RULES = {name: rule for name in OPS if (rule := _rule_of(OPS[name])) is not None}
 
 
+LAW = Law("zeros around an image before a window are the padding of the window", Numbers.ROUNDING)
+
+
 def FoldExplicitPadding() -> FunctionPass:
     """The pass that folds paddings into the operators that follow them."""
-    return call_rule_pass("FoldExplicitPadding", 0, RULES)
+    return call_rule_pass("FoldExplicitPadding", 0, RULES, LAW)

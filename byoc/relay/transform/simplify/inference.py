@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import get_op
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.span import AnySpan
@@ -173,4 +174,13 @@ def SimplifyInference(decompose_norms: bool | None = None) -> FunctionPass:
         wanted = ctx.config.get(DECOMPOSE_NORMS, True) if decompose_norms is None else decompose_norms
         return as_function(simplify_inference(func, mod, bool(wanted)))
 
-    return FunctionPass(run, PassInfo("SimplifyInference", 0, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        run,
+        PassInfo(
+            "SimplifyInference",
+            0,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("at inference dropout is x, and a norm is a scale and a shift", Numbers.ROUNDING),
+        ),
+    )

@@ -12,11 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
+from byoc.ir.passes.law import Numbers
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.narrowing import tensor_type
 from byoc.relay.op.numeric.reduce import reduced_axes
-from byoc.relay.transform.simplify.rules import Rule, is_all, merged, spans_of
+from byoc.relay.transform.simplify.rules import Rule, is_all, law, merged, spans_of
 
 
 def _mean_of(expr: RelayExpr) -> RelayExpr | None:
@@ -65,6 +66,7 @@ def _layer_norm(call: Call, centred: RelayExpr, spread: RelayExpr, *sources: Rel
     return merged("nn.layer_norm", [data, *vectors], attrs, mean, centred, spread, *sources, call)
 
 
+@law("(x - mean) * rsqrt(variance + e) is a layer norm", Numbers.ROUNDING)
 def product_norm(call: Call) -> RelayExpr | None:
     """``d * rsqrt(mean(d * d) + e)`` is a layer norm."""
     for centred, root in (call.args, call.args[::-1]):
@@ -75,6 +77,7 @@ def product_norm(call: Call) -> RelayExpr | None:
     return None
 
 
+@law("(x - mean) / sqrt(variance + e) is a layer norm", Numbers.ROUNDING)
 def quotient_norm(call: Call) -> RelayExpr | None:
     """``d / sqrt(mean(d * d) + e)`` is a layer norm."""
     centred, root = call.args
@@ -91,6 +94,7 @@ def _along_last(norm: Call, vector: Constant) -> bool:
 def _takes(flag: str, place: int) -> Rule:
     """The rule by which a norm takes up a vector as its scale or its shift."""
 
+    @law(f"a norm takes up a vector as its {flag}", Numbers.ROUNDING)
     def rule(call: Call) -> RelayExpr | None:
         for norm, vector in (call.args, call.args[::-1]):
             if not calls(norm, "nn.layer_norm") or not isinstance(vector, Constant):

@@ -9,6 +9,7 @@ from typing import TypeGuard
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.expr import Call, Function
@@ -27,7 +28,15 @@ def RemoveDeviceAnnotations() -> FunctionPass:
             return func
         return as_function(typed_rewrite(func, _annotated_value))
 
-    return FunctionPass(remove, PassInfo("RemoveDeviceAnnotations", gives=("no_device_marks",), ends=REWRITES))
+    return FunctionPass(
+        remove,
+        PassInfo(
+            "RemoveDeviceAnnotations",
+            gives=("no_device_marks",),
+            ends=REWRITES,
+            law=Law("where a value lies is no part of it"),
+        ),
+    )
 
 
 def _is_annotation(expr: RelayExpr) -> TypeGuard[Call]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.transform import ModulePass, PassInfo
 from byoc.relay.traverse import post_order
 
@@ -36,4 +37,13 @@ def RemoveUnusedFunctions(entry_functions: Sequence[str] | None = None) -> Modul
     def remove(mod: IRModule, ctx: object) -> IRModule:
         return IRModule({var: mod[var] for var in reachable_functions(mod, entries)}, mod.type_definitions, mod.attrs)
 
-    return ModulePass(remove, PassInfo("RemoveUnusedFunctions", 1, ("InferType",), ends=()))
+    return ModulePass(
+        remove,
+        PassInfo(
+            "RemoveUnusedFunctions",
+            1,
+            ("InferType",),
+            ends=(),
+            law=Law("a function that nothing reaches has no part in the result"),
+        ),
+    )

@@ -8,10 +8,12 @@ size, since two unknown sizes need not be the same. A node made from several car
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
+from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls, traits_of
@@ -20,9 +22,23 @@ from byoc.relay.narrowing import as_call, as_constant, operator_of
 from byoc.relay.transform.base.call_rules import call_op
 
 Rule = Callable[[Call], "RelayExpr | None"]
+Stated = TypeVar("Stated", bound=Rule)
+LAWS: dict[Rule, Law] = {}
+"""The equality on which each rule rests, as :func:`law` states it where the rule is defined."""
 _NUMPY = {"add": np.add, "multiply": np.multiply}
 
 
+def law(says: str, numbers: Numbers = Numbers.BITS) -> Callable[[Stated], Stated]:
+    """A decorator of a rule, which rests on what it *says*; tests compare both sides wherever the rule applies."""
+
+    def stated(rule: Stated) -> Stated:
+        LAWS[rule] = Law(says, numbers)
+        return rule
+
+    return stated
+
+
+@law("x = x, whatever would change nothing between")
 def keeps_type(call: Call) -> RelayExpr | None:
     """The argument, where the result has its type and every dimension of it is known by number or name."""
     data, result = call.args[0], call.checked_type

@@ -18,14 +18,15 @@ from byoc.relay.expr import Call, Tuple, bind_span
 from byoc.relay.narrowing import as_call, tensor_type
 from byoc.relay.op.movement.broadcast import broadcast_to, collapse_sum_to
 from byoc.relay.op.movement.shape import reshape
-from byoc.relay.transform.simplify.rules import Rule, keeps_type, merged
-from byoc.runtime.kernels.movement.layouts import Axis
+from byoc.relay.transform.simplify.rules import Rule, keeps_type, law, merged
+from byoc.runtime.kernels.movement.layouts import NamedAxis
 
 
 def _has_attribute(op: Op, name: str) -> bool:
     return op.attrs_type is not None and name in op.attrs_type.__dataclass_fields__
 
 
+@law("a view of a view is one view")
 def reshape_to(call: Call) -> RelayExpr | None:
     """A reshape of a reshape is one; a reshape to the same shape is none."""
     same = keeps_type(call)
@@ -67,13 +68,14 @@ def _transposed(data: RelayExpr, axes: tuple[int, ...], *sources: RelayExpr) -> 
     return merged("transpose", [data], {"axes": axes}, *sources)
 
 
-def _transform(data: RelayExpr, src: list[Axis], dst: list[Axis], *sources: RelayExpr) -> RelayExpr:
+def _transform(data: RelayExpr, src: list[NamedAxis], dst: list[NamedAxis], *sources: RelayExpr) -> RelayExpr:
     if src == dst:
         return data
     names = {"src_layout": Layout.of_axes(src).name, "dst_layout": Layout.of_axes(dst).name}
     return merged("layout_transform", [data], names, *sources)
 
 
+@law("a reordering of a reordering is one, and the identity is none")
 def reorder(call: Call) -> RelayExpr | None:
     """Two reorderings are one, and one that changes nothing is none."""
     axes, inner = _permutation(call), call.args[0]
@@ -99,18 +101,21 @@ def reorder(call: Call) -> RelayExpr | None:
     return _transform(data, list(first.parts), list(dst.parts), inner, call)
 
 
+@law("concatenate((x,)) = x")
 def concatenate(call: Call) -> RelayExpr | None:
     """The concatenation of one tensor is that tensor."""
     fields = call.args[0].fields if isinstance(call.args[0], Tuple) else ()
     return fields[0] if len(fields) == 1 else None
 
 
+@law("a slice of everything is x")
 def strided_slice(call: Call) -> RelayExpr | None:
     """A slice in steps of one that takes everything is none."""
     strides = call.attrs["strides"]
     return keeps_type(call) if all(s == 1 for s in strides or ()) else None
 
 
+@law("a padding of nothing is x")
 def pad(call: Call) -> RelayExpr | None:
     """A padding that adds nothing is none; one that cuts on one side what it adds on the other stays."""
     cuts = any(width < 0 for widths in call.attrs["pad_width"] for width in widths)
@@ -125,6 +130,7 @@ def _static(call: Call) -> TensorType | None:
 def filled_like(name: str) -> Rule:
     """``zeros_like(x)`` is ``zeros(shape of x)``; of ``full_like`` the value stays an input."""
 
+    @law(f"{name}_like(x) = {name}(shape of x)")
     def rule(call: Call) -> RelayExpr | None:
         ty = _static(call)
         if ty is None:
@@ -137,6 +143,7 @@ def filled_like(name: str) -> Rule:
 def shaped_like(build: Callable[[RelayExpr, tuple[int, ...]], Call]) -> Rule:
     """``reshape_like(x, y)`` is ``reshape(x, shape)`` where the shape of the result is known."""
 
+    @law("f_like(x, y) = f(x, shape of y)")
     def rule(call: Call) -> RelayExpr | None:
         ty = _static(call)
         return None if ty is None else bind_span(build(call.args[0], ty.concrete_shape), call.span)
@@ -144,6 +151,7 @@ def shaped_like(build: Callable[[RelayExpr, tuple[int, ...]], Call]) -> Rule:
     return rule
 
 
+@law("cast_like(x, y) = cast(x, dtype of y)")
 def cast_like(call: Call) -> RelayExpr | None:
     """``cast_like(x, y)`` is ``cast(x, dtype of y)``."""
     ty = call.checked_type

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type
@@ -60,4 +61,13 @@ def SpecializeShapes(sizes: Mapping[str, int]) -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return as_function(specialize(func, known))
 
-    return FunctionPass(run, PassInfo("SpecializeShapes", 0, ("InferType",), ends=REWRITES))
+    return FunctionPass(
+        run,
+        PassInfo(
+            "SpecializeShapes",
+            0,
+            ("InferType",),
+            ends=REWRITES,
+            law=Law("a free size that has one value is that number"),
+        ),
+    )

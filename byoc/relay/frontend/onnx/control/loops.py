@@ -72,7 +72,7 @@ class Recurrence:
 
 
 @dataclass
-class Step:
+class LoopStep:
     """The function of one run, and the types that hold in every run."""
 
     function: GlobalVar
@@ -228,7 +228,7 @@ def _joined(kept: Var, element: TensorType, how: Collected) -> RelayExpr:
     return kept if how.axis is None else sequence.concat(kept, how.axis, True, element)
 
 
-def _step(node: OnnxNode, of: Recurrence) -> Step:
+def _step(node: OnnxNode, of: Recurrence) -> LoopStep:
     """The step over types of carried values that hold in every run: sizes that change are made unknown, one by one."""
     sizes = node.services.sizes
     types: list[Type] = [infer_expr(v) for v in of.initial]
@@ -257,7 +257,7 @@ def _step(node: OnnxNode, of: Recurrence) -> Step:
         going = relay.logical_and(scalar(node, inner.outputs[0]), going)
     params = [count, limit, *carried, *scanned]
     made = InnerGraph(params, inner.captured, [after, going, *inner.outputs[of.leading :]])
-    return Step(straight(node, "body", made), inner, types, elements)
+    return LoopStep(straight(node, "body", made), inner, types, elements)
 
 
 def _slice(value: Var, taken: Taken, count: Var, limit: Var) -> RelayExpr:

@@ -17,7 +17,7 @@ CONV_TRANSPOSE = {1: "conv1d_transpose", 2: "conv2d_transpose", 3: "conv3d_trans
 
 
 @dataclass(frozen=True)
-class Window:
+class SlidingWindow:
     """A sliding window: per spatial dimension its size, stride and dilation, and the padding at begins, then ends."""
 
     kernel: tuple[int, ...]
@@ -47,21 +47,21 @@ def spatial_rank(node: OnnxNode, table: dict[int, str]) -> int:
     return rank
 
 
-def read_window(node: OnnxNode, kernel: Sequence[int]) -> Window:
+def read_window(node: OnnxNode, kernel: Sequence[int]) -> SlidingWindow:
     """The window of a convolution or pooling, with ``auto_pad`` resolved for the shape of the data."""
     count = len(kernel)
     strides, dilations = per_axis(node, "strides", count, 1), per_axis(node, "dilations", count, 1)
     if min((*strides, *dilations, *kernel), default=1) < 1:
         found = f"{list(kernel)}, {list(strides)} and {list(dilations)}"
         raise node.error(f"kernel, strides and dilations must be positive, got {found}")
-    window = Window(tuple(kernel), strides, dilations, per_axis(node, "pads", 2 * count, 0))
+    window = SlidingWindow(tuple(kernel), strides, dilations, per_axis(node, "pads", 2 * count, 0))
     mode = node.attrs.string("auto_pad", "NOTSET")
     if mode == "NOTSET":
         if min(window.pads, default=0) < 0:
             raise node.error(f"negative padding is not supported: {list(window.pads)}; slice the data instead")
         return window
     if mode == "VALID":
-        return Window(window.kernel, strides, dilations, (0,) * (2 * count))
+        return SlidingWindow(window.kernel, strides, dilations, (0,) * (2 * count))
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise node.error(f"auto_pad is NOTSET, VALID, SAME_UPPER or SAME_LOWER, got {mode!r}")
     spatial = node.shape(node[0])[2:]
@@ -69,7 +69,7 @@ def read_window(node: OnnxNode, kernel: Sequence[int]) -> Window:
         _same_padding(node, size, stride, extent)
         for size, stride, extent in zip(spatial, strides, window.extents, strict=True)
     ]
-    return Window(window.kernel, strides, dilations, split_padding(totals, mode == "SAME_UPPER"))
+    return SlidingWindow(window.kernel, strides, dilations, split_padding(totals, mode == "SAME_UPPER"))
 
 
 def _same_padding(node: OnnxNode, size: Dim, stride: int, extent: int) -> int:
@@ -156,16 +156,18 @@ def _conv_transpose(node: OnnxNode) -> RelayExpr:
     return with_bias(node, result)
 
 
-def _transposed_window(node: OnnxNode, kernel: Sequence[int]) -> tuple[Window, tuple[int, ...]]:
+def _transposed_window(node: OnnxNode, kernel: Sequence[int]) -> tuple[SlidingWindow, tuple[int, ...]]:
     """The window and the output padding; ``output_shape`` or ``auto_pad`` decide the padding where they are given."""
     count = len(kernel)
     strides, dilations = per_axis(node, "strides", count, 1), per_axis(node, "dilations", count, 1)
     extra = per_axis(node, "output_padding", count, 0)
-    plain = Window(tuple(kernel), strides, dilations, per_axis(node, "pads", 2 * count, 0))
+    plain = SlidingWindow(tuple(kernel), strides, dilations, per_axis(node, "pads", 2 * count, 0))
     mode = node.attrs.string("auto_pad", "NOTSET")
     wanted = node.attrs.ints("output_shape", [])[-count:]
     if not wanted and mode not in ("SAME_UPPER", "SAME_LOWER"):
-        return (plain if mode == "NOTSET" else Window(plain.kernel, strides, dilations, (0,) * (2 * count))), extra
+        return (
+            plain if mode == "NOTSET" else SlidingWindow(plain.kernel, strides, dilations, (0,) * (2 * count))
+        ), extra
     shape = node.shape(node[0])[2:]
     sizes = [s for s in shape if not isinstance(s, Any)]
     if len(sizes) != len(shape):
@@ -178,7 +180,7 @@ def _transposed_window(node: OnnxNode, kernel: Sequence[int]) -> tuple[Window, t
     ]
     pads = split_padding([max(t, 0) for t in totals], mode == "SAME_UPPER")
     padding = tuple(more + max(-t, 0) for more, t in zip(extra, totals, strict=True))
-    return Window(plain.kernel, strides, dilations, pads), padding
+    return SlidingWindow(plain.kernel, strides, dilations, pads), padding
 
 
 @converter("DeformConv")

@@ -11,14 +11,14 @@ import numpy as np
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import constant
-from byoc.relay.frontend.onnx.converters.convolution import Window
+from byoc.relay.frontend.onnx.converters.convolution import SlidingWindow
 from byoc.relay.frontend.onnx.node import OnnxNode
 
 ROW_MAJOR: Literal["C"] = "C"
 COLUMN_MAJOR: Literal["F"] = "F"
 
 
-def max_positions(node: OnnxNode, window: Window, pooled: RelayExpr) -> RelayExpr:
+def max_positions(node: OnnxNode, window: SlidingWindow, pooled: RelayExpr) -> RelayExpr:
     """int64, like *pooled*: the first of the greatest elements of each window, as a place in the flattened data."""
     batch, channels, *sizes = node.static_dims(node[0], "the output Indices")
     rows, outputs = batch * channels, node.static_dims(pooled, "the output Indices")[2:]
@@ -34,7 +34,7 @@ def max_positions(node: OnnxNode, window: Window, pooled: RelayExpr) -> RelayExp
     return relay.reshape(relay.add(named, starts), [batch, channels, *outputs])
 
 
-def _places(window: Window, sizes: Sequence[int], outputs: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+def _places(window: SlidingWindow, sizes: Sequence[int], outputs: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """The coordinates ``[axis, offset, output]`` of what windows cover, and which of them are no padding."""
     rank = len(sizes)
     offsets = np.indices(window.kernel).reshape(rank, -1, 1) * np.reshape(window.dilations, (rank, 1, 1))

@@ -6,7 +6,7 @@ import math
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
-from byoc.relay.frontend.onnx.converters.convolution import Window, read_window, spatial_rank
+from byoc.relay.frontend.onnx.converters.convolution import SlidingWindow, read_window, spatial_rank
 from byoc.relay.frontend.onnx.converters.pool_positions import max_positions
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
@@ -15,7 +15,7 @@ MAX_POOL = {1: "max_pool1d", 2: "max_pool2d", 3: "max_pool3d"}
 AVG_POOL = {1: "avg_pool1d", 2: "avg_pool2d", 3: "avg_pool3d"}
 
 
-def _pooling_window(node: OnnxNode, table: dict[int, str]) -> tuple[int, Window]:
+def _pooling_window(node: OnnxNode, table: dict[int, str]) -> tuple[int, SlidingWindow]:
     rank = spatial_rank(node, table)
     kernel = node.attrs.ints("kernel_shape")
     if len(kernel) != rank:
@@ -47,7 +47,7 @@ def _average_pool(node: OnnxNode) -> RelayExpr:
     return _average(node[0], window, rank, node.attrs.flag("count_include_pad"), _ceil_mode(node))
 
 
-def _average(data: RelayExpr, window: Window, rank: int, include: bool, ceil_mode: bool) -> RelayExpr:
+def _average(data: RelayExpr, window: SlidingWindow, rank: int, include: bool, ceil_mode: bool) -> RelayExpr:
     result: RelayExpr = getattr(relay.nn, AVG_POOL[rank])(
         data,
         pool_size=window.kernel,

@@ -28,7 +28,7 @@ from byoc.runtime.kernels.images.interpolation import (
     MAX_WEIGHTS,
     NEAREST,
     POLICIES,
-    Axis,
+    ResizedAxis,
     Sampling,
     nearest_positions,
     original_positions,
@@ -37,7 +37,7 @@ from byoc.runtime.kernels.images.interpolation import (
 )
 
 
-def _resized(node: OnnxNode, axes: Sequence[Axis], sampling: Sampling) -> RelayExpr:
+def _resized(node: OnnxNode, axes: Sequence[ResizedAxis], sampling: Sampling) -> RelayExpr:
     """Axis by axis: a choice of positions, or weighted sums of a few. An axis that stays is left alone."""
     changed = [
         (position, axis)
@@ -59,14 +59,14 @@ def _resized(node: OnnxNode, axes: Sequence[Axis], sampling: Sampling) -> RelayE
     return rounded(data, dtype) if changed else data
 
 
-def _order(changed: tuple[int, Axis]) -> tuple[float, int]:
+def _order(changed: tuple[int, ResizedAxis]) -> tuple[float, int]:
     """What shrinks comes first; reading along the last axis is slow, so that it is done while the others are small."""
     position, axis = changed
     ratio = axis.new / axis.size
     return ratio, position if ratio < 1 else -position
 
 
-def _check_size(node: OnnxNode, axis: Axis, sampling: Sampling) -> None:
+def _check_size(node: OnnxNode, axis: ResizedAxis, sampling: Sampling) -> None:
     if axis.new < 0 or axis.size < 1 < 1 + axis.new:
         raise node.error(f"a dimension of {axis.size} cannot be resized to {axis.new}")
     each = 1 if sampling.mode == "nearest" else 4 / (min(axis.scale, 1.0) if sampling.antialias else 1.0)
@@ -114,8 +114,8 @@ def _is_kept(node: OnnxNode, k: int, axis: int) -> bool:
     return dims is not None and dims[k] == size and (isinstance(size, int) or bool(size.name))
 
 
-def _scaled(sizes: Sequence[int], scales: Sequence[float]) -> list[Axis]:
-    return [Axis(size, math.floor(size * scale), scale) for size, scale in zip(sizes, scales, strict=True)]
+def _scaled(sizes: Sequence[int], scales: Sequence[float]) -> list[ResizedAxis]:
+    return [ResizedAxis(size, math.floor(size * scale), scale) for size, scale in zip(sizes, scales, strict=True)]
 
 
 def _checked(node: OnnxNode, sampling: Sampling) -> Sampling:
@@ -222,7 +222,7 @@ def _policy(node: OnnxNode) -> str:
     return policy
 
 
-def _axes_of(node: OnnxNode) -> list[Axis]:
+def _axes_of(node: OnnxNode) -> list[ResizedAxis]:
     """Every axis of the data, from scales or sizes, which may be given for some of them (opset 18)."""
     shape = node.static_dims(node[0], "resizing")
     rank = len(shape)
@@ -235,12 +235,12 @@ def _axes_of(node: OnnxNode) -> list[Axis]:
     given = found[0]
     if len(given) != len(chosen):
         raise node.error(f"{len(chosen)} axes are resized, got {len(given)} numbers: {given}")
-    axes = [Axis(size, size, 1.0) for size in shape]
+    axes = [ResizedAxis(size, size, 1.0) for size in shape]
     if scales is not None and min(scales, default=1) <= 0:
         raise node.error(f"scales must be positive, got {list(scales)}")
     resized = resized_sizes([shape[axis] for axis in chosen], scales, sizes, _policy(node))
     for axis, (new, scale), part in zip(chosen, resized, roi, strict=True):
-        axes[axis] = Axis(shape[axis], new, scale, part)
+        axes[axis] = ResizedAxis(shape[axis], new, scale, part)
     return axes
 
 
@@ -261,7 +261,7 @@ def _roi(node: OnnxNode, chosen: Sequence[int]) -> list[tuple[float, float]]:
     return list(zip(values[: len(chosen)], values[len(chosen) :], strict=True))
 
 
-def _outside(axes: Sequence[Axis], sampling: Sampling) -> np.ndarray:
+def _outside(axes: Sequence[ResizedAxis], sampling: Sampling) -> np.ndarray:
     """True for resized elements that lie beyond the original ones, which take the extrapolation value."""
     outside = np.zeros([1] * len(axes), bool)
     for position, axis in enumerate(axes):

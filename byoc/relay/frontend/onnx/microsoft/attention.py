@@ -12,7 +12,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.microsoft.heads import (
     Heads,
-    Terms,
+    ScoreTerms,
     attend,
     places_along,
     size_along,
@@ -35,7 +35,7 @@ def _multi_head_attention(node: OnnxNode) -> list[RelayExpr]:
         before = size_along(node, node[6], 2)
         heads = _behind(heads, node[6], node[7])
     seen = up_to_own(node, heads, before) if node.attrs.flag("unidirectional") else None
-    mixed = attend(node, heads, Terms(node.optional(4), node.optional(5)), seen, node[0])
+    mixed = attend(node, heads, ScoreTerms(node.optional(4), node.optional(5)), seen, node[0])
     return [mixed.rows, heads.key, heads.value, mixed.weights][: len(node.outputs)]
 
 
@@ -49,7 +49,7 @@ def _decoder_attention(node: OnnxNode) -> list[RelayExpr]:
     if node.optional(9) is not None:
         raise node.error("an order of beams (input 9) is not supported: export the model without beam search")
     heads, is_complete = _given_heads(node, node.optional(10))
-    terms, seen = Terms(node.optional(3), node.optional(4)), None
+    terms, seen = ScoreTerms(node.optional(3), node.optional(4)), None
     if node.optional(5) is not None and not is_complete:
         if node.attrs.flag("past_present_share_buffer"):
             place = relay.reshape(relay.cast(node[7], "int32"), [])
@@ -58,7 +58,7 @@ def _decoder_attention(node: OnnxNode) -> list[RelayExpr]:
             heads = Heads(heads.query, key, value)
             seen = relay.reshape(relay.less_equal(places, place), [1, -1])
             columns = relay.minimum(places, place)  # what stands behind the last key is not read
-            terms = Terms(*(_at(term, columns) for term in (terms.mask, terms.bias)))
+            terms = ScoreTerms(*(_at(term, columns) for term in (terms.mask, terms.bias)))
         else:
             heads = _behind(heads, node[5], node[6])
     mixed = attend(node, heads, terms, seen, node[0])

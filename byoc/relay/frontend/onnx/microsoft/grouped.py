@@ -26,7 +26,7 @@ from byoc.relay.frontend.onnx.microsoft.heads import (
     size_along,
     split_heads,
 )
-from byoc.relay.frontend.onnx.microsoft.rotary import Tables, range_of_positions, rotated
+from byoc.relay.frontend.onnx.microsoft.rotary import RotaryTables, range_of_positions, rotated
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import MICROSOFT, converter
 
@@ -58,7 +58,7 @@ def _group_query_attention(node: OnnxNode) -> list[RelayExpr]:
     query, key, value = _new_heads(node)
     tokens = _tokens(node, query)
     if node.attrs.flag("do_rotary"):
-        tables = Tables(node[7], node[8], node.attrs.flag("rotary_interleaved"))
+        tables = RotaryTables(node[7], node[8], node.attrs.flag("rotary_interleaved"))
         positions = node.optional(9)
         if positions is None:
             positions = range_of_positions(node, query, tokens.before)

@@ -59,14 +59,14 @@ def merge_heads(node: OnnxNode, data: RelayExpr, like: RelayExpr) -> RelayExpr:
 
 
 @dataclass(frozen=True)
-class Terms:
+class ScoreTerms:
     """What is added to scores f[B, N, S, T]: a mask (see `mask_term`) and a bias, which is broadcast to them."""
 
     mask: RelayExpr | None = None
     bias: RelayExpr | None = None
 
 
-def attend(node: OnnxNode, heads: Heads, terms: Terms, seen: RelayExpr | None, like: RelayExpr) -> Mixed:
+def attend(node: OnnxNode, heads: Heads, terms: ScoreTerms, seen: RelayExpr | None, like: RelayExpr) -> Mixed:
     """Attention with the node's ``scale``; keys that are not *seen*, bool[..., S, T], count for nothing.
 
     The rows have the leading sizes of *like*, f[B, S, ...].

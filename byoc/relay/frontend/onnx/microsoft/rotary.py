@@ -17,7 +17,7 @@ from byoc.relay.frontend.onnx.registry import MICROSOFT, converter
 
 
 @dataclass(frozen=True)
-class Tables:
+class RotaryTables:
     """Cosines and sines of each position, f[positions, r / 2], and whether pairs are neighbours."""
 
     cosines: RelayExpr
@@ -28,7 +28,7 @@ class Tables:
 @converter("RotaryEmbedding", domain=MICROSOFT)
 def _rotary_embedding(node: OnnxNode) -> RelayExpr:
     """Inputs: f[B, S, N h] or f[B, N, S, h], positions i64[B, S] or the first i64[1], cosines, sines."""
-    tables = Tables(node[2], node[3], node.attrs.flag("interleaved"))
+    tables = RotaryTables(node[2], node[3], node.attrs.flag("interleaved"))
     if node.rank(node[0]) == 4:
         return rotated(node, node[0], _positions(node, node[0], 2), tables)
     count = node.attrs.int("num_heads", 0) or _head_count(node)
@@ -56,7 +56,7 @@ def _positions(node: OnnxNode, data: RelayExpr, axis: int) -> RelayExpr:
     return relay.expand_dims(relay.add(places, given), 0)
 
 
-def rotated(node: OnnxNode, data: RelayExpr, positions: RelayExpr, tables: Tables) -> RelayExpr:
+def rotated(node: OnnxNode, data: RelayExpr, positions: RelayExpr, tables: RotaryTables) -> RelayExpr:
     """f[B, N, S, h] turned by the angles of *positions*, i64[B, S] or i64[1, S]."""
     (rows, half), (size,) = node.shape(tables.cosines), node.static_dims_of(data, [3], "rotary embedding")
     if not isinstance(half, int) or not 0 < 2 * half <= size:

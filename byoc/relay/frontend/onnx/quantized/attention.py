@@ -9,7 +9,7 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.converters.linear import matrix_product
-from byoc.relay.frontend.onnx.microsoft.heads import Heads, Terms, attend, size_along, split_heads, up_to_own
+from byoc.relay.frontend.onnx.microsoft.heads import Heads, ScoreTerms, attend, size_along, split_heads, up_to_own
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.quantized.products import product_in_floats
 from byoc.relay.frontend.onnx.registry import MICROSOFT, converter
@@ -42,7 +42,7 @@ def _attention(node: OnnxNode, projected: RelayExpr, mask: int, past: int, added
             raise node.error(f"{name} is not supported: export the model without")
     heads = _heads(node, projected, node.optional(past))
     bias = None if added is None else node.optional(added)
-    terms = Terms(node.optional(mask), bias)
+    terms = ScoreTerms(node.optional(mask), bias)
     before = constant(0, "int32") if node.optional(past) is None else size_along(node, node[past], 3)
     seen = up_to_own(node, heads, before) if node.attrs.flag("unidirectional") else None
     made = attend(node, heads, terms, seen, projected).rows

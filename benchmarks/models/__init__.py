@@ -1,0 +1,1 @@
+"""The models of the benchmarks, and benchmarks of one model."""

@@ -1,0 +1,111 @@
+"""A recurrent model with an If inside of a Loop: ours against ONNX Runtime, in turns, after their outputs agree.
+
+Each run of the loop is one step of a gated recurrent unit over a batch, and a decision that the step itself makes:
+which of two updates the state gets. ``python -m benchmarks.models.control_flow --hidden 256 --steps 100``; the figures
+are milliseconds of a call, the median of the turns of each engine, and the ratio of both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import numpy_helper
+
+import byoc
+
+AIM = 1.5  # times ONNX Runtime's time
+TURNS, SECONDS = 11, 0.25
+MODEL = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[B, H] h, float[T, B, H] x) => (float[B, H] last, float[T, B, H] all) {
+  yes = Constant<value = bool {1}>()
+  shape = Shape(x)
+  zero = Constant<value = int64 {0}>()
+  half = Constant<value = float {0.5}>()
+  steps = Gather(shape, zero)
+  last, all = Loop(steps, yes, h) <body = b (int64 i, bool going, float[B, H] s)
+                                         => (bool on, float[B, H] s2, float[B, H] o) {
+     e = Gather<axis = 0>(x, i)
+     xz = MatMul(e, wz)
+     hz = MatMul(s, uz)
+     az = Add(xz, hz)
+     z = Sigmoid(az)
+     xn = MatMul(e, wn)
+     hn = MatMul(s, un)
+     an = Add(xn, hn)
+     n = Tanh(an)
+     m = ReduceMean<keepdims = 0>(z)
+     open = Greater(m, half)
+     s2 = If(open) <then_branch = t () => (float[B, H] p) { d = Sub(n, s)
+                                                           k = Mul(z, d)
+                                                           p = Add(s, k) },
+                    else_branch = f () => (float[B, H] q) { y = Mul(z, n)
+                                                           q = Add(y, s) }>
+     o = Relu(s2)
+     on = Identity(going)
+  }>
+}"""
+
+
+def recurrent(hidden: int) -> onnx.ModelProto:
+    """The model over random weights ``float32[hidden, hidden]``."""
+    model = onnx.parser.parse_model(MODEL)
+    rng = np.random.default_rng(0)
+    for name in ("wz", "uz", "wn", "un"):
+        weight = rng.standard_normal((hidden, hidden)).astype("float32") / np.float32(np.sqrt(hidden))
+        model.graph.initializer.append(numpy_helper.from_array(weight, name))
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[-1].dim_value = hidden
+    return model
+
+
+def milliseconds(call: Callable[[], object]) -> float:
+    """The median of the calls that fit into a turn, after one that is not counted."""
+    call()
+    end, taken = time.perf_counter() + SECONDS, []
+    while not taken or time.perf_counter() < end:
+        start = time.perf_counter()
+        call()
+        taken.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(taken)
+
+
+def main() -> int:
+    """Print a line for each number of steps; the status is 1 where outputs differ."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hidden", type=int, default=256)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--steps", type=int, nargs="+", default=[10, 100])
+    parser.add_argument("--threads", type=int, default=1)
+    asked = parser.parse_args()
+    model = recurrent(asked.hidden)
+    library = byoc.compile(model)
+    library.threads = asked.threads
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = asked.threads
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(1)
+    for steps in asked.steps:
+        feeds = {
+            "h": rng.standard_normal((asked.batch, asked.hidden)).astype("float32"),
+            "x": rng.standard_normal((steps, asked.batch, asked.hidden)).astype("float32"),
+        }
+        for got, want in zip(library.run(feeds), session.run(None, feeds), strict=True):
+            if got.shape != want.shape or np.abs(got - want).max() > 1e-4 * np.ptp(want):
+                print(f"{steps} steps: the outputs differ")
+                return 1
+        engines = [lambda f=feeds: library.run(f), lambda f=feeds: session.run(None, f)]
+        turns = [[milliseconds(call) for call in engines] for _ in range(TURNS)]
+        ours, theirs = (statistics.median(column) for column in zip(*turns, strict=True))
+        print(f"{steps} steps: byoc {ours:.3f} ms, ONNX Runtime {theirs:.3f} ms, {ours / theirs:.2f} times (aim {AIM})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

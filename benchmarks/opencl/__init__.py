@@ -1,0 +1,1 @@
+"""Our OpenCL code against the peers of its device: ``python -m benchmarks.opencl``."""

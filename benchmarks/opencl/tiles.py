@@ -1,0 +1,328 @@
+"""Every tile of products on this machine's GPU: ``python -m benchmarks.opencl.tiles`` (``--formats tf32,float16``).
+
+From its figures the paces in ``codegen/opencl/products`` are taken: microseconds of a kernel by the device's events, of
+products and convolutions of real networks, the tile of each format forced; checked against float64 before. With
+PyTorch on CUDA its own time (TF32 where the format allows it) stands beside. Kernels are built in several processes;
+one at a time measures. ``--json FILE`` keeps the figures; ``--fit`` prints the paces that explain them best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import math
+import os
+import statistics
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Case = tuple[str, tuple[int, ...]]
+MM = [(128, 768, 768), (128, 768, 2304), (128, 768, 3072), (128, 3072, 768), (197, 768, 2304), (197, 768, 3072)]
+MM += [(33, 80, 77), (1024, 768, 768), (1024, 768, 2304), (1024, 768, 3072), (1024, 3072, 768), (4096, 4096, 4096)]
+CONV = [
+    (2, 24, 9, 40, 3),
+    (1, 64, 56, 64, 3),
+    (1, 128, 28, 128, 3),
+    (1, 256, 14, 256, 3),
+    (1, 512, 7, 512, 3),
+    (1, 256, 56, 64, 1),
+]
+CONV += [(1, 64, 56, 256, 1), (1, 512, 28, 128, 1), (1, 1024, 14, 256, 1), (1, 512, 7, 2048, 1), (32, 64, 56, 64, 3)]
+CONV += [(32, 128, 28, 128, 3), (32, 256, 14, 256, 3), (32, 512, 7, 512, 3), (32, 256, 56, 64, 1), (32, 64, 56, 256, 1)]
+CONV += [(32, 1024, 14, 256, 1), (32, 2048, 7, 512, 1), (1, 3, 224, 64, 7)]
+CASES: list[Case] = [*(("matmul", c) for c in MM), *(("conv", c) for c in CONV)]
+ERRORS = {"float32": 2e-5, "tf32": 3e-3, "3xtf32": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}
+FLUSH = 256 << 20  # bytes that are written so that caches have nothing else
+LAUNCH = 2.0  # microseconds that an event takes beside the kernel
+LOCK = "/tmp/byoc_tiles.lock"
+
+
+def arrays(case: Case, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """The input and the weights of *case*."""
+    kind, s = case
+    rng = np.random.default_rng(sum(s))
+    if kind == "matmul":
+        x, w = rng.standard_normal(s[:2]), rng.standard_normal((s[2], s[1])) / math.sqrt(s[1])
+    else:
+        n, c, size, o, k = s
+        x, w = rng.standard_normal((n, c, size, size)), rng.standard_normal((o, c, k, k)) / math.sqrt(c * k * k)
+    return x.astype(dtype), w.astype(dtype)
+
+
+def program_of(case: Case, format: str) -> Any:
+    """The Program of *case*, prepared for a device, with its weights as a constant."""
+    from byoc import relay
+    from byoc.codegen.kernel.lower import lower_function
+    from byoc.codegen.kernel.region import fuse_body
+
+    dtype = "float16" if format == "float16" else "float32"
+    x, w = arrays(case, dtype)
+    var = relay.var("x", shape=x.shape, dtype=dtype)
+    if case[0] == "matmul":
+        body = relay.nn.dense(var, relay.const(w), out_dtype="float32")
+    else:
+        pad, stride = case[1][4] // 2, 2 if case[1][4] == 7 else 1
+        body = relay.nn.conv2d(
+            var,
+            relay.const(w),
+            padding=(pad, pad),
+            strides=(stride, stride),
+            kernel_size=w.shape[2:],
+            channels=w.shape[0],
+            out_dtype="float32",
+        )
+    function = relay.Function([var], body)
+    typed = relay.transform.InferType()(relay.IRModule.from_expr(function))["main"]
+    return lower_function(fuse_body(typed), "f")
+
+
+def reference(case: Case, dtype: str) -> np.ndarray:
+    """What *case* is, in float64."""
+    x, w = arrays(case, dtype)
+    if case[0] == "matmul":
+        return x.astype("float64") @ w.astype("float64").T
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    a, b = (torch.from_numpy(v.astype("float64")).to(device) for v in (x, w))
+    stride = 2 if w.shape[2] == 7 else 1
+    with torch.backends.cudnn.flags(enabled=False):
+        return torch.nn.functional.conv2d(a, b, padding=w.shape[2] // 2, stride=stride).cpu().numpy()
+
+
+def torch_seconds(case: Case, format: str) -> float | None:
+    """PyTorch's time for *case* on CUDA, from a graph of ten."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    allowed = format in ("tf32", "bfloat16")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allowed
+    torch.backends.cudnn.benchmark = True
+    x, w = (torch.from_numpy(v).cuda() for v in arrays(case, "float16" if format == "float16" else "float32"))
+    F = torch.nn.functional
+
+    def run() -> Any:
+        if case[0] == "matmul":
+            return F.linear(x, w)
+        return F.conv2d(x, w, padding=w.shape[2] // 2, stride=2 if w.shape[2] == 7 else 1)
+
+    for _ in range(3):
+        run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(10):
+            run()
+    times = []
+    for _ in range(12):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) / 1e4)
+    return statistics.median(times)
+
+
+def variants(found: Any, asked: Mapping[str, Any]) -> list[Any]:
+    """*found* with as many steps ahead, and words of a lane, as are *asked* for."""
+    made = []
+    for candidate in found:
+        for ahead in asked["ahead"] or [candidate.tile.ahead]:
+            tile = replace(candidate.tile, ahead=ahead)
+            name = "words" if hasattr(tile, "words") else "points"
+            for number in asked[name] or [getattr(tile, name)]:
+                made.append(replace(candidate, tile=replace(tile, **{name: number})))
+    return [c for c in {c.tile.name: c for c in made}.values() if c.tile.local_bytes(4) <= 48 << 10]
+
+
+def measure(task: tuple[Case, str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Every tile of one case in one format."""
+    case, format, asked = task
+    import pyopencl as cl
+
+    from byoc.codegen.opencl import schedule
+    from byoc.codegen.opencl.device.profile import profile_of
+    from byoc.codegen.opencl.emit import emit_programs, joined
+    from byoc.codegen.opencl.products import candidates, split
+    from byoc.codegen.opencl.products.terms_last import terms_last
+    from byoc.runtime.opencl.devices import open_device
+
+    opened = open_device()
+    wanted = "" if format in ("float32", "float16") else format
+    profile = replace(profile_of(opened.info), products=wanted)
+    if format == "float32":
+        profile = replace(profile, matrix_units="")
+    halves = format == "float16"
+    program = terms_last(joined(program_of(case, format), halves), profile)
+    every = candidates.candidates
+    tiles: dict[str, Any] = {}
+
+    def all_of(p: Any, profile: Any, parts: Any = (1,)) -> list[Any]:
+        found = every(p, profile)
+        kind = "product" if format == "float32" else "matrix"
+        if not tiles:
+            tiles.update({c.tile.name: c for c in variants([c for c in found if c.choice.kind == kind], asked)})
+        return [tiles[chosen]] if chosen in tiles else found
+
+    chosen = ""
+    schedule.candidates = split.candidates = all_of
+    emit_programs([program], profile, halves)
+    out_ref = reference(case, "float16" if halves else "float32")
+    x, _ = arrays(case, "float16" if halves else "float32")
+    made = []
+    queue = cl.CommandQueue(opened.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+    for name in list(tiles):
+        chosen = name
+        source, (plan,) = emit_programs([program], profile, halves)
+        try:
+            built = cl.Program(opened.context, source).build()
+        except Exception as error:
+            made.append({"case": case, "format": format, "tile": name, "failed": str(error)[-300:]})
+            continue
+        made.append({"case": case, "format": format, "tile": name, "built": (built, plan, tiles[name].tile)})
+    flags = cl.mem_flags.READ_WRITE
+    with open(LOCK, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        beside = torch_seconds(case, format)
+        buffers = [cl.Buffer(opened.context, flags, max(x.nbytes, 4))]
+        cl.enqueue_copy(queue, buffers[0], x)
+        for _, data in program.constants:
+            buffers.append(cl.Buffer(opened.context, flags, data.numpy().nbytes))
+            cl.enqueue_copy(queue, buffers[-1], np.ascontiguousarray(data.numpy()))
+        buffers.append(cl.Buffer(opened.context, flags, out_ref.size * 4))
+        flush = cl.Buffer(opened.context, flags, FLUSH)
+        for row in made:
+            if "built" not in row:
+                continue
+            built, plan, tile = row.pop("built")
+            (launch,) = plan.launches
+            (variant,) = launch.variants
+            size, local = variant.shape({}, opened.info.max_work_group_size)
+            kernel = getattr(built, variant.kernel)
+            kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(0) for _ in plan.placed(launch)))
+            poison = np.full(out_ref.size, np.nan, "float32")
+            cl.enqueue_copy(queue, buffers[-1], poison)
+            times = []
+            for _ in range(asked["rounds"]):
+                if asked["cold"]:
+                    cl.enqueue_fill_buffer(queue, flush, np.uint32(0), 0, FLUSH)
+                event = cl.enqueue_nd_range_kernel(queue, kernel, (size,), (local,))
+                event.wait()
+                times.append(1e-9 * (event.profile.end - event.profile.start))
+            out = np.empty(out_ref.shape, "float32")
+            cl.enqueue_copy(queue, out, buffers[-1])
+            queue.finish()
+            row["error"] = float(np.abs(out - out_ref).max() / np.abs(out_ref).max())
+            row |= {"seconds": statistics.median(times[3:]), "torch": beside, "units": opened.info.units}
+            row |= {"rows": tile.rows, "columns": tile.columns, "points": tile.points}
+    return made
+
+
+def sizes(case: Case) -> tuple[int, int, int]:
+    """Rows, columns and terms."""
+    kind, s = case
+    if kind == "matmul":
+        return s[0], s[2], s[1]
+    n, c, size, o, k = s
+    out = size // 2 if k == 7 else size
+    return o, n * out * out, c * k * k
+
+
+def main() -> int:
+    """Measure, print a table, and say whether all agreed."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--formats", default="tf32,float16,3xtf32")
+    parser.add_argument("--jobs", type=int, default=max((os.cpu_count() or 2) - 2, 1))
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--only", default="", help="cases whose text has this")
+    parser.add_argument("--ahead", type=int, nargs="*", default=[], help="try so many steps ahead, not each tile's own")
+    parser.add_argument("--words", type=int, nargs="*", default=[], help="try so many words of a lane in a step")
+    parser.add_argument(
+        "--points", type=int, nargs="*", default=[], help="likewise terms, of tiles without matrix units"
+    )
+    parser.add_argument("--cold", action="store_true", help="with nothing of the operands in the device's cache")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--fit", action="store_true")
+    asked = parser.parse_args()
+    cases = [c for c in CASES if asked.only in f"{c[0]}{c[1]}"]
+    numbers = {
+        "rounds": asked.rounds,
+        "ahead": asked.ahead,
+        "words": asked.words,
+        "points": asked.points,
+        "cold": asked.cold,
+    }
+    tasks = [(case, format, numbers) for format in asked.formats.split(",") for case in cases]
+    rows: list[dict[str, Any]] = []
+    with ProcessPoolExecutor(asked.jobs) as pool:
+        for found in pool.map(measure, tasks):
+            rows += found
+            show(found)
+    if asked.json:
+        asked.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    wrong = [r for r in rows if "failed" in r or not r["error"] <= ERRORS[r["format"]]]
+    for r in wrong:
+        print("WRONG", r["format"], r["case"], r["tile"], r.get("failed", r.get("error")))
+    if asked.fit:
+        fit(rows)
+    return int(bool(wrong))
+
+
+def show(found: list[dict[str, Any]]) -> None:
+    """One line for a case in a format."""
+    good = sorted((r for r in found if "seconds" in r), key=lambda r: r["seconds"])
+    if not good:
+        return
+    m, n, k = sizes(good[0]["case"])
+    rate = 2e-12 * m * n * k / good[0]["seconds"]
+    beside = good[0]["torch"]
+    ratio = "" if beside is None else f"torch {1e6 * beside:.1f} us, {beside / good[0]['seconds']:.2f} of its speed; "
+    best = ", ".join(f"{r['tile']} {1e6 * r['seconds']:.1f}" for r in good)
+    print(
+        f"{good[0]['format']} {good[0]['case'][0]}{good[0]['case'][1]} {rate:.1f} TFLOP/s; {ratio}us: {best}",
+        flush=True,
+    )
+
+
+def fit(rows: list[dict[str, Any]]) -> None:
+    """The pace of each tile: alone and busy microseconds of a step, least squares of logarithms over a grid."""
+    timed = [r for r in rows if "seconds" in r]
+    grid = [0.05 * 1.07**n for n in range(60)]
+    for key in dict.fromkeys((r["format"], r["tile"]) for r in timed):
+        own = [r for r in timed if (r["format"], r["tile"]) == key]
+        tried = ((loss(own, a, b), a, b) for a in grid for b in grid if b <= 3 * a)
+        least, alone, busy = min(tried, key=lambda t: t[0])
+        off = math.exp(math.sqrt(least / len(own)))
+        print(f"pace {key[0]} {key[1]}: alone {alone:.3f}, busy {busy:.3f}, off by {off:.2f}")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A tile's sizes."""
+
+    rows: int
+    columns: int
+    points: int
+
+
+def loss(own: list[dict[str, Any]], alone: float, busy: float) -> float:
+    """How far a pace is off what was measured of one tile."""
+    from byoc.codegen.opencl.products.tile import Pace, cost_of
+
+    shape, total = Shape(*(own[0][n] for n in ("rows", "columns", "points"))), 0.0
+    for r in own:
+        cost = cost_of((1, *sizes(r["case"])), shape, Pace(alone, busy), 1, r["units"]) + LAUNCH
+        total += math.log(cost / (1e6 * r["seconds"])) ** 2
+    return total
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

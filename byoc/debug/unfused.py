@@ -1,0 +1,63 @@
+"""A model compiled operator by operator, so that every value in it can be looked at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from byoc.contract.checks import pattern_entries
+from byoc.contract.limits import Limits
+from byoc.contract.registration import get_backend
+from byoc.driver.compiler.entry import compile as compile_model
+from byoc.driver.compiler.plan import plan
+from byoc.driver.options import ModelOptions
+from byoc.driver.pipeline import pipeline
+from byoc.relay import transform
+from byoc.relay.dataflow_pattern.pattern_graph import pattern_post_order
+from byoc.relay.dataflow_pattern.patterns import CallPattern
+from byoc.runtime.library import Library
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from byoc.ir.module import IRModule
+HOST, FUSION = "c", "FuseOps"
+
+
+def compile_unfused(
+    model: str | os.PathLike[str] | bytes | ModelProto | IRModule,
+    targets: Sequence[str],
+    options: ModelOptions,
+    precision: str = "f32",
+    keep_f32: Sequence[str] = (),
+) -> Library:
+    """*model* for *targets*, each operator (or pattern) in a region or a group of its own.
+
+    The host's values are in the model's layout. Raises as ``byoc.compile``.
+    """
+    given = options.shapes, options.pipeline
+    singly = None
+    vendors = [t for t in targets if t not in (HOST, "host")]
+    if vendors:
+        limits = {name: Limits(max_operators=_largest_pattern(name)) for name in vendors}
+        singly = plan(model, targets, shapes=given[0], pipeline=given[1], limits=limits)
+    return compile_model(
+        model,
+        targets,
+        shapes=given[0],
+        pipeline=(given[1] or pipeline()).replace(FUSION, transform.FuseOps(0)),
+        plan=singly,
+        precision=precision,
+        keep_f32=keep_f32,
+        backend_options={HOST: {"layout": "default"}},
+    )
+
+
+def _largest_pattern(target: str) -> int:
+    """The operators of the largest pattern of *target*; 1 without any."""
+    counts = [
+        sum(isinstance(part, CallPattern) for part in pattern_post_order(entry.pattern))
+        for entry in pattern_entries(get_backend(target))
+    ]
+    return max([1, *counts])

@@ -1,0 +1,193 @@
+"""Compiled candidates for one kernel on the device: compared with the first of them, and timed in turns by its clock.
+
+A batch is data, which ``tune/worker_process.py`` runs in a process of its own. A candidate that the driver refuses to
+build or to launch, one whose work-group its kernel does not take, and one with another result has failed, for that
+reason, and the others go on. Inputs and outputs lie on the device and are the same for all candidates; a time is the
+sum of those of a run's kernels, by events.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from byoc.codegen.tune.measure import FIRST_ROUNDS, Times, measure
+from byoc.codegen.tune.trial_batch import Outcome, Tell, Timed, agrees
+from byoc.runtime.core.device_event import DeviceEvent
+from byoc.runtime.core.errors import ByocError, DeviceError
+from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.opencl.build import build_trial
+from byoc.runtime.opencl.device_array import DeviceArray
+from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
+from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.runtime.opencl.session import Session
+
+if TYPE_CHECKING:
+    import pyopencl
+
+ROUND_SECONDS = 0.05  # that a candidate is worth in each round; a long kernel has fewer rounds
+HOPELESS = 2.0  # times the time of the first candidate: what is not timed in turns
+BLOCK = 65521  # random numbers that are repeated where more are needed; a prime, so that rows differ
+MOST_PROGRAMS = 256  # that are kept built
+COPY = "copy"  # how the events that are no kernels begin
+
+
+@dataclass(frozen=True)
+class DeviceCandidate:
+    """A candidate: source, and the plan of its launches."""
+
+    source: str
+    plan: FunctionPlan
+
+
+@dataclass(frozen=True)
+class InputData:
+    """What an input holds: numbers as activations have them, or zeros where it *indexes* others."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    indexes: bool = False
+
+    def array(self, random: np.random.Generator) -> np.ndarray:
+        """The numbers."""
+        dtype, size = numpy_dtype(self.dtype), math.prod(self.shape)
+        if self.indexes:
+            return np.zeros(self.shape, dtype)
+        block: np.ndarray
+        if dtype.kind in "biu":
+            block = random.integers(0, 2 if dtype.kind == "b" else 5, min(size, BLOCK))
+        else:
+            block = random.standard_normal(min(size, BLOCK), "float32")
+        return np.resize(block.astype(dtype), self.shape)
+
+
+@dataclass(frozen=True)
+class DeviceTrialBatch:
+    """The candidates *compiled* to be timed on *inputs* in at most so many *rounds*."""
+
+    compiled: tuple[DeviceCandidate, ...]
+    inputs: tuple[InputData, ...]
+    rounds: int
+
+    def run(self, tell: Tell) -> list[Outcome]:
+        """What became of each candidate, in their order, run in this process."""
+        return _Run(self, open_device(), tell).outcomes()
+
+    def only(self, numbers: Sequence[int]) -> DeviceTrialBatch:
+        """The batch of these of its candidates."""
+        return replace(self, compiled=tuple(self.compiled[k] for k in numbers))
+
+
+class _ReadyCandidate:
+    """A candidate on the device, ready to run; *total* are the seconds that its kernels have taken so far."""
+
+    def __init__(
+        self, compiled: DeviceCandidate, program: pyopencl.Program, opened: OpenDevice, arrays: Sequence[DeviceArray]
+    ):
+        self.events: list[DeviceEvent] = []
+        self.session = Session(compiled.plan, program, opened, (), self.events.extend)
+        self.arrays, self.last, self.total = arrays, 0.0, 0.0
+
+    def run(self) -> None:
+        """One run. Raises DeviceError."""
+        self.events.clear()
+        self.session.start(self.arrays).wait()
+        self.last = sum(e.end - e.begin for e in self.events if not e.name.startswith(COPY))
+        self.total += self.last
+
+
+@functools.lru_cache(maxsize=MOST_PROGRAMS)
+def _program(source: str, opened: OpenDevice) -> pyopencl.Program:
+    """The program of *source*, which candidates with other work-groups share."""
+    return build_trial(source, opened)
+
+
+class _Run:
+    def __init__(self, batch: DeviceTrialBatch, opened: OpenDevice, tell: Tell):
+        self.batch, self.opened, self.tell = batch, opened, tell
+        self.sizes: Mapping[str, int] = {}
+        self.candidates: dict[int, _ReadyCandidate] = {}
+        self.found: dict[int, Outcome] = {}
+
+    def outcomes(self) -> list[Outcome]:
+        self._check()
+        alive = self._promising()
+        if alive:
+            calls = [[self.candidates[n].run] for n in alive]
+            first = max(self.candidates[n].last for n in alive)
+            rounds = int(self.batch.rounds * ROUND_SECONDS / first) if first else self.batch.rounds
+            rounds = max(FIRST_ROUNDS, min(self.batch.rounds, rounds))
+            times = measure(calls, rounds, self._clock, lambda k: self.tell(alive[k]))
+            self.found.update(zip(alive, map(_timed, times), strict=True))
+        return [self.found[n] for n in range(len(self.batch.compiled))]
+
+    def _clock(self) -> float:
+        """Seconds that the device has computed."""
+        return sum(c.total for c in self.candidates.values())
+
+    def _check(self) -> None:
+        """Run each candidate, and compare its results with those of the first that ran."""
+        random = np.random.default_rng(0)
+        inputs, outputs, expected = None, None, None
+        shaped = [np.broadcast_to(np.zeros((), numpy_dtype(d.dtype)), d.shape) for d in self.batch.inputs]
+        for number, compiled in enumerate(self.batch.compiled):
+            self.tell(number)
+            try:
+                program = _program(compiled.source, self.opened)
+                self.sizes = compiled.plan.signature.bind_sizes(shaped)
+                self._require_groups(compiled.plan, program)
+                if inputs is None or outputs is None:
+                    signature = compiled.plan.signature
+                    probe = Session(compiled.plan, program, self.opened, ())
+                    inputs = [self._on_device(probe, data.array(random)) for data in self.batch.inputs]
+                    shapes = [(spec.concrete_shape(self.sizes), numpy_dtype(spec.dtype)) for spec in signature.outputs]
+                    outputs = [probe.empty_on_device(shape, dtype) for shape, dtype in shapes]
+                for array in outputs:  # what is not filled must not look as the last candidate left it
+                    array.fill(np.full(array.shape, 0xFF, np.uint8).astype(array.dtype))
+                ready = _ReadyCandidate(compiled, program, self.opened, (*inputs, *outputs))
+                ready.run()
+                ready.run()
+            except ByocError as error:
+                self.found[number] = f"failed: {error}"
+                continue
+            results = [array.numpy() for array in outputs]
+            expected = results if expected is None else expected
+            if all(agrees(r, e) for r, e in zip(results, expected, strict=True)):
+                self.candidates[number] = ready
+            else:
+                self.found[number] = "failed: its result is another one"
+
+    def _require_groups(self, plan: FunctionPlan, program: pyopencl.Program) -> None:
+        """Raises DeviceError where a kernel does not take the work-group that it is to have."""
+        cl = import_pyopencl()
+        for variant in (launch.choose(self.sizes) for launch in plan.launches):
+            kernel = cl.Kernel(program, variant.kernel)
+            most = int(kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, self.opened.device))
+            if variant.local > most:
+                raise DeviceError(f"its kernel takes at most {most} work-items a group, and {variant.local} are chosen")
+
+    def _on_device(self, session: Session, array: np.ndarray) -> DeviceArray:
+        made = session.empty_on_device(array.shape, array.dtype)
+        made.fill(array)
+        return made
+
+    def _promising(self) -> list[int]:
+        """The candidates to be timed in turns: none that takes HOPELESS times what the first takes."""
+        numbers = list(self.candidates)
+        if not numbers:
+            return []
+        limit = HOPELESS * self.candidates[numbers[0]].last
+        for n in numbers[1:]:
+            last = self.candidates[n].last
+            if last > limit:
+                self.found[n] = Timed(last, last, dropped=True)
+        return [n for n in numbers if n not in self.found]
+
+
+def _timed(times: Times) -> Timed:
+    return Timed(times.shortest, times.median, times.dropped)

@@ -1,0 +1,51 @@
+"""One class name means one thing; those that stand for two are listed with why, and no test is named by a code."""
+
+import ast
+import re
+from collections import defaultdict
+
+from tools.health.sources import ROOT, modules, tree
+
+OF_TVM = "TVM's own name, or the mirror of one"
+VENDOR = "a vendor's package, which has its own words"
+SHARED = {
+    "AvgPool2DArguments": "the same operator, quantized",
+    "BatchNormArguments": "the same operator, and its reference in the annex",
+    "Block": VENDOR,
+    "Constant": OF_TVM,
+    "Conv2DArguments": "the same operator, quantized",
+    "DataAndKernel": "the same operator, quantized",
+    "If": "an expression, a statement of generated code, and an instruction",
+    "Kernel": "two public registries: by place, and of numpy",
+    "Let": "an expression, and a statement of generated code",
+    "Options": VENDOR,
+    "Program": VENDOR,
+    "Step": "public in `byoc.contract` and in `byoc.debug`",
+    "Value": VENDOR,
+    "Var": OF_TVM,
+    "Window": VENDOR,
+}
+CODE = re.compile(r"^(test_[A-H]\d{1,2}_|test_[a-h]\d{1,2}_)")
+
+
+def test_a_class_name_is_defined_in_one_module():
+    found = defaultdict(list)
+    for name, path in modules().items():
+        if name.startswith("byoc.compat."):  # TVM's names once more
+            continue
+        for node in tree(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(name)
+    several = {name: where for name, where in found.items() if len(where) > 1}
+    assert {name: where for name, where in several.items() if name not in SHARED} == {}
+    assert [name for name in SHARED if name not in several] == [], "no longer shared: take it from the list"
+
+
+def test_tests_are_named_by_what_they_show():
+    named = [
+        f"{path.relative_to(ROOT)}::{node.name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and CODE.match(node.name)
+    ]
+    assert named == []
