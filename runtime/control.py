@@ -20,6 +20,7 @@ from byoc.runtime.core.errors import ArtifactError, InternalError
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.core.strict_json import at, list_of, numbered, object_of, read_json, text_of, texts_of
+from byoc.runtime.graph.loop_call import LoopCall, LoopResult
 from byoc.runtime.graph.values import OPTIONAL, SEQUENCE
 from byoc.runtime.library import Library
 from byoc.runtime.loading import library_of
@@ -101,6 +102,10 @@ class ControlModule(Module):
         below = (module for part in self.parts.values() for module in part.module.walk())
         return any(module.can_start or (isinstance(module, ControlModule) and module.has_device) for module in below)
 
+    def use_threads(self, count: int | None) -> None:
+        for part in self.parts.values():
+            part.threads = count
+
     def keep_sizes(self, count: int) -> None:
         for part in self.parts.values():
             for module in part.module.walk():
@@ -171,6 +176,10 @@ class _Part:
     def call_returning(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs, in new arrays. Raises InputError for an input that does not fit."""
         return self._library.compute(inputs)
+
+    def loop(self, call: LoopCall, inputs: Sequence[np.ndarray]) -> LoopResult | None:
+        """Runs that follow each other in native code; None where the library cannot."""
+        return self._library.loop(call, inputs)
 
 
 class _Control:
