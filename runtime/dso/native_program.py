@@ -13,17 +13,6 @@ from byoc.runtime.dso.library_file import LibraryFile
 from byoc.runtime.dso.run_state import FFI, RunState
 from byoc.runtime.dso.whole_program import WholeProgram
 
-LOOP_FIELDS = """\
-  int64_t most, done; /* runs: at most, and made */
-  int64_t going; /* the argument that says whether there is another run */
-  int64_t is_going; /* what it said last */
-  int64_t moves; /* how many inputs get what an output was */
-  const int64_t *to, *from;
-  int64_t outputs; /* how many outputs change their place */
-  const int64_t *places;
-  const int64_t *bytes; /* how far each goes on; below 0: it takes turns with the other place */
-  void **others;"""
-FFI.cdef(f"typedef struct {{\n{LOOP_FIELDS}\n}} Loop;")
 _PROGRAM = """
 int32_t {symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const void *team, void *externals);
 void *pool_new(int64_t threads, void *run);

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+Kind = tuple[tuple[int, ...], np.dtype]  # the shape and the dtype of an array
+
 
 @dataclass(frozen=True)
 class LoopCall:

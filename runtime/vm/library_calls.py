@@ -6,7 +6,7 @@ them (``call_returning``, as numpy kernels do).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -45,11 +45,11 @@ class LibraryCalls:
     def loop(self, index: int, call: LoopCall, args: Sequence[NDArray]) -> LoopResult | None:
         """Runs of symbol *index* as *call* says, the first for *args*; None where the function has no such."""
         function = self._functions.get(index) or self._function(index)
-        run = getattr(function, "loop", None)
+        run: Callable[..., LoopResult | None] | None = getattr(function, "loop", None)
         if run is None:
             return None
         try:
-            return run(call, [arg.numpy() for arg in args])  # type: ignore[no-any-return]  # of PackedFunction's own
+            return run(call, [arg.numpy() for arg in args])
         except IndexOutsideError:
             raise
         except InputError as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.graph.loop_call import LoopCall, LoopResult
@@ -23,31 +22,36 @@ from byoc.runtime.vm.values import Value
 MOST_REFUSED = 4  # in turn, after which a loop is not tried any more: its sizes change from run to run
 
 
-class Given(NamedTuple):
+@dataclass(frozen=True)
+class Given:
     """A parameter of the function."""
 
     index: int
 
 
-class Literal(NamedTuple):
+@dataclass(frozen=True)
+class Literal:
     """A number of the machine's own."""
 
     value: int
 
 
-class Fixed(NamedTuple):
+@dataclass(frozen=True)
+class Fixed:
     """A constant of the program."""
 
     index: int
 
 
-class Made(NamedTuple):
+@dataclass(frozen=True)
+class Made:
     """An output of the call."""
 
     index: int
 
 
-class Longer(NamedTuple):
+@dataclass(frozen=True)
+class Longer:
     """A parameter, which is a sequence, with an output at its end, or *before* its elements."""
 
     parameter: int

@@ -5,7 +5,8 @@ An operation is named as the graph language's operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import overload
 
 import numpy as np
 
@@ -17,6 +18,27 @@ from byoc.runtime.vm.sequence_settings import Settings, settings_of
 from byoc.runtime.vm.values import Value, VMClosure, VMReference
 
 
+class Entries(Sequence[object]):
+    """The entries of an array along its first axis as tensors, made when they are asked for."""
+
+    def __init__(self, array: np.ndarray):
+        self.array = array
+
+    @overload
+    def __getitem__(self, index: int) -> object: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[object]: ...
+
+    def __getitem__(self, index: int | slice) -> object:
+        if isinstance(index, slice):
+            return Entries(self.array[index])
+        return NDArray(np.asarray(self.array[index]))
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+
 class Stacked(ADT):
     """A sequence whose elements are the entries of one array along its first axis; joining them costs nothing."""
 
@@ -24,16 +46,7 @@ class Stacked(ADT):
 
     def __init__(self, array: np.ndarray):
         super().__init__(0)
-        self.array = array
-
-    def __getitem__(self, index: int) -> object:  # type: ignore[override]  # no slices, as in TVM
-        return NDArray(self.array[index : index + 1 or None].reshape(self.array.shape[1:]))
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    def __iter__(self) -> Iterator[object]:
-        return (NDArray(np.asarray(element)) for element in self.array)
+        self.array, self._fields = array, Entries(array)
 
     def joined(self, axis: int) -> np.ndarray:
         """The elements along a new *axis*."""
