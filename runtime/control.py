@@ -20,15 +20,20 @@ from byoc.runtime.core.errors import ArtifactError, InternalError
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.core.strict_json import at, list_of, numbered, object_of, read_json, text_of, texts_of
+from byoc.runtime.dso.native_block import NativeBlock
+from byoc.runtime.graph.loop_call import Kind, LoopCall, LoopResult
 from byoc.runtime.graph.values import OPTIONAL, SEQUENCE
 from byoc.runtime.library import Library
 from byoc.runtime.loading import library_of
 from byoc.runtime.modules.module import Members, Module, PackedFunction, members_below
+from byoc.runtime.native_control import native_decision, native_loop
 from byoc.runtime.region.record import Fallback
 from byoc.runtime.region.variants import ChosenVariants
 from byoc.runtime.vm.code import read_code, write_code
+from byoc.runtime.vm.decisions import decision_of
 from byoc.runtime.vm.executable import CODE_MEMBER, Executable
 from byoc.runtime.vm.library_calls import LibraryCalls
+from byoc.runtime.vm.loops import body_of
 from byoc.runtime.vm.machine import BytecodeMachine
 from byoc.runtime.vm.program import VMFunction
 
@@ -61,7 +66,7 @@ class ControlModule(Module):
             counts = len(self.parts[called.symbol].inputs), len(self.parts[called.symbol].outputs)
             if counts != (len(called.inputs), len(called.outputs)):
                 raise ArtifactError(f"{MEMBER}: {called.symbol!r} has another number of tensors than its calls")
-        self._function = _Control(signature, program, entry[0], _Parts(self.parts))
+        self._function = _Control(signature, program, entry[0], self.parts)
 
     @property
     def signatures(self) -> Mapping[str, Signature]:
@@ -100,6 +105,10 @@ class ControlModule(Module):
         """Whether a region of a part runs on a device of its own."""
         below = (module for part in self.parts.values() for module in part.module.walk())
         return any(module.can_start or (isinstance(module, ControlModule) and module.has_device) for module in below)
+
+    def use_threads(self, count: int | None) -> None:
+        for part in self.parts.values():
+            part.threads = count
 
     def keep_sizes(self, count: int) -> None:
         for part in self.parts.values():
@@ -172,15 +181,20 @@ class _Part:
         """The outputs, in new arrays. Raises InputError for an input that does not fit."""
         return self._library.compute(inputs)
 
+    def loop(self, call: LoopCall, inputs: Sequence[np.ndarray]) -> LoopResult | None:
+        """Runs that follow each other in native code; None where the library cannot."""
+        return self._library.loop(call, inputs)
+
 
 class _Control:
     """The function with control flow; any number of threads may call it."""
 
     keeps_time = True
 
-    def __init__(self, signature: Signature, program: Executable, entry: VMFunction, parts: Module):
-        self._signature, self._entry = signature, entry
-        self._machine = BytecodeMachine(program.functions, program.live_constants, LibraryCalls(program.symbols, parts))
+    def __init__(self, signature: Signature, program: Executable, entry: VMFunction, parts: Mapping[str, Library]):
+        self._signature, self._entry, self._program, self._parts = signature, entry, program, parts
+        calls = LibraryCalls(program.symbols, _Parts(parts))
+        self._machine = BytecodeMachine(program.functions, program.live_constants, calls)
 
     def __call__(self, *arrays: object) -> None:
         given = list(map(from_any, arrays))
@@ -193,6 +207,16 @@ class _Control:
         several = isinstance(found, ADT) and len(self._signature.outputs) != 1
         results = [_tensor(v) for v in (found if isinstance(found, ADT) and several else [found])]
         return [r.copy() if any(np.may_share_memory(r, i) for i in inputs) else r for r in results]
+
+    def native(self, inputs: Sequence[Kind], outputs: Sequence[Kind]) -> NativeBlock | None:
+        """The function for arrays of these kinds as native code calls it; None where Python has to."""
+        libraries = [self._parts[called.symbol] for called in self._program.symbols]
+        number = next(k for k, f in enumerate(self._program.functions) if f is self._entry)
+        body = body_of(self._entry, number, self._program.live_constants)
+        if body is not None:
+            return native_loop(self._entry, body, libraries, inputs, outputs)
+        decision = decision_of(self._entry)
+        return None if decision is None else native_decision(decision, libraries, inputs, outputs)
 
 
 def _tensor(value: object) -> np.ndarray:

@@ -10,9 +10,9 @@ import importlib
 import json
 import os
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -31,17 +31,11 @@ from byoc.runtime.files.file_memory import FileWatch
 from byoc.runtime.files.weights import write_weights
 from byoc.runtime.graph.executor_base import Executor, check_threads
 from byoc.runtime.graph.graph import Graph
+from byoc.runtime.graph.loop_call import LoopCall, LoopResult
 from byoc.runtime.graph.values import forms_of, given_back, vectors
-from byoc.runtime.modules.lost_module import (
-    covered_symbols,
-    problem_of,
-)
+from byoc.runtime.modules.lost_module import covered_symbols, problem_of
 from byoc.runtime.modules.metadata import MetadataModule
-from byoc.runtime.modules.module import (
-    Module,
-    packages_of,
-    saved_members,
-)
+from byoc.runtime.modules.module import Module, packages_of, saved_members
 from byoc.runtime.region.record import Fallback
 from byoc.runtime.region.variants import ChosenVariants
 
@@ -51,7 +45,7 @@ if TYPE_CHECKING:
 INITIALIZATION = "initialization"  # in the report: of this process, and so not saved
 GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER = "graph.json", "weights.safetensors", "report.json"
 
-
+Result = TypeVar("Result")
 MOST_SHOWN = 3  # tensors in a library's short form
 
 
@@ -72,7 +66,7 @@ class Library:
         threads: int | None = None,
         watch: FileWatch | None = None,
     ):
-        self.threads = threads
+        self._threads: int | None = None
         self._watch = watch
         self.graph_json = graph
         self.module = module
@@ -87,6 +81,18 @@ class Library:
         self._idle: deque[Executor] = deque()
         self._prepared = 0  # sets of shapes
         self.edited: str | None = None  # why this library, read from a file, is not run
+        self.threads = threads
+
+    @property
+    def threads(self) -> int | None:
+        """How many threads a run may use, in parts behind control flow too."""
+        return self._threads
+
+    @threads.setter
+    def threads(self, count: int | None) -> None:
+        self._threads = count
+        for module in self.module.walk():
+            module.use_threads(count)
 
     def executor(self, threads: int | None = None) -> Executor:
         """A new executor: the whole model by one native call where the library can, else node by node.
@@ -146,15 +152,23 @@ class Library:
 
     def compute(self, inputs: Sequence[object]) -> list[np.ndarray]:
         """All outputs for *inputs* in their order, whose number is not looked at."""
+        if not any(self._forms):
+            return self._by_executor(lambda executor: executor.compute(inputs))
+        given = vectors(self.inputs, self._forms[0], inputs)
+        return given_back(self._forms[1], self._by_executor(lambda executor: executor.compute(given)))
+
+    def loop(self, call: LoopCall, inputs: Sequence[object]) -> LoopResult | None:
+        """Runs that follow each other as *call* says; None where they cannot be made without Python in between."""
+        return None if any(self._forms) else self._by_executor(lambda executor: executor.loop(call, inputs))
+
+    def _by_executor(self, work: Callable[[Executor], Result]) -> Result:
+        """What *work* does with an executor that nobody uses meanwhile."""
         try:
             executor = self._idle.pop()
         except IndexError:
             executor = self.executor()
         try:
-            if not any(self._forms):
-                return executor.compute(inputs)
-            found = executor.compute(vectors(self.inputs, self._forms[0], inputs))
-            return given_back(self._forms[1], found)
+            return work(executor)
         except OutOfMemoryError:
             raise
         except MemoryError as error:

@@ -1,8 +1,12 @@
-"""A recurrent model with an If inside of a Loop: ours against ONNX Runtime, in turns, after their outputs agree.
+"""Recurrent models with control flow: ours against ONNX Runtime, in turns, after their outputs agree.
 
-Each run of the loop is one step of a gated recurrent unit over a batch, and a decision that the step itself makes:
-which of two updates the state gets. ``python -m benchmarks.models.control_flow --hidden 256 --steps 100``; the figures
-are milliseconds of a call, the median of the turns of each engine, and the ratio of both.
+``python -m benchmarks.models.control_flow --hidden 256 --steps 100``; the figures are milliseconds of a call, the median of
+the turns of each engine, and the ratio of both. The forms:
+
+- ``small``: a gated recurrent unit in a Loop, with an If between two updates of a few operators;
+- ``branches``: an If in a Loop whose branches are products of matrices;
+- ``nested``: a Loop of four turns in a Loop;
+- ``scan``: a recurrent unit in a Scan.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import onnx
@@ -22,7 +26,7 @@ import byoc
 
 AIM = 1.5  # times ONNX Runtime's time
 TURNS, SECONDS = 11, 0.25
-MODEL = """<ir_version: 8, opset_import: ["" : 17]>
+SMALL = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[B, H] h, float[T, B, H] x) => (float[B, H] last, float[T, B, H] all) {
   yes = Constant<value = bool {1}>()
   shape = Shape(x)
@@ -52,17 +56,73 @@ g (float[B, H] h, float[T, B, H] x) => (float[B, H] last, float[T, B, H] all) {
   }>
 }"""
 
+LOOP = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[B, H] h, float[T, B, H] x) => (float[B, H] last, float[T, B, H] all) {
+  yes = Constant<value = bool {1}>()
+  shape = Shape(x)
+  zero = Constant<value = int64 {0}>()
+  half = Constant<value = float {0.0}>()
+  four = Constant<value = int64 {4}>()
+  steps = Gather(shape, zero)
+  last, all = Loop(steps, yes, h) <body = b (int64 i, bool going, float[B, H] s)
+                                         => (bool on, float[B, H] s2, float[B, H] o) {
+     e = Gather<axis = 0>(x, i)
+     %s
+     o = Relu(s2)
+     on = Identity(going)
+  }>
+}"""
+BRANCHES = (
+    LOOP
+    % """m = ReduceMean<keepdims = 0>(e)
+     open = Greater(m, half)
+     s2 = If(open) <then_branch = t () => (float[B, H] p) { d = MatMul(s, wz)
+                                                           k = Add(d, e)
+                                                           p = Tanh(k) },
+                    else_branch = f () => (float[B, H] q) { y = MatMul(s, wn)
+                                                           q = Sigmoid(y) }>"""
+)
+NESTED = (
+    LOOP
+    % """s1 = Add(s, e)
+     s2 = Loop(four, yes, s1) <body = c (int64 j, bool more, float[B, H] u) => (bool on2, float[B, H] u2) {
+        v = MatMul(u, wz)
+        u2 = Tanh(v)
+        on2 = Identity(more) }>"""
+)
+SCAN = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[B, H] h, float[T, B, H] x) => (float[B, H] last, float[T, B, H] all) {
+  last, all = Scan<num_scan_inputs = 1, body = b (float[B, H] s, float[B, H] e) => (float[B, H] s2, float[B, H] o) {
+     d = MatMul(s, wz)
+     y = MatMul(e, wn)
+     k = Add(d, y)
+     s2 = Tanh(k)
+     o = Relu(s2)
+  }>(h, x)
+}"""
+FORMS = {"small": SMALL, "branches": BRANCHES, "nested": NESTED, "scan": SCAN}
 
-def recurrent(hidden: int) -> onnx.ModelProto:
+
+def recurrent(hidden: int, form: str = "small") -> onnx.ModelProto:
     """The model over random weights ``float32[hidden, hidden]``."""
-    model = onnx.parser.parse_model(MODEL)
+    model = onnx.parser.parse_model(FORMS[form])
     rng = np.random.default_rng(0)
-    for name in ("wz", "uz", "wn", "un"):
+    read = {name for graph in graphs(model.graph) for node in graph.node for name in node.input}
+    for name in sorted(read & {"wz", "uz", "wn", "un"}):
         weight = rng.standard_normal((hidden, hidden)).astype("float32") / np.float32(np.sqrt(hidden))
         model.graph.initializer.append(numpy_helper.from_array(weight, name))
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.shape.dim[-1].dim_value = hidden
     return model
+
+
+def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """*graph* and those inside of its nodes."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from graphs(attribute.g)
 
 
 def milliseconds(call: Callable[[], object]) -> float:
@@ -79,16 +139,17 @@ def milliseconds(call: Callable[[], object]) -> float:
 def main() -> int:
     """Print a line for each number of steps; the status is 1 where outputs differ."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--form", choices=FORMS, default="small")
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--steps", type=int, nargs="+", default=[10, 100])
     parser.add_argument("--threads", type=int, default=1)
     asked = parser.parse_args()
-    model = recurrent(asked.hidden)
+    model = recurrent(asked.hidden, asked.form)
     library = byoc.compile(model)
     library.threads = asked.threads
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = asked.threads
+    options.intra_op_num_threads, options.log_severity_level = asked.threads, 3
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     rng = np.random.default_rng(1)
     for steps in asked.steps:

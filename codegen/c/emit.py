@@ -17,8 +17,9 @@ from byoc.codegen.c.language.spellings import RESERVED, TYPES, C
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.toolchain.sanitizers import GUARD, GUARD_BUFFER
 from byoc.codegen.c.whole.emit import emit_whole_program
+from byoc.codegen.c.whole.natives import LOOPS, NATIVES
 from byoc.codegen.c.whole.program import plan_whole_program
-from byoc.codegen.c.whole.support import EXTERNALS, POOL, PREAMBLE
+from byoc.codegen.c.whole.support import POOL, PREAMBLE
 from byoc.codegen.c.whole.unit import GroupCall, Unit, Units, definitions
 from byoc.codegen.c.whole.workspace import ALIGNMENT, WorkspacePlan, plan_workspace
 from byoc.codegen.kernel.expr_text import ExprWriter
@@ -91,7 +92,7 @@ def emit_library(
     if graph is not None:
         plan = plan_whole_program(whole_symbol, graph, {p.symbol: p for p in programs}, calls)
         source, whole = emit_whole_program(plan, guarded)
-        entries += [EXTERNALS, source.text, POOL]
+        entries += [NATIVES, source.text, POOL, LOOPS]
         helpers.update(dict.fromkeys(source.helpers))
     used: dict[str, Unit] = {}
     origins: dict[str, dict[str, None]] = {}

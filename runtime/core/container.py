@@ -19,7 +19,7 @@ class ADT(Sequence[object]):
 
     def __init__(self, tag: int, fields: Iterable[object] = ()):
         self.tag = int(tag)
-        self._fields = tuple(fields)
+        self._fields: Sequence[object] = tuple(fields)
 
     def __getitem__(self, index: int) -> object:  # type: ignore[override]  # no slices, as in TVM
         """Field *index*, which may count from the end. Raises IndexError outside."""

@@ -7,9 +7,10 @@ laid out as the code reads it. Functions that are not native code are called bac
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -19,10 +20,13 @@ from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.core.time_limit import LIMIT, patience, seconds_left, timed_out
 from byoc.runtime.dso.externals import External, Externals
+from byoc.runtime.dso.native_block import BoundProgram
+from byoc.runtime.dso.native_loop import FEWEST, NativeLoop, can_repeat
 from byoc.runtime.dso.native_program import NativeProgram, Team
 from byoc.runtime.dso.run_state import FFI, RunState
 from byoc.runtime.graph.executor_base import Executor, as_input, check_arena, check_sizes, thread_count
 from byoc.runtime.graph.graph import Graph
+from byoc.runtime.graph.loop_call import Kind, LoopCall, LoopResult
 from byoc.runtime.graph.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.region.abandoned_work import at_work, hold
 from byoc.runtime.region.function import guards_of
@@ -61,11 +65,12 @@ class AotExecutor(Executor):
         self._guards = guards_of(externals)
         self._externals = Externals(native.whole.externals, externals)
         self._shapes: list[tuple[int, ...] | None] = [None] * len(self._specs)
-        self._output_kinds: list[tuple[tuple[int, ...], np.dtype]] = []
+        self._output_kinds: list[Kind] = []
         self._bound: dict[str, int] = {}
         self._outputs: list[np.ndarray] | None = None
         self._state = RunState()
         self._is_long = True  # until a run with the present sizes was short
+        self._last_runs = FEWEST  # of a loop
         self._team: Team | None = None
         self._team_process = 0
         self._run: Callable[..., int] | None = None
@@ -95,22 +100,51 @@ class AotExecutor(Executor):
 
     def compute(self, inputs: Sequence[object]) -> list[np.ndarray]:
         """The outputs, in new arrays, for all inputs in their order. Raises InputError for one that does not fit."""
-        if LIMIT.deadline:
-            return self._compute_in_time(inputs)
-        with self._lock:
+        with self._alone():
             return self._computed(inputs) if not self._guards else self._guarded(inputs)
 
     def _guarded(self, inputs: Sequence[object]) -> list[np.ndarray]:
         return run_again(lambda: self._computed(inputs), len(self._guards))
 
-    def _compute_in_time(self, inputs: Sequence[object]) -> list[np.ndarray]:
-        """As :meth:`compute`, where the run of another thread is waited for as long as there is time."""
+    def _alone(self) -> contextlib.AbstractContextManager[object]:
+        """The lock, for which a run under a time limit waits as long as there is time."""
+        return self._lock if not LIMIT.deadline else self._locked_in_time()
+
+    @contextlib.contextmanager
+    def _locked_in_time(self) -> Iterator[None]:
         if not self._lock.acquire(timeout=seconds_left() or 0):
             raise timed_out(" while another run of its executor went on")
         try:
-            return self._guarded(inputs)
+            yield
         finally:
             self._lock.release()
+
+    def loop(self, call: LoopCall, inputs: Sequence[object]) -> LoopResult | None:
+        if self._guards:
+            return None
+        with self._alone():
+            return self._looped(call, inputs)
+
+    def _looped(self, call: LoopCall, inputs: Sequence[object]) -> LoopResult | None:
+        """As :meth:`loop`. Requires the lock."""
+        arrays = self._ready(inputs)
+        if self._team is not None and self._team_process != os.getpid():
+            self._start_team()
+        runs = self._native.loop_runner(self._team, self._state)
+        if runs is None or not can_repeat(call, [(a.shape, a.dtype) for a in arrays], self._output_kinds):
+            return None
+        for k, array in enumerate(arrays):
+            self._args[k] = self._address(array)
+        loop = NativeLoop(call, self._args, self._first_output, self._output_kinds)
+        self._state.watch(is_long=True)
+        status = loop.run(
+            lambda struct: runs(self._args, self._sizes, self._place, self._externals.table, struct),
+            min(self._last_runs, loop.most_room),
+        )
+        self._last_runs = max(loop.done, 1)
+        if status != 0:
+            self._failed(status, (arrays, loop))
+        return loop.result()
 
     def _computed(self, inputs: Sequence[object]) -> list[np.ndarray]:
         """The outputs. Requires the lock."""
@@ -137,12 +171,37 @@ class AotExecutor(Executor):
 
     def _failed(self, status: int, arrays: object) -> None:
         """Raise what a run on *arrays* came to that gave *status*, when nothing is at work any more."""
-        error = self._state.error_of(status, self._native.whole.checks) or self._externals.take_error()
+        checks, inner = self.failed_inside()
+        error = self._state.error_of(status, checks) or inner or self._externals.take_error()
         self._externals.abandon(patience(error))
         if at_work():  # on the memory of this run: the next one gets other
             hold((self._arena, self._args, arrays))
             self._run = None
         raise error
+
+    def bound(self, inputs: Sequence[Kind]) -> BoundProgram | None:
+        """This program ready for inputs of these kinds, on the memory of this executor, for native code to call.
+
+        None where Python has to stand around its runs. Raises InputError for kinds that do not fit.
+        """
+        if self._guards:
+            return None
+        sizes = Sizes()
+        for spec, (shape, dtype) in zip(self._specs, inputs, strict=True):
+            spec.bind(np.broadcast_to(np.zeros((), dtype), shape), sizes)
+        self._allocate(sizes)
+        fields = {
+            "program": FFI.cast("Program", FFI.cast("void *", self._native.run)),
+            "args": self._args,
+            "sizes": self._sizes,
+            "workspace": self._place,
+            "externals": self._externals.table,
+        }
+        return BoundProgram(fields, self._first_output, self._output_kinds, self._native.whole.checks, self)
+
+    def failed_inside(self) -> tuple[Sequence[str], BaseException | None]:
+        """Of a run by native code that failed: the checks that an index outside is one of, or what was raised."""
+        return self._externals.failed_inside(self._native.whole.checks)
 
     def end(self) -> None:
         """End the threads of this executor now; another run starts them anew."""

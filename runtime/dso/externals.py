@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from byoc.runtime.core.errors import InternalError, UserError
 from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.dso.native_block import NativeBlock
 from byoc.runtime.dso.run_state import FAILED, FFI
 from byoc.runtime.dso.whole_program import ExternalCall
 from byoc.runtime.region.call import RegionCall, bound
 
 External = Callable[..., object]
+CALLS_BEFORE = 2  # of a function by Python, before native code calls it: sizes that come once cost no more than that
 
 
 class Externals:
     """The table for *calls* of *functions*, and what the last of them raised."""
 
     def __init__(self, calls: Sequence[ExternalCall], functions: Sequence[External]):
+        self._natives = FFI.new("Native *[]", max(len(calls), 1))
         self._made: dict[int, RegionCall] = {}  # what is at work, by the address of each of its outputs
         self._functions: list[_External] = []
         for call, function in zip(calls, functions, strict=True):
@@ -33,15 +37,32 @@ class Externals:
                 assert isinstance(started, _Started)
                 self._functions.append(_Waited(call, started))
             else:
-                self._functions.append(_Started(call, function, self._made) if call.starts else _Called(call, function))
-        self._callbacks = [FFI.callback("int32_t(void **)", f, error=FAILED, onerror=f.failed) for f in self._functions]
-        self._addresses = FFI.new("int32_t (*[])(void **)", self._callbacks or 1)
-        self.table = FFI.new("void *[2]", [self._addresses, FFI.NULL])  # the second holds the status
+                place = len(self._functions)
+                made = (
+                    _Started(call, function, self._made)
+                    if call.starts
+                    else _Decided(call, function, self._natives, place)
+                )
+                self._functions.append(made)
+        self._callbacks = [
+            FFI.callback("int32_t(const void **)", f, error=FAILED, onerror=f.failed) for f in self._functions
+        ]
+        self._addresses = FFI.new("int32_t (*[])(const void **)", self._callbacks or 1)
+        self.table = FFI.new("Externals *", {"functions": self._addresses, "natives": self._natives})
 
     def bind(self, sizes: Mapping[str, int]) -> None:
         """Know the shapes of the arrays when the named sizes are *sizes*."""
-        for function in self._functions:
+        for place, function in enumerate(self._functions):
+            self._natives[place], function.block = FFI.NULL, None
             function.bind(sizes)
+
+    def failed_inside(self, checks: Sequence[str]) -> tuple[Sequence[str], BaseException | None]:
+        """Where the last run failed in a program that native code called: its checks, and what was raised in it."""
+        for function in self._functions:
+            program = function.block.failed_program() if function.block is not None else None
+            if program is not None:
+                return program.owner.failed_inside()
+        return checks, self.kept_error()
 
     def abandon(self, seconds: float | None = None) -> None:
         """Return when nothing is at work any more, whatever becomes of it; leave behind what takes *seconds*."""
@@ -51,6 +72,10 @@ class Externals:
 
     def take_error(self) -> BaseException:
         """What the function that failed raised."""
+        return self.kept_error() or InternalError("the compiled program failed without a reason")
+
+    def kept_error(self) -> BaseException | None:
+        """As :meth:`take_error`; None where no function raised."""
         for function in self._functions:
             error, function.error = function.error, None
             if isinstance(error, MemoryError):
@@ -59,7 +84,7 @@ class Externals:
                 return problem
             if error is not None:
                 return error
-        return InternalError("the compiled program failed without a reason")
+        return None
 
 
 class _External:
@@ -68,6 +93,7 @@ class _External:
     def __init__(self, call: ExternalCall):
         self.call = call
         self.error: BaseException | None = None
+        self.block: NativeBlock | None = None  # what native code calls instead
 
     def bind(self, sizes: Mapping[str, int]) -> None:
         """Know the shapes of the arrays when the named sizes are *sizes*."""
@@ -111,6 +137,32 @@ class _Called(_External):
             arrays = [_array_at(places[k], *kind, k >= count) for k, kind in enumerate(self._arrays)]
             self._prepared, self.addresses = bound(self._function, arrays), addresses
         return self._prepared
+
+
+class _Decided(_Called):
+    """A function that native code may be able to call itself, which its second call with the same sizes asks.
+
+    Its block then stands in *natives* at *place*, and the function is not called back any more.
+    """
+
+    def __init__(self, call: ExternalCall, function: External, natives: Any, place: int):
+        super().__init__(call, function)
+        self._natives, self._place = natives, place
+        self._calls = 0
+
+    def bind(self, sizes: Mapping[str, int]) -> None:
+        super().bind(sizes)
+        self._calls = 0
+
+    def run(self, places: Sequence[object]) -> None:
+        super().run(places)
+        self._calls += 1
+        make = getattr(self._function, "native", None)
+        if make is not None and self._calls == CALLS_BEFORE:
+            count = len(self.call.inputs)
+            self.block = make(self._arrays[:count], self._arrays[count:])
+            if self.block is not None:
+                self._natives[self._place] = self.block.struct
 
 
 class _Started(_Called):

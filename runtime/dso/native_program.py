@@ -19,8 +19,12 @@ void *pool_new(int64_t threads, void *run);
 void pool_free(void *pool);
 int32_t pool_run(
   void *pool, void *program, void **args, const int64_t *sizes, uint8_t *workspace, void *externals);
+int32_t loop_run(void *pool, const void *alone, void *program, void **args, const int64_t *sizes, uint8_t *workspace,
+  void *externals, void *loop);
 """
 _BUFFERS = "void {symbol}(const int64_t *sizes, int64_t *bytes);"
+
+LoopRunner = Callable[[object, object, object, object, object], int]
 
 
 class NativeProgram:
@@ -45,6 +49,19 @@ class NativeProgram:
         self._buffers(FFI.new("int64_t[]", list(sizes)), result)
         return list(result)
 
+    def loop_runner(
+        self, team: Team | None, state: RunState
+    ) -> Callable[[object, object, object, object, object], int] | None:
+        """``run(args, sizes, workspace, externals, loop)`` on *team*, or alone; None in a library without loops."""
+        run = getattr(self._handle, "loop_run", None)
+        if run is None:
+            return None
+        program = FFI.cast("void *", self.run)
+        pool = FFI.NULL if team is None else team.pool
+        return lambda args, sizes, workspace, externals, loop: int(
+            run(pool, state.alone, program, args, sizes, workspace, externals, loop)
+        )
+
     def team(self, threads: int, state: RunState, running: threading.Lock) -> Team:
         """A team of so many threads, whose runs have *state*; *running* is held during a run.
 
@@ -60,20 +77,20 @@ class Team:
         pool = handle.pool_new(threads, state.struct)
         if pool == FFI.NULL:
             raise UnavailableError(f"the system gives no {threads} threads: ask for fewer with threads=")
-        self._pool, self._run = pool, handle.pool_run
+        self.pool, self._run = pool, handle.pool_run
         self._program = FFI.cast("void *", program)
         self._handle, self._process, self._state = handle, os.getpid(), state
         self._end = weakref.finalize(self, _end_when_idle, handle, pool, self._process, running, state)
 
     def runner(self) -> Callable[[object, object, object, object], int]:
         """``run(args, sizes, workspace, externals)`` on this team."""
-        pool, run, program = self._pool, self._run, self._program
+        pool, run, program = self.pool, self._run, self._program
         return lambda args, sizes, workspace, externals: run(pool, program, args, sizes, workspace, externals)
 
     def end(self) -> None:
         """End the threads now. Requires that no run goes on."""
         if self._end.detach() is not None:
-            _end_pool(self._handle, self._pool, self._process)
+            _end_pool(self._handle, self.pool, self._process)
 
 
 def _end_when_idle(handle: object, pool: object, process: int, running: threading.Lock, _state: RunState) -> None:

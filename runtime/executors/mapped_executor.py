@@ -10,6 +10,7 @@ import numpy as np
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.files.file_memory import FileWatch
 from byoc.runtime.graph.executor_base import Executor
+from byoc.runtime.graph.loop_call import LoopCall, LoopResult
 from byoc.runtime.region.record import Fallback
 
 Result = TypeVar("Result")
@@ -42,6 +43,9 @@ class MappedExecutor(Executor):
 
     def compute(self, inputs: Sequence[object]) -> list[np.ndarray]:
         return self._checked(lambda: self.inner.compute(inputs))
+
+    def loop(self, call: LoopCall, inputs: Sequence[object]) -> LoopResult | None:
+        return self._checked(lambda: self.inner.loop(call, inputs))
 
     @property
     def input_values(self) -> Mapping[str, np.ndarray]:

@@ -15,6 +15,7 @@ from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.core.strings import as_strings
 from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.graph.graph import Graph
+from byoc.runtime.graph.loop_call import LoopCall, LoopResult
 from byoc.runtime.graph.memory_plan import physical_memory
 from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.record import Fallback
@@ -74,6 +75,14 @@ class Executor:
     def compute(self, inputs: Sequence[object]) -> list[np.ndarray]:
         """As a call, with all inputs in their order."""
         return self(dict(zip(self._names, inputs, strict=True)))
+
+    def loop(self, call: LoopCall, inputs: Sequence[object]) -> LoopResult | None:
+        """Runs that follow each other as *call* says, the first on *inputs*, without Python in between.
+
+        None where this executor cannot: the caller makes each run by itself. Raises InputError for an input that does
+        not fit.
+        """
+        return None
 
     @property
     def input_values(self) -> Mapping[str, np.ndarray]:

@@ -27,6 +27,9 @@ class OnDevice:
     def keep_sizes(self, count: int) -> None:
         """Keep what is made for each set of input sizes for so many of them, where it keeps the most recent."""
 
+    def use_threads(self, count: int | None) -> None:
+        """Let libraries inside of it run on so many threads of the host; None for as many as pay."""
+
     def peak(self) -> Peak | None:
         """The most that its device can do, for profiles: as it is known, else measured now; None where nobody asks it.
 

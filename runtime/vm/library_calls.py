@@ -6,13 +6,14 @@ them (``call_returning``, as numpy kernels do).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.errors import ArtifactError, IndexOutsideError, InputError, UserError
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
+from byoc.runtime.graph.loop_call import LoopCall, LoopResult
 from byoc.runtime.modules.module import Module, PackedFunction
 from byoc.runtime.vm.program import PackedSymbol
 
@@ -37,6 +38,19 @@ class LibraryCalls:
         try:
             return [NDArray(result) for result in returning([arg.numpy() for arg in args])]
         except IndexOutsideError:  # it names the node of the model
+            raise
+        except InputError as error:
+            raise InputError(f"{self._symbols[index].symbol}: {error}") from error
+
+    def loop(self, index: int, call: LoopCall, args: Sequence[NDArray]) -> LoopResult | None:
+        """Runs of symbol *index* as *call* says, the first for *args*; None where the function has no such."""
+        function = self._functions.get(index) or self._function(index)
+        run: Callable[..., LoopResult | None] | None = getattr(function, "loop", None)
+        if run is None:
+            return None
+        try:
+            return run(call, [arg.numpy() for arg in args])
+        except IndexOutsideError:
             raise
         except InputError as error:
             raise InputError(f"{self._symbols[index].symbol}: {error}") from error

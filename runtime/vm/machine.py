@@ -1,7 +1,8 @@
 """The machine: frames on a stack of its own, so that calls nest as deep as memory allows.
 
 A call whose result is returned at once takes the place of its caller, so that a loop written as recursion needs no
-memory. A register is emptied after its last use. Source: ``src/runtime/vm/vm.cc`` of TVM.
+memory. A loop whose turns are one call each is run by that function where it can (``loops.py``). A register is emptied
+after its last use. Source: ``src/runtime/vm/vm.cc`` of TVM.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from byoc.runtime.core.time_limit import LIMIT, check_time
 from byoc.runtime.kernels.core.registry import get_kernel
 from byoc.runtime.vm import instructions as i
 from byoc.runtime.vm.library_calls import LibraryCalls
+from byoc.runtime.vm.loops import Loops
 from byoc.runtime.vm.program import VMFunction
 from byoc.runtime.vm.sequences import apply
 from byoc.runtime.vm.values import Value, VMClosure, VMReference
@@ -53,6 +55,7 @@ class BytecodeMachine:
     def __init__(self, functions: Sequence[VMFunction], constants: Sequence[NDArray | None], calls: LibraryCalls):
         self._functions, self._constants, self._calls = functions, constants, calls
         self._dying = {id(function): last_uses(function) for function in functions}
+        self._loops = Loops(functions, constants)
 
     def call(self, function: VMFunction, args: Sequence[Value]) -> Value:
         """What *function* gives for *args*. Raises UserError where no clause of a match fits."""
@@ -82,6 +85,8 @@ class BytecodeMachine:
     ) -> None:
         if len(args) != len(function.params):
             raise InternalError(f"function {function.name} takes {len(function.params)} values, got {len(args)}")
+        if function in self._loops:
+            args = self._loops.advanced(function, args, self._calls)
         caller = frames[-1]
         if caller.place < len(caller.code):
             following = caller.code[caller.place]

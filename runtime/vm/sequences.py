@@ -6,6 +6,7 @@ An operation is named as the graph language's operator.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import overload
 
 import numpy as np
 
@@ -15,6 +16,55 @@ from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.kernels.sequences import element_at, erased, inserted, joined, parts
 from byoc.runtime.vm.sequence_settings import SequenceSettings, settings_of
 from byoc.runtime.vm.values import Value, VMClosure, VMReference
+
+
+class Entries(Sequence[object]):
+    """The entries of an array along its first axis as tensors, made when they are asked for."""
+
+    def __init__(self, array: np.ndarray):
+        self.array = array
+
+    @overload
+    def __getitem__(self, index: int) -> object: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[object]: ...
+
+    def __getitem__(self, index: int | slice) -> object:
+        if isinstance(index, slice):
+            return Entries(self.array[index])
+        return NDArray(np.asarray(self.array[index]))
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+
+class Stacked(ADT):
+    """A sequence whose elements are the entries of one array along its first axis; joining them costs nothing."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: np.ndarray):
+        super().__init__(0)
+        self.array, self._fields = array, Entries(array)
+
+    def joined(self, axis: int) -> np.ndarray:
+        """The elements along a new *axis*."""
+        place = axis + self.array.ndim if axis < 0 else axis
+        return self.array if place == 0 else np.moveaxis(self.array, 0, place).copy()
+
+    def backward(self) -> Stacked:
+        """The elements in the other order."""
+        return Stacked(self.array[::-1].copy())
+
+
+def extended(sequence: Value, more: Stacked, before: bool) -> Value:
+    """*sequence* with the elements of *more* at its end, or each one *before* those that are there."""
+    made = more.backward() if before else more
+    there = _elements(sequence)
+    if not there:
+        return made
+    return ADT(0, [*made, *there] if before else [*there, *made])
 
 
 def _unwrap(args: Sequence[Value], settings: SequenceSettings) -> Value:
@@ -58,6 +108,8 @@ def _length(args: Sequence[Value], settings: SequenceSettings) -> Value:
 
 
 def _concat(args: Sequence[Value], settings: SequenceSettings) -> Value:
+    if isinstance(args[0], Stacked) and len(args[0]) and settings.new_axis:
+        return NDArray(args[0].joined(settings.axis))
     arrays = [_array(element) for element in _elements(args[0])]
     return NDArray(joined(arrays, settings.axis, settings.new_axis, settings.empty))
 

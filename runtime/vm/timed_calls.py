@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.graph.loop_call import LoopCall, LoopResult
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Module
 from byoc.runtime.profile.graph_profile import Clock, Runs, function_record, peaks_of
@@ -30,6 +31,10 @@ class TimedCalls(LibraryCalls):
         self.spans.setdefault(symbol, []).append((begin, self._clock()))
         self.moved[symbol] = self.moved.get(symbol, 0) + sum(a.nbytes for a in (*args, *results))
         return results
+
+    def loop(self, index: int, call: LoopCall, args: Sequence[NDArray]) -> LoopResult | None:
+        """None: each run is a call, whose time is wanted."""
+        return None
 
 
 def profile_calls(

@@ -6,10 +6,15 @@ import signal
 
 import onnx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+from fuzz.importer import coverage
+from fuzz.importer.mutations import mutated
 from fuzz.importer.run import fuzz, make_input
-from fuzz.importer.worker import RIGHT, Outcome, Worker, read_one
+from fuzz.importer.seeds import seed_models
+from fuzz.importer.worker import RIGHT, SECONDS, Outcome, Worker, overtime, read_one
 
 CORPUS = sorted((pathlib.Path(__file__).parent / "importer_corpus").glob("*.onnx"))
 
@@ -73,3 +78,32 @@ def test_five_thousand_new_inputs_are_read_or_refused(tmp_path: pathlib.Path) ->
     counts, findings = fuzz(5000, seed=11, seconds=300, keep=tmp_path)
     assert findings == []
     assert sum(counts.values()) > 1000
+
+
+@pytest.fixture(scope="module")
+def seeds() -> list[bytes]:
+    read_one(tiny())  # the importer itself is imported before the clock runs
+    return seed_models()
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(rng=st.randoms(use_true_random=False), place=st.integers(0, 1 << 30), other=st.integers(0, 1 << 30))
+def test_two_thousand_inputs_whose_damage_hypothesis_chooses_are_read_or_refused(seeds, rng, place, other) -> None:
+    data = mutated(rng, seeds[place % len(seeds)], seeds[other % len(seeds)])
+    before = signal.signal(signal.SIGPROF, overtime)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of the processor
+    try:
+        kind, *told = read_one(data)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+    assert kind in RIGHT, told
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(coverage.is_missing(), reason=coverage.MISSING)
+def test_ten_thousand_inputs_that_coverage_chooses_are_read_or_refused(tmp_path: pathlib.Path, seeds) -> None:
+    run = coverage.fuzz_by_coverage(10_000, 17, 400, tmp_path, seeds)
+    assert run.findings == {}
+    assert sum(run.counts.values()) > 500 and run.branches > 100

@@ -4,9 +4,11 @@ import itertools
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx_single_node import assert_like_onnx_runtime, feeds_of, ours, single_node
 
+import byoc
 from byoc.errors import ImportModelError, UserError
 from byoc.relay.frontend.onnx import import_onnx
 
@@ -181,3 +183,22 @@ def test_a_scan_of_opset_8_goes_over_each_entry_of_the_batch() -> None:
     }""")
     shapes = {"s": (3, 2), "x": (3, 4, 2), "v": (3, 4, 1)}
     assert_like_onnx_runtime(model, {n: RNG.standard_normal(d).astype("float32") for n, d in shapes.items()})
+
+
+@pytest.mark.parametrize("opset, sizes", [(17, (3, 9, 0)), (18, (3, 9, 11, 0))])
+def test_a_free_axis_is_split_into_equal_parts_as_onnxruntime_splits_it(opset, sizes):
+    parts = ", num_outputs = 3" if opset >= 18 else ""
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : {opset}]> g (float[B, N] x) '
+        "=> (float[B, P] a, float[B, Q] b, float[B, R] c) "
+        f"{{ d, e, f = Split<axis = 1{parts}>(x)\n a = Relu(d)\n b = Exp(e)\n c = Neg(f) }}"
+    )
+    library = byoc.compile(proto)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for size in sizes:
+        x = np.linspace(-1, 1, 2 * size, dtype="float32").reshape(2, size)
+        for got, want in zip(library.run({"x": x}), session.run(None, {"x": x}), strict=True):
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+    with pytest.raises(UserError, match="Split_0 .Split.: the parts .* do not add up to the size 1 of axis 1"):
+        library.run({"x": np.ones((2, 1), "float32")})

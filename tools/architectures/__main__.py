@@ -19,7 +19,7 @@ from .build import NotMade
 from .catalogue import Architecture, architectures, chosen
 from .export import export
 from .judge import judge
-from .page import page
+from .page import page, versions
 from .pool import in_processes
 from .results import FILES, Row, add, results, summary
 
@@ -63,7 +63,7 @@ class Trial:
     def run(self, of: Architecture) -> None:
         """Export *of* (or take what was exported) and judge it; each step is written down as soon as it is known."""
         folder = self.folder / of.name
-        row: Row = {"name": of.name, "model": of.model}
+        row: Row = {"name": of.name, "model": of.model, "versions": versions()}
         path = folder / "result.json"
         if self.again:
             row = json.loads(path.read_text())

@@ -39,9 +39,14 @@ def page(rows: Mapping[str, Row], known: int) -> str:
 def tried(rows: list[Row], known: int) -> str:
     """How many architectures the page is about."""
     made = sum("not_exported" in row for row in rows)
-    packages = ", ".join(f"{name} {version(name)}" for name in ("transformers", "torch", "onnxruntime"))
+    packages = "; ".join(dict.fromkeys(str(row.get("versions") or versions()) for row in rows))
     tried_of = f"{packages}: {len(rows)} architectures of {known} were tried, in an order of chance"
     return f"{tried_of}; of {made} a tiny model was made, of {len(rows) - made} none, or not in the time limit.\n"
+
+
+def versions() -> str:
+    """The packages that results are of."""
+    return ", ".join(f"{name} {version(name)}" for name in ("transformers", "torch", "onnxruntime"))
 
 
 def counts(rows: list[Row]) -> str:
@@ -57,14 +62,16 @@ def counts(rows: list[Row]) -> str:
 
 
 def on_numpy(rows: list[Row]) -> str:
-    """Of how many models some functions run on numpy kernels, and the first reason of each."""
+    """Of how many models some functions run on numpy kernels, and the first reason of each, where results say so."""
     told = []
     for name in FILES:
+        asked = sum("on_numpy" in (row.get(name) or {}) for row in rows)
         first = Counter(cause(row[name]["on_numpy"][0]) for row in rows if (row.get(name) or {}).get("on_numpy"))
         causes = ", ".join(f"{why} ({count})" for why, count in first.most_common())
         total = sum(first.values())
         told.append(
-            f"With {name} sizes {total} models have functions on numpy kernels, of which the first is: {causes}."
+            f"With {name} sizes {total} of {asked} models have functions on numpy kernels, of which the first is: "
+            f"{causes}."
         )
     return "\n".join(told) + "\n"
 

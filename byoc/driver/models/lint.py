@@ -138,7 +138,7 @@ def lint(asked: PlanRequest) -> LintReport:
 def _import(asked: PlanRequest) -> Import:
     if isinstance(asked.model, IRModule):
         return Import((), module_of(asked.model))
-    return imported(load_model(as_onnx(asked.model)), asked.shapes)
+    return imported(load_model(as_onnx(asked.model), leave=True), asked.shapes)
 
 
 def _tied(plan: Plan) -> list[Kept]:

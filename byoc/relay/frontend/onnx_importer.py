@@ -48,7 +48,7 @@ def import_loaded(model: LoadedModel, shapes: Shapes | None = None) -> IRModule:
 def _convert(
     source: ModelSource, shapes: Shapes | None, opset: int | None, freeze: bool
 ) -> tuple[IRModule, dict[str, NDArray]]:
-    return _imported(load_model(source, opset), shapes, freeze)
+    return _imported(load_model(source, opset, leave=True), shapes, freeze)
 
 
 @paused_collector()

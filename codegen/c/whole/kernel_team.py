@@ -5,7 +5,8 @@ The entry of a symbol has no table of functions; ``run_kernel`` is a program who
 
 from __future__ import annotations
 
-from byoc.codegen.c.whole.support import EXTERNALS, POOL, PREAMBLE
+from byoc.codegen.c.whole.natives import NATIVES
+from byoc.codegen.c.whole.support import POOL, PREAMBLE
 
 _RUN_KERNEL = """typedef int32_t (*Kernel)(void **, const int64_t *, uint8_t *, const Team *);
 
@@ -19,4 +20,4 @@ int32_t run_kernel(void **args, const int64_t *sizes, uint8_t *workspace, const 
 
 def kernel_team_source() -> str:
     """The C of ``pool_new``, ``pool_run``, ``pool_free`` and ``run_kernel``, the same for every kernel."""
-    return "\n".join([PREAMBLE, EXTERNALS, POOL, _RUN_KERNEL])
+    return "\n".join([PREAMBLE, NATIVES, POOL, _RUN_KERNEL])

@@ -104,23 +104,8 @@ static inline int32_t team_wait(const Team *team) {
 """
 PREAMBLE = "\n".join([*(f"#include <{h}>" for h in HEADERS), "", _PAUSE, _RUN, _STOP, _BARRIER])
 
-EXTERNALS = """/* Functions that are not in this source, and what the last one that was called gave: 0, or an error. */
-typedef struct {
-  int32_t (**functions)(const void **arrays);
-  int32_t status;
-} Externals;
-
-/* Thread 0 calls, the others wait; all get what it gave, or why they leave. */
-static inline int32_t call_external(Externals *externals, int64_t which, const void **arrays, const Team *team) {
-  if (team->thread == 0) externals->status = externals->functions[which](arrays);
-  const int32_t stopped = team_wait(team);
-  return externals->status != 0 ? externals->status : stopped;
-}
-"""
 POOL = """#include <pthread.h>
 #include <stdlib.h>
-
-typedef int32_t (*Program)(void **, const int64_t *, uint8_t *, const Team *, Externals *);
 
 /* The threads of a team beside the one that calls, and the run that they share. */
 typedef struct {

@@ -17,7 +17,7 @@ from byoc.codegen.kernel.group_key import group_key
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.rewrite_stages import with_body
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.neighbours import views
+from byoc.codegen.opencl.group_fusion import views
 from byoc.codegen.opencl.products.shape import block_product
 from byoc.codegen.opencl.products.tile import is_worth_tiles
 from byoc.codegen.opencl.products.weights import Weights

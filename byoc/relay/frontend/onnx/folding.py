@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import AnySpan
+from byoc.ir.traits import OpKind
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem, constant
+from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
 from byoc.relay.interpreter import evaluate
 from byoc.relay.transform.simplify import fold_constant
 from byoc.relay.transform.simplify.folding_budget import (
@@ -22,8 +25,13 @@ from byoc.relay.transform.simplify.folding_budget import (
     constants_below,
     note_origins,
     origins,
+    type_bytes,
 )
 from byoc.relay.traverse import children, post_order
+from byoc.runtime.core.ndarray import NDArray
+
+LARGE = 1 << 24  # bytes of a constant that is not moved while importing
+_MOVING = (OpKind.MOVE, OpKind.VIEW)
 
 
 def fold_constants(
@@ -46,15 +54,38 @@ def fold_constants(
     if not all(t.is_static for call in calls for t in tensor_types(call.checked_type)):
         # sizes come to light one call after another
         return [o if isinstance(o, Constant) else fold_constant.fold_constants(o, budget=budget) for o in outputs]
+    if _only_moves_much(calls):
+        return list(outputs)
     sources = origins(constants_below(pending))
     if not budget.allows(calls, sources):
         return list(outputs)
     values = evaluate(Tuple(pending))
     assert isinstance(values, list)  # of a tuple
     made = iter(values)
-    folded: list[RelayExpr] = [o if isinstance(o, Constant) else constant(next(made), span=span) for o in outputs]
+    folded: list[RelayExpr] = [o if isinstance(o, Constant) else kept(_own(next(made)), span) for o in outputs]
     note_origins([f for f, o in zip(folded, outputs, strict=True) if f is not o], sources)
     return folded
+
+
+def _only_moves_much(calls: Sequence[Call]) -> bool:
+    """Whether *calls* only move a large constant: an embedding that is a layer's weight too would be there twice.
+
+    The pipeline folds it, where what it does with it has not made the move unnecessary.
+    """
+    return all(isinstance(c.op, Op) and c.op.traits.kind in _MOVING for c in calls) and any(
+        type_bytes(c.checked_type) > LARGE for c in calls
+    )
+
+
+def kept(array: np.ndarray, span: AnySpan | None = None) -> Constant:
+    """A constant of *array* itself, which nobody else writes to; of a copy where its memory is only read."""
+    return Constant(NDArray(array if array.flags.writeable else array.copy()), span)
+
+
+def _own(value: object) -> np.ndarray:
+    """*value* in memory of its own: a kernel may have given a view of another constant."""
+    array = np.asarray(value)
+    return array if array.base is None else array.copy()
 
 
 class ConstantFolder:

@@ -16,10 +16,10 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.span import Span
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Function, Tuple, Var, constant
+from byoc.relay.expr import Function, Tuple, Var
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
 from byoc.relay.frontend.onnx.element_types import check_element_types
-from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants
+from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants, kept
 from byoc.relay.frontend.onnx.functions import FunctionTable, bound_attributes
 from byoc.relay.frontend.onnx.inputs import InputTypes, Shapes
 from byoc.relay.frontend.onnx.known_sequences import as_sequence
@@ -123,7 +123,7 @@ class GraphImporter:
             scope[tensor.name] = self._weight(tensor.name, self._model.array(tensor))
 
     def _weight(self, name: str, array: np.ndarray) -> RelayExpr:
-        value = constant(array)
+        value = kept(array)
         if self._freeze or array.dtype.kind != "f" or array.ndim == 0:
             return value
         variable = Var(name, infer_expr(value))
@@ -240,7 +240,7 @@ class GraphImporter:
         """A sub-graph over *given*, which take the place of its inputs, apart from the graph around it."""
         scope = CapturingScope(body.scope, self.sizes.named)
         for tensor in graph.initializer:
-            scope[tensor.name] = constant(self._model.array(tensor))
+            scope[tensor.name] = kept(self._model.array(tensor))
         for value, expr in zip(graph.input, given, strict=True):
             scope[value.name] = expr
         inner = Body(scope, body.table, body.origin, body.attrs, body.defaults, body.active)

@@ -7,10 +7,12 @@ What the graph says is checked where it is converted. ``onnx.checker`` is not as
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -19,11 +21,15 @@ from onnx import ModelProto, TensorProto, numpy_helper
 from byoc.errors import ImportModelError
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.external_data import read_external
+from byoc.relay.frontend.onnx.left_data import LeftData
 from byoc.relay.frontend.onnx.size_limits import check_dims
 from byoc.runtime.core.container import object_vector
+from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.files.regular_file import read_file
 
 MAX_OPSET = 28  # the newest version of the default operator set that the converters were checked against
+Read = TypeVar("Read")
 ModelSource = str | os.PathLike[str] | bytes | ModelProto
 
 
@@ -35,6 +41,7 @@ class LoadedModel:
     name: str
     folder: Path | None
     opsets: Mapping[str, int]
+    left: LeftData | None = None  # weights that are still in the file
 
     def array(self, tensor: TensorProto) -> np.ndarray:
         """The data of a tensor of this model. Raises ImportModelError where they are missing or do not fit."""
@@ -44,7 +51,9 @@ class LoadedModel:
         check_dims(tensor.dims, where)
         if tensor.data_location == TensorProto.EXTERNAL:
             return read_external(tensor, self.folder, self.name)
-        dtype_of(tensor.data_type, where)
+        name = dtype_of(tensor.data_type, where)
+        if self.left is not None and tensor.raw_data in self.left:
+            return self._left(tensor, name, where)
         try:
             if tensor.data_type == TensorProto.STRING:  # of which numpy_helper drops the last NULs
                 return object_vector([s.decode() for s in tensor.string_data]).reshape(tuple(tensor.dims))
@@ -55,12 +64,30 @@ class LoadedModel:
             raise ImportModelError(f"{where}: its data do not fit its shape {list(tensor.dims)}: {error}") from error
         return array
 
+    def _left(self, tensor: TensorProto, name: str, where: str) -> np.ndarray:
+        """The data of a tensor that stand in the model's file."""
+        assert self.left is not None
+        word, dtype = tensor.raw_data, numpy_dtype(name)
+        if name in SMALL or dtype.hasobject:
+            whole = TensorProto(data_type=tensor.data_type, dims=tensor.dims)
+            whole.raw_data = self.left.read(word, np.dtype(np.uint8)).tobytes()
+            return LoadedModel(self.proto, self.name, self.folder, self.opsets).array(whole)
+        if math.prod(tensor.dims) * dtype.itemsize != self.left.bytes_of(word):
+            raise ImportModelError(
+                f"{where}: its data do not fit its shape {list(tensor.dims)}: {self.left.bytes_of(word)} bytes of "
+                f"{name}"
+            )
+        return self.left.read(word, dtype).reshape(tuple(tensor.dims))
 
-def load_model(source: ModelSource, opset: int | None = None) -> LoadedModel:
+
+def load_model(source: ModelSource, opset: int | None = None, leave: bool = False) -> LoadedModel:
     """Read *source*; *opset* replaces the version of the default operator set that the model states.
+
+    With *leave* large weights stay in the file, and are no part of ``proto``, until :meth:`LoadedModel.array` is asked.
 
     Raises ImportModelError for what is missing, not ONNX, truncated, empty, or newer than what is supported.
     """
+    left = None
     if isinstance(source, ModelProto):
         proto, name, folder = source, "<ModelProto>", None
     elif isinstance(source, (bytes, bytearray, memoryview)):
@@ -69,16 +96,17 @@ def load_model(source: ModelSource, opset: int | None = None) -> LoadedModel:
     elif isinstance(source, (str, os.PathLike)):
         path = Path(source)
         name, folder = str(path), path.parent
-        proto = _parse(_read(path), name)
+        left = _of_file(path, LeftData.of_file) if leave else None
+        proto = _parse(_of_file(path, read_file) if left is None else left.message, name)
     else:
         raise ImportModelError(f"a model is a path, bytes or an onnx.ModelProto, got {type(source).__name__}")
     _check_whole(proto, name)
-    return LoadedModel(proto, name, folder, _opsets(proto, name, opset))
+    return LoadedModel(proto, name, folder, _opsets(proto, name, opset), left)
 
 
-def _read(path: Path) -> bytes:
+def _of_file(path: Path, read: Callable[[Path], Read]) -> Read:
     try:
-        return read_file(path)
+        return read(path)
     except FileNotFoundError as error:
         raise ImportModelError(f"{path}: there is no such file; give the path of an ONNX model") from error
     except IsADirectoryError as error:

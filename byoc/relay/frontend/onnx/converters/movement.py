@@ -13,7 +13,7 @@ from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.run_time.axes import is_of_run
-from byoc.relay.frontend.onnx.run_time.slices import slice_of_run, split_of_run
+from byoc.relay.frontend.onnx.run_time.slices import equal_parts_of_run, slice_of_run, split_of_run
 
 INT32_MAX = 2**31 - 1
 
@@ -53,6 +53,8 @@ def _split(node: OnnxNode) -> list[RelayExpr]:
         return split_of_run(node, axis)
     size = node.shape(node[0])[axis]
     sizes = node.ints(1, "split", [])
+    if not sizes and count > 1 and isinstance(size, Any) and node.attrs.int("num_outputs", count) == count:
+        return equal_parts_of_run(node, axis)
     if not sizes:
         sizes = _equal_parts(node, size, node.attrs.int("num_outputs", count))
     if len(sizes) != count:

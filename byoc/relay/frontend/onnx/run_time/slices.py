@@ -76,10 +76,28 @@ def padded_by(
 
 def split_of_run(node: OnnxNode, axis: int) -> list[RelayExpr]:
     """A Split whose sizes are known only when the model runs: as many as there are outputs."""
-    data, count = node[0], len(node.outputs)
+    count = len(node.outputs)
     if node.shape(node[1]) != (count,):
         raise node.error(f"{count} outputs need as many sizes of parts, got {node.type_of(node[1])}")
-    bounds = relay.split_bounds(data, node[1], axis, node.place)
+    return _split_into(node, node[1], axis)
+
+
+def equal_parts_of_run(node: OnnxNode, axis: int) -> list[RelayExpr]:
+    """A Split into equal parts, the last one smaller, of an axis whose size is known only when the model runs."""
+    count = len(node.outputs)
+    size = relay.take(relay.shape_of(node[0], "int64"), constant([axis], "int64"), axis=0)
+    part = relay.floor_divide(relay.add(size, constant([count - 1], "int64")), constant([count], "int64"))
+    last = relay.subtract(size, relay.multiply(part, constant([count - 1], "int64")))
+    if node.opset < 18:  # parts that are not equal are refused by the bounds, which do not add up
+        last = part
+    sizes = relay.concatenate([part] * (count - 1) + [last], axis=0)
+    return _split_into(node, sizes, axis)
+
+
+def _split_into(node: OnnxNode, sizes: RelayExpr, axis: int) -> list[RelayExpr]:
+    """Parts of the first input along *axis*, whose *sizes* are int64[n]."""
+    data, count = node[0], len(node.outputs)
+    bounds = relay.split_bounds(data, sizes, axis, node.place)
     kept = [None if k == axis else d for k, d in enumerate(node.shape(data))]
 
     def place(k: int) -> RelayExpr:
