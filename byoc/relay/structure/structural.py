@@ -299,6 +299,7 @@ class _Hasher:
 
 
 @paused_collector()
+@register_func("relay.ir.structural_hash")
 def structural_hash(node: object, map_free_vars: bool = False) -> int:
     """A 64-bit number that is the same for structurally equal things, in every process.
 
