@@ -39,12 +39,15 @@ def homes(package: str) -> dict[str, tuple[str, str]]:
 def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` of *package*, whose names its stub lists.
 
-    What was loaded is kept in the package. Any other name is an AttributeError that says so.
+    What was loaded is kept in the package, and modules inside are attributes as if they were imported. Any other name is
+    an AttributeError that says so.
     """
     module, table = sys.modules[package], homes(package)
     own = {info.name for info in pkgutil.iter_modules(module.__path__)}
 
     def load(name: str) -> object:
+        if name not in table and name in own:
+            return importlib.import_module(f"{package}.{name}")
         if name not in table:
             near = difflib.get_close_matches(name, table, n=3)
             hint = f"; the nearest: {', '.join(near)}" if near else ""
