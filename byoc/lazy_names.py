@@ -39,8 +39,8 @@ def homes(package: str) -> dict[str, tuple[str, str]]:
 def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` of *package*, whose names its stub lists.
 
-    What was loaded is kept in the package, and modules inside are attributes as if they were imported. Any other name is
-    an AttributeError that says so.
+    What was loaded is kept in the package; modules inside are attributes as if they were imported. Any other name is an
+    AttributeError that says so.
     """
     module, table = sys.modules[package], homes(package)
     own = {info.name for info in pkgutil.iter_modules(module.__path__)}

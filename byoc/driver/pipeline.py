@@ -16,8 +16,7 @@ from byoc.ir.passes.pass_info import NAMES_OF_PASSES
 from byoc.ir.passes.transform import Pass, PassContext, Sequential
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay import transform
-from byoc.relay.qnn.onnx_arithmetic import LowerOnnxQuantization
-from byoc.relay.qnn.quantized_products import QuantizedProducts
+from byoc.relay.qnn.passes import LowerOnnxQuantization, QuantizedProducts
 from byoc.relay.transform.host_stage import PRECISION, Item, host_stage
 from byoc.relay.transform.scales.fold_constant_scales import FoldConstantScales
 from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode

@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from byoc.contract.backend import Backend, contradiction
 from byoc.contract.registration import get_backend
-from byoc.driver.half_regions import HalfRegions
 from byoc.driver.replan import Loss, RegionLostError, lost
 from byoc.errors import (
     ByocError,
@@ -41,8 +41,12 @@ from byoc.runtime.kernels import KERNELS
 from byoc.runtime.modules.module import Module, constant_arrays_of
 from byoc.runtime.region.record import CONVERT, DEVICE, Fallback, compile_stage
 
+if TYPE_CHECKING:
+    from byoc.driver.half_regions import HalfRegions
+
 MAX_NODES_NAMED = 3
 HOST = "c"
+HALVES = "half_precision"  # what became of products in half precision, in the report
 BackendOptions = Mapping[str, Mapping[str, object]]
 
 

@@ -12,14 +12,13 @@ from byoc.relay.dataflow_pattern.constructors import is_let as is_let
 from byoc.relay.dataflow_pattern.constructors import is_tuple as is_tuple
 from byoc.relay.dataflow_pattern.constructors import is_tuple_get_item as is_tuple_get_item
 from byoc.relay.dataflow_pattern.constructors import is_var as is_var
-from byoc.relay.dataflow_pattern.partitioning import partition_pattern as partition
 from byoc.relay.dataflow_pattern.pattern_text import pattern_text as pattern_text
 from byoc.relay.dataflow_pattern.patterns import AltPattern as AltPattern
 from byoc.relay.dataflow_pattern.patterns import AttrPattern as AttrPattern
 from byoc.relay.dataflow_pattern.patterns import CallPattern as CallPattern
 from byoc.relay.dataflow_pattern.patterns import ConstantPattern as ConstantPattern
-from byoc.relay.dataflow_pattern.patterns import DFPattern as DFPattern
 from byoc.relay.dataflow_pattern.patterns import DataTypePattern as DataTypePattern
+from byoc.relay.dataflow_pattern.patterns import DFPattern as DFPattern
 from byoc.relay.dataflow_pattern.patterns import DominatorPattern as DominatorPattern
 from byoc.relay.dataflow_pattern.patterns import ExprPattern as ExprPattern
 from byoc.relay.dataflow_pattern.patterns import FunctionPattern as FunctionPattern

@@ -9,7 +9,6 @@ from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.qnn.op.op import CANONICALIZE, LEGALIZE
-from byoc.relay.qnn.rules import apply_rules
 from byoc.relay.transform.base.call_rules import calls_with_attr
 from byoc.relay.transform.base.infer_type import FunctionPass
 
@@ -18,6 +17,8 @@ def _rules_pass(name: str, key: str) -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         if not calls_with_attr(func, key):
             return func
+        from byoc.relay.qnn.rules import apply_rules  # few models have what it is for
+
         return as_function(apply_rules(infer_function(func, mod), key, mod))
 
     return FunctionPass(run, PassInfo(name, 1, ("InferType",), ends=REWRITES))

@@ -12,7 +12,7 @@ from byoc.ir.passes.transform import Pass, Sequential
 from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.qnn import transform as qnn_transform
-from byoc.relay.qnn.narrow_integers import NarrowIntegerProducts
+from byoc.relay.qnn.passes import NarrowIntegerProducts
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.transform.fuse.carry_views import CarryViews
 from byoc.relay.transform.fuse.fuse_ops import FuseHostOps
