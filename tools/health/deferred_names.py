@@ -1,8 +1,8 @@
 """Writes the tables of names that are registered by modules which are imported when a name is asked for.
 
 ``byoc/relay/op/operators.txt`` has the operators, ``byoc/relay/functions.txt`` the global functions that modules of
-Relay register. Every such module is imported, and watched. After a new operator, run
-``python -m tools.health.deferred_names``.
+Relay register, ``byoc/relay/frontend/onnx/converters.txt`` the operators of ONNX that have converters. Every such module
+is imported, and watched. After a new operator or converter, run ``python -m tools.health.deferred_names``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from tools.health.sources import ROOT, modules
 
 RELAY = "byoc.relay"
 OPERATORS, FUNCTIONS = ROOT / "byoc/relay/op/operators.txt", ROOT / "byoc/relay/functions.txt"
+FRONTEND = f"{RELAY}.frontend.onnx"
+CONVERTERS = ROOT / "byoc/relay/frontend/onnx/converters.txt"
 # where operators are made: other modules may add to them when they are imported, as vendors' do
 ROOMS = tuple(f"{RELAY}.{room}" for room in ("op", "qnn.op", "qnn.lowering", "qnn.legalizations"))
 Table = dict[str, list[str]]  # module to names
@@ -36,11 +38,14 @@ def watched() -> dict[str, str]:
     """What :func:`tables` gives, found by importing the modules here."""
     from byoc.ir.op import OPS, Op
     from byoc.ir.registry import GLOBAL_FUNCTIONS
+    from byoc.relay.frontend.onnx import registry
 
     made: Table = {}  # the operators that a module registers
     completed: Table = {}  # those to which it gives attributes
     functions: Table = {}
+    converted: Table = {}
     register, register_function, set_attr = OPS.register, GLOBAL_FUNCTIONS.register, Op.set_attr
+    converter = registry.converter
 
     def registering(name: str, value: Op, *, where: str = "", override: bool = False, source: str = "") -> None:
         if value.rel is not None:  # else it waits, with attributes, for the module that registers it
@@ -58,10 +63,16 @@ def watched() -> dict[str, str]:
             _note(functions, name)
         register_function(name, value, where=where, override=override, source=source)
 
+    def converting(*op_types: str, since: int = 1, domain: str = "") -> Callable[..., object]:
+        for name in op_types:
+            _note(converted, f"{domain}:{name}" if domain else name)
+        return converter(*op_types, since=since, domain=domain)
+
     with (
         mock.patch.object(OPS, "register", registering),
         mock.patch.object(GLOBAL_FUNCTIONS, "register", naming),
         mock.patch.object(Op, "set_attr", setting),
+        mock.patch.object(registry, "converter", converting),
         mock.patch.object(OPS, "defer"),  # the tables that are written anew
         mock.patch.object(GLOBAL_FUNCTIONS, "defer"),
     ):
@@ -74,6 +85,7 @@ def watched() -> dict[str, str]:
         OPERATORS.relative_to(ROOT).as_posix(): _text(dict(sorted(made.items())))
         + _text(more),  # after what they import
         FUNCTIONS.relative_to(ROOT).as_posix(): _text(dict(sorted(functions.items()))),
+        CONVERTERS.relative_to(ROOT).as_posix(): _text(dict(sorted(converted.items())), FRONTEND),
     }
 
 
@@ -88,8 +100,8 @@ def _note(table: Table, name: str) -> None:
         names.append(name)
 
 
-def _text(table: Table) -> str:
-    lines = ((module.removeprefix(f"{RELAY}."), names) for module, names in table.items() if names)
+def _text(table: Table, package: str = RELAY) -> str:
+    lines = ((module.removeprefix(f"{package}."), names) for module, names in table.items() if names)
     return "".join(f"{module}: {' '.join(names)}\n" for module, names in lines)
 
 
