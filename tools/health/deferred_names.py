@@ -11,7 +11,7 @@ import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from unittest import mock
 
@@ -38,14 +38,11 @@ def watched() -> dict[str, str]:
     """What :func:`tables` gives, found by importing the modules here."""
     from byoc.ir.op import OPS, Op
     from byoc.ir.registry import GLOBAL_FUNCTIONS
-    from byoc.relay.frontend.onnx import registry
 
     made: Table = {}  # the operators that a module registers
     completed: Table = {}  # those to which it gives attributes
     functions: Table = {}
-    converted: Table = {}
     register, register_function, set_attr = OPS.register, GLOBAL_FUNCTIONS.register, Op.set_attr
-    converter = registry.converter
 
     def registering(name: str, value: Op, *, where: str = "", override: bool = False, source: str = "") -> None:
         if value.rel is not None:  # else it waits, with attributes, for the module that registers it
@@ -63,22 +60,14 @@ def watched() -> dict[str, str]:
             _note(functions, name)
         register_function(name, value, where=where, override=override, source=source)
 
-    def converting(*op_types: str, since: int = 1, domain: str = "") -> Callable[..., object]:
-        for name in op_types:
-            _note(converted, f"{domain}:{name}" if domain else name)
-        return converter(*op_types, since=since, domain=domain)
-
     with (
         mock.patch.object(OPS, "register", registering),
         mock.patch.object(GLOBAL_FUNCTIONS, "register", naming),
         mock.patch.object(Op, "set_attr", setting),
-        mock.patch.object(registry, "converter", converting),
         mock.patch.object(OPS, "defer"),  # the tables that are written anew
         mock.patch.object(GLOBAL_FUNCTIONS, "defer"),
     ):
-        for module in sorted(modules()):
-            if module.startswith(f"{RELAY}."):
-                importlib.import_module(module)
+        converted = _converters_of(sorted(name for name in modules() if name.startswith(f"{RELAY}.")))
     inside = {m: names for m, names in completed.items() if any(m == r or m.startswith(f"{r}.") for r in ROOMS)}
     more = {m: [name for name in names if name not in made.get(m, [])] for m, names in inside.items()}
     return {
@@ -87,6 +76,24 @@ def watched() -> dict[str, str]:
         FUNCTIONS.relative_to(ROOT).as_posix(): _text(dict(sorted(functions.items()))),
         CONVERTERS.relative_to(ROOT).as_posix(): _text(dict(sorted(converted.items())), FRONTEND),
     }
+
+
+def _converters_of(names: Sequence[str]) -> Table:
+    """Import the modules *names*; each with the operators of ONNX for which it registers converters."""
+    from byoc.relay.frontend.onnx import registry
+
+    converted: Table = {}
+    converter = registry.converter
+
+    def converting(*op_types: str, since: int = 1, domain: str = "") -> Callable[..., object]:
+        for name in op_types:
+            _note(converted, f"{domain}:{name}" if domain else name)
+        return converter(*op_types, since=since, domain=domain)
+
+    with mock.patch.object(registry, "converter", converting):
+        for name in names:
+            importlib.import_module(name)
+    return converted
 
 
 def _note(table: Table, name: str) -> None:
