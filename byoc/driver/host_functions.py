@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from byoc.codegen.c.backend import compile_functions as compile_c
 from byoc.codegen.c.whole.program import no_whole_program
 from byoc.codegen.kernel.lower import unsupported_reason
-from byoc.driver.json_functions import compile_json
 from byoc.ir.types import Any, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
@@ -70,6 +69,8 @@ class HostFunctions:
 
     def modules(self, options: Mapping[str, object]) -> list[Module]:
         """The modules that have the symbols. Raises CompilerNotFoundError without a C compiler."""
+        from byoc.driver.json_functions import compile_json
+
         if self.graph is not None:
             none = "none of the host's functions is generated code"
             self.node_by_node = no_whole_program(Graph(self.graph)) if self.compiled else none

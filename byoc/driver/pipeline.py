@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from byoc.driver.pass_list import LEVEL, Pipeline, Step, labelled, nearest
-from byoc.driver.relay_passes import is_of_relay
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_info import NAMES_OF_PASSES
@@ -131,6 +130,8 @@ def check_pass_names(chosen: Pipeline | None = None) -> None:
     name, as Relay's do, since a pass may be made after the context that names it; byoc's own entry points ask here.
     Raises UserError with the nearest names.
     """
+    from byoc.driver.relay_passes import is_of_relay
+
     ctx = PassContext.current()
     makers = {name.removeprefix(MAKERS) for name in GLOBAL_FUNCTIONS if name.startswith(MAKERS)}
     known = {step.name for step in (chosen or pipeline()).steps()} | NAMES_OF_PASSES | makers

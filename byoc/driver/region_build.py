@@ -29,7 +29,6 @@ from byoc.errors import (
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.carried import carried
 from byoc.ir.passes.transform import PassContext
 from byoc.ir.span import span_names
 from byoc.relay import transform
@@ -147,6 +146,8 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
 
 def _in_time(work: Callable[[], Module], seconds: float | None) -> Module:
     """What *work* gives. Raises TimeLimitError when it takes longer than *seconds*; it is then left where it is."""
+    from byoc.ir.passes.carried import carried
+
     if seconds is None:
         return work()
     try:

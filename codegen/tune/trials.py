@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from byoc.codegen.kernel.choice import Choice, Choices, Question
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.tune.context import Context
-from byoc.codegen.tune.heat import Heat, Outcome, RunHeat, Runner
-from byoc.codegen.tune.kernel_program import inputs_for, kernel_program, output_of
 from byoc.codegen.tune.record import DROPPED, MEASURED, Record, Trial
-from byoc.codegen.tune.worker_process import WorkerProcess
 from byoc.errors import ByocError
 from byoc.runtime.dso.module import DsoModule
+
+if TYPE_CHECKING:
+    from byoc.codegen.tune.heat import Outcome, RunHeat, Runner
 
 WON = 0.985  # of the time of the model's choice: what another must stay below to be taken
 HEAT = 12  # candidates that are in memory at once, with copies of their weights
@@ -122,6 +122,9 @@ class Laboratory:
         return [found[c] for c in candidates]
 
     def _heat(self, question: Question, candidates: Sequence[Choice], rest: Choices | None) -> list[Trial]:
+        from byoc.codegen.tune.heat import Heat
+        from byoc.codegen.tune.kernel_program import inputs_for, output_of
+
         made = self._built(question, candidates, rest)
         runners = {c: _runner(*what) for c, what in made.items() if not isinstance(what, str)}
         outcomes: dict[Choice, Outcome] = {c: what for c, what in made.items() if isinstance(what, str)}
@@ -166,6 +169,8 @@ class Laboratory:
         return {c: (programs[c], modules[c]) if c in modules else failed[c] for c in candidates}
 
     def _program(self, question: Question, only: Only, symbol: str) -> Program:
+        from byoc.codegen.tune.kernel_program import kernel_program
+
         program = self.bench.prepare(kernel_program(question, symbol), only)
         if not only.given:
             raise ByocError("alone the kernel is another one")
@@ -175,11 +180,15 @@ class Laboratory:
 @contextmanager
 def laboratory(bench: Workbench, rounds: int, threads: int) -> Iterator[Try]:
     """Trials whose candidates run in a process of their own, which ends with the context."""
+    from byoc.codegen.tune.worker_process import WorkerProcess
+
     with WorkerProcess() as worker:
         yield Laboratory(bench, rounds, worker.run, threads).trials
 
 
 def _runner(program: Program, module: DsoModule) -> Runner:
+    from byoc.codegen.tune.heat import Runner
+
     constants = tuple(module.constant_arrays[spec.name].numpy() for spec in program.signature.constants)
     return Runner(module.library, program.signature, constants)
 

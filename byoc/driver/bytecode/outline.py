@@ -18,7 +18,6 @@ from byoc.ir.op import Op
 from byoc.ir.traits import OpKind
 from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall, contains_type
 from byoc.relay.analysis.module_types import infer_module
-from byoc.relay.analysis.told_sizes import tellers
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.op import sequence
@@ -178,6 +177,8 @@ class _Parts:
         return made
 
     def _emit_part(self, level: int) -> None:
+        from byoc.relay.analysis.told_sizes import tellers
+
         outputs = [node for node in self._read if self._part[node] == level]
         if not outputs:
             return

@@ -33,7 +33,6 @@ from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
 from byoc.driver.precision import FP16, INT8, HostProducts, Precision, host_products, with_precision
 from byoc.driver.region_build import HALVES, BuildRequest, build_regions, keeping_unconverted
-from byoc.driver.region_report import region_deviations, region_memory
 from byoc.driver.replan import Loss, RegionLostError, unavailable
 from byoc.errors import (
     PartitionError,
@@ -257,6 +256,8 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = s
 
 def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -> Library:
     """:func:`build`, but a region that fails raises RegionLostError."""
+    from byoc.driver.region_report import region_deviations, region_memory
+
     check_inputs(as_function(mod["main"]))
     request = at_places(plan, options.regions(), options.beyond)
     built = build_regions(with_told_sizes(region_integers(mod)), request, tell)

@@ -10,7 +10,6 @@ from byoc.contract.registration import get_backend
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.analysis.module_types import infer_module
-from byoc.relay.analysis.told_sizes import tellers
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import rewrite
@@ -18,6 +17,8 @@ from byoc.relay.traverse import rewrite
 
 def with_told_sizes(mod: IRModule) -> IRModule:
     """The typed, partitioned *mod*, the calls of whose regions hand over what tells all sizes inside."""
+    from byoc.relay.analysis.told_sizes import tellers
+
     main = as_function(mod["main"])
     given: dict[GlobalVar, list[Var]] = {}
     result = mod.shallow_copy()

@@ -13,13 +13,12 @@ from byoc.contract.limits import Limits
 from byoc.contract.verdict import Reason, Verdict
 from byoc.errors import PartitionError
 from byoc.partition.content.planned import PlannedRegion
-from byoc.partition.content.typed_json import typed
-from byoc.partition.cut.matches import Chosen
-from byoc.partition.cut.outlay import Move, Total
 from byoc.partition.decision import Decision
 
 if TYPE_CHECKING:
     from byoc.partition.content.planned_cut import PlannedCut
+    from byoc.partition.cut.matches import Chosen
+    from byoc.partition.cut.outlay import Move, Total
 
 VERSION = 3
 Plan = TypeVar("Plan")  # its class, which stands above
@@ -143,6 +142,8 @@ class WrittenPlan:
 
 def plan_from_json(data: object, make: Callable[..., Plan]) -> Plan:
     """What *make* makes of the fields that :func:`plan_to_json` gave. Raises PartitionError naming the wrong place."""
+    from byoc.partition.content.typed_json import typed
+
     if not isinstance(data, Mapping) or "version" not in data:
         raise PartitionError("a plan is a JSON object with a version; this is something else")
     if data["version"] != VERSION:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from byoc.contract.checks import pattern_entries
 from byoc.contract.limits import Limits
@@ -15,17 +16,17 @@ from byoc.contract.verdict import Verdict, callee_name
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.calls import calls_of, functions_of
-from byoc.partition.content.explanation import Explained, explain
 from byoc.partition.content.planned import PlannedRegion
 from byoc.partition.cut.annotate import annotate
-from byoc.partition.cut.casting import with_casts
 from byoc.partition.cut.decide import composites_of, dissolve, judged
 from byoc.partition.cut.matches import Chosen, with_composites
-from byoc.partition.cut.outlay import Move, Total
-from byoc.partition.cut.regions import annotated_calls
 from byoc.partition.decision import Decision
 from byoc.relay.expr import Call
 from byoc.relay.transform import InferType, MergeComposite, PartitionGraph
+
+if TYPE_CHECKING:
+    from byoc.partition.content.explanation import Explained
+    from byoc.partition.cut.outlay import Move, Total
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,8 @@ class PlannedCut:
     @staticmethod
     def _placed(mod: IRModule, places: Sequence[str]) -> IRModule:
         """*mod* with its calls at *places*, and casts between these; as it is without any."""
+        from byoc.partition.cut.casting import with_casts
+
         try:
             return with_casts(mod, places)[0] if places else mod
         except IndexError as error:
@@ -136,6 +139,8 @@ class PlannedCut:
 
     def annotate_numbered(self, prepared: IRModule) -> tuple[IRModule, tuple[int, ...]]:
         """What :meth:`annotate_prepared` makes, and for each of its calls, in order, the number of its decision."""
+        from byoc.partition.cut.regions import annotated_calls
+
         if self.total is None and all(d.region is None for d in self.decisions):
             return annotate(prepared, [d.target for d in self.decisions]), tuple(range(len(self.decisions)))
         result, numbers, count = prepared.shallow_copy(), [], 0
@@ -165,6 +170,8 @@ class PlannedCut:
         """Where the ONNX node or operator *name* goes (it may hold ``*``), alone or in a composite, what every target
         said, what else could have run it. Raises PartitionError with the nearest names where nothing is called so.
         """
+        from byoc.partition.content.explanation import explain
+
         return explain(name, self.decisions, self.symbols(), self.stand_ins)
 
     def region_seconds(self) -> dict[str, float]:

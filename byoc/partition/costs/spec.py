@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from byoc.errors import PartitionError
 from byoc.partition.costs.analytic import AnalyticModel
-from byoc.partition.costs.mix import MixedModel
 from byoc.partition.costs.model import HOST, HOST_BACKEND, CostModel, backend_of
-from byoc.partition.costs.table import FunctionModel, Table, TableModel
 
 DEFAULT = "auto"
 CostSpec = object  # str | path | CostModel | CostFunction | Mapping[str, CostSpec]
@@ -31,6 +29,8 @@ def cost_model(spec: CostSpec = DEFAULT, backends: Iterable[str] = (), words: Mo
     Raises PartitionError for a word that is no model, a table that cannot be read, a mapping that names a backend
     which is not asked for, and for anything that is no such description.
     """
+    from byoc.partition.costs.mix import MixedModel
+
     names = [backend_of(name) for name in backends]
     shared = _Shared(words)
     if not isinstance(spec, Mapping):
@@ -76,6 +76,8 @@ class _Shared:
 
 def _of(backend: str, spec: object, shared: _Shared) -> CostModel:
     """The model of one backend."""
+    from byoc.partition.costs.table import FunctionModel, Table, TableModel
+
     if isinstance(spec, CostModel):
         return spec
     if _is_word(spec):

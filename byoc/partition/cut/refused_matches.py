@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.checks import pattern_entries
@@ -21,10 +22,10 @@ from byoc.partition.boundaries import Boundaries, BoundaryView
 from byoc.partition.calls import calls_of, functions_of
 from byoc.partition.cut.decide import judged
 from byoc.partition.decision import Decision
-from byoc.relay.dataflow_pattern.grouper import Group, Grouper
-from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
-from byoc.relay.dataflow_pattern.partitioning import composite_call, holds
 from byoc.relay.expr import Call, Function
+
+if TYPE_CHECKING:
+    from byoc.relay.dataflow_pattern.grouper import Group
 
 Key = tuple[str, tuple[str, ...]]  # an operator and its ONNX nodes
 
@@ -45,6 +46,9 @@ def refused_matches(
     """Every match in *func* that is refused, of the rows with a check, and of all rows of the targets that *unchecked*
     names; those that a user's rule keeps away are left out.
     """
+    from byoc.relay.dataflow_pattern.grouper import Grouper
+    from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
+
     graph = IndexedGraph(func)
     number = {call: k for k, call in enumerate(calls_of(func))}
     for backend in backends:
@@ -72,10 +76,14 @@ class _Match:
 
     @cached_property
     def composite(self) -> Call:
+        from byoc.relay.dataflow_pattern.partitioning import composite_call
+
         return composite_call(self.group, {"Composite": self.entry.name}, {})
 
     def check_reasons(self) -> tuple[Reason, ...]:
         """Why the check of the row refuses the match: its constraints, or its docstring."""
+        from byoc.relay.dataflow_pattern.partitioning import holds
+
         check = self.entry.asked
         if check is None:
             return ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from byoc.contract.backend import Backend
 from byoc.contract.limits import Limits
@@ -25,10 +26,8 @@ from byoc.partition.content.replanning import Kept, Origin
 from byoc.partition.content.request import Request
 from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
-from byoc.partition.cut.casting import HOME_PLACE, asks_for_casts, cast_decisions, in_regions, with_casts
 from byoc.partition.cut.decide import decide, form_composites, next_in_order
 from byoc.partition.cut.layouts import asked_layouts
-from byoc.partition.cut.matches import Chosen, with_composites
 from byoc.partition.cut.preference import Preferences, form_preferred, preferred_order
 from byoc.partition.cut.refused_matches import with_refused_matches
 from byoc.partition.decision import Decision
@@ -39,6 +38,9 @@ from byoc.partition.plan.plan import Plan
 from byoc.partition.policy.limits import told_drops, within_limits
 from byoc.relay.expr import Call
 from byoc.relay.transform import InferType
+
+if TYPE_CHECKING:
+    from byoc.partition.cut.matches import Chosen
 
 
 @takes(PlannerRequest, "make_plan")
@@ -53,6 +55,8 @@ def make_plan(asked: PlannerRequest) -> Plan:
 
 def plan_of(asked: PlannerRequest) -> Plan:
     """The plan that is asked for, as :func:`make_plan` gives it."""
+    from byoc.partition.cut.casting import with_casts
+
     names = [t.name if isinstance(t, Backend) else str(t) for t in asked.targets]
     twice = next((n for k, n in enumerate(names) if n in names[:k]), None)
     if twice is not None:
@@ -185,6 +189,7 @@ def _by_order(mod: IRModule, request: Request, kept: Kept) -> Made:
 
 
 def _by_score(mod: IRModule, request: Request, kept: Kept) -> Made:
+    from byoc.partition.cut.casting import HOME_PLACE, asks_for_casts, cast_decisions, with_casts
     from byoc.partition.policy.by_score import score  # what the order of the tables does not need
 
     prepared, dissolved = form_composites(mod, request.backends, request.boundaries, request.record)
@@ -223,6 +228,8 @@ def _by_score(mod: IRModule, request: Request, kept: Kept) -> Made:
 
 
 def _by_cost(mod: IRModule, request: Request, kept: Kept) -> Made:
+    from byoc.partition.cut.casting import HOME_PLACE, asks_for_casts, cast_decisions, in_regions, with_casts
+    from byoc.partition.cut.matches import with_composites
     from byoc.partition.policy.by_cost import cheapest  # what the order of the tables does not need
 
     choice = cheapest(mod, request, kept)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.types import Type
-from byoc.relay.analysis.type_check import TypeCheck
 from byoc.relay.analysis.type_infer import NeedsSolvingError, infer_expr
 from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
@@ -22,6 +21,8 @@ def typed_expr(expr: RelayExpr, mod: IRModule | None = None) -> RelayExpr:
 
     Raises TypeInferenceError naming the operator, the node and the types that do not fit.
     """
+    from byoc.relay.analysis.type_check import TypeCheck
+
     try:
         infer_expr(expr, mod)
         return expr
@@ -47,6 +48,8 @@ def infer_module(mod: IRModule) -> IRModule:
 
     Raises TypeInferenceError naming the operator, the node and the types that do not fit.
     """
+    from byoc.relay.analysis.type_check import TypeCheck
+
     unsolved: dict[GlobalVar, BaseFunc] = {}
     for var in _callees_first(mod):
         func = mod[var]

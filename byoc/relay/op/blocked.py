@@ -19,7 +19,6 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.layout import BijectiveLayout, Layout
 from byoc.ir.op import ComputeOf, Op, RelationOf, TensorCompute, TypeRelation
 from byoc.ir.types import Any, Dim, TensorType, Type
-from byoc.relay.op.movement.rearrange import transform_stage
 from byoc.runtime.kernels.movement.layouts import parse_layout, whole_layout
 from byoc.runtime.kernels.nn.blocked import LAYOUT_ATTRIBUTES
 from byoc.te import Tensor
@@ -99,6 +98,8 @@ def _wrap_inference(name: str, rule: Callable[..., Sequence[Type | None]]) -> Ca
 
 
 def _staged(data: Tensor, src: str, dst: str) -> Tensor:
+    from byoc.relay.op.movement.rearrange import transform_stage
+
     if src == dst:
         return data
     ty = TensorType([Any(d.name) if isinstance(d, te.Size) else int(d) for d in data.shape], data.dtype)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from byoc.codegen.c.contraction.matrix_nest import matrix_nest
 from byoc.codegen.c.contraction.matrix_products import MatrixProduct, matrix_product, worth_shapes
 from byoc.codegen.c.contraction.nest import contraction_nest, terms_written_out
 from byoc.codegen.c.contraction.shape import Contraction, contraction, reads_whole_vectors
@@ -20,6 +19,8 @@ MOST_WRITTEN_OUT = 512  # terms of tiles at borders: a kernel nearly as large as
 
 def contract(nest: Nest, simplify: Simplifier, machine: Machine, alone: bool = False) -> list[Stmt]:
     """The tiled loop nest of *nest*, shared among the team or for one thread *alone*; nothing where it is no sum."""
+    from byoc.codegen.c.contraction.matrix_nest import matrix_nest
+
     if machine.lanes(4) == 1:
         return []
     c = contraction(nest, simplify)

@@ -15,7 +15,6 @@ from byoc.codegen.c.tiling.team import shared
 from byoc.codegen.c.tiling.tile import tile
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.vectors.elementwise import elementwise
-from byoc.codegen.c.vectors.lanes import lanes
 from byoc.codegen.c.vectors.reduce import vector_reduce
 from byoc.codegen.c.winograd.schedule import winograd
 from byoc.codegen.kernel.collapse import Nest, collapse_axes, collapse_nest
@@ -61,6 +60,8 @@ def _schedule_rows(rows: Rows, local: Collection[Tensor], simplify: Simplifier, 
 
 def _schedule_alone(nest: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
     """The statements that do *nest* on one thread, inside the loops of others."""
+    from byoc.codegen.c.vectors.lanes import lanes
+
     inner = collapse_nest(nest, simplify)
     return (
         vector_reduce(inner, simplify, machine)
@@ -81,6 +82,8 @@ def schedule_stage(stage: Tensor, simplify: Simplifier, machine: Machine) -> lis
 
 def schedule_nest(whole: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
     """The statements that do *whole*, whose axes are as few as its accesses allow."""
+    from byoc.codegen.c.vectors.lanes import lanes
+
     return (
         vector_reduce(whole, simplify, machine)
         or contract(whole, simplify, machine)

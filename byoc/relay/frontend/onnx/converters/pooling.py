@@ -7,7 +7,6 @@ import math
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.frontend.onnx.converters.convolution import Window, read_window, spatial_rank
-from byoc.relay.frontend.onnx.converters.pool_positions import max_positions
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -29,6 +28,8 @@ def _ceil_mode(node: OnnxNode) -> bool:
 
 @converter("MaxPool")
 def _max_pool(node: OnnxNode) -> list[RelayExpr]:
+    from byoc.relay.frontend.onnx.converters.pool_positions import max_positions
+
     rank, window = _pooling_window(node, MAX_POOL)
     pooled = getattr(relay.nn, MAX_POOL[rank])(
         node[0],

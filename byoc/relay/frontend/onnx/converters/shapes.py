@@ -15,7 +15,6 @@ from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.dims import matched, reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
-from byoc.relay.frontend.onnx.run_time.axes import axes_shape, is_of_run
 
 
 @converter("Shape")
@@ -139,6 +138,8 @@ def _columns_joined(data: RelayExpr, count: int) -> RelayExpr:
 
 @converter("Squeeze")
 def _squeeze(node: OnnxNode) -> RelayExpr:
+    from byoc.relay.frontend.onnx.run_time.axes import is_of_run
+
     shape = node.shape(node[0])
     if is_of_run(node, 1):
         return _in_shape_of_run(node, "squeezed")
@@ -153,17 +154,23 @@ def _squeeze(node: OnnxNode) -> RelayExpr:
 
 def _squeezed_alone(node: OnnxNode, axes: Sequence[int]) -> RelayExpr:
     """Without *axes*, which have the size 1; the run looks that no size that is not known yet is 1 too."""
+    from byoc.relay.frontend.onnx.run_time.axes import axes_shape
+
     kept = [d for k, d in enumerate(node.shape(node[0])) if k not in axes]
     shape = axes_shape(node, node[0], constant(list(axes), "int64"), "alone")
     return matched(node, relay.reshape(node[0], shape, allowzero=True), kept)
 
 
 def _in_shape_of_run(node: OnnxNode, form: str) -> RelayExpr:
+    from byoc.relay.frontend.onnx.run_time.axes import axes_shape
+
     return relay.reshape(node[0], axes_shape(node, node[0], node[1], form), allowzero=True)
 
 
 @converter("Unsqueeze")
 def _unsqueeze(node: OnnxNode) -> RelayExpr:
+    from byoc.relay.frontend.onnx.run_time.axes import is_of_run
+
     if is_of_run(node, 1):
         return _in_shape_of_run(node, "inserted")
     axes = node.ints(1, "axes")
