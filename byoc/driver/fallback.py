@@ -28,10 +28,10 @@ from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.modules.module import Module
-from byoc.runtime.region.record import Region
 
 if TYPE_CHECKING:
     from byoc.runtime.origin import OriginModule
+    from byoc.runtime.region.record import Region
 
 HOST, AVAILABLE = "c", "the host's version is in the artefact"
 
@@ -42,6 +42,8 @@ def described(regions: Mapping[GlobalVar, Function], seconds: float | None = Non
 
 
 def _described(region: Function, seconds: float | None) -> Region:
+    from byoc.runtime.region.record import Region
+
     calls = [node for node in post_order(region.body, dataflow_children) if isinstance(node, Call)]
     operators = tuple(dict.fromkeys(callee_name(call) for call in calls))
     symbol = str(region.attrs["global_symbol"])

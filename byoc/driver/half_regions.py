@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from byoc.contract.backend import Backend
 from byoc.driver.precision import FP16
+from byoc.driver.precision import HALVES as WHERE
 from byoc.driver.quantization import REPORT, Calibration, CompileHost, HostQuantization
-from byoc.driver.region_build import HALVES as WHERE
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule

@@ -14,7 +14,6 @@ from byoc.codegen.kernel.lower import unsupported_reason
 from byoc.ir.types import Any, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
-from byoc.relay.structure.structural import structural_equal, structural_hash
 from byoc.runtime.core.bound_sizes import is_told
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.modules.module import Module
@@ -40,6 +39,8 @@ class HostFunctions:
 
     def symbol_of(self, function: Function, name: str) -> str:
         """The symbol of *function*, or of an equal one that is there; *name* is what it computes, for people."""
+        from byoc.relay.structure.structural import structural_equal, structural_hash
+
         key = structural_hash(function)
         for known, symbol in self._shared.get(key, ()):
             if structural_equal(known, function):
@@ -69,13 +70,15 @@ class HostFunctions:
 
     def modules(self, options: Mapping[str, object]) -> list[Module]:
         """The modules that have the symbols. Raises CompilerNotFoundError without a C compiler."""
-        from byoc.driver.json_functions import compile_json
-
         if self.graph is not None:
             none = "none of the host's functions is generated code"
             self.node_by_node = no_whole_program(Graph(self.graph)) if self.compiled else none
         found: list[Module] = [compile_c(self.compiled, options, self.graph)] if self.compiled else []
-        return [*found, compile_json(self.interpreted, self.fallback_reasons)] if self.interpreted else found
+        if not self.interpreted:
+            return found
+        from byoc.driver.json_functions import compile_json
+
+        return [*found, compile_json(self.interpreted, self.fallback_reasons)]
 
 
 def _untold(function: Function) -> str | None:

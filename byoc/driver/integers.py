@@ -13,10 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.driver.pass_list import Pipeline
-from byoc.driver.pipeline import optimize
+from byoc.driver.pipeline import INTEGERS_MADE, optimize
 from byoc.ir.module import IRModule
-
-MADE = "integers_of_onnx"  # the attribute of a module whose integers were made here
 
 
 def simplified(
@@ -37,7 +35,7 @@ def host_integers(mod: IRModule, products: bool = False) -> IRModule:
 
     *products*: what is left in floats between dequantized tensors is multiplied on integers too.
     """
-    if not mod.attrs.get(MADE):
+    if not mod.attrs.get(INTEGERS_MADE):
         return mod
     from byoc.driver.target_integers import as_onnx_arithmetic
 
@@ -46,7 +44,7 @@ def host_integers(mod: IRModule, products: bool = False) -> IRModule:
 
 def region_integers(mod: IRModule) -> IRModule:
     """The partitioned *mod* whose regions round as their backends declare, where their integers were made here."""
-    if not mod.attrs.get(MADE):
+    if not mod.attrs.get(INTEGERS_MADE):
         return mod
     from byoc.driver.target_integers import rounded_as_declared
 

@@ -27,6 +27,7 @@ LAYOUTS = ("channels_last", "default")
 MAKERS = "relay._transform."  # before the name of each pass that a user makes by name
 SIMPLIFY, HOST = "simplify", "host"  # the stages: before planning, and the host's share after the cut
 INT8 = "precision int8"
+INTEGERS_MADE = "integers_of_onnx"  # the attribute of a module whose integers were made for targets
 LOWERED = "no target that computes on integers"  # else quantized operators stay until the model is cut
 
 
@@ -130,14 +131,16 @@ def check_pass_names(chosen: Pipeline | None = None) -> None:
     name, as Relay's do, since a pass may be made after the context that names it; byoc's own entry points ask here.
     Raises UserError with the nearest names.
     """
-    from byoc.driver.relay_passes import is_of_relay
-
     ctx = PassContext.current()
     makers = {name.removeprefix(MAKERS) for name in GLOBAL_FUNCTIONS if name.startswith(MAKERS)}
     known = {step.name for step in (chosen or pipeline()).steps()} | NAMES_OF_PASSES | makers
     for field in ("disabled_pass", "required_pass"):
         for name in getattr(ctx, field):
-            if name not in known and not is_of_relay(name):
+            if name in known:
+                continue
+            from byoc.driver.relay_passes import is_of_relay
+
+            if not is_of_relay(name):
                 raise UserError(f"{field} of the PassContext: no pass is called {name!r}; {nearest(name, known)}")
 
 

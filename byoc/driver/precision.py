@@ -6,6 +6,7 @@ In float32 nothing is done and nothing is told; the other precisions have ``narr
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 CALIBRATED = ("int8", "fp16")
 FLOAT, FP16, INT8 = "f32", "fp16", "int8"
+HALVES = "half_precision"  # what became of products in half precision, in the report
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,8 @@ def host_products(precision: Precision) -> HostProducts:
     """What is done to the host's products at *precision*."""
     if precision.products == FLOAT:
         return HostProducts()
-    from byoc.driver.narrow_products import NarrowProducts
-
-    return NarrowProducts(precision)
+    narrow: Callable[[Precision], HostProducts] = importlib.import_module("byoc.driver.narrow_products").NarrowProducts
+    return narrow(precision)
 
 
 def with_precision(plan: Plan, outcomes: Sequence[Outcome]) -> Plan:

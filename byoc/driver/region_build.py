@@ -38,14 +38,13 @@ from byoc.relay.traverse import post_order
 from byoc.runtime.core.build_limit import TimeLimitError, bounded
 from byoc.runtime.kernels import KERNELS
 from byoc.runtime.modules.module import Module, constant_arrays_of
-from byoc.runtime.region.record import CONVERT, DEVICE, Fallback, compile_stage
 
 if TYPE_CHECKING:
     from byoc.driver.half_regions import HalfRegions
+    from byoc.runtime.region.record import Fallback
 
 MAX_NODES_NAMED = 3
 HOST = "c"
-HALVES = "half_precision"  # what became of products in half precision, in the report
 BackendOptions = Mapping[str, Mapping[str, object]]
 
 
@@ -188,6 +187,8 @@ def _host_can(region: Function) -> bool:
 
 def _record(region: Function, loss: Loss, error: Exception) -> Fallback:
     """What is kept of a region that is the host's again."""
+    from byoc.runtime.region.record import CONVERT, DEVICE, Fallback, compile_stage
+
     if UNCONVERTED in region.attrs:
         stage, raised = CONVERT, str(region.attrs[RAISED])
     else:

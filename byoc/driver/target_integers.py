@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from byoc.contract.backend import Backend
 from byoc.contract.checks import pattern_entries
 from byoc.contract.registration import get_backend
-from byoc.driver.integers import MADE
-from byoc.driver.pipeline import at_least_level_3
+from byoc.driver.pipeline import INTEGERS_MADE, at_least_level_3
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import OPS, Op
@@ -66,7 +65,7 @@ def with_integers(mod: IRModule, backends: Sequence[Backend]) -> IRModule:
             mod = Sequential([ChangeDataDtype(wanted), transform.InferType()], name="with_integers")(mod)
         mod = FakeQuantizationToInteger(only=only)(mod)
         if of_onnx:
-            mod = _rounded_in(mod, "main", TOEVEN, "float32").with_attr(MADE, True)
+            mod = _rounded_in(mod, "main", TOEVEN, "float32").with_attr(INTEGERS_MADE, True)
         fold = (FoldHostConstant(fold_qnn=True), EliminateHostDeadCode(), transform.EliminateCommonSubexpr())
         return Sequential([*fold, transform.InferType()], name="with_integers")(mod)
 

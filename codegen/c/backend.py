@@ -143,7 +143,11 @@ def workbench(
     compiler: CCompiler, flags: Sequence[str], allowed: WinogradOptions = DEFAULT, threads: int = 1
 ) -> Workbench:
     """What a tuner prepares and builds programs with, which will run with so many *threads*."""
-    from byoc.codegen.c.whole.kernel_team import kernel_team_source
+
+    def team() -> bytes:
+        from byoc.codegen.c.whole.kernel_team import kernel_team_source
+
+        return compiler.build(kernel_team_source())
 
     trying = dataclasses.replace(compiler, limit=TRIAL_SECONDS)
     return Workbench(
@@ -152,7 +156,7 @@ def workbench(
         lambda count: context_of(compiler, flags, count),
         cache_sizes(),
         threads,
-        lambda: compiler.build(kernel_team_source()),
+        team,
     )
 
 

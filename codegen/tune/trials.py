@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Protocol
 from byoc.codegen.kernel.choice import Choice, Choices, Question
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.tune.context import Context
-from byoc.codegen.tune.record import DROPPED, MEASURED, Record, Trial
+from byoc.codegen.tune.record import DROPPED, MEASURED, Trial
 from byoc.errors import ByocError
 from byoc.runtime.dso.module import DsoModule
 
 if TYPE_CHECKING:
     from byoc.codegen.tune.heat import Outcome, RunHeat, Runner
+    from byoc.codegen.tune.record import Record
 
 WON = 0.985  # of the time of the model's choice: what another must stay below to be taken
 HEAT = 12  # candidates that are in memory at once, with copies of their weights

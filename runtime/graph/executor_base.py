@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +17,10 @@ from byoc.runtime.core.strings import as_strings
 from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.graph.memory_plan import physical_memory
-from byoc.runtime.region.guard import RegionGuard
-from byoc.runtime.region.record import Fallback
+
+if TYPE_CHECKING:
+    from byoc.runtime.region.guard import RegionGuard
+    from byoc.runtime.region.record import Fallback
 
 FEWEST_OPERATIONS = 4_000_000  # of a run that is worth a second thread
 

@@ -13,7 +13,7 @@ from tools.health.sources import ROOT, imported, modules, tree
 
 BASE = {"runtime", "errors", "lazy_names", "module_aliases"}
 LAYERS = {
-    "runtime": set(),
+    "runtime": {"lazy_names"},
     "errors": {"runtime"},
     "lazy_names": set(),
     "module_aliases": set(),

@@ -1,8 +1,8 @@
 """Writes the tables of names that are registered by modules which are imported when a name is asked for.
 
 ``byoc/relay/op/operators.txt`` has the operators, ``byoc/relay/functions.txt`` the global functions that modules of
-Relay register, ``byoc/relay/frontend/onnx/converters.txt`` the operators of ONNX that have converters. Every such module
-is imported, and watched. After a new operator or converter, run ``python -m tools.health.deferred_names``.
+Relay register, ``byoc/relay/frontend/onnx/converters.txt`` the operators of ONNX that have converters. Every such
+module is imported, and watched. After a new operator or converter, run ``python -m tools.health.deferred_names``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
-from byoc.driver.bytecode.control import control_modules, external, told_of, with_externs
+from byoc.driver.bytecode.control import external, with_externs
 from byoc.driver.bytecode.outline import outlined
 from byoc.driver.compiler.not_slower import not_slower
 from byoc.driver.compiler.placed_regions import at_places, in_halves
@@ -31,9 +31,9 @@ from byoc.driver.model import module_of
 from byoc.driver.options import CompileRequest, PlanRequest
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
-from byoc.driver.precision import FP16, INT8, HostProducts, Precision, host_products, with_precision
-from byoc.driver.region_build import HALVES, BuildRequest, build_regions, keeping_unconverted
-from byoc.driver.replan import Loss, RegionLostError, unavailable
+from byoc.driver.precision import FP16, HALVES, INT8, HostProducts, Precision, host_products, with_precision
+from byoc.driver.region_build import BuildRequest, build_regions, keeping_unconverted
+from byoc.driver.replan import RegionLostError, unavailable
 from byoc.errors import (
     PartitionError,
     UserError,
@@ -49,6 +49,9 @@ from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
 from byoc.runtime.core.strict_json import list_of
 from byoc.runtime.library import Library
+
+if TYPE_CHECKING:
+    from byoc.driver.replan import Loss
 
 if TYPE_CHECKING:  # what few compilations ask for is imported where they do
     from byoc.driver.half_regions import HalfCalibration
@@ -256,8 +259,6 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = s
 
 def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -> Library:
     """:func:`build`, but a region that fails raises RegionLostError."""
-    from byoc.driver.region_report import region_deviations, region_memory
-
     check_inputs(as_function(mod["main"]))
     request = at_places(plan, options.regions(), options.beyond)
     built = build_regions(with_told_sizes(region_integers(mod)), request, tell)
@@ -274,8 +275,10 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     told = report(plan if request.halves is None else request.halves.decided(plan), host)
     if request.halves is not None:
         told[HALVES] = request.halves.told()
-    deciding = control_modules(mod, lambda part: compile_part(part, options, tell))
-    if deciding:
+    if external(mod):
+        from byoc.driver.bytecode.control_modules import control_modules, told_of
+
+        deciding = control_modules(mod, lambda part: compile_part(part, options, tell))
         modules.extend(deciding)
         told["control_flow"] = told_of(deciding)
     if options.fallback:
@@ -287,6 +290,8 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     work = work_of_functions(regions, host.functions)
     root = assemble(modules, described(regions, options.limits.running), built.fallbacks, work)
     if regions:
+        from byoc.driver.region_report import region_deviations, region_memory
+
         told["regions"] = region_memory(root)
         deviations = region_deviations(root)
         if deviations:

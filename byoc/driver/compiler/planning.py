@@ -38,9 +38,6 @@ def plan_module(
 
     *tell* hears of what takes seconds.
     """
-    from byoc.partition.boundary_file import read_boundaries
-    from byoc.relay.frontend.onnx.named_nodes import named_nodes
-
     lines: tuple[Rule, ...] = ()
     notes: tuple[str, ...] = ()
     policy = placing.policy
@@ -51,6 +48,9 @@ def plan_module(
     elif placing.configuration is not None:
         raise PartitionError(f'the configuration {placing.configuration!r} is followed by policy "model" alone')
     if placing.boundaries is not None:
+        from byoc.partition.boundary_file import read_boundaries
+        from byoc.relay.frontend.onnx.named_nodes import named_nodes
+
         nodes = () if model is None or isinstance(model, IRModule) else named_nodes(model)
         lines += read_boundaries(placing.boundaries, nodes)
     names = accelerators(targets)

@@ -17,14 +17,14 @@ from byoc.relay.traverse import rewrite
 
 def with_told_sizes(mod: IRModule) -> IRModule:
     """The typed, partitioned *mod*, the calls of whose regions hand over what tells all sizes inside."""
-    from byoc.relay.analysis.told_sizes import tellers
-
     main = as_function(mod["main"])
     given: dict[GlobalVar, list[Var]] = {}
     result = mod.shallow_copy()
     for var, region in mod.functions.items():
         if not isinstance(region, Function) or not _needs_sizes(region):
             continue
+        from byoc.relay.analysis.told_sizes import tellers
+
         known = [*(p.checked_type for p in region.params), region.body.checked_type]
         found = tellers(region.body, known, main.params)
         if found:

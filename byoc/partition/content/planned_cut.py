@@ -19,13 +19,13 @@ from byoc.partition.calls import calls_of, functions_of
 from byoc.partition.content.planned import PlannedRegion
 from byoc.partition.cut.annotate import annotate
 from byoc.partition.cut.decide import composites_of, dissolve, judged
-from byoc.partition.cut.matches import Chosen, with_composites
 from byoc.partition.decision import Decision
 from byoc.relay.expr import Call
 from byoc.relay.transform import InferType, MergeComposite, PartitionGraph
 
 if TYPE_CHECKING:
     from byoc.partition.content.explanation import Explained
+    from byoc.partition.cut.matches import Chosen
     from byoc.partition.cut.outlay import Move, Total
 
 
@@ -78,6 +78,8 @@ class PlannedCut:
         Raises PartitionError where *mod* is not the module that the plan was made for, and where a plan from a file has
         an operator on a target that does not take it.
         """
+        from byoc.partition.cut.matches import with_composites
+
         mod = self._placed(InferType()(mod), self.layouts)
         chosen = self.total is not None or self.preferred
         if chosen:
@@ -100,10 +102,12 @@ class PlannedCut:
     @staticmethod
     def _placed(mod: IRModule, places: Sequence[str]) -> IRModule:
         """*mod* with its calls at *places*, and casts between these; as it is without any."""
+        if not places:
+            return mod
         from byoc.partition.cut.casting import with_casts
 
         try:
-            return with_casts(mod, places)[0] if places else mod
+            return with_casts(mod, places)[0]
         except IndexError as error:
             raise PartitionError("the plan was made for a module with fewer operators; make it again") from error
 
@@ -139,10 +143,10 @@ class PlannedCut:
 
     def annotate_numbered(self, prepared: IRModule) -> tuple[IRModule, tuple[int, ...]]:
         """What :meth:`annotate_prepared` makes, and for each of its calls, in order, the number of its decision."""
-        from byoc.partition.cut.regions import annotated_calls
-
         if self.total is None and all(d.region is None for d in self.decisions):
             return annotate(prepared, [d.target for d in self.decisions]), tuple(range(len(self.decisions)))
+        from byoc.partition.cut.regions import annotated_calls
+
         result, numbers, count = prepared.shallow_copy(), [], 0
         for var, func in functions_of(prepared):
             number = {call: count + k for k, call in enumerate(calls_of(func))}

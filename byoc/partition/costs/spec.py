@@ -29,8 +29,6 @@ def cost_model(spec: CostSpec = DEFAULT, backends: Iterable[str] = (), words: Mo
     Raises PartitionError for a word that is no model, a table that cannot be read, a mapping that names a backend
     which is not asked for, and for anything that is no such description.
     """
-    from byoc.partition.costs.mix import MixedModel
-
     names = [backend_of(name) for name in backends]
     shared = _Shared(words)
     if not isinstance(spec, Mapping):
@@ -38,8 +36,12 @@ def cost_model(spec: CostSpec = DEFAULT, backends: Iterable[str] = (), words: Mo
             return spec
         if _is_word(spec):
             return shared[str(spec)]
+        from byoc.partition.costs.mix import MixedModel
+
         away = [name for name in dict.fromkeys(names) if name != HOST_BACKEND]
         return MixedModel({name: _of(name, spec, shared) for name in away}, shared[DEFAULT])
+    from byoc.partition.costs.mix import MixedModel
+
     known = [*names, HOST_BACKEND]
     for key in spec:
         if backend_of(str(key)) not in known:

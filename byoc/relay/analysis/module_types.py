@@ -48,8 +48,6 @@ def infer_module(mod: IRModule) -> IRModule:
 
     Raises TypeInferenceError naming the operator, the node and the types that do not fit.
     """
-    from byoc.relay.analysis.type_check import TypeCheck
-
     unsolved: dict[GlobalVar, BaseFunc] = {}
     for var in _callees_first(mod):
         func = mod[var]
@@ -59,6 +57,8 @@ def infer_module(mod: IRModule) -> IRModule:
             unsolved[var] = func
     if not unsolved:
         return mod
+    from byoc.relay.analysis.type_check import TypeCheck  # which untyped functions and control flow need
+
     result = mod.shallow_copy()
     typed = TypeCheck(mod, unsolved).run(list(unsolved.values()))
     for var, solved in zip(unsolved, typed, strict=True):

@@ -26,11 +26,11 @@ from byoc.relay.expr import Call, Constant, Function, constant
 from byoc.relay.interpreter import evaluate
 from byoc.relay.narrowing import as_function, tensor_type
 from byoc.relay.op.nn.convolution.geometry import conv_geometry
-from byoc.relay.qnn.passes import SUM
 from byoc.relay.transform.base.call_rules import by_form, rewrite_calls
 from byoc.relay.traverse import post_order
 
 BYTES = frozenset(["uint8", "int8"])
+SUM = "int32"
 INTEGERS = frozenset(["int8", "uint8", "int16", "int32"])
 FEWEST_CHANNELS = 3  # that fill a word of four
 

@@ -11,8 +11,8 @@ from byoc.driver.assembly import assemble
 from byoc.driver.fallback import described, origins
 from byoc.driver.half_regions import HalfRegions
 from byoc.driver.host import lower_host
-from byoc.driver.precision import FP16
-from byoc.driver.region_build import HALVES, BuildRequest, compile_region
+from byoc.driver.precision import FP16, HALVES
+from byoc.driver.region_build import BuildRequest, compile_region
 from byoc.errors import UserError
 from byoc.ir.expr import GlobalVar
 from byoc.ir.types import tensor_types

@@ -19,8 +19,6 @@ MOST_WRITTEN_OUT = 512  # terms of tiles at borders: a kernel nearly as large as
 
 def contract(nest: Nest, simplify: Simplifier, machine: Machine, alone: bool = False) -> list[Stmt]:
     """The tiled loop nest of *nest*, shared among the team or for one thread *alone*; nothing where it is no sum."""
-    from byoc.codegen.c.contraction.matrix_nest import matrix_nest
-
     if machine.lanes(4) == 1:
         return []
     c = contraction(nest, simplify)
@@ -32,6 +30,8 @@ def contract(nest: Nest, simplify: Simplifier, machine: Machine, alone: bool = F
         product = matrix_product(c, machine)
         plain = choose_tile(c, dataclasses.replace(machine, matrices=frozenset()))
         if product is not None and plain is not None and _fits(c, tile, plain, product, alone):
+            from byoc.codegen.c.contraction.matrix_nest import matrix_nest
+
             return matrix_nest(c, tile, plain, product, alone)
         tile = plain
     if tile is None or terms_written_out(c, tile.rows) > MOST_WRITTEN_OUT:

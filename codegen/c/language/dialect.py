@@ -67,10 +67,10 @@ class Dialect:
 
     def expressions(self, names: Names, simplify: Simplifier) -> ExprWriter:
         """A writer of expressions. Where indices take 32 bits, it raises IndexTooWideError for one that needs more."""
-        from byoc.codegen.c.language.plain_expr import PlainExprWriter
-
         if not self.plain:
             return ExprWriter(self.language, names, simplify)
+        from byoc.codegen.c.language.plain_expr import PlainExprWriter
+
         return PlainExprWriter(self.language, names, simplify, self.wide)
 
     def widened(self) -> Dialect:

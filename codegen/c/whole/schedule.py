@@ -60,14 +60,12 @@ def _schedule_rows(rows: Rows, local: Collection[Tensor], simplify: Simplifier, 
 
 def _schedule_alone(nest: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
     """The statements that do *nest* on one thread, inside the loops of others."""
-    from byoc.codegen.c.vectors.lanes import lanes
-
     inner = collapse_nest(nest, simplify)
     return (
         vector_reduce(inner, simplify, machine)
         or contract(inner, simplify, machine, alone=True)
         or elementwise(inner, simplify, machine, outermost=False)
-        or lanes(inner, simplify)
+        or _by_lanes(inner, simplify)
         or plain(inner)
     )
 
@@ -82,16 +80,20 @@ def schedule_stage(stage: Tensor, simplify: Simplifier, machine: Machine) -> lis
 
 def schedule_nest(whole: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
     """The statements that do *whole*, whose axes are as few as its accesses allow."""
-    from byoc.codegen.c.vectors.lanes import lanes
-
     return (
         vector_reduce(whole, simplify, machine)
         or contract(whole, simplify, machine)
         or tile(whole, simplify, machine)
         or elementwise(whole, simplify, machine)
-        or lanes(whole, simplify)
+        or _by_lanes(whole, simplify)
         or plain(whole)
     )
+
+
+def _by_lanes(nest: Nest, simplify: Simplifier) -> list[Stmt]:
+    from byoc.codegen.c.vectors.lanes import lanes  # where all above leave the nest
+
+    return lanes(nest, simplify)
 
 
 def plain(nest: Nest) -> list[Stmt]:

@@ -37,13 +37,13 @@ class LoadedModel:
 
     def array(self, tensor: TensorProto) -> np.ndarray:
         """The data of a tensor of this model. Raises ImportModelError where they are missing or do not fit."""
-        from byoc.relay.frontend.onnx.external_data import read_external
-
         where = f"{self.name}: tensor {tensor.name!r}"
         if any(size < 0 for size in tensor.dims):
             raise ImportModelError(f"{where}: a shape has no negative dimension, got {list(tensor.dims)}")
         check_dims(tensor.dims, where)
         if tensor.data_location == TensorProto.EXTERNAL:
+            from byoc.relay.frontend.onnx.external_data import read_external
+
             return read_external(tensor, self.folder, self.name)
         dtype_of(tensor.data_type, where)
         try:

@@ -17,7 +17,6 @@ from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import bound_vars
 from byoc.relay.expr import Call, Function, Let, Var
 from byoc.relay.narrowing import as_call, as_function, as_let
-from byoc.relay.structure.structural import structural_equal
 from byoc.relay.traverse import post_order, rewrite, substitute
 
 
@@ -42,7 +41,7 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(
                 return None
             name = str(function.attrs["global_symbol"])
             known = outlined.setdefault(name, function)
-            if name in mod or not (known is function or structural_equal(known, function)):
+            if name in mod or not (known is function or _are_equal(known, function)):
                 raise PartitionError(f"two functions have the global_symbol {name!r}: give each its own")
             result[name] = known
             return result.get_global_var(name)
@@ -67,6 +66,12 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(
         return infer_module(result)
 
     return ModulePass(outline, PassInfo("OutlineCompilerFunctionsWithExistingGlobalSymbols", ends=REWRITES))
+
+
+def _are_equal(known: Function, function: Function) -> bool:
+    from byoc.relay.structure.structural import structural_equal  # which few modules ask for
+
+    return structural_equal(known, function)
 
 
 def InlineCompilerFunctionsBoundTo(

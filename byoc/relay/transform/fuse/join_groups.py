@@ -86,9 +86,9 @@ def _operands(call: Call) -> Sequence[RelayExpr]:
 
 def _is_batch_product(call: Call) -> bool:
     """Whether *call* multiplies batches of matrices: as ``nn.batch_matmul``, or of any rank as an Einstein sum."""
-    from byoc.relay.op.numeric.einstein_sum import EinsumAttrs, is_matrix_product
+    if calls(call, "einsum"):
+        from byoc.relay.op.numeric.einstein_sum import is_matrix_product
 
-    if isinstance(call.attrs, EinsumAttrs):
         return is_matrix_product(call.attrs, [tensor_type(f).ndim for f in tuple_fields(call)])
     return calls(call, "nn.batch_matmul")
 
@@ -194,9 +194,11 @@ def _pointwise_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool
 
 def _reduction_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool:
     """A reduction of rows to one number each, and what is pointwise over the rows: an RMS norm, say."""
+    traits, root = producer.traits(), producer.function.body
+    if traits[-1].kind is not OpKind.REDUCTION:
+        return False
     from byoc.relay.op.numeric.reduce import ReduceAttrs, reduced_axes
 
-    traits, root = producer.traits(), producer.function.body
     if not isinstance(root, Call) or not isinstance(root.attrs, ReduceAttrs) or not _is_static(root.args[0]):
         return False
     data, attrs = _shape(root.args[0]), root.attrs
@@ -267,11 +269,9 @@ class _Joiner:
 
     def _with_fields(self, before: Call, call: Call) -> Call:
         """A product of a tuple's fields with a parameter for each of them, so that its neighbours are seen."""
-        from byoc.relay.op.numeric.einstein_sum import EinsumAttrs
-
         function = call.op
         assert isinstance(function, Function)
-        wanted = {n.args[0] for n in _Group.of(function).calls if isinstance(n.attrs, EinsumAttrs)}
+        wanted = {n.args[0] for n in _Group.of(function).calls if calls(n, "einsum")}
         params: list[Var] = []
         values: list[RelayExpr] = []
         bound: dict[RelayExpr, RelayExpr] = {}

@@ -28,8 +28,6 @@ def _ceil_mode(node: OnnxNode) -> bool:
 
 @converter("MaxPool")
 def _max_pool(node: OnnxNode) -> list[RelayExpr]:
-    from byoc.relay.frontend.onnx.converters.pool_positions import max_positions
-
     rank, window = _pooling_window(node, MAX_POOL)
     pooled = getattr(relay.nn, MAX_POOL[rank])(
         node[0],
@@ -39,7 +37,11 @@ def _max_pool(node: OnnxNode) -> list[RelayExpr]:
         padding=window.pads,
         ceil_mode=_ceil_mode(node),
     )
-    return [pooled, max_positions(node, window, pooled)] if node.has_output(1) else [pooled]
+    if not node.has_output(1):
+        return [pooled]
+    from byoc.relay.frontend.onnx.converters.pool_positions import max_positions
+
+    return [pooled, max_positions(node, window, pooled)]
 
 
 @converter("AveragePool")
