@@ -21,7 +21,6 @@ from byoc.runtime.core.distribution import version
 from byoc.runtime.core.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.core.time_limit import time_limit
-from byoc.runtime.executors.prepared_inputs import prepared_inputs
 from byoc.runtime.files.weights import write_weights
 from byoc.runtime.graph.executor_base import Executor, check_threads
 from byoc.runtime.graph.graph import Graph
@@ -274,6 +273,8 @@ class Library:
 
     def _asked(self, shapes: Sequence[Mapping[str, object]]) -> list[dict[str, np.ndarray]]:
         """Inputs of the *shapes* that are to be prepared, which modules are to keep ready from now on."""
+        from byoc.runtime.executors.prepared_inputs import prepared_inputs
+
         asked = [prepared_inputs(self.inputs, given) for given in shapes or ({},)]
         self._prepared += len(asked)
         for module in self.module.walk():

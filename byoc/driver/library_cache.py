@@ -33,11 +33,11 @@ class LibraryCache:
 
     def read(self, key: str) -> Library | None:
         """The library of *key*; None where there is none, where it is damaged, and where it cannot run here."""
-        from byoc.runtime.loading import read_library
-
         entry = self._entry(key)
         if not entry.is_file():
             return None
+        from byoc.runtime.loading import read_library
+
         try:
             library = read_library(entry)
         except ArtifactError:

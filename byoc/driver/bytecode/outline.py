@@ -20,7 +20,6 @@ from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall, 
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
-from byoc.relay.op import sequence
 from byoc.relay.op.sequence import is_optional
 from byoc.relay.traverse import post_order, substitute
 
@@ -59,6 +58,8 @@ def outlined(mod: IRModule) -> IRModule:
 
 def _with_vectors(mod: IRModule) -> IRModule:
     """*mod* whose ``main`` takes and gives vectors of objects where it has sequences, said by its :data:`FORMS`."""
+    from byoc.relay.op import sequence
+
     main = mod[MAIN]
     assert isinstance(main, Function)
     if not contains_type(main.checked_type, TypeCall):

@@ -34,8 +34,6 @@ def not_slower(
         tell: hears of what takes seconds.
         alone: the plan that gives a target all that it takes, and the host the rest.
     """
-    from byoc.partition.content.explanation import seconds
-
     words = costs.values() if isinstance(costs, Mapping) else [costs]
     targets = plan.targets
     if plan.policy != "cost" or not targets or not any(word == MEASURED for word in words if isinstance(word, str)):
@@ -43,6 +41,8 @@ def not_slower(
     cuts = _cuts(plan, alone)
     if len(cuts) == 1:
         return plan
+    from byoc.partition.content.explanation import seconds
+
     tell(f"measuring the plan beside {' and '.join(name for name in cuts if name != PLAN)}")
     try:
         found = _seconds(_built(cuts, build))

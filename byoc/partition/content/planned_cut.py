@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from byoc.contract.checks import pattern_entries
 from byoc.contract.limits import Limits
 from byoc.contract.registration import get_backend
 from byoc.contract.verdict import Verdict, callee_name
@@ -78,13 +77,15 @@ class PlannedCut:
         Raises PartitionError where *mod* is not the module that the plan was made for, and where a plan from a file has
         an operator on a target that does not take it.
         """
-        from byoc.partition.cut.matches import with_composites
-
         mod = self._placed(InferType()(mod), self.layouts)
         chosen = self.total is not None or self.preferred
         if chosen:
+            from byoc.partition.cut.matches import with_composites
+
             mod, _ = with_composites(mod, self.composites)
         for target in () if chosen else self.targets:
+            from byoc.contract.checks import pattern_entries
+
             rows = [(e.name, e.pattern, e.check) for e in pattern_entries(get_backend(target))]
             if rows:
                 mod = MergeComposite(rows)(mod)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from byoc.contract.backend import Backend
-from byoc.contract.checks import pattern_entries
 from byoc.contract.verdict import Verdict, accept, callee_name, calls_in, refuse
 from byoc.errors import in_one_line
 from byoc.ir.expr import RelayExpr
@@ -72,6 +71,8 @@ def form_composites(
     """*mod* with the composites of each backend in turn; those that it refuses, or that hold an excluded operator, are
     dissolved, so that their operators are judged one by one. Also the numbers of the dissolved, by target.
     """
+    from byoc.contract.checks import pattern_entries
+
     dissolved: dict[str, tuple[int, ...]] = {}
     for backend in backends:
         rows = [(e.name, e.pattern, e.check) for e in pattern_entries(backend)]

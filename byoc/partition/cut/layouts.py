@@ -42,6 +42,8 @@ def asked_layouts(
 
     *by_places*: the policy chooses among places itself, so that only those that are settled before it are asked.
     """
+    if not backends:
+        return AskedLayouts()
     from byoc.partition.cut.casting import with_casts
     from byoc.partition.places.score import wants_channels_last
 

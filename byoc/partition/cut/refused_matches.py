@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from byoc.contract.backend import Backend, PatternEntry
-from byoc.contract.checks import pattern_entries
 from byoc.contract.verdict import ConstraintCheck, Reason, callee_name, first_sentence
 from byoc.errors import in_one_line
 from byoc.ir.module import IRModule
@@ -46,6 +45,7 @@ def refused_matches(
     """Every match in *func* that is refused, of the rows with a check, and of all rows of the targets that *unchecked*
     names; those that a user's rule keeps away are left out.
     """
+    from byoc.contract.checks import pattern_entries
     from byoc.relay.dataflow_pattern.grouper import Grouper
     from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
 
@@ -104,6 +104,8 @@ def with_refused_matches(
     unchecked: Callable[[str], bool],
 ) -> tuple[Decision, ...]:
     """*decisions* about *mod* whose verdicts also tell of refused matches (see :func:`refused_matches`)."""
+    from byoc.contract.checks import pattern_entries
+
     if not any(e.check is not None or unchecked(b.name) for b in backends for e in pattern_entries(b)):
         return tuple(decisions)
     view = boundaries.on(mod)

@@ -55,8 +55,6 @@ def make_plan(asked: PlannerRequest) -> Plan:
 
 def plan_of(asked: PlannerRequest) -> Plan:
     """The plan that is asked for, as :func:`make_plan` gives it."""
-    from byoc.partition.cut.casting import with_casts
-
     names = [t.name if isinstance(t, Backend) else str(t) for t in asked.targets]
     twice = next((n for k, n in enumerate(names) if n in names[:k]), None)
     if twice is not None:
@@ -87,6 +85,8 @@ def plan_of(asked: PlannerRequest) -> Plan:
         request.prefer.check(known_names(mod))
     asked_for = asked_layouts(mod, backends, request.boundaries, asked.policy != "order")
     if asked_for.places:
+        from byoc.partition.cut.casting import with_casts
+
         mod, _ = with_casts(mod, asked_for.places)
     return remake(mod, replace(request, layouts=asked_for), {})
 

@@ -21,12 +21,12 @@ def typed_expr(expr: RelayExpr, mod: IRModule | None = None) -> RelayExpr:
 
     Raises TypeInferenceError naming the operator, the node and the types that do not fit.
     """
-    from byoc.relay.analysis.type_check import TypeCheck
-
     try:
         infer_expr(expr, mod)
         return expr
     except NeedsSolvingError:
+        from byoc.relay.analysis.type_check import TypeCheck
+
         return TypeCheck(mod, {}).run([expr])[0]
 
 

@@ -8,7 +8,6 @@ from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
-from byoc.relay.qnn.op.op import CANONICALIZE, LEGALIZE
 from byoc.relay.transform.base.call_rules import calls_with_attr
 from byoc.relay.transform.base.infer_type import FunctionPass
 
@@ -29,9 +28,13 @@ def CanonicalizeOps() -> FunctionPass:
 
     Ensures: of the operators of ``relay.qnn`` only simulated ones are left, and those whose scales are not constant.
     """
+    from byoc.relay.qnn.op.op import CANONICALIZE
+
     return _rules_pass("qnn.CanonicalizeOps", CANONICALIZE)
 
 
 def Legalize() -> FunctionPass:
     """The pass that makes quantized operators such as a target runs well, by their ``FTVMQnnLegalize``."""
+    from byoc.relay.qnn.op.op import LEGALIZE
+
     return _rules_pass("qnn.Legalize", LEGALIZE)

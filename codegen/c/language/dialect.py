@@ -40,9 +40,11 @@ class Dialect:
     @property
     def language(self) -> Language:
         """The spellings, and the helpers that they call."""
+        if not self.plain:
+            return C
         from byoc.codegen.c.language.plain_expr import PLAIN_C
 
-        return PLAIN_C if self.plain else C
+        return PLAIN_C
 
     def check_parameters(self, count: int) -> list[str]:
         """The parameters of a function that makes *count* checks of indices."""

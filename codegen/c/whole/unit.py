@@ -136,6 +136,8 @@ def write_unit(
     dialect: Dialect = HOSTED,
 ) -> Unit:
     """The unit of *group*. Raises CompileError for what C cannot express."""
+    if not dialect.plain:
+        return _write_unit(group, sources, sizes, constants, machine, dialect)
     from byoc.codegen.c.language.plain_expr import IndexTooWideError
 
     try:

@@ -14,7 +14,6 @@ from byoc.ir.span import AnySpan
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem, constant
-from byoc.relay.interpreter import evaluate
 from byoc.relay.transform.simplify import fold_constant
 from byoc.relay.transform.simplify.folding_budget import (
     FoldingBudget,
@@ -33,6 +32,8 @@ def fold_constants(
 
     *inputs* are the inputs of the ONNX node that made them; the span of the new constants is *span*.
     """
+    from byoc.relay.interpreter import evaluate
+
     if any(i is not None and not isinstance(i, Constant) for i in inputs):
         return list(outputs)
     pending = [o for o in outputs if not isinstance(o, Constant)]

@@ -6,7 +6,6 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TupleType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Tuple, TupleGetItem
-from byoc.relay.op import sequence
 
 
 def known_fields(value: RelayExpr) -> list[RelayExpr] | None:
@@ -19,6 +18,8 @@ def known_fields(value: RelayExpr) -> list[RelayExpr] | None:
 
 def as_sequence(value: RelayExpr) -> RelayExpr:
     """*value*, which may be a tuple, as a value of ``relay.op.sequence``; tensors stay as they are."""
+    from byoc.relay.op import sequence
+
     fields = known_fields(value)
     if fields is None:
         return value

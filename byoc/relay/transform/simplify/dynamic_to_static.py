@@ -17,7 +17,6 @@ from byoc.ir.traits import StaticForm
 from byoc.ir.types import Any, TensorType, tensor_types
 from byoc.relay.expr import Call, Constant
 from byoc.relay.op.core.known_shapes import FKNOWN_SHAPE, Item, ShapeRule
-from byoc.relay.op.core.named_dims import dim_texts
 from byoc.relay.transform.simplify.shape_values import ShapeValues
 
 
@@ -54,6 +53,8 @@ def _reshape_dims(data: RelayExpr, items: np.ndarray, allowzero: bool) -> tuple[
 
 def _with_known_shape(call: Call, values: ShapeValues) -> Call:
     """A typed *call* whose result has names for what is known of its shape; itself where nothing more is."""
+    from byoc.relay.op.core.named_dims import dim_texts
+
     rule: ShapeRule | None = call.op.get_attr(FKNOWN_SHAPE) if isinstance(call.op, Op) else None
     if rule is None or call.attrs is None:
         return call

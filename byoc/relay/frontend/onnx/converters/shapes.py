@@ -12,7 +12,6 @@ from byoc.ir.dims import are_numbers
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim
 from byoc.relay.expr import constant
-from byoc.relay.frontend.onnx.dims import matched, reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -62,6 +61,8 @@ def _reshape(node: OnnxNode) -> RelayExpr:
 
 def _static_reshape(node: OnnxNode, target: list[int]) -> RelayExpr:
     """0 copies a dimension of the input, unless ``allowzero``; one -1 is what remains."""
+    from byoc.relay.frontend.onnx.dims import reshaped
+
     shape = node.shape(node[0])
     if min(target, default=0) < -1 or target.count(-1) > 1:
         raise node.error(f"a shape has numbers from 0 on and at most one -1, got {target}")
@@ -90,6 +91,8 @@ def _empty_shape(node: OnnxNode, target: Sequence[Dim], shape: Sequence[Dim]) ->
 
 def _partly_known(node: OnnxNode, dims: Sequence[Dim | None]) -> RelayExpr:
     """A shape that is computed, of which some sizes are numbers or named."""
+    from byoc.relay.frontend.onnx.dims import matched
+
     shape = node.shape(node[0])
     spec: list[int] = []
     unknown = 0
@@ -109,6 +112,8 @@ def _partly_known(node: OnnxNode, dims: Sequence[Dim | None]) -> RelayExpr:
 @converter("Flatten")
 def _flatten(node: OnnxNode) -> RelayExpr:
     """A matrix: the dimensions before *axis* are its rows, the others its columns."""
+    from byoc.relay.frontend.onnx.dims import reshaped
+
     shape = node.shape(node[0])
     axis = node.attrs.int("axis", 1)
     if not -len(shape) <= axis <= len(shape):
@@ -154,6 +159,7 @@ def _squeeze(node: OnnxNode) -> RelayExpr:
 
 def _squeezed_alone(node: OnnxNode, axes: Sequence[int]) -> RelayExpr:
     """Without *axes*, which have the size 1; the run looks that no size that is not known yet is 1 too."""
+    from byoc.relay.frontend.onnx.dims import matched
     from byoc.relay.frontend.onnx.run_time.axes import axes_shape
 
     kept = [d for k, d in enumerate(node.shape(node[0])) if k not in axes]
@@ -203,6 +209,8 @@ def _expand(node: OnnxNode) -> RelayExpr:
 
 def _expand_dynamic(node: OnnxNode) -> RelayExpr:
     """Multiplying with ones broadcasts like Expand, whatever the sizes turn out to be."""
+    from byoc.relay.frontend.onnx.dims import matched
+
     kind = node.dtype(node[0])
     dtype = "int8" if kind == "bool" else kind
     ones: RelayExpr = relay.full(constant(1, dtype), node[1], dtype)
