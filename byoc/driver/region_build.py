@@ -33,7 +33,7 @@ from byoc.ir.passes.transform import PassContext
 from byoc.ir.span import span_names
 from byoc.relay import transform
 from byoc.relay.expr import Call, Function
-from byoc.relay.transform.cut.partition_graph import KEEP_UNCONVERTED, RAISED, UNCONVERTED
+from byoc.relay.transform.cut.compiler_functions import KEEP_UNCONVERTED, RAISED, UNCONVERTED
 from byoc.relay.traverse import post_order
 from byoc.runtime.core.build_limit import TimeLimitError, bounded
 from byoc.runtime.kernels import KERNELS

@@ -1,8 +1,8 @@
 """Writes the tables of names that are registered by modules which are imported when a name is asked for.
 
-``byoc/relay/op/operators.txt`` has the operators, ``byoc/relay/functions.txt`` the global functions that modules of
-Relay register, ``byoc/relay/frontend/onnx/converters.txt`` the operators of ONNX that have converters. Every such
-module is imported, and watched. After a new operator or converter, run ``python -m tools.health.deferred_names``.
+In ``byoc/relay`` the operators (``op/operators.txt``), the operators of ONNX that have converters
+(``frontend/onnx/converters.txt``), global functions and options of pass contexts. Every module there is imported, and
+watched. After a new operator or converter, run ``python -m tools.health.deferred_names``.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
+from typing import TypeVar
 from unittest import mock
 
+from byoc.ir.registry import DeferredRegistry
 from tools.health.sources import ROOT, modules
 
 RELAY = "byoc.relay"
-OPERATORS, FUNCTIONS = ROOT / "byoc/relay/op/operators.txt", ROOT / "byoc/relay/functions.txt"
+FOLDER = "byoc/relay"
 FRONTEND = f"{RELAY}.frontend.onnx"
-CONVERTERS = ROOT / "byoc/relay/frontend/onnx/converters.txt"
 # where operators are made: other modules may add to them when they are imported, as vendors' do
 ROOMS = tuple(f"{RELAY}.{room}" for room in ("op", "qnn.op", "qnn.lowering", "qnn.legalizations"))
 Table = dict[str, list[str]]  # module to names
+T = TypeVar("T")
 
 
 def tables() -> dict[str, str]:
@@ -37,45 +40,49 @@ def tables() -> dict[str, str]:
 def watched() -> dict[str, str]:
     """What :func:`tables` gives, found by importing the modules here."""
     from byoc.ir.op import OPS, Op
+    from byoc.ir.passes.pass_context import CONFIG_OPTIONS
     from byoc.ir.registry import GLOBAL_FUNCTIONS
 
-    made: Table = {}  # the operators that a module registers
-    completed: Table = {}  # those to which it gives attributes
-    functions: Table = {}
-    register, register_function, set_attr = OPS.register, GLOBAL_FUNCTIONS.register, Op.set_attr
-
-    def registering(name: str, value: Op, *, where: str = "", override: bool = False, source: str = "") -> None:
-        if value.rel is not None:  # else it waits, with attributes, for the module that registers it
-            _note(made, name)
-        register(name, value, where=where, override=override, source=source)
+    completed: Table = {}  # the operators to which a module gives attributes
+    set_attr = Op.set_attr
 
     def setting(op: Op, key: str, value: object, plevel: int = 10, owner: str = "") -> None:
         _note(completed, op.name)
         set_attr(op, key, value, plevel, owner)
 
-    def naming(
-        name: str, value: Callable[..., object], *, where: str = "", override: bool = False, source: str = ""
-    ) -> None:
-        if not name.startswith("relay._transform."):  # passes, which that package registers by the names of its stub
-            _note(functions, name)
-        register_function(name, value, where=where, override=override, source=source)
-
     with (
-        mock.patch.object(OPS, "register", registering),
-        mock.patch.object(GLOBAL_FUNCTIONS, "register", naming),
+        # what is not whole waits, with attributes, for the module that registers it
+        _registrations(OPS, lambda name, op: op.rel is not None) as made,
+        # passes are registered by their package, by the names of its stub
+        _registrations(GLOBAL_FUNCTIONS, lambda name, _: not name.startswith("relay._transform.")) as functions,
+        _registrations(CONFIG_OPTIONS, lambda name, _: True) as options,
         mock.patch.object(Op, "set_attr", setting),
-        mock.patch.object(OPS, "defer"),  # the tables that are written anew
-        mock.patch.object(GLOBAL_FUNCTIONS, "defer"),
     ):
         converted = _converters_of(sorted(name for name in modules() if name.startswith(f"{RELAY}.")))
     inside = {m: names for m, names in completed.items() if any(m == r or m.startswith(f"{r}.") for r in ROOMS)}
     more = {m: [name for name in names if name not in made.get(m, [])] for m, names in inside.items()}
     return {
-        OPERATORS.relative_to(ROOT).as_posix(): _text(dict(sorted(made.items())))
-        + _text(more),  # after what they import
-        FUNCTIONS.relative_to(ROOT).as_posix(): _text(dict(sorted(functions.items()))),
-        CONVERTERS.relative_to(ROOT).as_posix(): _text(dict(sorted(converted.items())), FRONTEND),
+        # those that complete operators stand last, in the order in which they can be imported
+        f"{FOLDER}/op/operators.txt": _text(dict(sorted(made.items()))) + _text(more),
+        f"{FOLDER}/functions.txt": _text(dict(sorted(functions.items()))),
+        f"{FOLDER}/config_options.txt": _text(dict(sorted(options.items()))),
+        f"{FOLDER}/frontend/onnx/converters.txt": _text(dict(sorted(converted.items())), FRONTEND),
     }
+
+
+@contextmanager
+def _registrations(registry: DeferredRegistry[T], counts: Callable[[str, T], bool]) -> Iterator[Table]:
+    """What modules register inside, where it *counts*, in a registry that defers nothing meanwhile."""
+    table: Table = {}
+    register = registry.register
+
+    def registering(name: str, value: T, *, where: str = "", override: bool = False, source: str = "") -> None:
+        if counts(name, value):
+            _note(table, name)
+        register(name, value, where=where, override=override, source=source)
+
+    with mock.patch.object(registry, "register", registering), mock.patch.object(registry, "defer"):
+        yield table
 
 
 def _converters_of(names: Sequence[str]) -> Table:

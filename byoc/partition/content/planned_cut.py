@@ -16,11 +16,12 @@ from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.calls import calls_of, functions_of
 from byoc.partition.content.planned import PlannedRegion
-from byoc.partition.cut.annotate import annotate
 from byoc.partition.cut.decide import composites_of, dissolve, judged
 from byoc.partition.decision import Decision
-from byoc.relay.expr import Call
-from byoc.relay.transform import InferType, MergeComposite, PartitionGraph
+from byoc.relay.expr import Call, Function
+from byoc.relay.op.annotation import is_begin, is_end
+from byoc.relay.transform import InferType, MergeComposite
+from byoc.relay.traverse import post_order
 
 if TYPE_CHECKING:
     from byoc.partition.content.explanation import Explained
@@ -144,6 +145,8 @@ class PlannedCut:
 
     def annotate_numbered(self, prepared: IRModule) -> tuple[IRModule, tuple[int, ...]]:
         """What :meth:`annotate_prepared` makes, and for each of its calls, in order, the number of its decision."""
+        from byoc.partition.cut.annotate import annotate
+
         if self.total is None and all(d.region is None for d in self.decisions):
             return annotate(prepared, [d.target for d in self.decisions]), tuple(range(len(self.decisions)))
         from byoc.partition.cut.regions import annotated_calls
@@ -169,7 +172,20 @@ class PlannedCut:
                 f"a plan is applied to a module of Relay, got {type(mod).__name__}: "
                 "byoc.compile(model, plan=plan) takes models"
             )
-        return PartitionGraph(self.mod_name)(self.annotate(mod))
+        prepared = self.prepare(mod)
+        if not self.cuts(prepared):
+            return InferType()(prepared)
+        from byoc.relay.transform.cut.partition_graph import PartitionGraph
+
+        return PartitionGraph(self.mod_name)(self.annotate_prepared(prepared))
+
+    def cuts(self, prepared: IRModule) -> bool:
+        """Whether anything of what :meth:`prepare` made leaves the host, or left it before."""
+        if any(d.target is not None for d in self.decisions):
+            return True
+        functions = [f for f in prepared.functions.values() if isinstance(f, Function)]
+        nodes = (n for f in functions for n in post_order(f))
+        return any("Compiler" in f.attrs for f in functions) or any(is_begin(n) or is_end(n) for n in nodes)
 
     def explain(self, name: str) -> Explained:
         """Where the ONNX node or operator *name* goes (it may hold ``*``), alone or in a composite, what every target

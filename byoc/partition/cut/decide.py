@@ -71,10 +71,10 @@ def form_composites(
     """*mod* with the composites of each backend in turn; those that it refuses, or that hold an excluded operator, are
     dissolved, so that their operators are judged one by one. Also the numbers of the dissolved, by target.
     """
-    from byoc.contract.checks import pattern_entries
-
     dissolved: dict[str, tuple[int, ...]] = {}
     for backend in backends:
+        from byoc.contract.checks import pattern_entries
+
         rows = [(e.name, e.pattern, e.check) for e in pattern_entries(backend)]
         if not rows:
             continue

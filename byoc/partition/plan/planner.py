@@ -120,12 +120,13 @@ def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
     plan = replace(plan, decisions=tuple(_with_inside(call, d) for call, d in _decided(prepared, plan)))
     dishonoured = boundaries.not_kept(_decided(prepared, plan)) if boundaries.rules else []
     notes = (*unknown, *request.notes, *plan.notes, *_unasked_limits(request), *dishonoured)
+    regions = planned_regions(*plan.annotate_numbered(prepared), plan.mod_name) if plan.cuts(prepared) else ()
     return replace(
         plan,
         notes=notes,
         origin=Origin(mod, request, remake, placed),
         layouts=request.layouts.places,
-        regions=tuple(planned_regions(*plan.annotate_numbered(prepared), plan.mod_name)),
+        regions=tuple(regions),
     )
 
 

@@ -12,12 +12,17 @@ from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
+from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo, register_config_option
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import bound_vars
 from byoc.relay.expr import Call, Function, Let, Var
 from byoc.relay.narrowing import as_call, as_function, as_let
 from byoc.relay.traverse import post_order, rewrite, substitute
+
+# a region that its backend's optimize cannot change is kept as it is, with what was raised as its attributes
+KEEP_UNCONVERTED = "byoc.keep_unconverted"
+UNCONVERTED, RAISED = "Unconverted", "UnconvertedBy"
+register_config_option(KEEP_UNCONVERTED, bool)
 
 
 def OutlineCompilerFunctionsWithExistingGlobalSymbols(
