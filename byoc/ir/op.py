@@ -17,7 +17,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from byoc.errors import RegistryError
-from byoc.ir.attrs import Attrs, as_ints
+from byoc.ir.attrs import BRINGERS, Attrs, as_ints
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op_parts import Implementation, Inputs
 from byoc.ir.registry import DeferredRegistry, caller_location, get_global_func
@@ -312,6 +312,7 @@ def _size(shape: Iterable[int | Any]) -> int:
 
 
 OPS: DeferredRegistry[Op] = DeferredRegistry("operator")
+BRINGERS.append(OPS.load_all)
 _COMPLETIONS: list[Callable[[Op], None]] = []
 
 

@@ -74,6 +74,17 @@ def test_importing_pulls_in_no_compiler(module):
     assert [m for m in loaded if m.startswith(forbidden)] == []
 
 
+MOST_MODULES = 448  # of ours that byoc.compile of the digit classifier imports: it may only fall, 350 are wanted
+
+
+@pytest.mark.needs_cc
+def test_a_models_road_imports_no_more_modules_than_it_did(tmp_path):
+    count = len(json.loads(python(PROBE, str(MODEL), compiled=str(tmp_path)))["names"])
+    assert count <= MOST_MODULES, (
+        f"{count} modules are imported, {MOST_MODULES} were: import what few models need inside of what needs it"
+    )
+
+
 @pytest.mark.needs_cc
 def test_a_models_road_imports_nothing_of_the_annex(tmp_path):
     loaded = json.loads(python(PROBE, str(MODEL), compiled=str(tmp_path)))["names"]
