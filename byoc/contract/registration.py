@@ -15,7 +15,6 @@ from byoc.errors import PartitionError
 from byoc.ir import entry_points
 from byoc.ir.module import IRModule
 from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location
-from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
 from byoc.runtime.core.entry_points import kind_of
 from byoc.runtime.core.source_place import definition_of, source_of
 
@@ -55,6 +54,7 @@ def register_backend(backend: B | None = None, *, override: bool = False) -> B |
 
 def _register(instance: Backend, where: str, override: bool) -> None:
     from byoc.contract.checks import check_backend, pattern_entries
+    from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
 
     check_backend(instance)
     name, source = instance.name, source_of(instance)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from byoc.driver import deferred_passes as later
 from byoc.driver.pass_list import LEVEL, Pipeline, Step, labelled, nearest
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
@@ -16,8 +17,7 @@ from byoc.ir.passes.transform import Pass, PassContext, Sequential
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay import transform
 from byoc.relay.qnn.passes import LowerOnnxQuantization, QuantizedProducts
-from byoc.relay.transform.host_stage import PRECISION, Item, host_stage
-from byoc.relay.transform.scales.fold_constant_scales import FoldConstantScales
+from byoc.relay.transform.host_stage import PRECISION, Item, fold_constant_scales, host_stage
 from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode
 from byoc.relay.transform.simplify.expr import SimplifyHostExpr
 from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
@@ -51,24 +51,21 @@ def _simplify() -> Sequence[Step]:
         transform.InferType(),
         (LowerOnnxQuantization(), LOWERED),
         (QuantizedProducts(), INT8),
-        transform.RemoveDeviceAnnotations(),
+        later.remove_device_annotations(),
         transform.OutlineCompilerFunctionsWithExistingGlobalSymbols(),
-        transform.RemoveUnusedFunctions(),
-        transform.InlineCalls(),
-        transform.ToGraphNormalForm(),
+        later.remove_unused_functions(),
+        later.inline_calls(),
+        later.to_graph_normal_form(),
         transform.Legalize(),
         transform.SimplifyInference(decompose_norms=False),  # whole norms have schedules of their own
         FoldHostConstant(),
-        FoldConstantScales(),
+        fold_constant_scales(),
         SimplifyHostExpr(),
         transform.EliminateCommonSubexpr(),
-        # these three from level 4, or where they are required
-        transform.CombineParallelConv2D(),
-        transform.CombineParallelDense(),
-        transform.CombineParallelBatchMatmul(),
-        transform.FlattenAtrousConv(),
-        transform.AlterOpLayout(),
-        transform.FastMath(),  # from level 4, or where it is required
+        *later.combine_parallel(),  # these three from level 4, or where they are required
+        later.flatten_atrous_conv(),
+        later.alter_op_layout(),
+        later.fast_math(),  # from level 4, or where it is required
         FoldHostConstant(),
         EliminateHostDeadCode(),
         transform.InferType(),

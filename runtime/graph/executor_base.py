@@ -13,7 +13,6 @@ from byoc.runtime.core.errors import InputError, UserError
 from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.core.processor import usable_processors
 from byoc.runtime.core.signature import TensorSpec
-from byoc.runtime.core.strings import as_strings
 from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.graph.memory_plan import physical_memory
@@ -156,6 +155,8 @@ def as_input(value: object, spec: TensorSpec) -> np.ndarray:
 
     Raises InputError for what is no array.
     """
+    from byoc.runtime.core.strings import as_strings
+
     try:
         array = np.asarray(from_any(value))
     except (BufferError, RuntimeError, TypeError, ValueError) as error:

@@ -20,7 +20,6 @@ from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall, 
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
-from byoc.relay.op.sequence import is_optional
 from byoc.relay.traverse import post_order, substitute
 
 MAIN = "main"
@@ -89,6 +88,8 @@ def _field(body: RelayExpr, index: int) -> RelayExpr:
 
 def _form(ty: Type) -> str:
     """What a caller gives or gets: "" for a tensor, else a sequence or an optional."""
+    from byoc.relay.op.sequence import is_optional
+
     return "" if not isinstance(ty, TypeCall) else "optional" if is_optional(ty) else "sequence"
 
 

@@ -6,12 +6,15 @@ import logging
 import numbers
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from byoc.ir.module import IRModule
-from byoc.ir.passes.instrument import PassInstrument
 from byoc.ir.passes.pass_info import PassInfo, listed
 from byoc.ir.passes.verification import VERIFY
 from byoc.ir.registry import DeferredRegistry
+
+if TYPE_CHECKING:
+    from byoc.ir.passes.instrument import PassInstrument
 
 _LOG = logging.getLogger(__name__)
 

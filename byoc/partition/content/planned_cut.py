@@ -15,7 +15,6 @@ from byoc.contract.verdict import Verdict, callee_name
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.calls import calls_of, functions_of
-from byoc.partition.content.planned import PlannedRegion
 from byoc.partition.cut.decide import composites_of, dissolve, judged
 from byoc.partition.decision import Decision
 from byoc.relay.expr import Call, Function
@@ -25,6 +24,7 @@ from byoc.relay.traverse import post_order
 
 if TYPE_CHECKING:
     from byoc.partition.content.explanation import Explained
+    from byoc.partition.content.planned import PlannedRegion
     from byoc.partition.cut.matches import Chosen
     from byoc.partition.cut.outlay import Move, Total
 

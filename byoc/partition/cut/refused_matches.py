@@ -12,18 +12,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.verdict import ConstraintCheck, Reason, callee_name, first_sentence
 from byoc.errors import in_one_line
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.boundaries import Boundaries, BoundaryView
 from byoc.partition.calls import calls_of, functions_of
-from byoc.partition.cut.decide import judged
 from byoc.partition.decision import Decision
 from byoc.relay.expr import Call, Function
 
 if TYPE_CHECKING:
+    from byoc.contract.backend import Backend, PatternEntry
     from byoc.relay.dataflow_pattern.grouper import Group
 
 Key = tuple[str, tuple[str, ...]]  # an operator and its ONNX nodes
@@ -46,6 +45,7 @@ def refused_matches(
     names; those that a user's rule keeps away are left out.
     """
     from byoc.contract.checks import pattern_entries
+    from byoc.partition.cut.decide import judged
     from byoc.relay.dataflow_pattern.grouper import Grouper
     from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
 

@@ -21,7 +21,6 @@ from byoc.ir.module import IRModule
 from byoc.options.entry import takes
 from byoc.partition.boundaries import Boundaries
 from byoc.partition.calls import calls_of, functions_of, inner_calls, is_composite, known_names
-from byoc.partition.content.planned import planned_regions
 from byoc.partition.content.replanning import Kept, Origin
 from byoc.partition.content.request import Request
 from byoc.partition.costs import cost_model
@@ -40,6 +39,7 @@ from byoc.relay.expr import Call
 from byoc.relay.transform import InferType
 
 if TYPE_CHECKING:
+    from byoc.partition.content.planned import PlannedRegion
     from byoc.partition.cut.matches import Chosen
 
 
@@ -120,7 +120,11 @@ def remake(mod: IRModule, request: Request, kept: Kept) -> Plan:
     plan = replace(plan, decisions=tuple(_with_inside(call, d) for call, d in _decided(prepared, plan)))
     dishonoured = boundaries.not_kept(_decided(prepared, plan)) if boundaries.rules else []
     notes = (*unknown, *request.notes, *plan.notes, *_unasked_limits(request), *dishonoured)
-    regions = planned_regions(*plan.annotate_numbered(prepared), plan.mod_name) if plan.cuts(prepared) else ()
+    regions: Iterator[PlannedRegion] = iter(())
+    if plan.cuts(prepared):
+        from byoc.partition.content.planned import planned_regions
+
+        regions = planned_regions(*plan.annotate_numbered(prepared), plan.mod_name)
     return replace(
         plan,
         notes=notes,

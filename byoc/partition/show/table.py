@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from byoc.partition.content.planned import PlannedRegion
 from byoc.partition.decision import Decision
 from byoc.partition.measure import Boundary
 
 if TYPE_CHECKING:
+    from byoc.partition.content.planned import PlannedRegion
     from byoc.partition.content.planned_cut import PlannedCut
     from byoc.partition.cut.outlay import Total
 

@@ -19,8 +19,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.layout import BijectiveLayout, Layout
 from byoc.ir.op import ComputeOf, Op, RelationOf, TensorCompute, TypeRelation
 from byoc.ir.types import Any, Dim, TensorType, Type
-from byoc.runtime.kernels.movement.layouts import parse_layout, whole_layout
-from byoc.runtime.kernels.nn.blocked import LAYOUT_ATTRIBUTES
+from byoc.runtime.kernels.movement.layouts import LAYOUT_ATTRIBUTES, parse_layout, whole_layout
 from byoc.te import Tensor
 
 

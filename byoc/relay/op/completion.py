@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from byoc.ir.op import Op
 from byoc.relay.op.core.support_levels import set_support_level
-from byoc.runtime.kernels.nn.blocked import LAYOUT_ATTRIBUTES
+from byoc.runtime.kernels.movement.layouts import LAYOUT_ATTRIBUTES
 
 
 def complete(op: Op) -> None:

@@ -32,8 +32,6 @@ def fold_constants(
 
     *inputs* are the inputs of the ONNX node that made them; the span of the new constants is *span*.
     """
-    from byoc.relay.interpreter import evaluate
-
     if any(i is not None and not isinstance(i, Constant) for i in inputs):
         return list(outputs)
     pending = [o for o in outputs if not isinstance(o, Constant)]
@@ -50,6 +48,8 @@ def fold_constants(
     sources = origins(constants_below(pending))
     if not budget.allows(calls, sources):
         return list(outputs)
+    from byoc.relay.interpreter import evaluate
+
     values = evaluate(Tuple(pending))
     assert isinstance(values, list)  # of a tuple
     made = iter(values)

@@ -18,11 +18,11 @@ def known_fields(value: RelayExpr) -> list[RelayExpr] | None:
 
 def as_sequence(value: RelayExpr) -> RelayExpr:
     """*value*, which may be a tuple, as a value of ``relay.op.sequence``; tensors stay as they are."""
-    from byoc.relay.op import sequence
-
     fields = known_fields(value)
     if fields is None:
         return value
+    from byoc.relay.op import sequence
+
     made: RelayExpr = sequence.empty()
     for field in fields:
         made = sequence.insert(made, as_sequence(field))

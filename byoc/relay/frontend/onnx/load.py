@@ -19,7 +19,6 @@ from onnx import ModelProto, TensorProto, numpy_helper
 from byoc.errors import ImportModelError
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.size_limits import check_dims
-from byoc.runtime.core.container import object_vector
 from byoc.runtime.files.regular_file import read_file
 
 MAX_OPSET = 28  # the newest version of the default operator set that the converters were checked against
@@ -37,6 +36,8 @@ class LoadedModel:
 
     def array(self, tensor: TensorProto) -> np.ndarray:
         """The data of a tensor of this model. Raises ImportModelError where they are missing or do not fit."""
+        from byoc.runtime.core.container import object_vector
+
         where = f"{self.name}: tensor {tensor.name!r}"
         if any(size < 0 for size in tensor.dims):
             raise ImportModelError(f"{where}: a shape has no negative dimension, got {list(tensor.dims)}")

@@ -22,7 +22,6 @@ from byoc.relay.narrowing import as_call, operator_of, tensor_type
 from byoc.relay.transform.base.by_operator import ByOperator
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.channel_values import channel_values
-from byoc.relay.transform.simplify.binomials import binomial
 from byoc.relay.transform.simplify.rules import (
     Rule,
     folded,
@@ -189,6 +188,13 @@ def _at_once(name: str, left: RelayExpr, right: RelayExpr) -> Constant | None:
     return None if both is None else folded(both)
 
 
+def factored(call: Call) -> RelayExpr | None:
+    """A binomial as a square."""
+    from byoc.relay.transform.simplify.binomials import binomial  # of Relay's pass alone
+
+    return binomial(call)
+
+
 def adjacent_constants_at_once(call: Call) -> RelayExpr | None:
     """:func:`adjacent_constants` with one constant in the end."""
     return adjacent_constants(call, _at_once)
@@ -234,7 +240,7 @@ ARITHMETIC: Mapping[str, tuple[Rule, ...]] = ByOperator(_by_traits, _BY_NAME)
 _RELAY_BY_NAME: dict[str, tuple[Rule, ...]] = {
     "add": (
         RELAY_NEUTRAL["add"],
-        binomial,
+        factored,
         doubled,
         full_operand,
         adjacent_constants_at_once,

@@ -53,8 +53,6 @@ def _reshape_dims(data: RelayExpr, items: np.ndarray, allowzero: bool) -> tuple[
 
 def _with_known_shape(call: Call, values: ShapeValues) -> Call:
     """A typed *call* whose result has names for what is known of its shape; itself where nothing more is."""
-    from byoc.relay.op.core.named_dims import dim_texts
-
     rule: ShapeRule | None = call.op.get_attr(FKNOWN_SHAPE) if isinstance(call.op, Op) else None
     if rule is None or call.attrs is None:
         return call
@@ -69,6 +67,8 @@ def _with_known_shape(call: Call, values: ShapeValues) -> Call:
     found = rule(call, known)
     if found is None or not any(isinstance(d, int) or d.name for d in found):
         return call
+    from byoc.relay.op.core.named_dims import dim_texts
+
     attrs = dataclasses.replace(call.attrs, **{"known": dim_texts(found)})
     return Call(call.op, call.args, attrs, None, call.span)
 

@@ -61,12 +61,12 @@ def _reshape(node: OnnxNode) -> RelayExpr:
 
 def _static_reshape(node: OnnxNode, target: list[int]) -> RelayExpr:
     """0 copies a dimension of the input, unless ``allowzero``; one -1 is what remains."""
-    from byoc.relay.frontend.onnx.dims import reshaped
-
     shape = node.shape(node[0])
     if min(target, default=0) < -1 or target.count(-1) > 1:
         raise node.error(f"a shape has numbers from 0 on and at most one -1, got {target}")
     if 0 in target and node.attrs.flag("allowzero"):
+        from byoc.relay.frontend.onnx.dims import reshaped
+
         return reshaped(node, node[0], target)
     if any(d == 0 and axis >= len(shape) for axis, d in enumerate(target)):
         raise node.error(f"the shape {target} copies a dimension that the input {node.type_of(node[0])} does not have")
