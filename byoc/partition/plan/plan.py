@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from byoc.contract.verdict import Reason
 from byoc.errors import PartitionError
 from byoc.partition.boundaries import HOST
-from byoc.partition.content.plan_json import plan_from_json, plan_to_json
+from byoc.partition.content.plan_json import plan_to_json
 from byoc.partition.content.planned_cut import PlannedCut
 from byoc.partition.content.replanning import Origin, Sweep, sweep
 from byoc.partition.show.table import plan_table
@@ -107,6 +107,8 @@ class Plan(PlannedCut):
             read: object = json.loads(data) if isinstance(data, str) else data
         except (ValueError, RecursionError) as error:
             raise PartitionError(f"a plan must be JSON: {error}") from error
+        from byoc.partition.content.plan_reading import plan_from_json
+
         return plan_from_json(read, Plan)
 
     def __repr__(self) -> str:
