@@ -195,11 +195,11 @@ def _pointwise_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool
 def _reduction_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool:
     """A reduction of rows to one number each, and what is pointwise over the rows: an RMS norm, say."""
     traits, root = producer.traits(), producer.function.body
-    if traits[-1].kind is not OpKind.REDUCTION:
+    if not isinstance(root, Call) or not isinstance(root.op, Op) or root.op.traits.kind is not OpKind.REDUCTION:
         return False
     from byoc.relay.op.numeric.reduce import ReduceAttrs, reduced_axes
 
-    if not isinstance(root, Call) or not isinstance(root.attrs, ReduceAttrs) or not _is_static(root.args[0]):
+    if not isinstance(root.attrs, ReduceAttrs) or not _is_static(root.args[0]):
         return False
     data, attrs = _shape(root.args[0]), root.attrs
     last = list(reduced_axes(attrs, len(data))) == [len(data) - 1] and not attrs.exclude
