@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from byoc.driver import deferred_passes as later
 from byoc.driver.pass_list import LEVEL, Pipeline, Step, labelled, nearest
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
@@ -17,6 +16,7 @@ from byoc.ir.passes.transform import Pass, PassContext, Sequential
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay import transform
 from byoc.relay.qnn.passes import LowerOnnxQuantization, QuantizedProducts
+from byoc.relay.transform import simplify_stage as later
 from byoc.relay.transform.host_stage import PRECISION, Item, fold_constant_scales, host_stage
 from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode
 from byoc.relay.transform.simplify.expr import SimplifyHostExpr

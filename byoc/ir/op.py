@@ -20,6 +20,7 @@ from byoc.errors import RegistryError
 from byoc.ir.attrs import BRINGERS, Attrs, as_ints
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op_parts import Implementation, Inputs
+from byoc.ir.op_parts import OpArgument as OpArgument
 from byoc.ir.registry import DeferredRegistry, caller_location, get_global_func
 from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Any, Type, dtype_bytes, tensor_types
@@ -103,15 +104,6 @@ class Sample:
         if self.dtype == "bool":
             return np.asarray(rng.integers(0, 2, shape), bool)
         return np.asarray(rng.uniform(self.low, self.high, shape)).astype(self.dtype)
-
-
-@dataclass(frozen=True)
-class OpArgument:
-    """What is known of one input of an operator. Source: ``Op.arguments``."""
-
-    name: str
-    type_info: str = "Tensor"
-    description: str = ""
 
 
 class Op(RelayExpr):

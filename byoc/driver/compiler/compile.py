@@ -10,6 +10,7 @@ from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
 from byoc.driver.bytecode.control import external, with_externs
 from byoc.driver.bytecode.outline import outlined
+from byoc.driver.compiler.integers import host_integers, region_integers, simplified
 from byoc.driver.compiler.not_slower import not_slower
 from byoc.driver.compiler.placed_regions import at_places, in_halves
 from byoc.driver.compiler.planning import (
@@ -26,7 +27,6 @@ from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
 from byoc.driver.host import HostProgram, check_inputs, lower_host
-from byoc.driver.integers import host_integers, region_integers, simplified
 from byoc.driver.model import module_of
 from byoc.driver.options import CompileRequest, PlanRequest
 from byoc.driver.pass_list import Pipeline
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from byoc.driver.replan import Loss
 
 if TYPE_CHECKING:  # what few compilations ask for is imported where they do
+    from byoc.driver.compiler.target_quantization import TargetQuantization
     from byoc.driver.half_regions import HalfCalibration
-    from byoc.driver.target_quantization import TargetQuantization
     from byoc.relay.transform.half_operands import Beyond
 
 MAX_NODES_NAMED = 3
@@ -186,7 +186,7 @@ def quantized_for(
         return _ranged(mod, options, tell)
     if precision.products != INT8:
         return QuantizedModule(mod, options)
-    from byoc.driver.target_quantization import target_quantization
+    from byoc.driver.compiler.target_quantization import target_quantization
 
     by = target_quantization(precision.calibration, precision.keep_f32, targets)
     if not by.applies(mod):

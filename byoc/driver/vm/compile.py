@@ -11,10 +11,10 @@ from byoc.driver.bytecode.lower import lower_function
 from byoc.driver.bytecode.passes import prepare
 from byoc.driver.bytecode.program import ProgramBuilder
 from byoc.driver.compiler.compile import CompileOptions
+from byoc.driver.compiler.integers import host_integers, region_integers
 from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
-from byoc.driver.integers import host_integers, region_integers
 from byoc.driver.pipeline import host_layout
 from byoc.driver.precision import Precision, host_products
 from byoc.driver.region_build import BuiltRegions, build_regions, compile_region

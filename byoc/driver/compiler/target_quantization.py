@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from byoc.contract.backend import Backend
 from byoc.contract.quantized import Quantized
+from byoc.driver.compiler.target_integers import exact_operators, integer_backends, with_integers
 from byoc.driver.pipeline import at_least_level_3
 from byoc.driver.quantization import Calibration, CompileHost, HostQuantization, Key, quantizes_itself, range_row
-from byoc.driver.target_integers import exact_operators, integer_backends, with_integers
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names

@@ -23,7 +23,7 @@ def simplified(
     """*mod* after the stage ``simplify``; what it quantizes is integers where one of *targets* computes on these."""
     if not targets:
         return optimize(mod, chosen, precision)
-    from byoc.driver.target_integers import integer_backends, with_integers
+    from byoc.driver.compiler.target_integers import integer_backends, with_integers
 
     backends = integer_backends(targets)
     mod = optimize(mod, chosen, precision, bool(backends))
@@ -37,7 +37,7 @@ def host_integers(mod: IRModule, products: bool = False) -> IRModule:
     """
     if not mod.attrs.get(INTEGERS_MADE):
         return mod
-    from byoc.driver.target_integers import as_onnx_arithmetic
+    from byoc.driver.compiler.target_integers import as_onnx_arithmetic
 
     return as_onnx_arithmetic(mod, products)
 
@@ -46,6 +46,6 @@ def region_integers(mod: IRModule) -> IRModule:
     """The partitioned *mod* whose regions round as their backends declare, where their integers were made here."""
     if not mod.attrs.get(INTEGERS_MADE):
         return mod
-    from byoc.driver.target_integers import rounded_as_declared
+    from byoc.driver.compiler.target_integers import rounded_as_declared
 
     return rounded_as_declared(mod)

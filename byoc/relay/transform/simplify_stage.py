@@ -1,4 +1,4 @@
-"""The passes of the pipeline that few models need, and what each is asked for: it is imported where it does something.
+"""The passes before planning that few models need, and what each is asked for: it is imported where it does something.
 
 What is known of a pass stands here a second time; a test holds it to the pass itself.
 """
