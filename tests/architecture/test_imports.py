@@ -78,7 +78,8 @@ MOST_MODULES = 419  # of ours that byoc.compile of the digit classifier imports:
 
 
 @pytest.mark.needs_cc
-def test_a_models_road_imports_no_more_modules_than_it_did(tmp_path):
+def test_a_models_road_imports_no_more_modules_than_it_did(tmp_path, monkeypatch):
+    monkeypatch.delenv("BYOC_VERIFY", raising=False)  # tests verify between passes, by more modules
     count = len(json.loads(python(PROBE, str(MODEL), compiled=str(tmp_path)))["names"])
     assert count <= MOST_MODULES, (
         f"{count} modules are imported, {MOST_MODULES} were: import what few models need inside of what needs it"
