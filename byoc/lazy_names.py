@@ -14,8 +14,9 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 
 @functools.cache
@@ -38,12 +39,15 @@ def homes(package: str) -> dict[str, tuple[str, str]]:
 def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` of *package*, whose names its stub lists.
 
-    What was loaded is kept in the package. Any other name is an AttributeError that says so.
+    What was loaded is kept in the package; modules inside are attributes as if they were imported. Any other name is an
+    AttributeError that says so.
     """
     module, table = sys.modules[package], homes(package)
     own = {info.name for info in pkgutil.iter_modules(module.__path__)}
 
     def load(name: str) -> object:
+        if name not in table and name in own:
+            return importlib.import_module(f"{package}.{name}")
         if name not in table:
             near = difflib.get_close_matches(name, table, n=3)
             hint = f"; the nearest: {', '.join(near)}" if near else ""
@@ -55,18 +59,18 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
     def names() -> list[str]:
         return sorted({*vars(module), *table})
 
-    for name in table:
-        if name in own and table[name] != (package, name):  # importing that module later would take the name's place
-            importlib.import_module(f"{package}.{name}")
-            load(name)
+    if any(table.get(name, (package, name)) != (package, name) for name in own):
+        module.__class__ = _NamesBeforeModules
     return load, names, sorted(table)
 
 
-def load_all(package: str, but: Collection[str] = ()) -> None:
-    """Import the modules that have the names of *package*, those of *but* left out."""
-    for name, (home, _) in homes(package).items():
-        if name not in but:
-            importlib.import_module(f"{home}.{name}" if home == package else home)
+class _NamesBeforeModules(ModuleType):
+    """A package of which a name is also that of a module inside, which does not take its place when it is imported."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        inside = isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}"
+        if not inside or homes(self.__name__).get(name, (self.__name__, name)) == (self.__name__, name):
+            super().__setattr__(name, value)
 
 
 def _named(home: str, name: str, package: str) -> object:

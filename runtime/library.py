@@ -21,26 +21,23 @@ from byoc.runtime.core.distribution import version
 from byoc.runtime.core.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.core.time_limit import time_limit
-from byoc.runtime.devices.peak import Peak
-from byoc.runtime.executors.bound_library import BoundLibrary
-from byoc.runtime.executors.graph_executor import GraphExecutor
-from byoc.runtime.executors.mapped_executor import MappedExecutor
-from byoc.runtime.executors.preparation import Preparation, device_guards
-from byoc.runtime.executors.prepared_inputs import prepared_inputs
-from byoc.runtime.files.file_memory import FileWatch
 from byoc.runtime.files.weights import write_weights
 from byoc.runtime.graph.executor_base import Executor, check_threads
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.graph.loop_call import LoopCall, LoopResult
 from byoc.runtime.graph.values import forms_of, given_back, vectors
-from byoc.runtime.modules.lost_module import covered_symbols, problem_of
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Module, packages_of, saved_members
-from byoc.runtime.region.record import Fallback
-from byoc.runtime.region.variants import ChosenVariants
 
 if TYPE_CHECKING:
+    from byoc.runtime.devices.peak import Peak
+    from byoc.runtime.executors.bound_library import BoundLibrary
+    from byoc.runtime.executors.graph_executor import GraphExecutor
+    from byoc.runtime.executors.preparation import Preparation
+    from byoc.runtime.files.file_memory import FileWatch
     from byoc.runtime.profile.run_profile import RunProfile
+    from byoc.runtime.region.record import Fallback
+    from byoc.runtime.region.variants import ChosenVariants
 
 INITIALIZATION = "initialization"  # in the report: of this process, and so not saved
 GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER = "graph.json", "weights.safetensors", "report.json"
@@ -99,6 +96,8 @@ class Library:
 
         *threads* is as the library's where it is None. Raises UserError for a number of threads below 1.
         """
+        from byoc.runtime.executors.mapped_executor import MappedExecutor
+
         self._check_seal()
         wanted = self.threads if threads is None else threads
         check_threads(wanted)
@@ -110,6 +109,8 @@ class Library:
 
     def graph_executor(self) -> GraphExecutor:
         """A new executor that calls node by node, on one thread: every value between them can be looked at."""
+        from byoc.runtime.executors.graph_executor import GraphExecutor
+
         self._check_seal()
         return GraphExecutor(self._graph, self.module, watch=self._watch)
 
@@ -199,6 +200,8 @@ class Library:
 
         A module whose regions the host can run instead keeps nothing from running.
         """
+        from byoc.runtime.modules.lost_module import covered_symbols, problem_of
+
         covered = covered_symbols(self.module)
         found = {f"module {k} ({m.type_key})": problem_of(m, covered) for k, m in enumerate(self.module.imports)}
         return {place: problem for place, problem in found.items() if problem}
@@ -235,6 +238,8 @@ class Library:
         Raises:
             InputError: a name that no output has.
         """
+        from byoc.runtime.executors.bound_library import BoundLibrary
+
         self._check_seal()
         return BoundLibrary(self._graph, self.module, self.outputs, on_device)
 
@@ -271,6 +276,8 @@ class Library:
             InputError: as :meth:`prepare` does.
             UserError: a region on a device that the host has no version of.
         """
+        from byoc.runtime.executors.preparation import Preparation, device_guards
+
         asked = self._asked(shapes)
 
         def work() -> None:
@@ -283,6 +290,8 @@ class Library:
 
     def _asked(self, shapes: Sequence[Mapping[str, object]]) -> list[dict[str, np.ndarray]]:
         """Inputs of the *shapes* that are to be prepared, which modules are to keep ready from now on."""
+        from byoc.runtime.executors.prepared_inputs import prepared_inputs
+
         asked = [prepared_inputs(self.inputs, given) for given in shapes or ({},)]
         self._prepared += len(asked)
         for module in self.module.walk():

@@ -17,7 +17,7 @@ import numpy as np
 from byoc.driver.compiler.compile import CompileOptions, assemble, build, plan_for
 from byoc.driver.host import HostProgram, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
-from byoc.driver.precision import NarrowProducts, ProductPrecision
+from byoc.driver.precision import ProductPrecision, host_products
 from byoc.ir.types import tensor_types
 from byoc.partition.measure import boundary, call_operations, constant_bytes
 from byoc.relay.expr import Call, Constant, Function
@@ -58,7 +58,7 @@ def by_group(
     """The model of *path* for the host alone, as ``byoc.compile`` makes it, with the functions that it calls."""
     mod = optimize(import_onnx(path))
     plan = plan_for(mod, CompileOptions())
-    narrow = NarrowProducts(ProductPrecision.of(precision, (), calibration))
+    narrow = host_products(ProductPrecision.of(precision, (), calibration))
     cut = narrow.quantized(plan.apply(mod), lambda probe: build(probe, plan, CompileOptions()))
     main = prepare_host(precision=narrow.passes())(cut)["main"]
     host = lower_host(main, {})

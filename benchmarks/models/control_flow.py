@@ -1,7 +1,7 @@
 """Recurrent models with control flow: ours against ONNX Runtime, in turns, after their outputs agree.
 
-``python -m benchmarks.models.control_flow --hidden 256 --steps 100``; the figures are milliseconds of a call, the median of
-the turns of each engine, and the ratio of both. The forms:
+``python -m benchmarks.models.control_flow --hidden 256 --steps 100``; the figures are milliseconds of a call, the
+median of the turns of each engine, and the ratio of both. The forms:
 
 - ``small``: a gated recurrent unit in a Loop, with an If between two updates of a few operators;
 - ``branches``: an If in a Loop whose branches are products of matrices;

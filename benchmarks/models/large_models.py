@@ -1,6 +1,7 @@
 """Reading a large model: seconds and memory from a file to a typed module, beside ONNX Runtime's session creation.
 
-``python -m benchmarks.models.large_models`` makes a decoder as GPT-2 is (124 million parameters, random, 500 MB in one file);
+``python -m benchmarks.models.large_models`` makes a decoder as GPT-2 is (124 million parameters, random, 500 MB in one
+file);
 ``--layers 36 --width 1280 --external`` one of 3.2 GB with its weights beside the model. Each engine reads it in a
 process of its own, in turns: the seconds from the path on, and how much the process grew at most, as a share of the
 bytes of the model's files. The first reading of a file is not counted: afterwards it lies in the system's memory.

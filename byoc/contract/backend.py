@@ -25,10 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from byoc.contract.deviation import Deviation
 from byoc.contract.limits import Limits
-from byoc.contract.quantized import Quantized
 from byoc.contract.verdict import (
     Constraint,
     ConstraintCheck,
@@ -40,11 +39,15 @@ from byoc.contract.verdict import (
 from byoc.errors import InternalError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.relay.dataflow_pattern import DFPattern
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import post_order
 from byoc.runtime.devices.levels import HardwareLevel
 from byoc.runtime.modules.module import Module
+
+if TYPE_CHECKING:
+    from byoc.contract.deviation import Deviation
+    from byoc.contract.quantized import Quantized
+    from byoc.relay.dataflow_pattern import DFPattern
 
 Check = Callable[[RelayExpr], object]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from byoc.contract.backend import Backend
-from byoc.contract.registration import get_backend
 from byoc.errors import CompileError
+
+if TYPE_CHECKING:
+    from byoc.contract.backend import Backend
 
 
 def checked_options(given: Mapping[str, Mapping[str, object]]) -> Mapping[str, Mapping[str, object]]:
@@ -16,6 +18,8 @@ def checked_options(given: Mapping[str, Mapping[str, object]]) -> Mapping[str, M
     Raises PartitionError for a backend that nobody registered, CompileError for an option that one does not have,
     UserError for a value that its backend refuses.
     """
+    from byoc.contract.registration import get_backend
+
     for name, options in given.items():
         if not isinstance(options, Mapping):
             raise CompileError(f"the options of backend {name} are a mapping by their names, got {options!r}")

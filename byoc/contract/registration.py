@@ -8,19 +8,18 @@ import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from byoc.contract.backend import Backend
-from byoc.contract.checks import check_backend, nearest_names, pattern_entries
-from byoc.contract.operator_names import check_names, rows_of
-from byoc.contract.relay_style import RelayStyleBackend
 from byoc.errors import PartitionError
 from byoc.ir import entry_points
 from byoc.ir.module import IRModule
 from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location
-from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES, PatternTable
 from byoc.runtime.core.entry_points import kind_of
 from byoc.runtime.core.source_place import definition_of, source_of
+
+if TYPE_CHECKING:
+    from byoc.relay.op.contrib.register import PatternTable
 
 BACKENDS: Registry[Backend] = Registry("backend")
 B = TypeVar("B", bound=type[Backend] | Backend)
@@ -54,6 +53,9 @@ def register_backend(backend: B | None = None, *, override: bool = False) -> B |
 
 
 def _register(instance: Backend, where: str, override: bool) -> None:
+    from byoc.contract.checks import check_backend, pattern_entries
+    from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
+
     check_backend(instance)
     name, source = instance.name, source_of(instance)
 
@@ -141,6 +143,10 @@ def get_backend(name: str) -> Backend:
     """The backend *name*. Raises PartitionError with the known names, with what broke its package or is wrong in its
     entry point, or for a constraint or a kernel of an operator that there is not, which would never be asked.
     """
+    from byoc.contract.checks import nearest_names
+    from byoc.contract.operator_names import check_names
+    from byoc.contract.relay_style import RelayStyleBackend
+
     broken = entry_points.load(name)
     if name in BACKENDS and not (broken and entry_points.is_from(name, type(BACKENDS[name]).__module__)):
         check_names(BACKENDS[name], _composites_of)
@@ -161,6 +167,8 @@ def get_backend(name: str) -> Backend:
 
 def _composites_of(name: str) -> Collection[str] | None:
     """The composites of the backend *name*; None for one whose patterns are not known here."""
+    from byoc.contract.operator_names import rows_of
+
     if name in BACKENDS:
         return [row.name for row in rows_of(BACKENDS[name])]
     unknown = entry_points.told(name) is not None or f"relay.ext.{name}" in GLOBAL_FUNCTIONS

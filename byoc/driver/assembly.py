@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from byoc.runtime.core.function_work import FunctionWork
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Module
-from byoc.runtime.region.record import Fallback, Region
+
+if TYPE_CHECKING:
+    from byoc.runtime.region.record import Fallback, Region
 
 
 def assemble(

@@ -8,12 +8,12 @@ the model. It computes in the region's own types, whatever precision the host's 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from byoc.contract.signature import signature_of
 from byoc.contract.verdict import callee_name
 from byoc.driver.assembly import assemble
 from byoc.driver.host import lower_host
-from byoc.driver.json_functions import compile_json
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import host_layout, prepare_host
 from byoc.errors import ByocError, InternalError
@@ -28,8 +28,10 @@ from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.modules.module import Module
-from byoc.runtime.origin import OriginModule
-from byoc.runtime.region.record import Region
+
+if TYPE_CHECKING:
+    from byoc.runtime.origin import OriginModule
+    from byoc.runtime.region.record import Region
 
 HOST, AVAILABLE = "c", "the host's version is in the artefact"
 
@@ -40,6 +42,8 @@ def described(regions: Mapping[GlobalVar, Function], seconds: float | None = Non
 
 
 def _described(region: Function, seconds: float | None) -> Region:
+    from byoc.runtime.region.record import Region
+
     calls = [node for node in post_order(region.body, dataflow_children) if isinstance(node, Call)]
     operators = tuple(dict.fromkeys(callee_name(call) for call in calls))
     symbol = str(region.attrs["global_symbol"])
@@ -72,6 +76,8 @@ def origins(
 
 def origin(region: Function, options: Mapping[str, object], chosen: Pipeline | None = None) -> OriginModule:
     """The host's version of *region*. Raises CompileError for what the host cannot run."""
+    from byoc.driver.json_functions import compile_json
+
     symbol = str(region.attrs["global_symbol"])
     options = {name: value for name, value in options.items() if name != "tune"}
     plain = Function(region.params, region.body, region.declared_ret_type, region.type_params, None, region.span)
@@ -87,6 +93,8 @@ def origin(region: Function, options: Mapping[str, object], chosen: Pipeline | N
 
 def _assembled(signature: Signature, graph: Mapping[str, object] | None, modules: list[Module]) -> OriginModule:
     """The module, whose constants have names that no other module's have."""
+    from byoc.runtime.origin import OriginModule
+
     root = assemble(modules)
     name_of = {name: f"{signature.symbol}_origin_{name}" for name in root.constant_arrays}
     needs = {symbol: [name_of[name] for name in names] for symbol, names in root.needs.items()}

@@ -9,10 +9,12 @@ the model in float32 before the cut. A call is known on both sides of the cut by
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.contract.backend import Backend
+from byoc.driver.precision import FP16
+from byoc.driver.precision import HALVES as WHERE
 from byoc.driver.quantization import REPORT, Calibration, CompileHost, HostQuantization
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
@@ -38,9 +40,7 @@ from byoc.relay.transform.half_operands import (
 from byoc.relay.traverse import post_order
 from byoc.runtime.library import Library
 
-FP16 = "fp16"
 HEADROOM = 2.0  # by which other inputs may exceed what the samples reached
-WHERE = "half_precision"  # in the report
 
 
 @dataclass
@@ -54,6 +54,11 @@ class HalfRegions:
     products: list[tuple[str, HalfProduct]] = field(default_factory=list)
     refusals: dict[str, str] = field(default_factory=dict)
 
+    @staticmethod
+    def of(beyond: Beyond | None, targets: Collection[str] | None = None) -> HalfRegions:
+        """For *targets*, or all; without *beyond* by the numbers of constants alone."""
+        return HalfRegions(beyond or Beyond(), None if targets is None else frozenset(targets))
+
     def lowered(self, region: Function, backend: Backend, options: Mapping[str, object]) -> Function:
         """*region* as *backend* is to compile it."""
         if self.targets is not None and backend.name not in self.targets:
@@ -65,6 +70,10 @@ class HalfRegions:
         made, products = half_operands(region, self.beyond)
         self.products += [(backend.name, p) for p in products]
         return made
+
+    def decided(self, plan: Plan) -> Plan:
+        """*plan* with the precision of each product of the regions."""
+        return dataclasses.replace(plan, decisions=tuple(_decided(d, self) for d in plan.decisions))
 
     def told(self) -> dict[str, object]:
         """What the report says: a line for each target, and the products that stay in float32."""
@@ -126,13 +135,6 @@ class HalfCalibration(HostQuantization):
         assert told is None and isinstance(mine, Mapping)
         measured = {name: mine[name] for name in ("samples", "errors") if name in mine}
         library.report[WHERE] = {**_told(library), **measured}
-
-
-def with_halves(plan: Plan, halves: HalfRegions | None) -> Plan:
-    """*plan* with the precision of each product of the regions."""
-    if halves is None:
-        return plan
-    return dataclasses.replace(plan, decisions=tuple(_decided(d, halves) for d in plan.decisions))
 
 
 def _decided(decision: Decision, halves: HalfRegions) -> Decision:

@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from byoc.codegen.c.backend import compile_functions as compile_c
 from byoc.codegen.c.whole.program import no_whole_program
 from byoc.codegen.kernel.lower import unsupported_reason
-from byoc.driver.json_functions import compile_json
 from byoc.ir.types import Any, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function
-from byoc.relay.structure.structural import structural_equal, structural_hash
 from byoc.runtime.core.bound_sizes import is_computable
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.modules.module import Module
@@ -41,6 +39,8 @@ class HostFunctions:
 
     def symbol_of(self, function: Function, name: str) -> str:
         """The symbol of *function*, or of an equal one that is there; *name* is what it computes, for people."""
+        from byoc.relay.structure.structural import structural_equal, structural_hash
+
         key = structural_hash(function)
         for known, symbol in self._shared.get(key, ()):
             if structural_equal(known, function):
@@ -74,7 +74,11 @@ class HostFunctions:
             none = "none of the host's functions is generated code"
             self.node_by_node = no_whole_program(Graph(self.graph)) if self.compiled else none
         found: list[Module] = [compile_c(self.compiled, options, self.graph)] if self.compiled else []
-        return [*found, compile_json(self.interpreted, self.fallback_reasons)] if self.interpreted else found
+        if not self.interpreted:
+            return found
+        from byoc.driver.json_functions import compile_json
+
+        return [*found, compile_json(self.interpreted, self.fallback_reasons)]
 
 
 def _untold(function: Function) -> str | None:

@@ -17,7 +17,6 @@ from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.errors import UserError
 from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.library import Library
-from byoc.runtime.loading import read_library
 
 FOLDER = "libraries"
 LIMIT_VARIABLE = "BYOC_LIBRARY_CACHE_MB"  # 0: no library is kept, and none is read
@@ -37,6 +36,8 @@ class LibraryCache:
         entry = self._entry(key)
         if not entry.is_file():
             return None
+        from byoc.runtime.loading import read_library
+
         try:
             library = read_library(entry)
         except ArtifactError:

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from byoc.driver.pass_list import LEVEL, Pipeline, PipelineStep, labelled, nearest
-from byoc.driver.relay_passes import is_of_relay
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_info import NAMES_OF_PASSES
 from byoc.ir.passes.transform import Pass, PassContext, Sequential
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay import transform
-from byoc.relay.qnn.onnx_arithmetic import LowerOnnxQuantization
-from byoc.relay.qnn.quantized_products import QuantizedProducts
-from byoc.relay.transform.host_stage import PRECISION, Item, host_stage
-from byoc.relay.transform.scales.fold_constant_scales import FoldConstantScales
+from byoc.relay.qnn.passes import LowerOnnxQuantization, QuantizedProducts
+from byoc.relay.transform import simplify_stage as later
+from byoc.relay.transform.host_stage import PRECISION, Item, fold_constant_scales, host_stage
 from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode
 from byoc.relay.transform.simplify.expr import SimplifyHostExpr
 from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
@@ -29,6 +27,7 @@ LAYOUTS = ("channels_last", "default")
 MAKERS = "relay._transform."  # before the name of each pass that a user makes by name
 SIMPLIFY, HOST = "simplify", "host"  # the stages: before planning, and the host's share after the cut
 INT8 = "precision int8"
+INTEGERS_MADE = "integers_of_onnx"  # the attribute of a module whose integers were made for targets
 LOWERED = "no target that computes on integers"  # else quantized operators stay until the model is cut
 
 
@@ -52,24 +51,21 @@ def _simplify() -> Sequence[PipelineStep]:
         transform.InferType(),
         (LowerOnnxQuantization(), LOWERED),
         (QuantizedProducts(), INT8),
-        transform.RemoveDeviceAnnotations(),
+        later.remove_device_annotations(),
         transform.OutlineCompilerFunctionsWithExistingGlobalSymbols(),
-        transform.RemoveUnusedFunctions(),
-        transform.InlineCalls(),
-        transform.ToGraphNormalForm(),
+        later.remove_unused_functions(),
+        later.inline_calls(),
+        later.to_graph_normal_form(),
         transform.Legalize(),
         transform.SimplifyInference(decompose_norms=False),  # whole norms have schedules of their own
         FoldHostConstant(),
-        FoldConstantScales(),
+        fold_constant_scales(),
         SimplifyHostExpr(),
         transform.EliminateCommonSubexpr(),
-        # these three from level 4, or where they are required
-        transform.CombineParallelConv2D(),
-        transform.CombineParallelDense(),
-        transform.CombineParallelBatchMatmul(),
-        transform.FlattenAtrousConv(),
-        transform.AlterOpLayout(),
-        transform.FastMath(),  # from level 4, or where it is required
+        *later.combine_parallel(),  # these three from level 4, or where they are required
+        later.flatten_atrous_conv(),
+        later.alter_op_layout(),
+        later.fast_math(),  # from level 4, or where it is required
         FoldHostConstant(),
         EliminateHostDeadCode(),
         transform.InferType(),
@@ -137,7 +133,11 @@ def check_pass_names(chosen: Pipeline | None = None) -> None:
     known = {step.name for step in (chosen or pipeline()).steps()} | NAMES_OF_PASSES | makers
     for field in ("disabled_pass", "required_pass"):
         for name in getattr(ctx, field):
-            if name not in known and not is_of_relay(name):
+            if name in known:
+                continue
+            from byoc.driver.relay_passes import is_of_relay
+
+            if not is_of_relay(name):
                 raise UserError(f"{field} of the PassContext: no pass is called {name!r}; {nearest(name, known)}")
 
 

@@ -21,10 +21,10 @@ from byoc.ir.span import span_names
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function, Tuple, Var
+from byoc.relay.qnn.passes import QuantizedProducts
 from byoc.relay.qnn.quantize import METHODS, Histogram, Left, StaticQuantizer, choose_range, quantize_dynamic
 from byoc.relay.qnn.quantize.products import FIRST, LAST, NOT_FINITE
 from byoc.relay.qnn.quantize.ranges import PERCENTILE
-from byoc.relay.qnn.quantized_products import QuantizedProducts
 from byoc.relay.transform import InferType, InlineCalls
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order, rewrite

@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from byoc.contract.backend import Backend, contradiction
 from byoc.contract.registration import get_backend
-from byoc.driver.half_regions import HalfRegions
 from byoc.driver.replan import Loss, RegionLostError, lost
 from byoc.errors import (
     ByocError,
@@ -29,17 +29,19 @@ from byoc.errors import (
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.carried import carried
 from byoc.ir.passes.transform import PassContext
 from byoc.ir.span import span_names
 from byoc.relay import transform
 from byoc.relay.expr import Call, Function
-from byoc.relay.transform.cut.partition_graph import KEEP_UNCONVERTED, RAISED, UNCONVERTED
+from byoc.relay.transform.cut.compiler_functions import KEEP_UNCONVERTED, RAISED, UNCONVERTED
 from byoc.relay.traverse import post_order
 from byoc.runtime.core.build_limit import TimeLimitError, bounded
 from byoc.runtime.kernels import KERNELS
 from byoc.runtime.modules.module import Module, constant_arrays_of
-from byoc.runtime.region.record import CONVERT, DEVICE, Fallback, compile_stage
+
+if TYPE_CHECKING:
+    from byoc.driver.half_regions import HalfRegions
+    from byoc.runtime.region.record import Fallback
 
 MAX_NODES_NAMED = 3
 HOST = "c"
@@ -143,6 +145,8 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
 
 def _in_time(work: Callable[[], Module], seconds: float | None) -> Module:
     """What *work* gives. Raises TimeLimitError when it takes longer than *seconds*; it is then left where it is."""
+    from byoc.ir.passes.carried import carried
+
     if seconds is None:
         return work()
     try:
@@ -183,6 +187,8 @@ def _host_can(region: Function) -> bool:
 
 def _record(region: Function, loss: Loss, error: Exception) -> Fallback:
     """What is kept of a region that is the host's again."""
+    from byoc.runtime.region.record import CONVERT, DEVICE, Fallback, compile_stage
+
     if UNCONVERTED in region.attrs:
         stage, raised = CONVERT, str(region.attrs[RAISED])
     else:

@@ -8,7 +8,7 @@ None is the default, answer to ``.value`` too, as they do in Relay.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import TypeVar
 
@@ -95,6 +95,9 @@ def _info(field: Field[object]) -> str:
     return f"{field.type}{default}"
 
 
+BRINGERS: list[Callable[[], None]] = []  # what imports classes that nobody has asked for yet
+
+
 @dataclass(frozen=True)
 class Attrs:
     """The root of all attribute classes: subclass it as a frozen dataclass with one field per attribute."""
@@ -109,6 +112,8 @@ class Attrs:
     @staticmethod
     def class_named(name: str) -> type[Attrs]:
         """The class of attributes called *name*. Raises RegistryError where there is none."""
+        for bring in BRINGERS:
+            bring()
         pending = Attrs.__subclasses__()
         while pending:
             cls = pending.pop()

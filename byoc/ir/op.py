@@ -17,10 +17,11 @@ from typing import TypeVar, cast
 import numpy as np
 
 from byoc.errors import RegistryError
-from byoc.ir.attrs import Attrs, as_ints
+from byoc.ir.attrs import BRINGERS, Attrs, as_ints
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op_parts import Implementation, Inputs
-from byoc.ir.registry import Registry, caller_location, get_global_func
+from byoc.ir.op_parts import OpArgument as OpArgument
+from byoc.ir.registry import DeferredRegistry, caller_location, get_global_func
 from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Any, Type, dtype_bytes, tensor_types
 from byoc.runtime.core.source_place import caller_source, source_of
@@ -103,15 +104,6 @@ class Sample:
         if self.dtype == "bool":
             return np.asarray(rng.integers(0, 2, shape), bool)
         return np.asarray(rng.uniform(self.low, self.high, shape)).astype(self.dtype)
-
-
-@dataclass(frozen=True)
-class OpArgument:
-    """What is known of one input of an operator. Source: ``Op.arguments``."""
-
-    name: str
-    type_info: str = "Tensor"
-    description: str = ""
 
 
 class Op(RelayExpr):
@@ -311,7 +303,16 @@ def _size(shape: Iterable[int | Any]) -> int:
     return size
 
 
-OPS: Registry[Op] = Registry("operator")
+OPS: DeferredRegistry[Op] = DeferredRegistry("operator")
+BRINGERS.append(OPS.load_all)
+_COMPLETIONS: list[Callable[[Op], None]] = []
+
+
+def for_each_operator(complete: Callable[[Op], None]) -> None:
+    """Call *complete* with each operator that there is, and with those that :func:`register_op` makes; imports none."""
+    _COMPLETIONS.append(complete)
+    for op in OPS.loaded():
+        complete(op)
 
 
 def register_op(
@@ -351,6 +352,8 @@ def register_op(
     if op.traits.is_view and op.num_inputs == 1:
         op.set_attr("TReshapeOp", True)
     OPS.register(name, op, where=caller_location(), override=op is waiting)
+    for complete in _COMPLETIONS:
+        complete(op)
     return op
 
 
@@ -388,10 +391,8 @@ def _owner(value: object, caller: str) -> str:
     return "" if value.__module__.startswith("byoc.") else source_of(value)
 
 
-def declare_op_attr(op_name: str, attr_key: str, value: object) -> None:
+def declare_op_attr(op: Op, attr_key: str, value: object) -> None:
     """Attach what an operator has of itself, at level 10, unless a user attached something at that level or above."""
-    if op_name not in OPS:
-        OPS.register(op_name, Op(op_name), where=caller_location())
-    level = OPS[op_name].attr_level(attr_key)
+    level = op.attr_level(attr_key)
     if level is None or level < 10:
-        OPS[op_name].set_attr(attr_key, value)
+        op.set_attr(attr_key, value)

@@ -44,3 +44,12 @@ class Implementation(Generic[A_contra, E, R_contra]):
     compute: Callable[[A_contra, Sequence[E], R_contra], Sequence[E]] | None = None
     code_for: Callable[[Sequence[str], A_contra], bool] | None = None
     kernel: str | None = None
+
+
+@dataclass(frozen=True)
+class OpArgument:
+    """What is known of one input of an operator. Source: ``Op.arguments``."""
+
+    name: str
+    type_info: str = "Tensor"
+    description: str = ""

@@ -8,8 +8,11 @@ generators are found (``relay.ext.<name>``).
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar, overload
 
 from byoc.errors import RegistryError
@@ -98,12 +101,106 @@ class Registry(Generic[T]):
         return len(self._values)
 
     def _suggest(self, name: str) -> str:
-        known = sorted(self._values)
+        known = sorted(self._known())
         near = difflib.get_close_matches(name, known, n=5) or known[:12]
         return f"; the nearest of {len(known)} known: {', '.join(near)}" if near else "; none is registered"
 
+    def _known(self) -> Collection[str]:
+        return self._values
 
-GLOBAL_FUNCTIONS: Registry[Callable[..., Any]] = Registry("global function")
+
+class DeferredRegistry(Registry[T]):
+    """A registry of values that modules register, each imported when one of its names is asked for.
+
+    Whoever asks for a value, or registers one, finds it complete: the modules of its name are imported before. Names
+    are there without: ``in`` and listings, which give the deferred ones first, import nothing. Python's locks of
+    modules let a thread wait for a module that another one imports.
+    """
+
+    def __init__(self, kind: str):
+        super().__init__(kind)
+        self._order: list[str] = []
+        self._deferred: dict[str, tuple[str, ...]] = {}  # names whose modules may not all have been imported
+
+    def defer(self, homes: Mapping[str, Sequence[str]]) -> None:
+        """Names to the modules that make them: one that registers the name, and those that complete what it made."""
+        for name, modules in homes.items():
+            self._order.append(name)
+            self._deferred[name] = tuple(modules)
+
+    def loaded(self) -> list[T]:
+        """The values that are here without importing anything."""
+        return list(self._values.values())
+
+    def load_all(self) -> None:
+        """Import every module that has a name here."""
+        for name in list(self._deferred):
+            self._load(name)
+
+    def _load(self, name: str) -> None:
+        """Import the modules of *name*; not those behind one that this thread is importing just now."""
+        for module in self._deferred.get(name, ()):
+            if _is_being_imported(importlib.import_module(module)):
+                return
+        self._deferred.pop(name, None)
+
+    def register(self, name: str, value: T, *, where: str = "", override: bool = False, source: str = "") -> None:
+        self._load(name)
+        super().register(name, value, where=where or caller_location(), override=override, source=source)
+
+    def check_free(self, name: str, place: str, source: str = "") -> None:
+        self._load(name)
+        super().check_free(name, place, source)
+
+    def get(self, name: str) -> T | None:
+        self._load(name)
+        return super().get(name)
+
+    def source(self, name: str) -> str:
+        self._load(name)
+        return super().source(name)
+
+    def place(self, name: str) -> str:
+        self._load(name)
+        return super().place(name)
+
+    def __getitem__(self, name: str) -> T:
+        self._load(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values or name in self._deferred
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(dict.fromkeys([*(name for name in self._order if name in self), *self._values])))
+
+    def __len__(self) -> int:
+        return len({*self._values, *self._deferred})
+
+    def _known(self) -> Collection[str]:
+        return list(self)
+
+
+def read_homes(table: Path, package: str) -> dict[str, list[str]]:
+    """What :meth:`DeferredRegistry.defer` takes, from a text with a line for each module of *package*.
+
+    ``op.nn.dense: nn.dense nn.matmul``: the module below the package, and its names. Where a name stands in several
+    lines, the first module registers it and the others complete it.
+    """
+    homes: dict[str, list[str]] = {}
+    for line in table.read_text(encoding="utf-8").splitlines():
+        module, _, names = line.partition(":")
+        for name in names.split():
+            homes.setdefault(name, []).append(f"{package}.{module}")
+    return homes
+
+
+def _is_being_imported(module: ModuleType) -> bool:
+    """True within the import of *module*; a module that another thread imports is waited for instead."""
+    return bool(getattr(module.__spec__, "_initializing", False))
+
+
+GLOBAL_FUNCTIONS: DeferredRegistry[Callable[..., Any]] = DeferredRegistry("global function")
 
 
 @overload

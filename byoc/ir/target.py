@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from byoc.errors import UserError
 from byoc.ir.attrs import as_int, as_list
-from byoc.ir.target_kind import TARGET_KINDS, target_kind
 
 IS_EXTERNAL_CODEGEN = "is_external_codegen"
 RELAY_TO_TIR = "RelayToTIR"
@@ -41,6 +40,8 @@ class Target:
         target: str | Mapping[str, object] | Target,
         host: str | Mapping[str, object] | Target | None = None,
     ):
+        from byoc.ir.target_kind import target_kind
+
         if isinstance(target, Target):
             fields: Mapping[str, object] = target.export()
         elif isinstance(target, Mapping) or target.lstrip().startswith("{"):
@@ -134,6 +135,8 @@ class Target:
     @staticmethod
     def list_kinds() -> list[str]:
         """The known kinds of target."""
+        from byoc.ir.target_kind import TARGET_KINDS
+
         return list(TARGET_KINDS)
 
     @staticmethod

@@ -19,7 +19,7 @@ from byoc.contract.registration import get_backend
 from byoc.contract.support_table import support_table
 from byoc.driver.bytecode.control import with_externs
 from byoc.driver.bytecode.outline import outlined
-from byoc.driver.integers import simplified
+from byoc.driver.compiler.integers import simplified
 from byoc.driver.model import module_of
 from byoc.ir.op import OPS, Op
 from byoc.relay.expr import Call, Function

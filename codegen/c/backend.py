@@ -16,7 +16,6 @@ from byoc.codegen.c.toolchain.gathers import gather_flags
 from byoc.codegen.c.toolchain.masked_loads import masked_load_flags
 from byoc.codegen.c.toolchain.overflow import overflow_flags
 from byoc.codegen.c.toolchain.sanitizers import check_process
-from byoc.codegen.c.whole.kernel_team import kernel_team_source
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.program import no_whole_program
 from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
@@ -144,6 +143,12 @@ def workbench(
     compiler: CCompiler, flags: Sequence[str], allowed: WinogradOptions = DEFAULT, threads: int = 1
 ) -> HostBench:
     """What a tuner prepares and builds programs with, which will run with so many *threads*."""
+
+    def team() -> bytes:
+        from byoc.codegen.c.whole.kernel_team import kernel_team_source
+
+        return compiler.build(kernel_team_source())
+
     trying = dataclasses.replace(compiler, limit=TRIAL_SECONDS)
     return HostBench(
         lambda program, choices: prepare(program, compiler.machine, choices, allowed),
@@ -151,7 +156,7 @@ def workbench(
         lambda count: context_of(compiler, flags, count),
         cache_sizes(),
         threads,
-        lambda: compiler.build(kernel_team_source()),
+        team,
     )
 
 

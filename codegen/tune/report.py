@@ -5,8 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from byoc.codegen.tune.record import Record
+if TYPE_CHECKING:
+    from byoc.codegen.tune.record import Record
+
 
 MOST_FAILURES = 8  # that the text names
 

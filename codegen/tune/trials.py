@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.tune.context import Context
-from byoc.codegen.tune.kernel_program import inputs_for, kernel_program, output_of
-from byoc.codegen.tune.record import DROPPED, MEASURED, Record, Trial
-from byoc.codegen.tune.trial_batch import CompiledCandidate, Outcome, RunBatch, TrialBatch
-from byoc.codegen.tune.worker_process import WorkerProcess
+from byoc.codegen.tune.record import DROPPED, MEASURED, Trial
 from byoc.errors import ByocError
 from byoc.runtime.dso.module import DsoModule
+
+if TYPE_CHECKING:
+    from byoc.codegen.tune.record import Record
+    from byoc.codegen.tune.trial_batch import CompiledCandidate, Outcome, RunBatch
 
 WON = 0.985  # of the time of the model's choice: what another must stay below to be taken
 BATCH_SIZE = 12  # candidates that are in memory at once, with copies of their weights
@@ -122,6 +123,9 @@ class TrialRunner:
         return [found[c] for c in candidates]
 
     def _batch(self, space: SearchSpace, candidates: Sequence[Choice], rest: Choices | None) -> list[Trial]:
+        from byoc.codegen.tune.kernel_program import inputs_for, output_of
+        from byoc.codegen.tune.trial_batch import TrialBatch
+
         made = self._built(space, candidates, rest)
         compiled = {c: _compiled(*what) for c, what in made.items() if not isinstance(what, str)}
         outcomes: dict[Choice, Outcome] = {c: what for c, what in made.items() if isinstance(what, str)}
@@ -166,6 +170,8 @@ class TrialRunner:
         return {c: (programs[c], modules[c]) if c in modules else failed[c] for c in candidates}
 
     def _program(self, space: SearchSpace, only: Only, symbol: str) -> Program:
+        from byoc.codegen.tune.kernel_program import kernel_program
+
         program = self.bench.prepare(kernel_program(space, symbol), only)
         if not only.given:
             raise ByocError("alone the kernel is another one")
@@ -175,11 +181,15 @@ class TrialRunner:
 @contextmanager
 def trial_runner(bench: HostBench, rounds: int, threads: int) -> Iterator[Try]:
     """Trials whose candidates run in a process of their own, which ends with the context."""
+    from byoc.codegen.tune.worker_process import WorkerProcess
+
     with WorkerProcess() as worker:
         yield TrialRunner(bench, rounds, worker.run, threads).trials
 
 
 def _compiled(program: Program, module: DsoModule) -> CompiledCandidate:
+    from byoc.codegen.tune.trial_batch import CompiledCandidate
+
     constants = tuple(module.constant_arrays[spec.name].numpy() for spec in program.signature.constants)
     return CompiledCandidate(module.library, program.signature, constants)
 

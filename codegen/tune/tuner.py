@@ -7,18 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace, SpaceCollector
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.tune.database import FOLDER, Database
 from byoc.codegen.tune.level import LEVELS, Level, level_named
-from byoc.codegen.tune.measure import Clock
 from byoc.codegen.tune.record import Record
 from byoc.codegen.tune.report import TuningReport
 from byoc.codegen.tune.trials import Bench, HostBench, Try, trial_runner
 from byoc.runtime.graph.executor_base import check_threads
+
+if TYPE_CHECKING:
+    from byoc.codegen.tune.measure import Clock
 
 OpenTrialRunner = Callable[[HostBench, int, int], AbstractContextManager[Try]]
 OpenTrials = Callable[[int], AbstractContextManager[Try]]

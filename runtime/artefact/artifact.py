@@ -17,16 +17,17 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from byoc.runtime.artefact.seal import KEY, open_seal, seal_of, sealed
-from byoc.runtime.artefact.signing import SIGNATURES, Key, check_signature, read_signatures, sign, write_signatures
-from byoc.runtime.artefact.zip_directory import read_directory
 from byoc.runtime.core.errors import ArtifactError, UserError
 from byoc.runtime.core.strict_json import mapping_of as object_of
 from byoc.runtime.core.strict_json import read_json
-from byoc.runtime.files.file_memory import FileWatch, copy_of, mapping_of
 from byoc.runtime.files.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from byoc.runtime.artefact.signing import Key
+    from byoc.runtime.files.file_memory import FileWatch
 
 SCHEMA_VERSION = 1
 JSON_GRAPH_VERSION = 1
@@ -102,6 +103,9 @@ def sign_artifact(path: Path, key: Key) -> bytes:
 
     Raises ArtifactError for a file that is damaged or was edited, UserError for what is no key, UnavailableError.
     """
+    from byoc.runtime.artefact.signing import SIGNATURES, read_signatures, sign, write_signatures
+    from byoc.runtime.artefact.zip_directory import read_directory
+
     edited = read_artifact(path).edited
     if edited:
         raise ArtifactError(f"{path}: {edited}")
@@ -123,6 +127,9 @@ def read_artifact(path: Path, mapped: bool = False, trusted: Sequence[bytes] | N
 
     Raises ArtifactError with one sentence for whatever is wrong; a seal that does not fit is told by ``edited``.
     """
+    from byoc.runtime.artefact.signing import SIGNATURES, check_signature
+    from byoc.runtime.artefact.zip_directory import read_directory
+
     view, watch = _read(path, mapped)
     try:
         found = read_directory(view)
@@ -147,6 +154,8 @@ def read_artifact(path: Path, mapped: bool = False, trusted: Sequence[bytes] | N
 
 
 def _read(path: Path, mapped: bool) -> tuple[memoryview, FileWatch | None]:
+    from byoc.runtime.files.file_memory import copy_of, mapping_of
+
     try:
         return mapping_of(path) if mapped else (copy_of(path), None)
     except OSError as error:

@@ -12,6 +12,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import cffi
 import numpy as np
@@ -24,16 +25,16 @@ from byoc.runtime.core.processor import Processor, this_processor
 from byoc.runtime.core.signature import Signature, TensorSpec, symbol_of
 from byoc.runtime.core.strict_json import read_json
 from byoc.runtime.core.time_limit import LIMIT
-from byoc.runtime.dso.aot import AotExecutor
 from byoc.runtime.dso.contract import check_contract, contract_of
-from byoc.runtime.dso.library_file import LibraryFile
 from byoc.runtime.dso.matrix_permission import matrix_refusal
-from byoc.runtime.dso.native_program import NativeProgram
-from byoc.runtime.dso.run_state import RunState
 from byoc.runtime.dso.sanitizers import SANITIZERS, sanitizer_refusal
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.modules.module import Members, Module, PackedFunction, Root
+
+if TYPE_CHECKING:
+    from byoc.runtime.dso.aot import AotExecutor
+    from byoc.runtime.dso.library_file import LibraryFile
 
 ALIGNMENT = 64
 WHOLE_MEMBER, SANITIZERS_MEMBER = "program.json", "sanitizers.json"
@@ -139,6 +140,8 @@ class DsoModule(Module):
 
     def file(self) -> LibraryFile:
         """The library in a file, to be opened. Raises UnavailableError where this machine cannot run it."""
+        from byoc.runtime.dso.library_file import LibraryFile
+
         if self._file is None:
             problem = self.unavailable()
             if problem:
@@ -147,6 +150,9 @@ class DsoModule(Module):
         return self._file
 
     def whole_executor(self, graph: Graph, root: Root, threads: int | None) -> AotExecutor | None:
+        from byoc.runtime.dso.aot import AotExecutor
+        from byoc.runtime.dso.native_program import NativeProgram
+
         if self.whole is None:
             return None
         with self._lock:
@@ -227,6 +233,8 @@ class _Workspace(threading.local):
     """Scratch memory of one thread, which grows to the largest need."""
 
     def __init__(self) -> None:
+        from byoc.runtime.dso.run_state import RunState
+
         self.buffer = np.empty(0, np.uint8)
         self.pointer = _FFI.NULL
         self.state = RunState()

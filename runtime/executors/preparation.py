@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from byoc.runtime.core.errors import UserError
-from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.region.guard import RegionGuard
+
+if TYPE_CHECKING:
+    from byoc.runtime.modules.metadata import MetadataModule
 
 
 def device_guards(module: MetadataModule) -> list[RegionGuard]:

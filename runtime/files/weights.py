@@ -20,7 +20,6 @@ from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.core.signature import MOST_DIMENSIONS, item_bytes
 from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.core.strict_json import list_of, mapping_of, number_of, object_of, read_json, text_of
-from byoc.runtime.core.strings import read_text_bytes, text_bytes
 
 DTYPES = {
     "BOOL": "bool",
@@ -57,6 +56,8 @@ def write_weights(arrays: Mapping[str, NDArray]) -> bytes:
 def _plain(array: NDArray) -> np.ndarray:
     """*array* as the format holds it."""
     if array.dtype == STRING:
+        from byoc.runtime.core.strings import text_bytes
+
         return np.frombuffer(text_bytes(array.numpy()), np.uint8)
     data = np.asarray(array.numpy(), order="C")
     return data.view(np.uint8) if array.dtype in AS_BYTES else data
@@ -110,6 +111,8 @@ def _check_cover(places: list[tuple[int, int]], size: int) -> None:
 
 
 def _tensor(body: memoryview, dtype: str, start: int, stop: int, shape: tuple[int, ...]) -> np.ndarray:
+    from byoc.runtime.core.strings import read_text_bytes
+
     if dtype == STRING:
         return read_text_bytes(body[start:stop], "a tensor of strings")
     return np.frombuffer(body[start:stop], numpy_dtype(dtype)).reshape(shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,13 +13,14 @@ from byoc.runtime.core.errors import InputError, UserError
 from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.core.processor import usable_processors
 from byoc.runtime.core.signature import TensorSpec
-from byoc.runtime.core.strings import as_strings
 from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.graph.loop_call import LoopCall, LoopResult
 from byoc.runtime.graph.memory_plan import physical_memory
-from byoc.runtime.region.guard import RegionGuard
-from byoc.runtime.region.record import Fallback
+
+if TYPE_CHECKING:
+    from byoc.runtime.region.guard import RegionGuard
+    from byoc.runtime.region.record import Fallback
 
 FEWEST_OPERATIONS = 4_000_000  # of a run that is worth a second thread
 
@@ -162,6 +164,8 @@ def as_input(value: object, spec: TensorSpec) -> np.ndarray:
 
     Raises InputError for what is no array.
     """
+    from byoc.runtime.core.strings import as_strings
+
     try:
         array = np.asarray(from_any(value))
     except (BufferError, RuntimeError, TypeError, ValueError) as error:

@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from byoc.runtime.core.container import object_vector
 from byoc.runtime.core.errors import InputError
 from byoc.runtime.core.ndarray import from_any
 from byoc.runtime.core.signature import TensorSpec
-from byoc.runtime.core.strings import as_strings
 from byoc.runtime.graph.graph import Graph
 
 SEQUENCE, OPTIONAL = "sequence", "optional"
@@ -36,6 +34,8 @@ def vectors(specs: Sequence[TensorSpec], forms: Sequence[str], values: Sequence[
 
 
 def _vector(name: str, form: str, value: object) -> np.ndarray:
+    from byoc.runtime.core.container import object_vector
+
     if form == OPTIONAL:
         return object_vector([] if value is None else [_element(name, value)])
     if not isinstance(value, (list, tuple)):
@@ -44,6 +44,8 @@ def _vector(name: str, form: str, value: object) -> np.ndarray:
 
 
 def _element(name: str, value: object) -> object:
+    from byoc.runtime.core.strings import as_strings
+
     if isinstance(value, (list, tuple)):
         return [_element(name, element) for element in value]
     try:

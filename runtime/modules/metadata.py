@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from byoc.runtime.core.errors import ArtifactError, UserError
 from byoc.runtime.core.fork import new_rlock
@@ -18,12 +19,11 @@ from byoc.runtime.core.function_work import FunctionWork, functions_from_json
 from byoc.runtime.core.ndarray import NDArray, read_only
 from byoc.runtime.core.signature import symbol_of
 from byoc.runtime.core.strict_json import at, list_of, mapping_of, read_json, texts_of
-from byoc.runtime.modules.lost_module import load_function
 from byoc.runtime.modules.module import Members, Module, PackedFunction
-from byoc.runtime.region.function import RegionFunction
-from byoc.runtime.region.guard import RegionGuard
-from byoc.runtime.region.locked import lock_of
-from byoc.runtime.region.record import Fallback, Region
+
+if TYPE_CHECKING:
+    from byoc.runtime.region.guard import RegionGuard
+    from byoc.runtime.region.record import Fallback, Region
 
 REGIONS_MEMBER, NEEDS_MEMBER = "regions.json", "constants.json"
 FALLBACKS_MEMBER, WORK_MEMBER = "fallbacks.json", "work.json"
@@ -95,6 +95,8 @@ class MetadataModule(Module):
         A region's function runs what stands in for it where its module cannot be loaded, initialised or launched;
         where nothing does, that is an error which names the region, its nodes and the stage.
         """
+        from byoc.runtime.region.function import RegionFunction
+
         owner = self._owners.get(name)
         if owner is None:
             return None
@@ -111,6 +113,10 @@ class MetadataModule(Module):
             return self._guards[symbol]
 
     def _new_guard(self, symbol: str) -> RegionGuard:
+        from byoc.runtime.modules.lost_module import load_function
+        from byoc.runtime.region.guard import RegionGuard
+        from byoc.runtime.region.locked import lock_of
+
         owner, own = self._owners[symbol], self._stand_ins.get(symbol)
 
         def load() -> PackedFunction:
@@ -197,6 +203,8 @@ class MetadataModule(Module):
     @classmethod
     def with_constants(cls, members: Members, constants: Mapping[str, NDArray]) -> MetadataModule:
         """The module from its saved table and the constants. Raises ArtifactError when one is missing."""
+        from byoc.runtime.region.record import Fallback, Region
+
         told = read_json(members[REGIONS_MEMBER], REGIONS_MEMBER) if REGIONS_MEMBER in members else {}
         regions = {
             symbol_of(symbol, REGIONS_MEMBER): Region.from_json(data, at(REGIONS_MEMBER, symbol))

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from byoc.runtime.artefact.artifact import write_artifact
-from byoc.runtime.core.benchmark import BenchmarkResult, benchmark
 from byoc.runtime.core.entry_points import RUNTIME, package_of
 from byoc.runtime.core.errors import UnavailableError, UserError
 from byoc.runtime.core.ndarray import NDArray, from_any
@@ -27,6 +26,7 @@ from byoc.runtime.files.weights import write_weights
 from byoc.runtime.modules.on_device import OnDevice
 
 if TYPE_CHECKING:
+    from byoc.runtime.core.benchmark import BenchmarkResult
     from byoc.runtime.core.signature import TensorSpec
     from byoc.runtime.graph.executor_base import Executor
     from byoc.runtime.graph.graph import Graph
@@ -179,6 +179,8 @@ class Module(OnDevice):
         f_preproc: str = "",
     ) -> Callable[..., BenchmarkResult]:
         """A function that times ``self[func_name]`` on its arguments. Source: ``Module.time_evaluator``."""
+        from byoc.runtime.core.benchmark import benchmark
+
         function = self[func_name]
 
         def evaluate(*args: object) -> BenchmarkResult:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from byoc.runtime.core.device_event import DeviceEvent
-from byoc.runtime.devices.peak import Peak
+if TYPE_CHECKING:
+    from byoc.runtime.core.device_event import DeviceEvent
+    from byoc.runtime.devices.peak import Peak
 
 
 class OnDevice:

@@ -4,7 +4,6 @@
 Source: ``tvm.runtime.vm``.
 """
 
-from byoc.runtime.vm.executable import Executable, ExecutableModule
-from byoc.runtime.vm.virtual_machine import VirtualMachine
+from byoc.lazy_names import lazy_names
 
-__all__ = ["Executable", "ExecutableModule", "VirtualMachine"]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

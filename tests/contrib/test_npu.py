@@ -11,8 +11,8 @@ from quantized_nets import RESNET, SMALL, quantized, resnet18, samples, small_ne
 
 import byoc
 from byoc.contrib import npu, npu_emulator, npu_generator
+from byoc.driver.compiler.integers import region_integers
 from byoc.driver.compiler.plan import planned
-from byoc.driver.integers import region_integers
 from byoc.driver.options import PlanRequest
 from byoc.relay.expr import Function
 from byoc.relay.interpreter import evaluate

@@ -12,13 +12,13 @@ from byoc.cli.main import main
 from byoc.cli.report.quantization_text import quantization_lines
 from byoc.contract import BACKENDS, Backend, PatternEntry, Quantized, accept, callee_name, refuse, register_backend
 from byoc.driver.compiler.plan import planned
-from byoc.driver.integers import exact_operators, takes_integers, with_integers
+from byoc.driver.compiler.target_integers import exact_operators, takes_integers, with_integers
+from byoc.driver.compiler.target_quantization import target_quantization
 from byoc.driver.model import module_of
 from byoc.driver.onnx_placement import with_placement
 from byoc.driver.options import PlanRequest
 from byoc.driver.pipeline import optimize
 from byoc.driver.quantization import Calibration
-from byoc.driver.target_quantization import target_quantization
 from byoc.driver.vm import compile_module
 from byoc.errors import PartitionError, UserError
 from byoc.ir.registry import GLOBAL_FUNCTIONS

@@ -14,7 +14,8 @@ from byoc.annex import testing
 from byoc.cli.main import main
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.driver.precision import NarrowProducts, PrecisionOutcome, ProductPrecision, with_precision
+from byoc.driver.narrow_products import NarrowProducts
+from byoc.driver.precision import PrecisionOutcome, ProductPrecision, with_precision
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.partition.plan.plan import Plan
@@ -111,7 +112,7 @@ def test_keep_f32_is_a_list():
 
 
 def test_a_processor_without_the_instruction_computes_in_float32(monkeypatch):
-    monkeypatch.setattr("byoc.driver.precision.DOT", "dot_of_another_processor")
+    monkeypatch.setattr("byoc.driver.narrow_products.DOT", "dot_of_another_processor")
     places = _places(byoc.compile(_module(), precision="bf16"))
     assert {p for found in places.values() for p in found} == {
         "place c/f32: this processor has no instruction for products of bfloat16"

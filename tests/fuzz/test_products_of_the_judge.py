@@ -7,7 +7,7 @@ import pytest
 from onnx import ModelProto, TensorProto
 from onnx.backend.test.case.node import collect_testcases
 
-from byoc.driver.precision import is_product
+from byoc.driver.narrow_products import is_product
 from byoc.errors import UserError
 from byoc.relay.expr import Call
 from byoc.relay.frontend.onnx import import_onnx

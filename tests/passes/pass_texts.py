@@ -29,8 +29,7 @@ from byoc.relay.bind import bind
 from byoc.relay.dataflow_pattern import is_constant, is_op, wildcard
 from byoc.relay.interpreter import evaluate
 from byoc.relay.qnn import transform as qnn
-from byoc.relay.qnn.narrow_integers import NarrowIntegerProducts
-from byoc.relay.qnn.quantized_products import QuantizedProducts
+from byoc.relay.qnn.passes import NarrowIntegerProducts, QuantizedProducts
 from byoc.relay.transform.fuse.fuse_ops import FuseHostOps
 from byoc.relay.transform.scales.fold_constant_scales import FoldConstantScales
 from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode

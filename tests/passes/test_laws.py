@@ -7,8 +7,9 @@ import pytest
 from generated import SHAPE, generated
 from near import holds
 
+from byoc.driver.narrow_products import NarrowProducts
 from byoc.driver.pipeline import pipeline
-from byoc.driver.precision import NarrowProducts, ProductPrecision
+from byoc.driver.precision import ProductPrecision
 from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.passes.transform import PassContext
 from byoc.relay import transform
@@ -42,8 +43,8 @@ class Walk:
         with PassContext(opt_level=4, config={"byoc.verify": True}):
             made = step.run(mod)
         after = outputs(made, inputs)
-        if not all(holds(step.run.info.law, a, b) for a, b in zip(before, after, strict=True)):
-            self.broken.append((seed, step.label, step.run.info.law.says))
+        if not all(holds(step.run.law, a, b) for a, b in zip(before, after, strict=True)):
+            self.broken.append((seed, step.label, step.run.law.says))
         if not structural_equal(mod, made):
             self.changed.add(step.run.info.name)
         return made, after
@@ -66,13 +67,13 @@ def walked():
 
 
 def test_every_pass_of_the_pipeline_states_its_law():
-    assert [step.label for step in STEPS if not isinstance(step.run.info.law, Law)] == []
+    assert [step.label for step in STEPS if not isinstance(step.run.law, Law)] == []
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_passes_that_lower_the_precision_state_their_law(precision):
     passes = NarrowProducts(ProductPrecision.of(precision, ())).passes()
-    assert passes and all(isinstance(p.info.law, Law) for p in passes)
+    assert passes and all(isinstance(p.law, Law) for p in passes)
 
 
 def test_passes_of_relay_state_their_law():
@@ -84,7 +85,7 @@ def test_passes_of_relay_state_their_law():
             step = factory()
         except TypeError:  # a function that makes no pass, or asks for more
             continue
-        without += [p.info.name for p in getattr(step, "passes", [step]) if hasattr(p, "info") and p.info.law is None]
+        without += [p.info.name for p in getattr(step, "passes", [step]) if hasattr(p, "info") and p.law is None]
     assert without == []
 
 

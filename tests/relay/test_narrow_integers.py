@@ -9,7 +9,7 @@ from byoc import relay
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Call, Function, RelayExpr
 from byoc.relay.interpreter import evaluate
-from byoc.relay.qnn.narrow_integers import NarrowIntegerProducts
+from byoc.relay.qnn.passes import NarrowIntegerProducts
 from byoc.relay.structure.structural import structural_equal
 from byoc.relay.transform import InferType
 from byoc.relay.traverse import post_order

@@ -16,10 +16,9 @@ from byoc.relay.analysis.operator_calls import calls, op_name
 from byoc.relay.expr import Call, Constant, Function, RelayExpr
 from byoc.relay.interpreter import evaluate
 from byoc.relay.qnn import quantize
-from byoc.relay.qnn.narrow_integers import NarrowIntegerProducts
+from byoc.relay.qnn.passes import NarrowIntegerProducts, QuantizedProducts
 from byoc.relay.qnn.quantize.histogram import HALF
 from byoc.relay.qnn.quantize.products import COMPUTED, DEPTHWISE, FIRST, KEPT, LAST, NO_SAMPLES, NOT_FINITE
-from byoc.relay.qnn.quantized_products import QuantizedProducts
 from byoc.relay.transform import FakeQuantizationToInteger, InferType
 from byoc.relay.traverse import post_order
 

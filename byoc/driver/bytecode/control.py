@@ -8,29 +8,17 @@ is compiled, all other functions are external (``Extern``), which passes and pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-
-from byoc.contract.signature import signature_of
-from byoc.driver.bytecode.lower import lower_function
-from byoc.driver.bytecode.outline import FORMS, PARTED, outlined
-from byoc.driver.bytecode.passes import FunctionKind, kind_of
-from byoc.driver.bytecode.program import ProgramBuilder
+from byoc.driver.bytecode.outline import outlined
 from byoc.driver.host import CONTROL
-from byoc.errors import CompileError
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.span import span_names
 from byoc.ir.types import TypeCall, contains_type
-from byoc.relay.expr import Call, Function
+from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import post_order
-from byoc.runtime.control import ControlModule
-from byoc.runtime.library import Library
-from byoc.runtime.vm.executable import Executable
 
 MAIN, EXTERN = "main", "Extern"
-CompilePart = Callable[[IRModule], Library]
 
 
 def with_externs(mod: IRModule) -> IRModule:
@@ -78,55 +66,6 @@ def external(mod: IRModule) -> dict[GlobalVar, Function]:
     return {var: f for var, f in found if f.attrs.get(EXTERN)}
 
 
-def control_modules(mod: IRModule, compile_part: CompilePart) -> list[ControlModule]:
-    """A module for each external function that ``main`` calls. Raises CompileError for what the machine cannot run."""
-    externs = external(mod)
-    return [_control_module(var, mod, externs, compile_part) for var in _called(as_function(mod[MAIN]), externs)]
-
-
-def _called(function: Function, among: Mapping[GlobalVar, Function]) -> Iterator[GlobalVar]:
-    found = (n.op for n in post_order(function.body) if isinstance(n, Call) and isinstance(n.op, GlobalVar))
-    return iter(dict.fromkeys(var for var in found if var in among))
-
-
-def _control_module(
-    var: GlobalVar, mod: IRModule, externs: Mapping[GlobalVar, Function], compile_part: CompilePart
-) -> ControlModule:
-    deciding: dict[GlobalVar, Function] = {}
-    straight: dict[GlobalVar, Function] = {}
-    pending = [var]
-    while pending:
-        now = pending.pop()
-        if now in deciding or now in straight:
-            continue
-        function = externs[now]
-        is_straight = PARTED not in function.attrs and kind_of(function.without_attr(EXTERN)) is FunctionKind.DATAFLOW
-        if now is not var and is_straight:
-            straight[now] = function
-        else:
-            deciding[now] = function
-            pending.extend(_called(function, externs))
-    program = ProgramBuilder(deciding, straight)
-    for own, function in deciding.items():
-        lower_function(program, own, function)
-    if program.host.compiled or program.host.interpreted:
-        symbol = next(iter((*program.host.compiled, *program.host.interpreted)))
-        where = ", ".join(span_names(externs[var].span)) or var.name_hint
-        raise CompileError(
-            f"{where}: @{var.name_hint} computes {symbol} beside its control flow: put operators into functions that "
-            "it calls, or compile the module with relay.vm.compile"
-        )
-    parts = {own.name_hint: compile_part(part_of(mod, own, function)) for own, function in straight.items()}
-    signature = signature_of(var.name_hint, externs[var], {})
-    made = Executable(program.finish(), program.symbols, program.constants)
-    return ControlModule(signature, made, parts, (_form(externs[var], FORMS[0]), _form(externs[var], FORMS[1])))
-
-
-def _form(function: Function, key: str) -> tuple[str, ...]:
-    found = function.attrs.get(key)
-    return tuple(map(str, found)) if isinstance(found, (list, tuple)) else ()
-
-
 def part_of(mod: IRModule, var: GlobalVar, function: Function) -> IRModule:
     """The module whose ``main`` is *function*, called *var* in *mod*."""
     rest = {v: f for v, f in mod.functions.items() if v.name_hint != MAIN and v is not var}
@@ -137,25 +76,11 @@ def part_of(mod: IRModule, var: GlobalVar, function: Function) -> IRModule:
     return made
 
 
-def told_of(modules: list[ControlModule]) -> list[dict[str, object]]:
-    """What a report tells of functions with control flow: each with its parts, and why it runs on the machine."""
-    return [
-        {
-            "symbol": module.signature.symbol,
-            "runs on": "the virtual machine, since what runs is decided when the model runs",
-            "parts": {name: part.report for name, part in module.parts.items()},
-        }
-        for module in modules
-    ]
-
-
 __all__ = [
     "CONTROL",
-    "control_modules",
     "external",
     "part_of",
     "parted",
-    "told_of",
     "with_externs",
     "without_externs",
 ]

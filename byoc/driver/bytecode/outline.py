@@ -18,11 +18,8 @@ from byoc.ir.op import Op
 from byoc.ir.traits import OpKind
 from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall, contains_type
 from byoc.relay.analysis.module_types import infer_module
-from byoc.relay.analysis.size_params import size_params
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
-from byoc.relay.op import sequence
-from byoc.relay.op.sequence import is_optional
 from byoc.relay.traverse import post_order, substitute
 
 MAIN = "main"
@@ -60,6 +57,8 @@ def outlined(mod: IRModule) -> IRModule:
 
 def _with_vectors(mod: IRModule) -> IRModule:
     """*mod* whose ``main`` takes and gives vectors of objects where it has sequences, said by its :data:`FORMS`."""
+    from byoc.relay.op import sequence
+
     main = mod[MAIN]
     assert isinstance(main, Function)
     if not contains_type(main.checked_type, TypeCall):
@@ -89,6 +88,8 @@ def _field(body: RelayExpr, index: int) -> RelayExpr:
 
 def _form(ty: Type) -> str:
     """What a caller gives or gets: "" for a tensor, else a sequence or an optional."""
+    from byoc.relay.op.sequence import is_optional
+
     return "" if not isinstance(ty, TypeCall) else "optional" if is_optional(ty) else "sequence"
 
 
@@ -178,6 +179,8 @@ class _Parts:
         return made
 
     def _emit_part(self, level: int) -> None:
+        from byoc.relay.analysis.size_params import size_params
+
         outputs = [node for node in self._read if self._part[node] == level]
         if not outputs:
             return

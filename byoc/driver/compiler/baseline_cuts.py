@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from byoc.contract.verdict import Reason
-from byoc.driver.measure_plan import random_inputs
 from byoc.errors import UserError
-from byoc.partition.content.explanation import seconds
 from byoc.partition.plan.plan import Plan
 from byoc.runtime.library import Library
 
@@ -43,6 +41,8 @@ def not_slower(
     cuts = _cuts(plan, alone)
     if len(cuts) == 1:
         return plan
+    from byoc.partition.content.explanation import seconds
+
     tell(f"measuring the plan beside {' and '.join(name for name in cuts if name != PLAN)}")
     try:
         found = _seconds(_built(cuts, build))
@@ -88,6 +88,7 @@ def _built(cuts: Mapping[str, Plan], build: Build) -> dict[str, Library]:
 def _seconds(libraries: Mapping[str, Library]) -> dict[str, float]:
     """The least seconds of a call of each, in turns. Raises UserError for inputs of free sizes."""
     from byoc.driver.costs.timing import Turns, interleaved  # where a plan is by measured costs alone
+    from byoc.driver.measure_plan import random_inputs
 
     values = random_inputs(next(iter(libraries.values())))
     runs = {}

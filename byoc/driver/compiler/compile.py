@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
-from byoc.driver.bytecode.control import control_modules, external, told_of, with_externs
+from byoc.driver.bytecode.control import external, with_externs
 from byoc.driver.bytecode.outline import outlined
 from byoc.driver.compiler.baseline_cuts import not_slower
-from byoc.driver.compiler.placed_regions import at_places
+from byoc.driver.compiler.integers import host_integers, region_integers, simplified
+from byoc.driver.compiler.placed_regions import at_places, in_halves
 from byoc.driver.compiler.planning import (
     Model,
     accelerators,
@@ -24,19 +26,14 @@ from byoc.driver.compiler.region_sizes import with_told_sizes
 from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
-from byoc.driver.half_regions import FP16, HalfCalibration, HalfRegions, half_calibration, with_halves
-from byoc.driver.half_regions import WHERE as HALVES_TOLD
 from byoc.driver.host import HostProgram, check_inputs, lower_host
-from byoc.driver.integers import host_integers, region_integers, simplified
 from byoc.driver.model import module_of
 from byoc.driver.options import CompileRequest, PlanRequest
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
-from byoc.driver.precision import NarrowProducts, ProductPrecision, with_precision
+from byoc.driver.precision import FP16, HALVES, INT8, HostProducts, ProductPrecision, host_products, with_precision
 from byoc.driver.region_build import BuildRequest, build_regions, keeping_unconverted
-from byoc.driver.region_report import region_deviations, region_memory
-from byoc.driver.replan import Loss, RegionLostError, unavailable
-from byoc.driver.target_quantization import TargetQuantization, target_quantization
+from byoc.driver.replan import RegionLostError, unavailable
 from byoc.errors import (
     PartitionError,
     UserError,
@@ -50,9 +47,16 @@ from byoc.partition.options import PlacingOptions
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
-from byoc.relay.transform.half_operands import Beyond
 from byoc.runtime.core.strict_json import list_of
 from byoc.runtime.library import Library
+
+if TYPE_CHECKING:
+    from byoc.driver.replan import Loss
+
+if TYPE_CHECKING:  # what few compilations ask for is imported where they do
+    from byoc.driver.compiler.target_quantization import TargetQuantization
+    from byoc.driver.half_regions import HalfCalibration
+    from byoc.relay.transform.half_operands import Beyond
 
 MAX_NODES_NAMED = 3
 Progress = Callable[[str], None]
@@ -86,12 +90,12 @@ class CompileOptions:
     fallback: bool = False
     pipeline: Pipeline | None = None
     limits: TimeLimits = TimeLimits()
-    beyond: Beyond = Beyond()
+    beyond: Beyond | None = None
 
     def regions(self) -> BuildRequest:
         """How the regions' modules are made, once."""
-        halves = HalfRegions(self.beyond) if self.precision.products == FP16 else None
-        return BuildRequest(self.backend_options, self.limits.compiling, self.fallback, halves)
+        request = BuildRequest(self.backend_options, self.limits.compiling, self.fallback)
+        return in_halves(request, self.beyond) if self.precision.products == FP16 else request
 
 
 def compile_model(asked: CompileRequest) -> Library:
@@ -180,8 +184,10 @@ def quantized_for(
     precision.check(known_names(mod))
     if precision.products == FP16:
         return _ranged(mod, options, tell)
-    if precision.products != "int8":
+    if precision.products != INT8:
         return QuantizedModule(mod, options)
+    from byoc.driver.compiler.target_quantization import target_quantization
+
     by = target_quantization(precision.calibration, precision.keep_f32, targets)
     if not by.applies(mod):
         return QuantizedModule(mod, options)
@@ -192,8 +198,11 @@ def quantized_for(
 
 def _ranged(mod: IRModule, options: CompileOptions, tell: Progress) -> QuantizedModule:
     """The simplified *mod* with options that say what stays in float32: what the user says, and what samples show."""
+    from byoc.driver.half_regions import half_calibration
+    from byoc.relay.transform.half_operands import Beyond
+
     precision = options.precision
-    if precision.calibration.samples is None:
+    if precision.calibration is None or precision.calibration.samples is None:
         return QuantizedModule(mod, replace(options, beyond=Beyond(keep=precision.keep_f32)))
     by = half_calibration(precision.calibration, precision.keep_f32)
     tell("finding what leaves the range of float16")
@@ -256,17 +265,20 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     mod, regions, modules = built.mod, built.regions, built.modules
     tell("compiling the host's share")
     host_options = options.backend_options.get("c", {})
-    narrow = NarrowProducts(options.precision)
+    narrow = host_products(options.precision)
     starting = {symbol for module in modules if module.can_start for symbol in module.symbols}
     main = host_main(mod, plan, options, narrow, tell)
     host = lower_host(main, {**regions, **external(mod)}, starting)
     modules.extend(host.functions.modules(host_options))
     plan = plan.with_stand_ins({lost.subgraph: lost.why for lost in built.fallbacks})
-    told = report(with_halves(with_precision(plan, narrow.outcomes), request.halves), host)
+    plan = with_precision(plan, narrow.outcomes)
+    told = report(plan if request.halves is None else request.halves.decided(plan), host)
     if request.halves is not None:
-        told[HALVES_TOLD] = request.halves.told()
-    deciding = control_modules(mod, lambda part: compile_part(part, options, tell))
-    if deciding:
+        told[HALVES] = request.halves.told()
+    if external(mod):
+        from byoc.driver.bytecode.control_modules import control_modules, told_of
+
+        deciding = control_modules(mod, lambda part: compile_part(part, options, tell))
         modules.extend(deciding)
         told["control_flow"] = told_of(deciding)
     if options.fallback:
@@ -278,6 +290,8 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     work = work_of_functions(regions, host.functions)
     root = assemble(modules, described(regions, options.limits.running), built.fallbacks, work)
     if regions:
+        from byoc.driver.region_report import region_deviations, region_memory
+
         told["regions"] = region_memory(root)
         deviations = region_deviations(root)
         if deviations:
@@ -292,7 +306,7 @@ def compile_part(mod: IRModule, options: CompileOptions, tell: Progress = silent
     """
     tell("compiling a part of the control flow")
     products = options.precision.products
-    if products == "int8":
+    if products == INT8:
         options = replace(options, precision=ProductPrecision())
     targets = accelerators(named_targets(options.targets, options.placing, None))
     mod = simplified(mod, targets, options.pipeline, options.precision.products)
@@ -305,11 +319,11 @@ def build_host(mod: IRModule, options: CompileOptions, tell: Progress = silent) 
 
 
 def host_main(
-    mod: IRModule, plan: Plan, options: CompileOptions, narrow: NarrowProducts, tell: Progress = silent
+    mod: IRModule, plan: Plan, options: CompileOptions, narrow: HostProducts, tell: Progress = silent
 ) -> Function:
     """The host's share of the partitioned *mod*: quantized where *narrow* says so, lowered and fused."""
     plain = CompileOptions(pipeline=options.pipeline)
-    mod = host_integers(mod, options.precision.products == "int8")
+    mod = host_integers(mod, options.precision.products == INT8)
     mod = narrow.quantized(mod, lambda probe: build(probe, plan, plain, tell))
     layout = host_layout(options.backend_options.get("c", {}))
     main = prepare_host(layout, narrow.passes(), options.pipeline)(mod)["main"]

@@ -17,9 +17,10 @@ from byoc.driver.assembly import assemble
 from byoc.driver.compiler.compile import CompileOptions, Progress, host_main, output_names, plan_for
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.model import module_of
+from byoc.driver.narrow_products import DOT, NarrowProducts
 from byoc.driver.options import ExportRequest
 from byoc.driver.pipeline import check_pass_names, optimize
-from byoc.driver.precision import DOT, NarrowProducts, PrecisionOutcome, ProductPrecision
+from byoc.driver.precision import PrecisionOutcome, ProductPrecision
 from byoc.errors import CompileError, UserError
 from byoc.ir.module import IRModule
 from byoc.options.entry import takes
@@ -80,7 +81,7 @@ def export_c(asked: ExportRequest) -> Exported:
     graph = Graph(host.graph)
     check_sizes(graph)
     _check_functions(host)
-    if lowered.calibration.samples is not None:
+    if lowered.calibration is not None and lowered.calibration.samples is not None:
         tell("comparing int8 with f32 on the samples")
         narrow.tell(Library(host.graph, assemble(host.functions.modules(allowed)), named, {}))
     tell("writing C")

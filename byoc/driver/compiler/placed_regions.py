@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from byoc.contract.registration import get_backend
-from byoc.driver.half_regions import FP16, HalfRegions
+from byoc.driver.precision import FP16
 from byoc.driver.region_build import BuildRequest
 from byoc.partition.place import Place
 from byoc.partition.plan.plan import Plan
-from byoc.relay.transform.half_operands import Beyond
+
+if TYPE_CHECKING:
+    from byoc.relay.transform.half_operands import Beyond
 
 
-def at_places(plan: Plan, request: BuildRequest, beyond: Beyond) -> BuildRequest:
+def in_halves(request: BuildRequest, beyond: Beyond | None, targets: Collection[str] | None = None) -> BuildRequest:
+    """*request* for regions of *targets*, or of all, in half precision but for what is *beyond* it."""
+    from byoc.driver.half_regions import HalfRegions  # which few ask for
+
+    return replace(request, halves=HalfRegions.of(beyond, targets))
+
+
+def at_places(plan: Plan, request: BuildRequest, beyond: Beyond | None) -> BuildRequest:
     """*request* with what the places in *plan* ask of each target; *beyond* is what stays in float32 at ``fp16``.
 
     Raises UserError where options contradict them.
@@ -33,4 +44,4 @@ def at_places(plan: Plan, request: BuildRequest, beyond: Beyond) -> BuildRequest
     request = replace(request, backend_options=options)
     if not halves or request.halves is not None:
         return request
-    return replace(request, halves=HalfRegions(beyond, frozenset(halves)))
+    return in_halves(request, beyond, halves)

@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from byoc.contract.registration import get_backend
 from byoc.driver.costs import MachineCosts, threads_for
-from byoc.driver.onnx_placement import Placement, proto_of, read_placement
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.options.declaration import part_of
 from byoc.partition.boundaries import PlacementRule
-from byoc.partition.boundary_file import read_boundaries
 from byoc.partition.options import BY_MODEL, PlacingOptions, PlannerOptions, PlannerRequest
 from byoc.partition.plan.plan import Plan
 from byoc.partition.plan.planner import plan_of
 from byoc.relay.frontend.onnx.load import ModelSource
-from byoc.relay.frontend.onnx.named_nodes import named_nodes
 from byoc.runtime.files.regular_file import read_text
+
+if TYPE_CHECKING:
+    from byoc.driver.onnx_placement import Placement
 
 Model = ModelSource | IRModule | None  # an ONNX file, its bytes, a ModelProto, or a module of the graph language
 Tell = Callable[[str], object]
@@ -47,6 +48,9 @@ def plan_module(
     elif placing.configuration is not None:
         raise PartitionError(f'the configuration {placing.configuration!r} is followed by policy "model" alone')
     if placing.boundaries is not None:
+        from byoc.partition.boundary_file import read_boundaries
+        from byoc.relay.frontend.onnx.named_nodes import named_nodes
+
         nodes = () if model is None or isinstance(model, IRModule) else named_nodes(model)
         lines += read_boundaries(placing.boundaries, nodes)
     names = accelerators(targets)
@@ -66,6 +70,8 @@ def _of_model(targets: Sequence[str], placement: Placement) -> Sequence[str]:
 
 
 def _placement(placing: PlacingOptions, model: Model) -> Placement:
+    from byoc.driver.onnx_placement import proto_of, read_placement
+
     if model is None or isinstance(model, IRModule):
         raise PartitionError('policy "model" follows what an ONNX model says of its nodes; give the model itself')
     return read_placement(proto_of(model), placing.configuration)

@@ -10,7 +10,6 @@ from byoc.contract.registration import get_backend
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.analysis.module_types import infer_module
-from byoc.relay.analysis.size_params import size_params
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import rewrite
@@ -24,6 +23,8 @@ def with_told_sizes(mod: IRModule) -> IRModule:
     for var, region in mod.functions.items():
         if not isinstance(region, Function) or not _needs_sizes(region):
             continue
+        from byoc.relay.analysis.size_params import size_params
+
         known = [*(p.checked_type for p in region.params), region.body.checked_type]
         found = size_params(region.body, known, main.params)
         if found:

@@ -1,7 +1,5 @@
 """Costs that this machine tells: a calibration of its devices, and units built and timed."""
 
-from byoc.driver.costs.machine import MachineCosts, threads_for
-from byoc.driver.costs.measured import MeasuredModel
-from byoc.driver.costs.store import CostStore
+from byoc.lazy_names import lazy_names
 
-__all__ = ["CostStore", "MachineCosts", "MeasuredModel", "threads_for"]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from byoc.contract.registration import get_backend
 from byoc.driver.host import check_inputs, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
-from byoc.driver.precision import NarrowProducts, ProductPrecision
+from byoc.driver.precision import ProductPrecision, host_products
 from byoc.errors import ByocError, CompileError
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function
@@ -34,7 +34,7 @@ def build_alone(mod: IRModule, precision: str = "") -> Library:
     modules = [_region(region) for region in regions.values()]
     if precision not in PRECISIONS:
         raise CompileError(f"the host's products are not measured in {precision}; known: {', '.join(PRECISIONS)[2:]}")
-    narrow = NarrowProducts(ProductPrecision.of(PRECISIONS[precision], ()))
+    narrow = host_products(ProductPrecision.of(PRECISIONS[precision], ()))
     main = as_function(prepare_host(precision=narrow.passes())(mod)["main"])
     host = lower_host(main, regions)
     modules += host.functions.modules({})

@@ -11,17 +11,14 @@ import functools
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import byoc
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.codegen.tune.context import cache_sizes, context_of, processor_model, schedules_digest
 from byoc.contract.registration import BACKENDS, get_backend
-from byoc.driver.costs.alone import build_alone
-from byoc.driver.costs.calibrate import BUSY, Calibrator
-from byoc.driver.costs.measured import MeasuredModel
 from byoc.driver.costs.store import FOLDER, CostStore, Facts
-from byoc.driver.costs.timing import Build
 from byoc.errors import ByocError, CompilerNotFoundError, DeviceError
 from byoc.ir.module import IRModule
 from byoc.partition.calls import calls_of, functions_of, inner_calls
@@ -30,9 +27,11 @@ from byoc.partition.costs.analytic import registered_profile
 from byoc.partition.costs.model import HOST_BACKEND, backend_of
 from byoc.partition.costs.profile import GPU_DEFAULTS, NUMPY_DEFAULTS, PROFILES, Profile
 from byoc.partition.costs.work import work_of
-from byoc.partition.place import in_host_memory
 from byoc.runtime.core.processor import usable_processors
 from byoc.runtime.graph.executor_base import thread_count
+
+if TYPE_CHECKING:
+    from byoc.driver.costs.timing import Build
 
 BUSY_SECONDS = 30 * 60  # so long the profile of a busy machine is used, before it is calibrated again
 LONGEST_SECONDS = 120.0  # of the calibration of one backend
@@ -92,6 +91,8 @@ class MachineCosts:
 
     def kept(self, backend: str) -> Profile | None:
         """What was found before; of a busy machine only for a while, by other processes."""
+        from byoc.driver.costs.calibrate import BUSY
+
         facts = self.facts(backend)
         known = _FOUND.get(self._place(facts)) or self._store.profile(facts)
         if known is not None and known.source.endswith(BUSY):
@@ -101,6 +102,10 @@ class MachineCosts:
 
     def calibrate(self, backend: str) -> Profile | None:
         """What is found now, which is kept; None where nothing of it can be built here, which the problems tell."""
+        from byoc.driver.costs.alone import build_alone
+        from byoc.driver.costs.calibrate import BUSY, Calibrator
+        from byoc.partition.place import in_host_memory
+
         facts = self.facts(backend)
         sizes = cache_sizes()
         caches = [sizes[level] for level in sorted(sizes) if level > 1] if backend == HOST_BACKEND else []
@@ -159,11 +164,15 @@ class MachineCosts:
         return (("folder", str(self._store.folder)), *sorted(facts.items()))
 
     def _tell_of_busy(self, backend: str, found: Profile) -> None:
+        from byoc.driver.costs.calibrate import BUSY
+
         if found.source.endswith(BUSY):
             again = f"it is calibrated again after {BUSY_SECONDS // 60} minutes"
             self.problems.append(f"{backend}: {found.source}; {again}")
 
     def _measured(self) -> CostModel:
+        from byoc.driver.costs.measured import MeasuredModel
+
         def facts(backend: str) -> Facts:
             return {**self.facts(backend), "schedules": schedules_digest()}
 
@@ -189,6 +198,8 @@ def threads_for(mod: IRModule) -> int:
 
 
 def _builds(precision: str) -> Build:
+    from byoc.driver.costs.alone import build_alone
+
     return lambda mod: build_alone(mod, precision)
 
 

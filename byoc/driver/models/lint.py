@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from byoc.driver.compiler.compile import CompileOptions, host_main
+from byoc.driver.compiler.integers import region_integers, simplified
 from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, silent
 from byoc.driver.host import lower_host
-from byoc.driver.integers import region_integers, simplified
 from byoc.driver.model import as_onnx, module_of
 from byoc.driver.models.advice import SHOWN, Advice, advice
 from byoc.driver.models.unsupported import Import, UnsupportedNode, imported
 from byoc.driver.options import PlanRequest
 from byoc.driver.pipeline import check_pass_names
-from byoc.driver.precision import NarrowProducts, ProductPrecision
+from byoc.driver.precision import HostProducts
 from byoc.errors import CompileError
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -157,7 +157,7 @@ def _host_share(mod: IRModule, plan: Plan, asked: PlanRequest) -> tuple[list[Kep
     try:
         cut = region_integers(plan.apply(mod))
         regions = {v: f for v, f in cut.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}
-        program = lower_host(host_main(cut, plan, options, NarrowProducts(ProductPrecision())), regions)
+        program = lower_host(host_main(cut, plan, options, HostProducts()), regions)
     except CompileError as error:
         return [], str(error)
     functions = program.functions

@@ -11,12 +11,12 @@ from byoc.driver.bytecode.lower import lower_function
 from byoc.driver.bytecode.passes import prepare
 from byoc.driver.bytecode.program import ProgramBuilder
 from byoc.driver.compiler.compile import CompileOptions
+from byoc.driver.compiler.integers import host_integers, region_integers
 from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.fallback import described, origins
 from byoc.driver.function_work import work_of_functions
-from byoc.driver.integers import host_integers, region_integers
 from byoc.driver.pipeline import host_layout
-from byoc.driver.precision import NarrowProducts, ProductPrecision
+from byoc.driver.precision import ProductPrecision, host_products
 from byoc.driver.region_build import BuiltRegions, build_regions, compile_region
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
@@ -51,14 +51,15 @@ def compile_module(
             "the virtual machine has no int8 of its own: take f32 or bf16, for a module that a plan of precision int8 "
             "cut too, or compile the model with byoc.compile"
         )
-    narrow = NarrowProducts(ProductPrecision.of(precision, keep_f32))
+    asked = ProductPrecision.of(precision, keep_f32)
+    narrow = host_products(asked)
     if keep_f32:
-        narrow.precision.check(known_names(infer_module(mod)))
+        asked.check(known_names(infer_module(mod)))
     mod = host_integers(region_integers(mod))
     given = checked_options(backend_options or {})
     options = CompileOptions(
         backend_options=with_tuner(given, tuner_for(tune, given), tune),
-        precision=narrow.precision,
+        precision=asked,
         fallback=fallback,
         beyond=Beyond(keep=tuple(keep_f32)),
     )

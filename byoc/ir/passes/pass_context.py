@@ -6,16 +6,19 @@ import logging
 import numbers
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from byoc.ir.module import IRModule
-from byoc.ir.passes.instrument import PassInstrument
 from byoc.ir.passes.pass_info import PassInfo, listed
 from byoc.ir.passes.verification import VERIFY
-from byoc.ir.registry import Registry
+from byoc.ir.registry import DeferredRegistry
+
+if TYPE_CHECKING:
+    from byoc.ir.passes.instrument import PassInstrument
 
 _LOG = logging.getLogger(__name__)
 
-CONFIG_OPTIONS: Registry[type] = Registry("pass config option")
+CONFIG_OPTIONS: DeferredRegistry[type] = DeferredRegistry("pass config option")
 _TYPE_KEYS = {bool: "IntImm", int: "IntImm", float: "FloatImm", str: "runtime.String", list: "Array", dict: "Map"}
 # the declared type of an option -> the classes of values that convert to it: a number stands for a bool, as in Relay
 _CONVERTIBLE: dict[type, tuple[type, ...]] = {

@@ -16,6 +16,7 @@ from byoc.ir.collector import paused_collector
 from byoc.ir.diagnostics import rendered
 from byoc.ir.module import IRModule
 from byoc.ir.passes.instrument import PassInstrument, PassTimingInstrument
+from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_context import CONFIG_OPTIONS, PassContext, register_config_option
 from byoc.ir.passes.pass_forms import KnownForms
 from byoc.ir.passes.pass_info import PassInfo, PassTypeError
@@ -38,6 +39,11 @@ class Pass:
     def info(self) -> PassInfo:
         """The name of the pass, its level, and what it requires."""
         return self.pass_info
+
+    @property
+    def law(self) -> Law | None:
+        """The equality of functions on which the pass rests; None where it states none."""
+        return self.info.law
 
     def __call__(self, mod: IRModule) -> IRModule:
         ctx = PassContext.current()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from byoc.contract.verdict import callee_name
 from byoc.ir.module import IRModule
@@ -11,11 +12,12 @@ from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.ir.types import TupleType
 from byoc.partition.calls import is_composite
-from byoc.partition.cut.annotate import outlined_calls
 from byoc.partition.measure import Boundary, boundaries, call_operations, constant_bytes
 from byoc.relay.expr import Call, Constant, Function
-from byoc.relay.transform.cut.partition_graph import OutlinedFunction, PartitionGraph
 from byoc.relay.traverse import post_order
+
+if TYPE_CHECKING:
+    from byoc.relay.transform.cut.partition_graph import OutlinedFunction
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,9 @@ def planned_regions(annotated: IRModule, numbers: Sequence[int], mod_name: str) 
 
     *numbers* has the number of the decision for each call of *annotated*, in order.
     """
+    from byoc.partition.cut.annotate import outlined_calls
+    from byoc.relay.transform.cut.partition_graph import PartitionGraph
+
     outlined: list[OutlinedFunction] = []
     mod = PartitionGraph(mod_name, record=outlined)(annotated)
     functions = [f for f in mod.functions.values() if isinstance(f, Function) and "Compiler" in f.attrs]

@@ -7,25 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from byoc.contract.checks import pattern_entries
 from byoc.contract.limits import Limits
 from byoc.contract.registration import get_backend
 from byoc.contract.verdict import Verdict, callee_name
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.calls import calls_of, functions_of
-from byoc.partition.content.explanation import Explained, explain
-from byoc.partition.content.planned import PlannedRegion
-from byoc.partition.cut.annotate import annotate
-from byoc.partition.cut.casting import with_casts
-from byoc.partition.cut.cost_breakdown import CostBreakdown, Transfer
 from byoc.partition.cut.decide import composites_of, dissolve, judged
-from byoc.partition.cut.matches import ChosenMatch, with_composites
-from byoc.partition.cut.regions import annotated_calls
 from byoc.partition.decision import Decision
-from byoc.relay.expr import Call
-from byoc.relay.transform import InferType, MergeComposite, PartitionGraph
+from byoc.relay.expr import Call, Function
+from byoc.relay.op.annotation import is_begin, is_end
+from byoc.relay.transform import InferType, MergeComposite
+from byoc.relay.traverse import post_order
+
+if TYPE_CHECKING:
+    from byoc.partition.content.explanation import Explained
+    from byoc.partition.content.planned import PlannedRegion
+    from byoc.partition.cut.cost_breakdown import CostBreakdown, Transfer
+    from byoc.partition.cut.matches import ChosenMatch
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,12 @@ class PlannedCut:
         mod = self._placed(InferType()(mod), self.layouts)
         chosen = self.total is not None or self.preferred
         if chosen:
+            from byoc.partition.cut.matches import with_composites
+
             mod, _ = with_composites(mod, self.composites)
         for target in () if chosen else self.targets:
+            from byoc.contract.checks import pattern_entries
+
             rows = [(e.name, e.pattern, e.check) for e in pattern_entries(get_backend(target))]
             if rows:
                 mod = MergeComposite(rows)(mod)
@@ -99,8 +104,12 @@ class PlannedCut:
     @staticmethod
     def _placed(mod: IRModule, places: Sequence[str]) -> IRModule:
         """*mod* with its calls at *places*, and casts between these; as it is without any."""
+        if not places:
+            return mod
+        from byoc.partition.cut.casting import with_casts
+
         try:
-            return with_casts(mod, places)[0] if places else mod
+            return with_casts(mod, places)[0]
         except IndexError as error:
             raise PartitionError("the plan was made for a module with fewer operators; make it again") from error
 
@@ -136,8 +145,12 @@ class PlannedCut:
 
     def annotate_numbered(self, prepared: IRModule) -> tuple[IRModule, tuple[int, ...]]:
         """What :meth:`annotate_prepared` makes, and for each of its calls, in order, the number of its decision."""
+        from byoc.partition.cut.annotate import annotate
+
         if self.total is None and all(d.region is None for d in self.decisions):
             return annotate(prepared, [d.target for d in self.decisions]), tuple(range(len(self.decisions)))
+        from byoc.partition.cut.regions import annotated_calls
+
         result, numbers, count = prepared.shallow_copy(), [], 0
         for var, func in functions_of(prepared):
             number = {call: count + k for k, call in enumerate(calls_of(func))}
@@ -159,12 +172,27 @@ class PlannedCut:
                 f"a plan is applied to a module of Relay, got {type(mod).__name__}: "
                 "byoc.compile(model, plan=plan) takes models"
             )
-        return PartitionGraph(self.mod_name)(self.annotate(mod))
+        prepared = self.prepare(mod)
+        if not self.cuts(prepared):
+            return InferType()(prepared)
+        from byoc.relay.transform.cut.partition_graph import PartitionGraph
+
+        return PartitionGraph(self.mod_name)(self.annotate_prepared(prepared))
+
+    def cuts(self, prepared: IRModule) -> bool:
+        """Whether anything of what :meth:`prepare` made leaves the host, or left it before."""
+        if any(d.target is not None for d in self.decisions):
+            return True
+        functions = [f for f in prepared.functions.values() if isinstance(f, Function)]
+        nodes = (n for f in functions for n in post_order(f))
+        return any("Compiler" in f.attrs for f in functions) or any(is_begin(n) or is_end(n) for n in nodes)
 
     def explain(self, name: str) -> Explained:
         """Where the ONNX node or operator *name* goes (it may hold ``*``), alone or in a composite, what every target
         said, what else could have run it. Raises PartitionError with the nearest names where nothing is called so.
         """
+        from byoc.partition.content.explanation import explain
+
         return explain(name, self.decisions, self.symbols(), self.stand_ins)
 
     def region_seconds(self) -> dict[str, float]:

@@ -15,7 +15,6 @@ from byoc.contract.verdict import Reason, Verdict, refuse
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.boundaries import FORCE, Boundaries, PlacementRule
-from byoc.partition.content.explanation import seconds
 from byoc.partition.content.planned_cut import PlannedCut
 from byoc.partition.content.request import PlanInputs
 from byoc.relay.expr import Call
@@ -91,6 +90,8 @@ class Sweep(Generic[Made]):
         return iter(zip(self.values, self.plans, strict=True))
 
     def __str__(self) -> str:
+        from byoc.partition.content.explanation import seconds
+
         rows = [(self.name, "regions", "offloaded", "estimate")]
         for value, plan in zip(self.values, self.plans, strict=True):
             estimate = "-" if plan.total is None else seconds(plan.total.seconds)

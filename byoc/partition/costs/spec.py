@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from byoc.errors import PartitionError
 from byoc.partition.costs.analytic import AnalyticModel
-from byoc.partition.costs.mix import MixedModel
 from byoc.partition.costs.model import HOST, HOST_BACKEND, CostModel, backend_of
-from byoc.partition.costs.table import FunctionModel, Table, TableModel
 
 DEFAULT = "auto"
 CostSpec = object  # str | path | CostModel | CostFunction | Mapping[str, CostSpec]
@@ -38,8 +36,12 @@ def cost_model(spec: CostSpec = DEFAULT, backends: Iterable[str] = (), words: Mo
             return spec
         if _is_word(spec):
             return shared[str(spec)]
+        from byoc.partition.costs.mix import MixedModel
+
         away = [name for name in dict.fromkeys(names) if name != HOST_BACKEND]
         return MixedModel({name: _of(name, spec, shared) for name in away}, shared[DEFAULT])
+    from byoc.partition.costs.mix import MixedModel
+
     known = [*names, HOST_BACKEND]
     for key in spec:
         if backend_of(str(key)) not in known:
@@ -76,6 +78,8 @@ class _Shared:
 
 def _of(backend: str, spec: object, shared: _Shared) -> CostModel:
     """The model of one backend."""
+    from byoc.partition.costs.table import FunctionModel, Table, TableModel
+
     if isinstance(spec, CostModel):
         return spec
     if _is_word(spec):

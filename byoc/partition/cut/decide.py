@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from byoc.contract.backend import Backend
-from byoc.contract.checks import pattern_entries
 from byoc.contract.verdict import Verdict, accept, callee_name, calls_in, refuse
 from byoc.errors import in_one_line
 from byoc.ir.expr import RelayExpr
@@ -74,6 +73,8 @@ def form_composites(
     """
     dissolved: dict[str, tuple[int, ...]] = {}
     for backend in backends:
+        from byoc.contract.checks import pattern_entries
+
         rows = [(e.name, e.pattern, e.check) for e in pattern_entries(backend)]
         if not rows:
             continue

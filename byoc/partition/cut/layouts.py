@@ -17,10 +17,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.partition.boundaries import Boundaries, BoundaryView
 from byoc.partition.calls import calls_of, functions_of
-from byoc.partition.cut.casting import with_casts
 from byoc.partition.cut.decide import judged
-from byoc.partition.cut.matches import matches_of
-from byoc.partition.places.score import is_settled, wants_channels_last
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform.cut.merge_composite import CompositeRecord
@@ -45,6 +42,11 @@ def asked_layouts(
 
     *by_places*: the policy chooses among places itself, so that only those that are settled before it are asked.
     """
+    if not backends:
+        return AskedLayouts()
+    from byoc.partition.cut.casting import with_casts
+    from byoc.partition.places.score import wants_channels_last
+
     view = boundaries.on(mod)
     calls = [call for _, func in functions_of(mod) for call in calls_of(func)]
     turnable = {n for n, call in enumerate(calls) if _is_turnable(call)}
@@ -101,6 +103,8 @@ def _followers(calls: Sequence[Call], last: set[int], native: set[int]) -> dict[
 
 
 def _asks(backend: Backend, calls: Sequence[Call], turnable: set[int], by_places: bool) -> bool:
+    from byoc.partition.places.score import is_settled, wants_channels_last
+
     if wants_channels_last(backend):
         return is_settled(backend) or not by_places
     return _refused_by_layout(backend, calls, turnable)
@@ -115,6 +119,8 @@ def _refused_by_layout(backend: Backend, calls: Sequence[Call], turnable: set[in
 
 def _accepted(mod: IRModule, backend: Backend, view: BoundaryView) -> list[int]:
     """The numbers of the calls that *backend* takes, alone or in a match of its patterns."""
+    from byoc.partition.cut.matches import matches_of
+
     found: dict[int, None] = {}
     count = 0
     for name, func, calls in _functions(mod):

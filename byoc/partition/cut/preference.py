@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from byoc.contract.backend import Backend
 from byoc.errors import PartitionError
@@ -16,9 +17,11 @@ from byoc.ir.module import IRModule
 from byoc.partition.boundaries import FORCE, Boundaries, BoundaryView, PlacementRule
 from byoc.partition.calls import calls_of, functions_of, names_of, nearest
 from byoc.partition.cut.decide import judged
-from byoc.partition.cut.matches import ChosenMatch, CompositeMatch, matches_of, with_composites
 from byoc.relay.expr import Call
 from byoc.relay.transform.cut.merge_composite import CompositeRecord
+
+if TYPE_CHECKING:
+    from byoc.partition.cut.matches import ChosenMatch, CompositeMatch
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ def form_preferred(
     record: CompositeRecord,
 ) -> tuple[IRModule, tuple[ChosenMatch, ...]]:
     """*mod*, which has types, with the composites that *preferences* choose, and which these are."""
+    from byoc.partition.cut.matches import matches_of, with_composites
+
     view = boundaries.on(mod)
     chosen: list[ChosenMatch] = []
     for var, func in functions_of(mod):

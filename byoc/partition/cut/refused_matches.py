@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from byoc.contract.backend import Backend, PatternEntry
-from byoc.contract.checks import pattern_entries
 from byoc.contract.verdict import ConstraintCheck, Reason, callee_name, first_sentence
 from byoc.errors import in_one_line
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.boundaries import Boundaries, BoundaryView
 from byoc.partition.calls import calls_of, functions_of
-from byoc.partition.cut.decide import judged
 from byoc.partition.decision import Decision
-from byoc.relay.dataflow_pattern.grouper import Grouper, MatchedGroup
-from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
-from byoc.relay.dataflow_pattern.partitioning import composite_call, holds
 from byoc.relay.expr import Call, Function
+
+if TYPE_CHECKING:
+    from byoc.contract.backend import Backend, PatternEntry
+    from byoc.relay.dataflow_pattern.grouper import MatchedGroup
 
 Key = tuple[str, tuple[str, ...]]  # an operator and its ONNX nodes
 
@@ -45,6 +44,11 @@ def refused_matches(
     """Every match in *func* that is refused, of the rows with a check, and of all rows of the targets that *unchecked*
     names; those that a user's rule keeps away are left out.
     """
+    from byoc.contract.checks import pattern_entries
+    from byoc.partition.cut.decide import judged
+    from byoc.relay.dataflow_pattern.grouper import Grouper
+    from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
+
     graph = IndexedGraph(func)
     number = {call: k for k, call in enumerate(calls_of(func))}
     for backend in backends:
@@ -72,10 +76,14 @@ class _Match:
 
     @cached_property
     def composite(self) -> Call:
+        from byoc.relay.dataflow_pattern.partitioning import composite_call
+
         return composite_call(self.group, {"Composite": self.entry.name}, {})
 
     def check_reasons(self) -> tuple[Reason, ...]:
         """Why the check of the row refuses the match: its constraints, or its docstring."""
+        from byoc.relay.dataflow_pattern.partitioning import holds
+
         check = self.entry.asked
         if check is None:
             return ()
@@ -96,6 +104,10 @@ def with_refused_matches(
     unchecked: Callable[[str], bool],
 ) -> tuple[Decision, ...]:
     """*decisions* about *mod* whose verdicts also tell of refused matches (see :func:`refused_matches`)."""
+    if not backends:
+        return tuple(decisions)
+    from byoc.contract.checks import pattern_entries
+
     if not any(e.check is not None or unchecked(b.name) for b in backends for e in pattern_entries(b)):
         return tuple(decisions)
     view = boundaries.on(mod)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from byoc.contract.registration import offer_backends
 from byoc.contract.verdict import Constraint, as_constraint
@@ -19,10 +19,12 @@ from byoc.errors import PartitionError, RegistryError
 from byoc.ir.registry import Registry, caller_location
 from byoc.partition.place import ANY, DataLayout, Place, Precision
 from byoc.partition.places.source import CSource, OpenCLSource
-from byoc.partition.places.tensor_type import TensorTy, conflicts
 from byoc.relay.expr import Call
 from byoc.runtime.core.source_place import source_of
 from byoc.runtime.kernels.core.registry import KernelFunction
+
+if TYPE_CHECKING:
+    from byoc.partition.places.tensor_type import TensorTy
 
 Implementation = KernelFunction | CSource | OpenCLSource
 Run = TypeVar("Run", bound=Implementation)
@@ -58,6 +60,8 @@ class Kernel:
 
     @cached_property
     def _at_place(self) -> TensorTy:
+        from byoc.partition.places.tensor_type import TensorTy
+
         return TensorTy.at(self.place)
 
     def input_type(self, name: str) -> TensorTy:
@@ -178,6 +182,8 @@ def _offer(kernel: Kernel) -> None:
 
 def _obstacle(kernel: Kernel, inputs: Mapping[str, TensorTy]) -> str:
     """Why *kernel* does not take these inputs; empty where it does."""
+    from byoc.partition.places.tensor_type import conflicts
+
     missing = [name for name in kernel.inputs if name not in inputs]
     unknown = [name for name in inputs if name not in kernel.inputs]
     if missing or unknown:
@@ -243,6 +249,8 @@ def declared_type(
     place: Place, ty: TensorTy | Place | str | None, parts: Mapping[str, object] | None = None
 ) -> TensorTy:
     """The type that is *ty*, or that of a tensor at *place*, with *parts* of it given. Raises PartitionError."""
+    from byoc.partition.places.tensor_type import TensorTy
+
     base = TensorTy.at(place) if ty is None else ty if isinstance(ty, TensorTy) else TensorTy.at(Place.of(ty))
     unknown = [name for name in parts or () if name not in ("target", "precision", "layout", "device", "kind")]
     if unknown:

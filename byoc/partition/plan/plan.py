@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from byoc.contract.verdict import Reason
 from byoc.errors import PartitionError
 from byoc.partition.boundaries import HOST
-from byoc.partition.content.difference import PlanDiff, diff
-from byoc.partition.content.plan_json import plan_from_json, plan_to_json
+from byoc.partition.content.plan_json import plan_to_json
 from byoc.partition.content.planned_cut import PlannedCut
 from byoc.partition.content.replanning import PlanOrigin, Sweep, sweep
-from byoc.partition.show.report_page import notebook
 from byoc.partition.show.table import plan_table
+
+if TYPE_CHECKING:
+    from byoc.partition.content.difference import PlanDiff
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Plan(PlannedCut):
 
     def diff(self, other: Plan) -> PlanDiff:
         """What *other* does otherwise. Raises PartitionError for what is no plan."""
+        from byoc.partition.content.difference import diff
+
         if not isinstance(other, Plan):
             raise PartitionError(f"diff takes another plan, got {type(other).__name__}")
         return diff(self, other)
@@ -103,6 +107,8 @@ class Plan(PlannedCut):
             read: object = json.loads(data) if isinstance(data, str) else data
         except (ValueError, RecursionError) as error:
             raise PartitionError(f"a plan must be JSON: {error}") from error
+        from byoc.partition.content.plan_reading import plan_from_json
+
         return plan_from_json(read, Plan)
 
     def __repr__(self) -> str:
@@ -115,4 +121,6 @@ class Plan(PlannedCut):
         return plan_table(self)
 
     def _repr_html_(self) -> str:
+        from byoc.partition.show.report_page import notebook
+
         return notebook(self, None if self.origin is None else self.origin.mod)

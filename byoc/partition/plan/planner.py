@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from byoc.contract.backend import Backend
 from byoc.contract.limits import Limits
@@ -20,15 +21,12 @@ from byoc.ir.module import IRModule
 from byoc.options.entry import takes
 from byoc.partition.boundaries import Boundaries
 from byoc.partition.calls import calls_of, functions_of, inner_calls, is_composite, known_names
-from byoc.partition.content.planned import planned_regions
 from byoc.partition.content.replanning import Kept, PlanOrigin
 from byoc.partition.content.request import PlanInputs
 from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
-from byoc.partition.cut.casting import HOME_PLACE, asks_for_casts, cast_decisions, in_regions, with_casts
 from byoc.partition.cut.decide import decide, form_composites, next_in_order
 from byoc.partition.cut.layouts import asked_layouts
-from byoc.partition.cut.matches import ChosenMatch, with_composites
 from byoc.partition.cut.preference import Preferences, form_preferred, preferred_order
 from byoc.partition.cut.refused_matches import with_refused_matches
 from byoc.partition.decision import Decision
@@ -39,6 +37,10 @@ from byoc.partition.plan.plan import Plan
 from byoc.partition.policy.limits import told_drops, within_limits
 from byoc.relay.expr import Call
 from byoc.relay.transform import InferType
+
+if TYPE_CHECKING:
+    from byoc.partition.content.planned import PlannedRegion
+    from byoc.partition.cut.matches import ChosenMatch
 
 
 @takes(PlannerRequest, "make_plan")
@@ -83,6 +85,8 @@ def plan_of(asked: PlannerRequest) -> Plan:
         request.prefer.check(known_names(mod))
     asked_for = asked_layouts(mod, backends, request.boundaries, asked.policy != "order")
     if asked_for.places:
+        from byoc.partition.cut.casting import with_casts
+
         mod, _ = with_casts(mod, asked_for.places)
     return remake(mod, replace(request, layouts=asked_for), {})
 
@@ -116,12 +120,17 @@ def remake(mod: IRModule, request: PlanInputs, kept: Kept) -> Plan:
     plan = replace(plan, decisions=tuple(_with_inside(call, d) for call, d in _decided(prepared, plan)))
     dishonoured = boundaries.not_kept(_decided(prepared, plan)) if boundaries.rules else []
     notes = (*unknown, *request.notes, *plan.notes, *_unasked_limits(request), *dishonoured)
+    regions: Iterator[PlannedRegion] = iter(())
+    if plan.cuts(prepared):
+        from byoc.partition.content.planned import planned_regions
+
+        regions = planned_regions(*plan.annotate_numbered(prepared), plan.mod_name)
     return replace(
         plan,
         notes=notes,
         origin=PlanOrigin(mod, request, remake, placed),
         layouts=request.layouts.places,
-        regions=tuple(planned_regions(*plan.annotate_numbered(prepared), plan.mod_name)),
+        regions=tuple(regions),
     )
 
 
@@ -185,6 +194,7 @@ def _by_order(mod: IRModule, request: PlanInputs, kept: Kept) -> Made:
 
 
 def _by_score(mod: IRModule, request: PlanInputs, kept: Kept) -> Made:
+    from byoc.partition.cut.casting import HOME_PLACE, asks_for_casts, cast_decisions, with_casts
     from byoc.partition.policy.by_score import score  # what the order of the tables does not need
 
     prepared, dissolved = form_composites(mod, request.backends, request.boundaries, request.record)
@@ -223,6 +233,8 @@ def _by_score(mod: IRModule, request: PlanInputs, kept: Kept) -> Made:
 
 
 def _by_cost(mod: IRModule, request: PlanInputs, kept: Kept) -> Made:
+    from byoc.partition.cut.casting import HOME_PLACE, asks_for_casts, cast_decisions, in_regions, with_casts
+    from byoc.partition.cut.matches import with_composites
     from byoc.partition.policy.by_cost import cheapest  # what the order of the tables does not need
 
     choice = cheapest(mod, request, kept)

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from byoc.partition.content.explanation import seconds
-from byoc.partition.content.planned import PlannedRegion
-from byoc.partition.cut.cost_breakdown import CostBreakdown
 from byoc.partition.decision import Decision
 from byoc.partition.measure import Boundary
 
 if TYPE_CHECKING:
+    from byoc.partition.content.planned import PlannedRegion
     from byoc.partition.content.planned_cut import PlannedCut
+    from byoc.partition.cut.cost_breakdown import CostBreakdown
 
 HEADER = ("region", "target", "operators", "bytes in", "bytes out", "constants", "operations")
 COST_HEADER = ("estimate", "measured")
@@ -60,10 +59,14 @@ def cost_columns(plan: PlannedCut) -> dict[str, tuple[str, str]]:
 
 
 def _told(value: float | None) -> str:
+    from byoc.partition.content.explanation import seconds
+
     return "-" if value is None else seconds(value)
 
 
 def _cost_lines(plan: PlannedCut, total: CostBreakdown) -> list[str]:
+    from byoc.partition.content.explanation import seconds
+
     took = plan.measured.get(WHOLE)
     measured = "" if took is None else f", measured {seconds(took)}"
     proven = "gap unknown" if total.gap is None else "proven best" if total.gap <= PROVEN else f"gap {total.gap:.2%}"

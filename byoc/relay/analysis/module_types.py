@@ -10,7 +10,6 @@ from __future__ import annotations
 from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.types import Type
-from byoc.relay.analysis.type_check import TypeCheck
 from byoc.relay.analysis.type_infer import NeedsSolvingError, infer_expr
 from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
@@ -26,6 +25,8 @@ def typed_expr(expr: RelayExpr, mod: IRModule | None = None) -> RelayExpr:
         infer_expr(expr, mod)
         return expr
     except NeedsSolvingError:
+        from byoc.relay.analysis.type_check import TypeCheck
+
         return TypeCheck(mod, {}).run([expr])[0]
 
 
@@ -56,6 +57,8 @@ def infer_module(mod: IRModule) -> IRModule:
             unsolved[var] = func
     if not unsolved:
         return mod
+    from byoc.relay.analysis.type_check import TypeCheck  # which untyped functions and control flow need
+
     result = mod.shallow_copy()
     typed = TypeCheck(mod, unsolved).run(list(unsolved.values()))
     for var, solved in zip(unsolved, typed, strict=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 
-from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.registry import register_func
@@ -14,6 +13,7 @@ from byoc.relay.adt import Match
 from byoc.relay.dataflow_pattern import patterns as p
 from byoc.relay.dataflow_pattern.grouper import Grouper, MatchedGroup
 from byoc.relay.dataflow_pattern.indexed_graph import PARTITIONED, IndexedGraph
+from byoc.relay.dataflow_pattern.match_check import MatchCheck
 from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import children
@@ -34,17 +34,6 @@ _NAMES: dict[type, Callable[..., str]] = {
     If: lambda e: "If_",
     Match: lambda e: "Match_",
 }
-
-
-class MatchCheck:
-    """A check that looks at a match as a whole, where a plain one is a function of the match's root."""
-
-    def takes(self, composite: Call) -> bool:
-        """Whether the match may become the call *composite*, which has types and stands in no graph."""
-        raise NotImplementedError
-
-    def __call__(self, root: RelayExpr) -> bool:
-        raise UserError("this check looks at whole matches, not at their roots: give it to MergeComposite")
 
 
 def holds(check: p.Check | MatchCheck, group: MatchedGroup, attrs: Mapping[str, object]) -> bool:

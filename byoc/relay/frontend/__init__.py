@@ -1,5 +1,5 @@
 """Ways into the graph language. Source: ``relay.frontend``."""
 
-from byoc.relay.frontend.onnx import from_onnx
+from byoc.lazy_names import lazy_names
 
-__all__ = ["from_onnx"]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

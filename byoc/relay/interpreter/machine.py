@@ -21,7 +21,6 @@ from byoc.ir.types import TensorType
 from byoc.relay.adt import Match
 from byoc.relay.analysis.located import located
 from byoc.relay.expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
-from byoc.relay.interpreter.matching import first_fitting
 from byoc.relay.interpreter.values import Closure, ConstructorValue, EvaluationScope, RefValue, Value
 from byoc.relay.narrowing import as_function, operator_of
 from byoc.runtime.kernels.core.registry import get_kernel
@@ -146,6 +145,8 @@ def _step_if(machine: Interpreter, node: If, scope: EvaluationScope) -> Pending:
 
 
 def _step_match(machine: Interpreter, match: Match, scope: EvaluationScope) -> Pending:
+    from byoc.relay.interpreter.matching import first_fitting
+
     data = scope.get(match.data)
     if data is None:
         return [(match.data, scope)]

@@ -1,12 +1,15 @@
-"""Relay's operators: importing this package registers them, and its names are their builder functions."""
+"""Relay's operators. Its names are their builder functions; an operator is registered when somebody asks for it.
 
-from byoc.lazy_names import lazy_names, load_all
-from byoc.relay.op.blocked import allow_blocks_where_layouts_are
-from byoc.relay.op.core.support_levels import set_support_levels
-from byoc.relay.op.legalize import register_legalizations
+``operators.txt`` says which modules make which operator.
+"""
+
+from pathlib import Path
+
+from byoc.ir.op import OPS, for_each_operator
+from byoc.ir.registry import read_homes
+from byoc.lazy_names import lazy_names
+from byoc.relay.op.completion import complete
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)
-load_all(__name__, but=("contrib", "gradients"))  # which registers the operators
-allow_blocks_where_layouts_are()
-set_support_levels()
-register_legalizations()
+for_each_operator(complete)
+OPS.defer(read_homes(Path(__file__).parent / "operators.txt", "byoc.relay"))

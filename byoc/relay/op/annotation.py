@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
@@ -19,7 +19,9 @@ from byoc.ir.types import Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.device_placement import function_on_device, on_device
-from byoc.relay.tuple_wrapper import TupleWrapper
+
+if TYPE_CHECKING:
+    from byoc.relay.tuple_wrapper import TupleWrapper
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ def stop_fusion(data: RelayExpr) -> Call:
 
 def checkpoint(data: RelayExpr | TupleWrapper) -> Call:
     """*data*, which a gradient computes again instead of keeping it. Source: ``relay.annotation.checkpoint``."""
+    from byoc.relay.tuple_wrapper import TupleWrapper
+
     return make_call("annotation.checkpoint", [data.astuple() if isinstance(data, TupleWrapper) else data])
 
 

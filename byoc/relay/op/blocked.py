@@ -2,8 +2,9 @@
 
 Such a call means what the operator means on tensors brought to the layout without blocks, its result brought back: the
 type relation, the inference of untyped inputs and the tensor expression are wrapped so, here, in one place; the numpy
-kernels are in ``runtime/kernels/nn/blocked.py``. Calls without blocks are not touched. Importing this module wraps the
-operators of :data:`LAYOUT_ATTRIBUTES`. Source: ``tvm.tir.Layout`` as Relay's type relations use it.
+kernels are in ``runtime/kernels/nn/blocked.py``. Calls without blocks are not touched. ``byoc.relay.op`` wraps the
+operators of :data:`LAYOUT_ATTRIBUTES` when they are registered. Source: ``tvm.tir.Layout`` as Relay's type relations
+use it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,9 @@ from byoc import te
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.attrs import Attrs
 from byoc.ir.layout import BijectiveLayout, Layout
-from byoc.ir.op import OPS, ComputeOf, Op, RelationOf, TensorCompute, TypeRelation
+from byoc.ir.op import ComputeOf, Op, RelationOf, TensorCompute, TypeRelation
 from byoc.ir.types import Any, Dim, TensorType, Type
-from byoc.relay.op import image, nn  # noqa: F401 - what is wrapped is registered there
-from byoc.relay.op.movement.rearrange import transform_stage
-from byoc.runtime.kernels.movement.layouts import parse_layout, whole_layout
-from byoc.runtime.kernels.nn.blocked import LAYOUT_ATTRIBUTES
+from byoc.runtime.kernels.movement.layouts import LAYOUT_ATTRIBUTES, parse_layout, whole_layout
 from byoc.te import Tensor
 
 
@@ -99,6 +97,8 @@ def _wrap_inference(name: str, rule: Callable[..., Sequence[Type | None]]) -> Ca
 
 
 def _staged(data: Tensor, src: str, dst: str) -> Tensor:
+    from byoc.relay.op.movement.rearrange import transform_stage
+
     if src == dst:
         return data
     ty = TensorType([Any(d.name) if isinstance(d, te.Size) else int(d) for d in data.shape], data.dtype)
@@ -128,10 +128,3 @@ def allow_blocks(op: Op) -> None:
         op.compute = cast(
             "TensorCompute", _wrap_compute(op.name, cast("ComputeOf[Attrs, Tensor, TensorType]", op.compute))
         )
-
-
-def allow_blocks_where_layouts_are() -> None:
-    """Let every operator whose attributes name layouts take blocked ones."""
-    for name in LAYOUT_ATTRIBUTES:
-        if name in OPS and OPS[name].rel is not None:
-            allow_blocks(OPS[name])

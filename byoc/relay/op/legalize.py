@@ -15,8 +15,6 @@ from byoc.ir.target import Target
 from byoc.ir.types import TensorType, Type
 from byoc.relay.op.attributes.convolution import Conv2DAttrs
 from byoc.relay.op.core.builder import make_call
-from byoc.relay.op.movement.slice import strided_slice
-from byoc.relay.op.nn.pad import pad
 
 VECTOR = 8  # channels, of input and of output
 BYTES = ("int8", "uint8")
@@ -45,6 +43,9 @@ def legalize_on_arm(attrs: Conv2DAttrs, inputs: Sequence[RelayExpr], types: Sequ
     more_out = _lacking(made)
     if not more_in and not more_out:
         return None
+    from byoc.relay.op.movement.slice import strided_slice  # no other target needs them
+    from byoc.relay.op.nn.pad import pad
+
     image, weight = inputs
     if more_in:
         image = pad(image, ((0, 0), (0, 0), (0, 0), (0, more_in)))
@@ -53,6 +54,4 @@ def legalize_on_arm(attrs: Conv2DAttrs, inputs: Sequence[RelayExpr], types: Sequ
     return strided_slice(out, [0] * result.ndim, list(result.concrete_shape)) if more_out else out
 
 
-def register_legalizations() -> None:
-    """Let Legalize ask :func:`legalize_on_arm`; a user's rule of any level above 1 is asked instead."""
-    register_op_attr("nn.conv2d", "FTVMLegalize", legalize_on_arm, 1)
+register_op_attr("nn.conv2d", "FTVMLegalize", legalize_on_arm, 1)  # a user's rule of a higher level is asked instead

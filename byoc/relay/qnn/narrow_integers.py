@@ -15,24 +15,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.law import Law
 from byoc.ir.traits import ProductForm
 from byoc.ir.types import TensorType
 from byoc.relay import op as relay
 from byoc.relay.analysis.operator_calls import calls, moves_one
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, constant
+from byoc.relay.expr import Call, Constant, Function, constant
 from byoc.relay.interpreter import evaluate
-from byoc.relay.narrowing import tensor_type
+from byoc.relay.narrowing import as_function, tensor_type
 from byoc.relay.op.nn.convolution.geometry import conv_geometry
-from byoc.relay.transform.base.call_rules import by_form, call_rule_pass
-from byoc.relay.transform.base.infer_type import FunctionPass
+from byoc.relay.transform.base.call_rules import by_form, rewrite_calls
 from byoc.relay.traverse import post_order
 
 BYTES = frozenset(["uint8", "int8"])
-INTEGERS = frozenset(["int8", "uint8", "int16", "int32"])
 SUM = "int32"
+INTEGERS = frozenset(["int8", "uint8", "int16", "int32"])
 FEWEST_CHANNELS = 3  # that fill a word of four
 
 
@@ -171,11 +170,6 @@ def _narrowed(rule: Rule) -> Callable[[Call, Call], RelayExpr]:
     return narrowed
 
 
-LAW = Law("a sum of products of small integers is the same over narrow operands")
-
-
-def NarrowIntegerProducts() -> FunctionPass:
-    """The pass that lets integer products over bytes compute on bytes."""
-    return call_rule_pass(
-        "NarrowIntegerProducts", 1, by_form({form: _narrowed(rule) for form, rule in RULES.items()}), LAW
-    )
+def narrowed(func: Function, mod: IRModule | None = None) -> Function:
+    """*func* with integer products over bytes on bytes."""
+    return as_function(rewrite_calls(func, by_form({form: _narrowed(rule) for form, rule in RULES.items()}), mod))

@@ -1,4 +1,4 @@
-"""LowerOnnxQuantization: quantized operators as the arithmetic that ONNX defines, for what the host computes.
+"""What LowerOnnxQuantization does: quantized operators as the arithmetic that ONNX defines, for what the host computes.
 
 ``qnn.quantize`` and ``qnn.requantize`` round to even where they say so (``TOEVEN``); products subtract their zero
 points in int32, which is exact; sums, products of elements, joined tensors, means of windows and functions go through
@@ -14,13 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from byoc.ir.attrs import Attrs, as_int, changed
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op
-from byoc.ir.passes.law import Law, Numbers
-from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.relay import op as relay
-from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.narrowing import as_function
 from byoc.relay.op.core.builder import make_call
@@ -30,9 +25,7 @@ from byoc.relay.qnn.lowering.quantize import dequantized, lower_dequantize, lowe
 from byoc.relay.qnn.lowering.requantize import lower_requantize
 from byoc.relay.transform.base.call_rules import rewrite_calls
 from byoc.relay.transform.base.fusion_graph import fusion_children
-from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import post_order
-from byoc.runtime.kernels.qnn.rounding import OF_ONNX
 
 INT32, FLOAT = "int32", "float32"
 Rule = Callable[..., "RelayExpr | None"]
@@ -127,21 +120,6 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-IMPORTED = frozenset(["qnn.dequantize", "qnn.conv2d", "qnn.dense"])  # what an importer writes and does not round
-
-
-def quantized_calls(func: RelayExpr) -> list[Call]:
-    """The calls of operators of ``relay.qnn`` in *func*."""
-    nodes = post_order(func, fusion_children)
-    return [n for n in nodes if isinstance(n, Call) and isinstance(n.op, Op) and n.op.traits.quantized]
-
-
-def is_of_onnx(func: RelayExpr) -> bool:
-    """Whether what is quantized in *func* came from an ONNX model: whatever rounds does so to even."""
-    calls = quantized_calls(func)
-    return bool(calls) and all(op_name(c) in IMPORTED or getattr(c.attrs, "rounding", "") in OF_ONNX for c in calls)
-
-
 def _applied(rule: Rule) -> Callable[[Call, Call], RelayExpr]:
     def applied(before: Call, after: Call) -> RelayExpr:
         types = [*(a.checked_type for a in before.args), before.checked_type]
@@ -159,21 +137,3 @@ def _applied(rule: Rule) -> Callable[[Call, Call], RelayExpr]:
 def lowered(func: Function, mod: IRModule | None = None) -> Function:
     """*func* with ONNX's arithmetic in the place of its quantized operators."""
     return as_function(rewrite_calls(func, {name: _applied(rule) for name, rule in RULES.items()}, mod))
-
-
-def LowerOnnxQuantization() -> FunctionPass:
-    """The pass that makes ONNX's arithmetic of quantized operators, in functions where these are all ONNX's."""
-
-    def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return lowered(func, mod) if is_of_onnx(func) else func
-
-    return FunctionPass(
-        run,
-        PassInfo(
-            "LowerOnnxQuantization",
-            0,
-            ("InferType",),
-            ends=REWRITES,
-            law=Law("a quantized operator of ONNX is its definition in plain arithmetic", Numbers.ROUNDING),
-        ),
-    )

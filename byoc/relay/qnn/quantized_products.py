@@ -1,4 +1,4 @@
-"""QuantizedProducts: a product of dequantized numbers is the product of their integers, and one scale.
+"""What QuantizedProducts does: a product of dequantized numbers is the product of their integers, and one scale.
 
 A model with QuantizeLinear and DequantizeLinear around its operators says in float32 what integers should compute:
 ``sum((s (x - z)) (t w))`` is ``s t sum((x - z) w)``, where the sum is exact. Importing folds weights into float32; they
@@ -16,19 +16,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.passes.law import Law, Numbers
+from byoc.ir.module import IRModule
 from byoc.ir.traits import ProductForm
 from byoc.ir.types import TensorType
 from byoc.relay import op as relay
 from byoc.relay.analysis.operator_calls import calls, moves_one
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, Constant, constant
+from byoc.relay.expr import Call, Constant, Function, constant
 from byoc.relay.interpreter import evaluate
-from byoc.relay.narrowing import tensor_type
+from byoc.relay.narrowing import as_function, tensor_type
 from byoc.relay.op.nn.convolution.geometry import conv_geometry
 from byoc.relay.qnn.narrow_integers import BYTES, FEWEST_CHANNELS, is_constant, shifted
-from byoc.relay.transform.base.call_rules import by_form, call_rule_pass
-from byoc.relay.transform.base.infer_type import FunctionPass
+from byoc.relay.transform.base.call_rules import by_form, rewrite_calls
 from byoc.relay.traverse import rebuild
 
 FLOAT, SUM = "float32", "int32"
@@ -189,10 +188,7 @@ def _quantized(before: Call, after: Call) -> RelayExpr:
     return relay.cast(relay.round(kept), after.attrs.out_dtype)
 
 
-LAW = Law("a product between dequantize and quantize is one over its integers", Numbers.ROUNDING)
-
-
-def QuantizedProducts() -> FunctionPass:
-    """The pass that multiplies the integers of dequantized operands. Requires a typed module before lowering."""
+def integer_products(func: Function, mod: IRModule | None = None) -> Function:
+    """*func* with the products of dequantized operands on their integers."""
     rules = by_form({form: _rewritten(place) for form, place in PLACES.items()})
-    return call_rule_pass("QuantizedProducts", 1, {**rules, "qnn.quantize": _quantized}, LAW)
+    return as_function(rewrite_calls(func, {**rules, "qnn.quantize": _quantized}, mod))

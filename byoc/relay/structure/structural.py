@@ -29,7 +29,6 @@ from byoc.relay.expr import (
 from byoc.relay.narrowing import as_call
 from byoc.relay.structure.content import array_key, held, is_graph_node, same_value, steps, value_key
 from byoc.relay.structure.types import TypePairs, bound_names, free_types, type_key
-from byoc.relay.text.printer import astext
 from byoc.relay.traverse import binders, children, post_order
 from byoc.runtime.core.ndarray import NDArray
 
@@ -216,6 +215,8 @@ def assert_structural_equal(lhs: object, rhs: object, map_free_vars: bool = Fals
 
 
 def _small_text(side: str, value: object) -> str:
+    from byoc.relay.text.printer import astext
+
     if not isinstance(value, (IRModule, RelayExpr)):
         return ""
     lines = astext(value, show_meta_data=False).splitlines()[1:]
@@ -299,6 +300,7 @@ class _Hasher:
 
 
 @paused_collector()
+@register_func("relay.ir.structural_hash")
 def structural_hash(node: object, map_free_vars: bool = False) -> int:
     """A 64-bit number that is the same for structurally equal things, in every process.
 

@@ -1,6 +1,5 @@
 """Relay's text format, both ways: :func:`astext` prints, :func:`parse` reads."""
 
-from byoc.relay.text.parser import fromtext, parse, parse_expr, parse_untyped
-from byoc.relay.text.printer import astext
+from byoc.lazy_names import lazy_names
 
-__all__ = ["astext", "fromtext", "parse", "parse_expr", "parse_untyped"]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -11,7 +11,7 @@ Source: the rules of ``tvm.relay.transform.mixed_precision``; storage as MNN's `
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +21,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
 from byoc.ir.span import span_names
-from byoc.ir.traits import Conversion
+from byoc.ir.traits import Conversion, OpKind
 from byoc.ir.types import TensorType, TupleType, Type, tensor_types
 from byoc.relay import op
 from byoc.relay.analysis.operator_calls import op_name
@@ -40,6 +40,7 @@ HALF, WIDE = "float16", "float32"
 LARGEST = 65504.0  # of float16
 SMALLEST = 2.0**-14  # the least that float16 holds with all of its 11 bits
 USER = "the user keeps it in f32"
+IN_ATTENTION = "belongs to an attention, which is one kernel whose weights stay in float32"
 Key = tuple[str, tuple[str, ...]]  # an operator and its ONNX nodes, by which a call is known before and after a cut
 
 
@@ -152,12 +153,40 @@ class _Halves:
             return USER
         if key in self.beyond.readers:
             return self.beyond.readers[key]
+        if self._is_in_attention(call):
+            return IN_ATTENTION
         for k, arg in enumerate(call.args):
             if isinstance(arg, Constant):
                 why = out_of_range(largest_of(arg.data.numpy()))
                 if why is not None:
                     return f"its operand {k}, a constant, {why}"
         return None
+
+    def _is_in_attention(self, call: Call) -> bool:
+        """Whether *call*, of values that are both computed, gives a softmax its scores or takes its weights.
+
+        As halves, the scores and the weights would lie in memory between kernels.
+        """
+        if any(isinstance(a, Constant) for a in call.args):
+            return False
+        return self._meets_rows(call.args, fusion_children) or self._meets_rows(
+            self.users.get(call, ()), lambda node: self.users.get(node, ())
+        )
+
+    def _meets_rows(self, nodes: Sequence[RelayExpr], follow: Callable[[RelayExpr], Sequence[RelayExpr]]) -> bool:
+        """Whether *follow* leads from *nodes*, through what is elementwise or moves, to an operator over rows."""
+        waiting, seen = list(nodes), set(nodes)
+        while waiting:
+            node = waiting.pop()
+            if not isinstance(node, Call) or not isinstance(node.op, Op):
+                continue
+            kind = node.op.traits.kind
+            if kind is OpKind.ROWS and not node.op.traits.quantized and _is_wide(node.checked_type):
+                return True
+            if kind in (OpKind.POINTWISE, OpKind.VIEW, OpKind.MOVE):
+                waiting += [n for n in follow(node) if n not in seen]
+                seen.update(waiting)
+        return False
 
     def _choose_others(self) -> None:
         """What hands elements on to products takes halves itself."""

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.ir.module import IRModule
-from byoc.ir.passes.transform import Pass, Sequential
+from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.transform import Pass, PassInfo, Sequential
 from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
-from byoc.relay.qnn import transform as qnn_transform
-from byoc.relay.qnn.narrow_integers import NarrowIntegerProducts
+from byoc.relay.qnn.passes import NarrowIntegerProducts
+from byoc.relay.transform.base.deferred_pass import DeferredPass, where_attribute, where_called
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.transform.fuse.carry_views import CarryViews
 from byoc.relay.transform.fuse.fuse_ops import FuseHostOps
 from byoc.relay.transform.fuse.join_groups import JoinGroups
 from byoc.relay.transform.layout.channels_last import ChannelsLast
-from byoc.relay.transform.scales.fold_constant_scales import FoldConstantScales
 from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode
 from byoc.relay.transform.simplify.expr import SimplifyHostExpr
 from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
@@ -28,11 +28,24 @@ PRECISION = "Precision"  # where the passes stand that lower the precision
 Item = Pass | tuple[Pass, str] | str
 
 
+def fold_constant_scales(opt_level: int = 3) -> DeferredPass:
+    """FoldConstantScales, where anything is multiplied at all; it is imported there."""
+    info = PassInfo("FoldScaleAxis", opt_level, ("InferType",), gives=("typed",), ends=REWRITES)
+    home = "byoc.relay.transform.scales.fold_constant_scales"
+    return DeferredPass(info, home, "FoldConstantScales", where_called("multiply"), opt_level)
+
+
+def _by_rules(name: str, key: str) -> DeferredPass:
+    """A pass of ``relay.qnn.transform``, where an operator has a rule under *key*."""
+    info = PassInfo(f"qnn.{name}", 1, ("InferType",), gives=("typed",), ends=REWRITES)
+    return DeferredPass(info, "byoc.relay.qnn.transform", name, where_attribute(key))
+
+
 def host_stage() -> Sequence[Item]:
     """The passes in order: each alone, or with the kind of compilation that it is for; ``PRECISION`` as a bare name."""
     return (
-        qnn_transform.Legalize(),
-        qnn_transform.CanonicalizeOps(),
+        _by_rules("Legalize", "FTVMQnnLegalize"),
+        _by_rules("CanonicalizeOps", "FTVMQnnCanonicalize"),
         FoldHostConstant(fold_qnn=True),
         NarrowIntegerProducts(),
         FoldHostConstant(),
@@ -44,7 +57,7 @@ def host_stage() -> Sequence[Item]:
         CarryViews(),
         FoldHostConstant(),
         SimplifyHostExpr(),
-        FoldConstantScales(0),
+        fold_constant_scales(0),
         PRECISION,
         FuseHostOps(),
         JoinGroups(),

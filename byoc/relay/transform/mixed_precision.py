@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import byoc.relay.op
-import byoc.relay.qnn.op  # noqa: F401 - both register their operators
 from byoc.ir.attrs import as_int
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OPS, Op
+from byoc.ir.op import OPS, Op, for_each_operator
 from byoc.ir.traits import Conversion
 from byoc.relay.expr import Call
 
@@ -23,13 +21,14 @@ ConversionRule = Callable[[Call, str], Sequence[object]]
 MIXED_PRECISION_ALWAYS, MIXED_PRECISION_FOLLOW, MIXED_PRECISION_NEVER = map(int, Conversion)
 
 
-def _of_category(category: Conversion) -> tuple[str, ...]:
-    return tuple(name for name in OPS if OPS[name].traits.precision is category)
+_LISTS = {f"DEFAULT_{category.name}_LIST": category for category in Conversion}
 
 
-DEFAULT_ALWAYS_LIST = _of_category(Conversion.ALWAYS)
-DEFAULT_FOLLOW_LIST = _of_category(Conversion.FOLLOW)
-DEFAULT_NEVER_LIST = _of_category(Conversion.NEVER)
+def __getattr__(name: str) -> tuple[str, ...]:
+    """``DEFAULT_ALWAYS_LIST`` and its like: the operators of a category, all of which are imported for it."""
+    if name not in _LISTS:
+        raise AttributeError(f"{__name__} has no name {name!r}")
+    return tuple(op for op in OPS if OPS[op].traits.precision is _LISTS[name])
 
 
 def get_generic_out_dtypes(call_node: Call, mixed_precision_type: str) -> list[str]:
@@ -69,5 +68,9 @@ def is_always_converted(expr: RelayExpr, dtype: str = "bfloat16") -> bool:
     return isinstance(expr, Call) and isinstance(expr.op, Op) and category_of(expr, dtype) == Conversion.ALWAYS
 
 
-for _category in Conversion:  # so that they are found as attributes, too
-    register_func_to_op_list(_of_category(_category), rule_of(_category))
+def _declare(op: Op) -> None:
+    if op.traits.precision is not None and not op.has_attr(KEY):
+        op.set_attr(KEY, rule_of(op.traits.precision))
+
+
+for_each_operator(_declare)  # so that they are found as attributes, too

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 from byoc.driver.assembly import assemble
 from byoc.driver.fallback import described, origins
-from byoc.driver.half_regions import FP16, WHERE, HalfRegions
+from byoc.driver.half_regions import HalfRegions
 from byoc.driver.host import lower_host
+from byoc.driver.precision import FP16, HALVES
 from byoc.driver.region_build import BuildRequest, compile_region
 from byoc.errors import UserError
 from byoc.ir.expr import GlobalVar
@@ -62,7 +63,7 @@ def region_library(
     halves = HalfRegions(Beyond()) if precision == FP16 else None
     modules: list[Module] = [compile_region(var, region, BuildRequest(given, halves=halves))]
     host = lower_host(main, {var: region}, {s for m in modules if m.can_start for s in m.symbols})
-    told: dict[str, object] = {} if halves is None else {WHERE: halves.told()}
+    told: dict[str, object] = {} if halves is None else {HALVES: halves.told()}
     if fallback:
         stand_ins, told["fallback"] = origins({var: region}, {})
         if not stand_ins:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from byoc.codegen.c.contraction.matrix_nest import matrix_nest
 from byoc.codegen.c.contraction.matrix_products import MatrixProduct, matrix_product, worth_shapes
 from byoc.codegen.c.contraction.nest import contraction_nest, terms_written_out
 from byoc.codegen.c.contraction.shape import Contraction, contraction, reads_whole_vectors
@@ -31,6 +30,8 @@ def contract(nest: Nest, simplify: Simplifier, machine: Machine, alone: bool = F
         product = matrix_product(c, machine)
         plain = choose_tile(c, dataclasses.replace(machine, matrices=frozenset()))
         if product is not None and plain is not None and _fits(c, tile, plain, product, alone):
+            from byoc.codegen.c.contraction.matrix_nest import matrix_nest
+
             return matrix_nest(c, tile, plain, product, alone)
         tile = plain
     if tile is None or terms_written_out(c, tile.rows) > MOST_WRITTEN_OUT:

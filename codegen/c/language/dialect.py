@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.c.language.plain_expr import PLAIN_C, PlainExprWriter
 from byoc.codegen.c.language.spellings import C
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.expr_text import ExprWriter, check_name, outside_name
@@ -41,7 +40,11 @@ class Dialect:
     @property
     def language(self) -> Language:
         """The spellings, and the helpers that they call."""
-        return PLAIN_C if self.plain else C
+        if not self.plain:
+            return C
+        from byoc.codegen.c.language.plain_expr import PLAIN_C
+
+        return PLAIN_C
 
     def check_parameters(self, count: int) -> list[str]:
         """The parameters of a function that makes *count* checks of indices."""
@@ -68,6 +71,8 @@ class Dialect:
         """A writer of expressions. Where indices take 32 bits, it raises IndexTooWideError for one that needs more."""
         if not self.plain:
             return ExprWriter(self.language, names, simplify)
+        from byoc.codegen.c.language.plain_expr import PlainExprWriter
+
         return PlainExprWriter(self.language, names, simplify, self.wide)
 
     def widened(self) -> Dialect:

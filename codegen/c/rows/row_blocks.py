@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from byoc.codegen.c.rows.flash_attention import KeyTiles, key_tiles_of, over_keys
 from byoc.codegen.c.rows.row_stages import BlockOfRows, RowStages, ScheduleNest, loads_in, reduces_in
 from byoc.codegen.c.tiling.team import shared_over
 from byoc.codegen.c.toolchain.machine import Machine
@@ -24,6 +24,9 @@ from byoc.codegen.kernel.simplify import same_size
 from byoc.ir.types import dtype_bytes
 from byoc.te import Dimension, Index, PrimExpr, Tensor, binary, const
 from byoc.te.expr import INDEX
+
+if TYPE_CHECKING:
+    from byoc.codegen.c.rows.flash_attention import KeyTiles
 
 MOST_ROWS = 14
 MOST_ROWS_OF_KEYS = 28  # where the rows are done in blocks of keys, which each block of rows reads once
@@ -105,6 +108,8 @@ def _agrees(reader: Tensor, stage: Tensor, found: RowStages) -> bool:
 
 def _fitted(found: RowStages) -> RowBlocks | None:
     """Blocks of as many rows as the stack holds: whole ones where it holds enough of them, else in blocks of keys."""
+    from byoc.codegen.c.rows.flash_attention import key_tiles_of
+
     count = found.sizes[-1]
     whole = LARGEST_LOCALS // max(_row_bytes(found), 1) if _has_fixed_rows(found) else 0
     keys = key_tiles_of(found) if whole < (min(MOST_ROWS, count) if isinstance(count, int) else MOST_ROWS) else None
@@ -163,6 +168,8 @@ def row_blocks(blocks: RowBlocks, schedule: ScheduleNest) -> list[Stmt]:
 
 def _block(blocks: RowBlocks, block: BlockOfRows, schedule: ScheduleNest) -> list[Stmt]:
     """All stages for the rows of *block*."""
+    from byoc.codegen.c.rows.flash_attention import over_keys
+
     if blocks.keys is not None:
         return over_keys(blocks.keys, block, schedule)
     code: list[Stmt] = []

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from byoc.codegen.c.tiling.access import Access, accesses, column_tile, dot_tile, single_sum
 from byoc.codegen.c.tiling.blocks import Block, at, block_of, epilogue
-from byoc.codegen.c.tiling.dots import dot_nest
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size
@@ -199,6 +198,8 @@ def _dot_axis(reduce: Reduce, loads: Sequence[Access], machine: Machine) -> Inde
 
 
 def _dots(nest: Nest, reduce: Reduce, loads: Sequence[Access], axis: Index, machine: Machine) -> list[Stmt]:
+    from byoc.codegen.c.tiling.dots import dot_nest
+
     extents = {a: a.extent for a in nest.axes if isinstance(a.extent, int) and a.extent > 1}
     columns = next(reversed(extents), None)
     rows = next((a for a in reversed(extents) if a is not columns and _apart(a, columns, loads)), None)

@@ -15,7 +15,6 @@ from byoc.codegen.c.tiling.team import shared
 from byoc.codegen.c.tiling.tile import tile
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.vectors.elementwise import elementwise
-from byoc.codegen.c.vectors.lanes import lanes
 from byoc.codegen.c.vectors.reduce import vector_reduce
 from byoc.codegen.c.winograd.schedule import winograd
 from byoc.codegen.kernel.collapse import Nest, collapse_axes, collapse_nest
@@ -66,7 +65,7 @@ def _schedule_alone(nest: Nest, simplify: Simplifier, machine: Machine) -> list[
         vector_reduce(inner, simplify, machine)
         or contract(inner, simplify, machine, alone=True)
         or elementwise(inner, simplify, machine, outermost=False)
-        or lanes(inner, simplify)
+        or _by_lanes(inner, simplify)
         or plain(inner)
     )
 
@@ -86,9 +85,15 @@ def schedule_nest(whole: Nest, simplify: Simplifier, machine: Machine) -> list[S
         or contract(whole, simplify, machine)
         or tile(whole, simplify, machine)
         or elementwise(whole, simplify, machine)
-        or lanes(whole, simplify)
+        or _by_lanes(whole, simplify)
         or plain(whole)
     )
+
+
+def _by_lanes(nest: Nest, simplify: Simplifier) -> list[Stmt]:
+    from byoc.codegen.c.vectors.lanes import lanes  # where all above leave the nest
+
+    return lanes(nest, simplify)
 
 
 def plain(nest: Nest) -> list[Stmt]:

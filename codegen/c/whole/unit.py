@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.c.language.dialect import HOSTED, Dialect
-from byoc.codegen.c.language.plain_expr import IndexTooWideError
 from byoc.codegen.c.language.rounding import NO_CONTRACTION, sums_products
 from byoc.codegen.c.language.spellings import RESERVED, SUPPORT, TYPES
 from byoc.codegen.c.toolchain.gathers import gathers
@@ -137,6 +136,10 @@ def write_unit(
     dialect: Dialect = HOSTED,
 ) -> Unit:
     """The unit of *group*. Raises CompileError for what C cannot express."""
+    if not dialect.plain:
+        return _write_unit(group, sources, sizes, constants, machine, dialect)
+    from byoc.codegen.c.language.plain_expr import IndexTooWideError
+
     try:
         return _write_unit(group, sources, sizes, constants, machine, dialect)
     except IndexTooWideError:

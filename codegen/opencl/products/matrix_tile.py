@@ -70,7 +70,8 @@ class MatrixTile:
         return f"{self}x{self.down}x{self.across}w{self.words}a{self.ahead}"
 
 
-# of tf32, and of 16 bits: measured as those of tile.py (python -m benchmarks.opencl.tiles --formats tf32,float16 --cold --fit)
+# of tf32, and of 16 bits: measured as those of tile.py
+# (python -m benchmarks.opencl.tiles --formats tf32,float16 --cold --fit)
 _TILES: Sequence[tuple[tuple[int, int, int, int, int, int], Pace, Pace]] = (
     ((128, 128, 2, 2, 16, 2), Pace(0.80, 0.60), Pace(0.90, 0.64)),
     ((128, 64, 2, 2, 16, 2), Pace(0.64, 0.43), Pace(0.79, 0.55)),

@@ -16,6 +16,22 @@ from byoc.runtime.kernels.core.registry import kernel
 _AXIS = re.compile(r"([A-Z])|(\d+)([a-z])")
 
 
+Names = tuple[str, ...]
+
+_CONV: tuple[Names, Names] = (("data_layout", "kernel_layout"), ("out_layout", "data_layout"))
+_POOL: tuple[Names, Names] = (("layout",), ("out_layout", "layout"))
+_RESIZE: tuple[Names, Names] = (("layout",), ("layout",))
+
+# operator -> the attributes that hold the layouts of its first inputs, and those for its result, the first that is set
+LAYOUT_ATTRIBUTES: dict[str, tuple[Names, Names]] = {
+    **{f"nn.conv{n}d{kind}": _CONV for n in (1, 2, 3) for kind in ("", "_transpose")},
+    **{f"nn.{kind}_pool{n}d": _POOL for n in (1, 2, 3) for kind in ("max", "avg", "adaptive_max", "adaptive_avg")},
+    **dict.fromkeys(("nn.global_max_pool2d", "nn.global_avg_pool2d"), _POOL),
+    **dict.fromkeys(("nn.upsampling", "nn.upsampling3d"), _RESIZE),
+    **dict.fromkeys((f"image.resize{n}d" for n in (1, 2, 3)), _RESIZE),
+}
+
+
 @dataclass(frozen=True)
 class NamedAxis:
     """One axis of a layout: its capital letter, and the size of the block where it is an inner part, else 0."""

@@ -34,7 +34,7 @@ def calibrated(monkeypatch):
         found = TRUE
 
     asked = Asked()
-    monkeypatch.setattr(machine.Calibrator, "profile", lambda self: asked.append(self._backend) or asked.found)
+    monkeypatch.setattr(calibration.Calibrator, "profile", lambda self: asked.append(self._backend) or asked.found)
     monkeypatch.setattr(machine, "_FOUND", {})
     return asked
 

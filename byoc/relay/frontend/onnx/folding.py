@@ -17,7 +17,6 @@ from byoc.ir.traits import OpKind
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
-from byoc.relay.interpreter import evaluate
 from byoc.relay.transform.simplify import fold_constant
 from byoc.relay.transform.simplify.folding_budget import (
     FoldingBudget,
@@ -59,6 +58,8 @@ def fold_constants(
     sources = origins(constants_below(pending))
     if not budget.allows(calls, sources):
         return list(outputs)
+    from byoc.relay.interpreter import evaluate
+
     values = evaluate(Tuple(pending))
     assert isinstance(values, list)  # of a tuple
     made = iter(values)

@@ -13,7 +13,6 @@ from byoc.relay.expr import Var
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.names import SizeNames
 from byoc.relay.frontend.onnx.size_limits import check_dims
-from byoc.relay.op.sequence import OPTIONAL, SEQUENCE, UNKNOWN
 from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.derived_size import name_of, names_in, polynomial
 from byoc.runtime.core.errors import ArtifactError
@@ -129,6 +128,8 @@ def _data_type(proto: TypeProto, where: str) -> Type:
 
     Of elements without a shape nothing is known. Raises ImportModelError for elements of another kind.
     """
+    from byoc.relay.op.sequence import OPTIONAL, SEQUENCE, UNKNOWN
+
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
         tensor = proto.tensor_type

@@ -6,7 +6,6 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TupleType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Tuple, TupleGetItem
-from byoc.relay.op import sequence
 
 
 def known_fields(value: RelayExpr) -> list[RelayExpr] | None:
@@ -22,6 +21,8 @@ def as_sequence(value: RelayExpr) -> RelayExpr:
     fields = known_fields(value)
     if fields is None:
         return value
+    from byoc.relay.op import sequence
+
     made: RelayExpr = sequence.empty()
     for field in fields:
         made = sequence.insert(made, as_sequence(field))

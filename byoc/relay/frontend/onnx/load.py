@@ -20,7 +20,6 @@ from onnx import ModelProto, TensorProto, numpy_helper
 
 from byoc.errors import ImportModelError
 from byoc.relay.frontend.onnx.dtypes import dtype_of
-from byoc.relay.frontend.onnx.external_data import read_external
 from byoc.relay.frontend.onnx.left_data import LeftData
 from byoc.relay.frontend.onnx.size_limits import check_dims
 from byoc.runtime.core.container import object_vector
@@ -45,11 +44,14 @@ class LoadedModel:
 
     def array(self, tensor: TensorProto) -> np.ndarray:
         """The data of a tensor of this model. Raises ImportModelError where they are missing or do not fit."""
+
         where = f"{self.name}: tensor {tensor.name!r}"
         if any(size < 0 for size in tensor.dims):
             raise ImportModelError(f"{where}: a shape has no negative dimension, got {list(tensor.dims)}")
         check_dims(tensor.dims, where)
         if tensor.data_location == TensorProto.EXTERNAL:
+            from byoc.relay.frontend.onnx.external_data import read_external
+
             return read_external(tensor, self.folder, self.name)
         name = dtype_of(tensor.data_type, where)
         if self.left is not None and tensor.raw_data in self.left:

@@ -1,17 +1,20 @@
 """The table of converters: for each ONNX operator, one function for each version of the operator that changed it.
 
-A converter registered ``since=n`` serves models of opset *n* and later, until the next one registered. The families of
-converters are imported one after the other, when an operator is asked for that those before do not have.
+A converter registered ``since=n`` serves models of opset *n* and later, until the next one registered. Which modules
+have the converters of an operator says ``converters.txt``; they are imported when it is asked for.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from byoc.errors import RegistryError
 from byoc.ir.expr import RelayExpr
+from byoc.ir.registry import read_homes
 
 if TYPE_CHECKING:
     from byoc.relay.frontend.onnx.node import OnnxNode
@@ -22,7 +25,6 @@ CONVERTERS: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
 MICROSOFT = "com.microsoft"  # the domain of ONNX Runtime's own operators
 NCHWC = "com.microsoft.nchwc"  # of those on the layout of one machine, which it writes with all its optimizations on
 MACHINE_LEARNING = "ai.onnx.ml"  # ONNX's domain of classical models
-FAMILIES = ("converters", "control", "media", "quantized", "strings", "microsoft", "ml")  # the most frequent first
 C = TypeVar("C", bound=Converter)
 
 
@@ -33,9 +35,9 @@ def converter(*op_types: str, since: int = 1, domain: str = "") -> Callable[[C],
     """
 
     def register(function: C) -> C:
-        if not function.__module__.startswith("byoc."):
-            load_families()  # so that it is this one which is told of a converter that is there already
         for op_type in op_types:
+            if not function.__module__.startswith("byoc."):
+                load_converters(domain, op_type)  # it is this one which is told of a converter that is there already
             versions = CONVERTERS.setdefault((domain, op_type), [])
             if any(first == since for first, _ in versions):
                 raise RegistryError(f"two converters are registered for {op_type} since opset {since}")
@@ -46,17 +48,30 @@ def converter(*op_types: str, since: int = 1, domain: str = "") -> Callable[[C],
     return register
 
 
-def load_families(until: tuple[str, str] | None = None) -> None:
-    """Import the families that register converters: all, or as far as the one of the domain and operator *until*."""
-    for family in FAMILIES:
-        if until in CONVERTERS:
-            return
-        importlib.import_module(f"{__package__}.{family}")
+@functools.cache
+def homes() -> Mapping[str, Sequence[str]]:
+    """Operator (behind its domain and a colon, but for ONNX's own) to the modules that have converters of it."""
+    package = __name__.rpartition(".")[0]
+    return read_homes(Path(__file__).parent / "converters.txt", package)
+
+
+def load_families() -> None:
+    """Import every module that registers converters."""
+    for module in dict.fromkeys(module for modules in homes().values() for module in modules):
+        importlib.import_module(module)
+
+
+def load_converters(domain: str, op_type: str) -> None:
+    """Import the modules that have converters of an operator."""
+    for module in homes().get(f"{domain}:{op_type}" if domain else op_type, ()):
+        importlib.import_module(module)
 
 
 def find_converter(domain: str, op_type: str, opset: int) -> Converter | None:
     """The converter of the newest version not after *opset*, or None where the operator has none."""
-    load_families(until=(domain, op_type))
+    load_converters(domain, op_type)
+    if (domain, op_type) not in CONVERTERS:
+        load_families()  # the table may not know what is just being written
     found = None
     for since, function in CONVERTERS.get((domain, op_type), ()):
         if since <= opset:

@@ -17,7 +17,6 @@ from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, If, Tuple, TupleGetItem, Var
 from byoc.relay.frontend.onnx.names import SizeNames
-from byoc.relay.op.sequence import element_of
 from byoc.relay.traverse import post_order
 
 INNER = "inner size"
@@ -52,6 +51,8 @@ class InnerSizes:
 
     def outside(self, ty: Type) -> Type:
         """*ty* as it is known outside of the function: sizes that were named here have no name."""
+        from byoc.relay.op.sequence import element_of
+
         if isinstance(ty, TensorType):
             made = [Any() if isinstance(d, Any) and d.name in self._made else d for d in ty.shape]
             return TensorType(made, ty.dtype)

@@ -20,7 +20,6 @@ from byoc.ir.size_var import SizeExpr
 from byoc.ir.span import AnySpan
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.analysis.variables import free_vars
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var, constant
 from byoc.runtime.core.ndarray import NDArray
 
@@ -140,5 +139,7 @@ def _tuple_get_item(tuple_value: RelayExpr, index: int) -> TupleGetItem:
 @register_func("relay.ir.function_of")
 def function_of(expr: RelayExpr) -> Function:
     """A function whose body is *expr* and whose parameters are its free variables, in order of first use."""
+    from byoc.relay.analysis.variables import free_vars
+
     params: list[Var] = free_vars(expr)
     return Function(params, expr)

@@ -14,6 +14,8 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, Type, tensor_types
 
+RECURRENT = "TRecurrent"  # the attribute of an operator whose tensor expression is a recurrence
+
 
 def takes_dtypes(op: Op, attrs: Attrs | None, arg_types: Sequence[Type]) -> bool:
     """True when the definition of *op*, if it has one, holds for inputs of these dtypes."""

@@ -5,7 +5,7 @@ Source: ``set_support_level`` of Relay's operators and the levels of its operato
 
 from __future__ import annotations
 
-from byoc.ir.op import OPS
+from byoc.ir.op import Op
 
 SUPPORT_LEVELS: dict[int, str] = {
     1: "log log2 log10 tan cos cosh sin sinh acos acosh asin asinh atan atanh exp erf sqrt rsqrt sigmoid tanh add "
@@ -32,9 +32,10 @@ SUPPORT_LEVELS: dict[int, str] = {
 }
 
 
-def set_support_levels() -> None:
-    """Give every registered operator of the table its level."""
-    for level, names in SUPPORT_LEVELS.items():
-        for name in names.split():
-            if name in OPS:
-                OPS[name].set_support_level(level)
+_LEVEL_OF = {name: level for level, names in SUPPORT_LEVELS.items() for name in names.split()}
+
+
+def set_support_level(op: Op) -> None:
+    """Give *op* its level, where the table has it."""
+    if op.name in _LEVEL_OF:
+        op.set_support_level(_LEVEL_OF[op.name])

@@ -1,6 +1,5 @@
 """Image operators: the names of ``relay.image``."""
 
-from byoc.lazy_names import lazy_names, load_all
+from byoc.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)
-load_all(__name__)  # which registers the operators

@@ -23,7 +23,6 @@ from byoc.relay.op.core.type_relations import identity, is_float, normalize_axis
 from byoc.relay.op.core.untyped_inputs import same_as_result, vectors_of_axis
 from byoc.relay.op.core.window import differ
 from byoc.relay.op.nn.pool_compute import sum_dtype
-from byoc.relay.tuple_wrapper import TupleWrapper
 from byoc.te import Index, PrimExpr, Tensor
 
 
@@ -230,6 +229,8 @@ def dropout_raw(data: RelayExpr, rate: float = 0.5) -> Call:
 
 def dropout(data: RelayExpr, rate: float = 0.5) -> TupleGetItem:
     """Dropout's result; at inference nothing is dropped. Source: ``relay.nn.dropout``."""
+    from byoc.relay.tuple_wrapper import TupleWrapper
+
     return TupleWrapper(dropout_raw(data, rate), 2)[0]
 
 

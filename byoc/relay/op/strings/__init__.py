@@ -1,6 +1,5 @@
 """Operators on strings, which run on numpy kernels of the host wherever the rest of a model runs."""
 
-from byoc.lazy_names import lazy_names, load_all
+from byoc.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)
-load_all(__name__)  # which registers the operators

@@ -1,6 +1,5 @@
 """Operators of object detection: the names of ``relay.vision``. None has a tensor expression: they run on numpy."""
 
-from byoc.lazy_names import lazy_names, load_all
+from byoc.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)
-load_all(__name__)  # which registers the operators

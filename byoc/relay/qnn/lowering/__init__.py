@@ -1,9 +1,9 @@
-"""How each quantized operator becomes plain ones: importing this package gives the operators their rules.
+"""How each quantized operator becomes plain ones: its modules give the operators their rules.
 
 A rule is kept under ``FTVMQnnCanonicalize``. What it makes gives the same integers as the numpy kernel of the quantized
 operator. Source: the ``…QnnCanonicalize`` functions of ``relay/qnn/op``.
 """
 
-from byoc.relay.qnn.lowering import convolution, elementwise, join, matrix_products, pool, quantize, requantize
+from byoc.lazy_names import lazy_names
 
-__all__ = ["convolution", "elementwise", "join", "matrix_products", "pool", "quantize", "requantize"]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

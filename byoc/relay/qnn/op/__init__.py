@@ -1,16 +1,5 @@
-"""Quantized operators: importing this package registers them, and its names are their builders.
+"""Quantized operators, whose builders are the names here. Source: ``relay.qnn.op``."""
 
-Source: ``relay.qnn.op``.
-"""
+from byoc.lazy_names import lazy_names
 
-from byoc.relay.qnn.op import canonicalizations, qnn
-from byoc.relay.qnn.op.op import register_qnn_canonicalize, register_qnn_legalize
-from byoc.relay.qnn.op.qnn import *  # noqa: F403
-
-__all__ = [
-    *qnn.__all__,
-    "canonicalizations",
-    "qnn",
-    "register_qnn_canonicalize",
-    "register_qnn_legalize",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -5,22 +5,6 @@
 ``products`` says which operators may be quantized, and why others are left.
 """
 
-from byoc.relay.qnn.quantize.dynamic import quantize_dynamic
-from byoc.relay.qnn.quantize.histogram import Histogram
-from byoc.relay.qnn.quantize.products import Left
-from byoc.relay.qnn.quantize.ranges import METHODS, Affine, choose_range, quantize_weights
-from byoc.relay.qnn.quantize.regions import RegionQuantizer, quantization_of
-from byoc.relay.qnn.quantize.static import StaticQuantizer
+from byoc.lazy_names import lazy_names
 
-__all__ = [
-    "METHODS",
-    "Affine",
-    "Histogram",
-    "Left",
-    "RegionQuantizer",
-    "StaticQuantizer",
-    "choose_range",
-    "quantization_of",
-    "quantize_dynamic",
-    "quantize_weights",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

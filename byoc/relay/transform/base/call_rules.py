@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import OPS, Op, get_op
+from byoc.ir.op import Op, get_op
 from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
@@ -20,6 +20,7 @@ from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_call, as_function
+from byoc.relay.transform.base.by_operator import ByOperator
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import post_order, rewrite
@@ -39,10 +40,14 @@ def calls_with_attr(root: RelayExpr, key: str) -> bool:
     return any(isinstance(n, Call) and isinstance(n.op, Op) and n.op.has_attr(key) for n in nodes)
 
 
-def by_form(rules: Mapping[ProductForm, CallRule]) -> dict[str, CallRule]:
+def by_form(rules: Mapping[ProductForm, CallRule]) -> Mapping[str, CallRule]:
     """*rules* for forms of products as rules for the operators that compute them on plain numbers."""
-    forms = {name: OPS[name].traits.product for name in OPS if not OPS[name].traits.quantized}
-    return {name: rules[form] for name, form in forms.items() if form is not None and form in rules}
+
+    def rule_of(op: Op) -> CallRule | None:
+        form = op.traits.product
+        return None if form is None or op.traits.quantized else rules.get(form)
+
+    return ByOperator(rule_of)
 
 
 def rewrite_calls(root: RelayExpr, rules: Mapping[str, CallRule], mod: IRModule | None = None) -> RelayExpr:

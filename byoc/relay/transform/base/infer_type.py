@@ -14,9 +14,6 @@ from byoc.ir.passes.verification import blame, is_verifying
 from byoc.ir.registry import register_func
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
-from byoc.relay.structure.structural import structural_hash
-
-register_func("relay.ir.structural_hash", structural_hash)
 
 
 def _verify(mod: IRModule, last: object) -> object:

@@ -19,7 +19,6 @@ from byoc.relay.transform.base.call_rules import calls_with_attr
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import rewrite
-from byoc.relay.tuple_wrapper import TupleWrapper
 
 
 def legalize(root: RelayExpr, key: str) -> RelayExpr:
@@ -35,6 +34,8 @@ def legalize(root: RelayExpr, key: str) -> RelayExpr:
         made = hook(before.attrs, list(as_call(after).args), types)
         if made is None:
             return after
+        from byoc.relay.tuple_wrapper import TupleWrapper
+
         return made.tuple_value if isinstance(made, TupleWrapper) else made
 
     return rewrite(root, replaced, fusion_children)

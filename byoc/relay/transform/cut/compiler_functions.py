@@ -13,13 +13,17 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
+from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo, register_config_option
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import bound_vars
 from byoc.relay.expr import Call, Function, Let, Var
 from byoc.relay.narrowing import as_call, as_function, as_let
-from byoc.relay.structure.structural import structural_equal
 from byoc.relay.traverse import post_order, rewrite, substitute
+
+# a region that its backend's optimize cannot change is kept as it is, with what was raised as its attributes
+KEEP_UNCONVERTED = "byoc.keep_unconverted"
+UNCONVERTED, RAISED = "Unconverted", "UnconvertedBy"
+register_config_option(KEEP_UNCONVERTED, bool)
 
 
 def OutlineCompilerFunctionsWithExistingGlobalSymbols(
@@ -43,7 +47,7 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(
                 return None
             name = str(function.attrs["global_symbol"])
             known = outlined.setdefault(name, function)
-            if name in mod or not (known is function or structural_equal(known, function)):
+            if name in mod or not (known is function or _are_equal(known, function)):
                 raise PartitionError(f"two functions have the global_symbol {name!r}: give each its own")
             result[name] = known
             return result.get_global_var(name)
@@ -75,6 +79,12 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(
             law=Law("a function under a name is the function"),
         ),
     )
+
+
+def _are_equal(known: Function, function: Function) -> bool:
+    from byoc.relay.structure.structural import structural_equal  # which few modules ask for
+
+    return structural_equal(known, function)
 
 
 def InlineCompilerFunctionsBoundTo(

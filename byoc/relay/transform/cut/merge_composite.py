@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from byoc.errors import PartitionError, in_one_line
 from byoc.ir.expr import RelayExpr
@@ -17,12 +18,13 @@ from byoc.ir.passes.pass_forms import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import span_names
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
-from byoc.relay.dataflow_pattern.partitioning import MatchCheck, partition_in_place
-from byoc.relay.dataflow_pattern.patterns import DFPattern
+from byoc.relay.dataflow_pattern.match_check import MatchCheck
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
+
+if TYPE_CHECKING:
+    from byoc.relay.dataflow_pattern.patterns import DFPattern
 
 Check = Callable[[RelayExpr], object]
 
@@ -56,6 +58,8 @@ def _always(pre: RelayExpr) -> bool:
 
 
 def _checked_row(row: Sequence[object]) -> tuple[str, DFPattern, Check]:
+    from byoc.relay.dataflow_pattern.patterns import DFPattern
+
     if not isinstance(row, (tuple, list)) or len(row) not in (2, 3):
         raise PartitionError(f"a row of a pattern table is (name, pattern) or (name, pattern, check), got {row!r}")
     name, pattern, check = (*row, None)[:3]
@@ -72,6 +76,9 @@ def MergeComposite(pattern_table: Sequence[Sequence[object]], record: CompositeR
     A row is ``(name, pattern)`` or ``(name, pattern, check)``; *check* gets the root of a match. Checks that raise are
     added to *record*. Raises PartitionError for a row that is neither.
     """
+    from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
+    from byoc.relay.dataflow_pattern.partitioning import partition_in_place
+
     if pattern_table is None:
         raise PartitionError("there is no pattern table: no backend has registered one under that name")
     rows = [_checked_row(row) for row in pattern_table]

@@ -15,7 +15,7 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_forms import REWRITES
-from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo, register_config_option
+from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.ir.span import merge_spans
 from byoc.ir.types import TupleType
@@ -26,15 +26,11 @@ from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import is_begin, is_end, strip_annotations
 from byoc.relay.transform.base.infer_type import is_optimizable
+from byoc.relay.transform.cut.compiler_functions import KEEP_UNCONVERTED, RAISED, UNCONVERTED
 from byoc.relay.transform.cut.flatten_annotations import without_defaults_and_tuples
 from byoc.relay.transform.cut.mangle_names import mangle_compiler_functions, unique_name
 from byoc.relay.traverse import post_order
 from byoc.relay.typed_rewrite import keep_type, typed_function, typed_rebuild
-
-# a region that its backend's optimize cannot change is kept as it is, with what was raised as its attributes
-KEEP_UNCONVERTED = "byoc.keep_unconverted"
-UNCONVERTED, RAISED = "Unconverted", "UnconvertedBy"
-register_config_option(KEEP_UNCONVERTED, bool)
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,6 @@ from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Function, Tuple, Var
 from byoc.relay.narrowing import as_call, as_function, operator_of, tensor_type
-from byoc.relay.op.numeric.einstein_sum import EinsumAttrs, is_matrix_product
-from byoc.relay.op.numeric.reduce import ReduceAttrs, reduced_axes
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -89,7 +87,9 @@ def _operands(call: Call) -> Sequence[RelayExpr]:
 
 def _is_batch_product(call: Call) -> bool:
     """Whether *call* multiplies batches of matrices: as ``nn.batch_matmul``, or of any rank as an Einstein sum."""
-    if isinstance(call.attrs, EinsumAttrs):
+    if calls(call, "einsum"):
+        from byoc.relay.op.numeric.einstein_sum import is_matrix_product
+
         return is_matrix_product(call.attrs, [tensor_type(f).ndim for f in tuple_fields(call)])
     return calls(call, "nn.batch_matmul")
 
@@ -196,7 +196,11 @@ def _pointwise_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool
 def _reduction_into_rows(producer: _Group, consumer: _Group, param: Var) -> bool:
     """A reduction of rows to one number each, and what is pointwise over the rows: an RMS norm, say."""
     traits, root = producer.traits(), producer.function.body
-    if not isinstance(root, Call) or not isinstance(root.attrs, ReduceAttrs) or not _is_static(root.args[0]):
+    if not isinstance(root, Call) or not isinstance(root.op, Op) or root.op.traits.kind is not OpKind.REDUCTION:
+        return False
+    from byoc.relay.op.numeric.reduce import ReduceAttrs, reduced_axes
+
+    if not isinstance(root.attrs, ReduceAttrs) or not _is_static(root.args[0]):
         return False
     data, attrs = _shape(root.args[0]), root.attrs
     last = list(reduced_axes(attrs, len(data))) == [len(data) - 1] and not attrs.exclude
@@ -268,7 +272,7 @@ class _Joiner:
         """A product of a tuple's fields with a parameter for each of them, so that its neighbours are seen."""
         function = call.op
         assert isinstance(function, Function)
-        wanted = {n.args[0] for n in _Group.of(function).calls if isinstance(n.attrs, EinsumAttrs)}
+        wanted = {n.args[0] for n in _Group.of(function).calls if calls(n, "einsum")}
         params: list[Var] = []
         values: list[RelayExpr] = []
         bound: dict[RelayExpr, RelayExpr] = {}

@@ -20,7 +20,6 @@ from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_function, operator_of
 from byoc.relay.transform.base.call_rules import calls_with_attr
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.layout.rewrite import LayoutRewriter
 from byoc.relay.tuple_wrapper import TupleWrapper
 
 
@@ -42,6 +41,8 @@ def AlterOpLayout() -> FunctionPass:
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         if not calls_with_attr(func, "FTVMAlterOpLayout"):
             return func
+        from byoc.relay.transform.layout.rewrite import LayoutRewriter
+
         return as_function(LayoutRewriter(_altered, mod).run(infer_function(func, mod)))
 
     return FunctionPass(

@@ -15,9 +15,10 @@ from byoc.errors import UserError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import Layout
-from byoc.ir.op import OPS, Op, declare_op_attr, get_op
+from byoc.ir.op import Op, declare_op_attr, for_each_operator, get_op
 from byoc.ir.types import Any, Dim, TensorType
 from byoc.relay.expr import Call
+from byoc.relay.transform.base.by_operator import ByOperator
 from byoc.relay.transform.layout.config import LayoutConfig
 
 ConvertRule = Callable[[Attrs, Sequence[RelayExpr], Sequence[TensorType], Sequence[str]], "Call | None"]
@@ -150,9 +151,19 @@ def _rule_of(op: Op) -> ConvertRule:
 
 
 _OWN_RULES: dict[str, ConvertRule] = {"nn.conv2d_backward_weight": _backward_weight}
-CONVERT_RULES: dict[str, ConvertRule] = {
-    name: _OWN_RULES.get(name) or _rule_of(OPS[name]) for name in OPS if OPS[name].traits.any_layout
-}
 
-for _name, _rule in CONVERT_RULES.items():
-    declare_op_attr(_name, "FTVMConvertOpLayout", _rule)
+
+def _declared_rule(op: Op) -> ConvertRule | None:
+    return _OWN_RULES.get(op.name) or _rule_of(op) if op.traits.any_layout else None
+
+
+CONVERT_RULES: Mapping[str, ConvertRule] = ByOperator(_declared_rule)
+
+
+def _declare(op: Op) -> None:
+    rule = CONVERT_RULES.get(op.name)
+    if rule is not None:
+        declare_op_attr(op, "FTVMConvertOpLayout", rule)
+
+
+for_each_operator(_declare)

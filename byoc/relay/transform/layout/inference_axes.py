@@ -14,8 +14,6 @@ from byoc.ir.attrs import Attrs, as_int
 from byoc.ir.layout import Layout
 from byoc.ir.types import Any, TensorType, TupleType, tensor_types
 from byoc.relay.narrowing import as_tensor_type
-from byoc.relay.op.core.slice_sizes import END
-from byoc.relay.op.numeric.reduce import reduced_axes
 from byoc.relay.transform.layout.inference import (
     CHANNELS,
     SCALAR,
@@ -78,6 +76,8 @@ def split(case: LayoutCase) -> CorrectLayouts | None:
 
 def reduce(case: LayoutCase) -> CorrectLayouts | None:
     """The same axes by name, both parts of a split one. Source: ``ReduceInferCorrectLayout``."""
+    from byoc.relay.op.numeric.reduce import reduced_axes
+
     old, data, attrs = case.old[0], case.data, case.attrs
     if not old.defined or len(old) != case.ndim:
         return None
@@ -100,6 +100,8 @@ def reduce(case: LayoutCase) -> CorrectLayouts | None:
 
 def argument_reduce(case: LayoutCase) -> CorrectLayouts | None:
     """A reduction to positions, which are counted along the reduced axes in their order: that must stay as it was."""
+    from byoc.relay.op.numeric.reduce import reduced_axes
+
     found = reduce(case)
     if found is None or case.new is None:
         return found
@@ -265,6 +267,8 @@ def _slice_of_blocks(case: LayoutCase) -> dict[str, object] | None:
 
 
 def _permuted_slice(case: LayoutCase) -> dict[str, object] | None:
+    from byoc.relay.op.core.slice_sizes import END
+
     old, new, attrs, shape = case.old[0], case.data, case.attrs, case.tensor(0).shape
     if sorted(old) != sorted(new):
         return None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.layout import Layout
-from byoc.ir.op import OPS, Op, OpPattern, declare_op_attr
+from byoc.ir.op import Op, OpPattern, declare_op_attr, for_each_operator
 from byoc.ir.traits import LayoutFlow, OpKind, ProductForm
 from byoc.ir.types import Type
 from byoc.relay.transform.layout import inference as base
@@ -128,7 +128,10 @@ def layout_rule(op: Op) -> LayoutRule | None:
     return _registered(found) if callable(found) else _rule_of_traits(op)
 
 
-for _name in OPS:  # so that they are found as attributes, too
-    _rule = LAYOUT_RULES.get(_name) or _rule_of_traits(OPS[_name])
-    if _rule is not None:
-        declare_op_attr(_name, "FInferCorrectLayout", DeclaredLayoutRule(_rule))
+def _declare(op: Op) -> None:
+    rule = LAYOUT_RULES.get(op.name) or _rule_of_traits(op)
+    if rule is not None:
+        declare_op_attr(op, "FInferCorrectLayout", DeclaredLayoutRule(rule))
+
+
+for_each_operator(_declare)  # so that they are found as attributes, too

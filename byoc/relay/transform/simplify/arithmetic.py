@@ -9,20 +9,20 @@ pass: only a scalar constant is neutral, two constants are one at once, and bino
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OPS
+from byoc.ir.op import Op
 from byoc.ir.passes.law import Numbers
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.narrowing import as_call, operator_of, tensor_type
+from byoc.relay.transform.base.by_operator import ByOperator
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.channel_values import channel_values
-from byoc.relay.transform.simplify.binomials import binomial
 from byoc.relay.transform.simplify.rules import (
     Rule,
     folded,
@@ -199,6 +199,14 @@ def _at_once(name: str, left: RelayExpr, right: RelayExpr) -> Constant | None:
     return None if both is None else folded(both)
 
 
+@law("a x x + b x + c = a (x - r) (x - s) with its roots r and s", Numbers.ROUNDING)
+def factored(call: Call) -> RelayExpr | None:
+    """A binomial as a square."""
+    from byoc.relay.transform.simplify.binomials import binomial  # of Relay's pass alone
+
+    return binomial(call)
+
+
 @law("(x + a) + b = x + (a + b), and so for products", Numbers.ROUNDING)
 def adjacent_constants_at_once(call: Call) -> RelayExpr | None:
     """:func:`adjacent_constants` with one constant in the end."""
@@ -213,8 +221,6 @@ def switch_add_multiply_at_once(call: Call) -> RelayExpr | None:
 
 Combine = Callable[[str, RelayExpr, RelayExpr], RelayExpr | None]
 MOST_EPSILON = 0.1
-_BINARY = tuple(name for name in OPS if OPS[name].traits.is_pointwise and OPS[name].input_names == ("lhs", "rhs"))
-
 _NEUTRAL: dict[str, Rule] = {
     "add": neutral(0.0, either=True),
     "multiply": neutral(1.0, either=True),
@@ -228,9 +234,14 @@ RELAY_NEUTRAL: dict[str, Rule] = {
     "divide": neutral(1.0, either=False, any_shape=False),
 }
 
-ARITHMETIC: dict[str, tuple[Rule, ...]] = {
-    **{name: (idempotent,) for name in OPS if OPS[name].traits.idempotent},
-    **dict.fromkeys(_BINARY, (full_operand,)),
+
+def _by_traits(op: Op) -> tuple[Rule, ...] | None:
+    if op.traits.is_pointwise and op.input_names == ("lhs", "rhs"):
+        return (full_operand,)
+    return (idempotent,) if op.traits.idempotent else None
+
+
+_BY_NAME: dict[str, tuple[Rule, ...]] = {
     "add": (_NEUTRAL["add"], doubled, full_operand, adjacent_constants, add_to_bias),
     "multiply": (_NEUTRAL["multiply"], full_operand, switch_add_multiply, adjacent_constants),
     "subtract": (_NEUTRAL["subtract"], full_operand),
@@ -238,11 +249,12 @@ ARITHMETIC: dict[str, tuple[Rule, ...]] = {
     "power": (power, full_operand),
 }
 
-RELAY_ARITHMETIC: dict[str, tuple[Rule, ...]] = {
-    **ARITHMETIC,
+ARITHMETIC: Mapping[str, tuple[Rule, ...]] = ByOperator(_by_traits, _BY_NAME)
+
+_RELAY_BY_NAME: dict[str, tuple[Rule, ...]] = {
     "add": (
         RELAY_NEUTRAL["add"],
-        binomial,
+        factored,
         doubled,
         full_operand,
         adjacent_constants_at_once,
@@ -257,3 +269,4 @@ RELAY_ARITHMETIC: dict[str, tuple[Rule, ...]] = {
     "subtract": (RELAY_NEUTRAL["subtract"], full_operand),
     "divide": (RELAY_NEUTRAL["divide"], reciprocal_root, full_operand),
 }
+RELAY_ARITHMETIC: Mapping[str, tuple[Rule, ...]] = ByOperator(ARITHMETIC, _RELAY_BY_NAME)

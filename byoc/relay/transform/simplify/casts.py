@@ -8,13 +8,14 @@ pass, where a clip to a whole range goes only behind a cast. Source: ``SimplifyS
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OPS
+from byoc.ir.op import Op
 from byoc.ir.types import TensorType, dtype_bits
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant
+from byoc.relay.transform.base.by_operator import ByOperator
 from byoc.relay.transform.simplify.rules import Rule, keeps_type, law, merged
 from byoc.relay.transform.simplify.shapes import cast_like
 from byoc.runtime.core.small_types import SMALL_FLOATS, integer_range
@@ -127,14 +128,13 @@ RECASTS: dict[str, tuple[Rule, ...]] = {
     "cast_like": (cast_like,),
 }
 
-CASTS: dict[str, tuple[Rule, ...]] = {
-    **RECASTS,
-    "clip": (clip_of_dtype,),
-    **{name: (of_dequantized,) for name in OPS if OPS[name].traits.ranks},
-}
 
-RELAY_CASTS: dict[str, tuple[Rule, ...]] = {
-    **CASTS,
-    "cast": (keeps_type, consecutive_casts_of_relay),
-    "clip": (clip_of_cast,),
-}
+def _ranking(op: Op) -> tuple[Rule, ...] | None:
+    return (of_dequantized,) if op.traits.ranks else None
+
+
+CASTS: Mapping[str, tuple[Rule, ...]] = ByOperator(RECASTS, {"clip": (clip_of_dtype,)}, _ranking)
+
+RELAY_CASTS: Mapping[str, tuple[Rule, ...]] = ByOperator(
+    CASTS, {"cast": (keeps_type, consecutive_casts_of_relay), "clip": (clip_of_cast,)}
+)

@@ -17,7 +17,6 @@ from byoc.ir.traits import StaticForm
 from byoc.ir.types import Any, TensorType, tensor_types
 from byoc.relay.expr import Call, Constant
 from byoc.relay.op.core.known_shapes import FKNOWN_SHAPE, Item, ShapeRule
-from byoc.relay.op.core.named_dims import dim_texts
 from byoc.relay.transform.simplify.shape_values import ShapeValues
 
 
@@ -68,6 +67,8 @@ def _with_known_shape(call: Call, values: ShapeValues) -> Call:
     found = rule(call, known)
     if found is None or not any(isinstance(d, int) or d.name for d in found):
         return call
+    from byoc.relay.op.core.named_dims import dim_texts
+
     attrs = dataclasses.replace(call.attrs, **{"known": dim_texts(found)})
     return Call(call.op, call.args, attrs, None, call.span)
 

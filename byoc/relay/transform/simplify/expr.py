@@ -19,31 +19,39 @@ from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.narrowing import as_function, operator_of
+from byoc.relay.transform.base.by_operator import ByOperator
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.simplify.arithmetic import ARITHMETIC, RELAY_ARITHMETIC, RELAY_NEUTRAL, switch_add_multiply
 from byoc.relay.transform.simplify.casts import CASTS, RECASTS, RELAY_CASTS
 from byoc.relay.transform.simplify.norms import NORMS
 from byoc.relay.transform.simplify.rules import Rule
-from byoc.relay.transform.simplify.shapes import RESHAPES, SHAPES
+from byoc.relay.transform.simplify.shapes import SHAPES, says_new_shape
 from byoc.relay.traverse import rebuild, rewrite
 
 Rules = Mapping[str, Sequence[Rule]]
 
 # Relay's pass, which keeps what a vendor's patterns look for: tensors of zeros, clips behind quantized operators
-RULES: Rules = {**SHAPES, **RELAY_CASTS, **RELAY_ARITHMETIC}
+RULES: Rules = ByOperator(SHAPES, RELAY_CASTS, RELAY_ARITHMETIC)
 # what is worth doing whatever is looked for
-THOROUGH_RULES: Rules = {**SHAPES, **CASTS, **ARITHMETIC}
+THOROUGH_RULES: Rules = ByOperator(SHAPES, CASTS, ARITHMETIC)
+
+
+def _of_host(op: Op) -> Sequence[Rule] | None:
+    rules = THOROUGH_RULES.get(op.name)
+    return rules and (*(r for r in rules if r is not switch_add_multiply), *NORMS.get(op.name, ()))
+
+
+def _after_alter_op(op: Op) -> Sequence[Rule] | None:
+    return RULES.get(op.name) if op.name in RELAY_NEUTRAL or op.name in RECASTS or says_new_shape(op) else None
+
 
 # norms are gathered, and sums stay sums: a scale goes into weights through a bias (FoldConstantScales), and a sum that
 # is read twice is made once
-HOST_RULES: Rules = {
-    name: (*(r for r in rules if r is not switch_add_multiply), *NORMS.get(name, ()))
-    for name, rules in THOROUGH_RULES.items()
-}
+HOST_RULES: Rules = ByOperator(_of_host)
 
 # what AlterOpLayout leaves behind: neutral elements, reshapes and casts
-POST_ALTER_RULES: Rules = {name: RULES[name] for name in (*RELAY_NEUTRAL, *RESHAPES, *RECASTS)}
+POST_ALTER_RULES: Rules = ByOperator(_after_alter_op)
 
 
 def _applied(call: Call, rules: Rules, mod: IRModule | None) -> RelayExpr | None:

@@ -6,9 +6,10 @@ Runs from level 4 only, or where it is required, because the numbers change. Sou
 from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import OPS, get_op
+from byoc.ir.op import Op, get_op
 from byoc.ir.passes.law import Law, Numbers
 from byoc.relay.expr import Call
+from byoc.relay.transform.base.by_operator import ByOperator
 from byoc.relay.transform.base.call_rules import CallRule, call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
 
@@ -23,7 +24,10 @@ def _to(name: str) -> CallRule:
 LAW = Law("exp, tanh, erf and softmax by polynomials that come near them", Numbers.NEAR)
 
 
+def _fast(op: Op) -> CallRule | None:
+    return None if op.traits.fast_form is None else _to(op.traits.fast_form)
+
+
 def FastMath() -> FunctionPass:
     """The pass that replaces the operators that have a fast form."""
-    forms = {name: OPS[name].traits.fast_form for name in OPS}
-    return call_rule_pass("FastMath", 4, {name: _to(fast) for name, fast in forms.items() if fast is not None}, LAW)
+    return call_rule_pass("FastMath", 4, ByOperator(_fast), LAW)

@@ -9,6 +9,7 @@ the fill values differ, nothing is changed. Source: ``relay.transform.FlattenAtr
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
@@ -20,9 +21,11 @@ from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant
 from byoc.relay.narrowing import operator_of
 from byoc.relay.op.attributes.convolution import Conv2DAttrs
-from byoc.relay.op.nn.batch_blocks import BatchToSpaceNDAttrs, SpaceToBatchNDAttrs
 from byoc.relay.transform.base.call_rules import call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
+
+if TYPE_CHECKING:
+    from byoc.relay.op.nn.batch_blocks import BatchToSpaceNDAttrs, SpaceToBatchNDAttrs
 
 
 def _fill_value(conv: Call) -> float | None:

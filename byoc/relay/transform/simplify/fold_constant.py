@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from byoc.ir.types import tensor_types
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, constant
-from byoc.relay.interpreter import Value, run_operator
+from byoc.relay.interpreter import run_operator
 from byoc.relay.narrowing import as_constant, as_function
 from byoc.relay.op.core.type_relations import is_float
 from byoc.relay.op.device_placement import is_on_device
@@ -44,6 +45,9 @@ from byoc.relay.transform.simplify.shape_values import ShapeValues
 from byoc.relay.traverse import post_order, rewrite
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.kernels.core.registry import KERNELS
+
+if TYPE_CHECKING:
+    from byoc.relay.interpreter import Value
 
 QUANTIZED = "FTVMQnnCanonicalize"  # what marks an operator of relay.qnn
 UNFOLDED = "FoldConstantKeeps"  # what marks an operator whose calls on constants stay calls

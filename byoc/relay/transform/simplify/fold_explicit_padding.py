@@ -14,13 +14,14 @@ import numpy as np
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import Layout
-from byoc.ir.op import OPS, Op
+from byoc.ir.op import Op
 from byoc.ir.passes.law import Law, Numbers
 from byoc.ir.span import merge_spans
 from byoc.ir.traits import OpKind, ProductForm
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant
+from byoc.relay.transform.base.by_operator import ByOperator
 from byoc.relay.transform.base.call_rules import CallRule, call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
 
@@ -123,7 +124,7 @@ def _rule_of(op: Op) -> CallRule | None:
     return None
 
 
-RULES = {name: rule for name in OPS if (rule := _rule_of(OPS[name])) is not None}
+RULES = ByOperator(_rule_of)
 
 
 LAW = Law("zeros around an image before a window are the padding of the window", Numbers.ROUNDING)

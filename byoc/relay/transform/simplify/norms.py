@@ -16,12 +16,13 @@ from byoc.ir.passes.law import Numbers
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.narrowing import tensor_type
-from byoc.relay.op.numeric.reduce import reduced_axes
 from byoc.relay.transform.simplify.rules import Rule, is_all, law, merged, spans_of
 
 
 def _mean_of(expr: RelayExpr) -> RelayExpr | None:
     """What *expr* is the mean of over its last axis, which stays as 1; None for anything else."""
+    from byoc.relay.op.numeric.reduce import reduced_axes
+
     if not calls(expr, "mean"):
         return None
     data, attrs = expr.args[0], expr.attrs

@@ -9,6 +9,7 @@ integer tensors of static shape with at most :data:`MAX_ELEMENTS` elements are l
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +20,13 @@ from byoc.ir.size_var import greater, lesser, parted, plus, times, truncated
 from byoc.ir.types import Dim, TensorType, tensor_types
 from byoc.relay.expr import Call, Constant, Tuple, constant
 from byoc.relay.interpreter import run_operator
-from byoc.relay.interpreter.values import Value
 from byoc.relay.narrowing import operator_of
 from byoc.relay.op.core.known_shapes import Item
 from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
 from byoc.runtime.core.small_types import integer_range
+
+if TYPE_CHECKING:
+    from byoc.relay.interpreter.values import Value
 
 MAX_ELEMENTS = 64
 MOST_POWER = 4

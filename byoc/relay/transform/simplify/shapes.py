@@ -7,17 +7,18 @@ else a transpose. Source: ``SimplifyReshape``, ``SimplifyTranspose``, ``Simplify
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import Layout
-from byoc.ir.op import OPS, Op
+from byoc.ir.op import Op
 from byoc.ir.types import Any, TensorType
+from byoc.relay import op as relay
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Tuple, bind_span
 from byoc.relay.narrowing import as_call, tensor_type
-from byoc.relay.op.movement.broadcast import broadcast_to, collapse_sum_to
 from byoc.relay.op.movement.shape import reshape
+from byoc.relay.transform.base.by_operator import ByOperator
 from byoc.relay.transform.simplify.rules import Rule, keeps_type, law, merged
 from byoc.runtime.kernels.movement.layouts import NamedAxis
 
@@ -158,16 +159,20 @@ def cast_like(call: Call) -> RelayExpr | None:
     return merged("cast", [call.args[0]], {"dtype": ty.dtype}, call) if isinstance(ty, TensorType) else None
 
 
-_VIEWS: dict[str, tuple[Rule, ...]] = {
-    name: (reshape_to,) for name in OPS if OPS[name].traits.is_view and OPS[name].num_inputs == 1
-}
-# those that say the new shape whole
-RESHAPES = {name: rules for name, rules in _VIEWS.items() if _has_attribute(OPS[name], "newshape")}
+def _by_traits(op: Op) -> tuple[Rule, ...] | None:
+    if op.traits.repeats:
+        return (keeps_type,)
+    if op.traits.permutes:
+        return (reorder,)
+    return (reshape_to,) if op.traits.is_view and op.num_inputs == 1 else None
 
-SHAPES: dict[str, tuple[Rule, ...]] = {
-    **_VIEWS,
-    **{name: (reorder,) for name in OPS if OPS[name].traits.permutes},
-    **{name: (keeps_type,) for name in OPS if OPS[name].traits.repeats},
+
+def says_new_shape(op: Op) -> bool:
+    """True for a view that says the new shape whole."""
+    return op.traits.is_view and op.num_inputs == 1 and _has_attribute(op, "newshape")
+
+
+_BY_NAME: dict[str, tuple[Rule, ...]] = {
     "nn.pad": (pad,),
     "concatenate": (concatenate,),
     "strided_slice": (strided_slice,),
@@ -175,7 +180,8 @@ SHAPES: dict[str, tuple[Rule, ...]] = {
     "ones_like": (filled_like("ones"),),
     "full_like": (filled_like("full"),),
     "reshape_like": (shaped_like(reshape),),
-    "collapse_sum_like": (shaped_like(collapse_sum_to),),
-    "broadcast_to_like": (shaped_like(broadcast_to),),
+    "collapse_sum_like": (shaped_like(lambda data, shape: relay.collapse_sum_to(data, shape)),),
+    "broadcast_to_like": (shaped_like(lambda data, shape: relay.broadcast_to(data, shape)),),
     "cast_like": (cast_like,),
 }
+SHAPES: Mapping[str, tuple[Rule, ...]] = ByOperator(_by_traits, _BY_NAME)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim
-from byoc.relay.frontend.onnx.dims import broadcast_dims, reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -71,6 +70,8 @@ def matrix_product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayEx
 
 
 def _product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayExpr:
+    from byoc.relay.frontend.onnx.dims import broadcast_dims, reshaped
+
     a, b, operands = node.shape(left), node.shape(right), (left, right)
     if len(b) == 2 and (len(a) == 2 or not any(isinstance(d, Any) for d in a)):
         weight = node.fold(relay.transpose(right, axes=[1, 0]))
@@ -101,6 +102,8 @@ def _must_spread(shape: Sequence[Dim], batch: Sequence[Dim]) -> bool:
 
 def _batched(node: OnnxNode, operand: RelayExpr, batch: Sequence[Dim]) -> RelayExpr:
     """*operand* with its leading dimensions as one: the whole batch, or 1, which batch_matmul broadcasts."""
+    from byoc.relay.frontend.onnx.dims import reshaped
+
     shape = node.shape(operand)
     if all(d == 1 for d in _leading(shape, batch)):
         return operand if len(shape) == 3 else reshaped(node, operand, [1, *shape[-2:]], (operand,))

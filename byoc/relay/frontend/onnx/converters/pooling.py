@@ -7,7 +7,6 @@ import math
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.frontend.onnx.converters.convolution import SlidingWindow, read_window, spatial_rank
-from byoc.relay.frontend.onnx.converters.pool_positions import max_positions
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -38,7 +37,11 @@ def _max_pool(node: OnnxNode) -> list[RelayExpr]:
         padding=window.pads,
         ceil_mode=_ceil_mode(node),
     )
-    return [pooled, max_positions(node, window, pooled)] if node.has_output(1) else [pooled]
+    if not node.has_output(1):
+        return [pooled]
+    from byoc.relay.frontend.onnx.converters.pool_positions import max_positions
+
+    return [pooled, max_positions(node, window, pooled)]
 
 
 @converter("AveragePool")

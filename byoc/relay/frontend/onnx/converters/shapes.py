@@ -12,10 +12,8 @@ from byoc.ir.dims import are_numbers
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim
 from byoc.relay.expr import constant
-from byoc.relay.frontend.onnx.dims import matched, reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
-from byoc.relay.frontend.onnx.run_time.axes import axes_shape, is_of_run
 
 
 @converter("Shape")
@@ -67,6 +65,8 @@ def _static_reshape(node: OnnxNode, target: list[int]) -> RelayExpr:
     if min(target, default=0) < -1 or target.count(-1) > 1:
         raise node.error(f"a shape has numbers from 0 on and at most one -1, got {target}")
     if 0 in target and node.attrs.flag("allowzero"):
+        from byoc.relay.frontend.onnx.dims import reshaped
+
         return reshaped(node, node[0], target)
     if any(d == 0 and axis >= len(shape) for axis, d in enumerate(target)):
         raise node.error(f"the shape {target} copies a dimension that the input {node.type_of(node[0])} does not have")
@@ -91,6 +91,8 @@ def _empty_shape(node: OnnxNode, target: Sequence[Dim], shape: Sequence[Dim]) ->
 
 def _partly_known(node: OnnxNode, dims: Sequence[Dim | None]) -> RelayExpr:
     """A shape that is computed, of which some sizes are numbers or named."""
+    from byoc.relay.frontend.onnx.dims import matched
+
     shape = node.shape(node[0])
     spec: list[int] = []
     unknown = 0
@@ -110,6 +112,8 @@ def _partly_known(node: OnnxNode, dims: Sequence[Dim | None]) -> RelayExpr:
 @converter("Flatten")
 def _flatten(node: OnnxNode) -> RelayExpr:
     """A matrix: the dimensions before *axis* are its rows, the others its columns."""
+    from byoc.relay.frontend.onnx.dims import reshaped
+
     shape = node.shape(node[0])
     axis = node.attrs.int("axis", 1)
     if not -len(shape) <= axis <= len(shape):
@@ -139,6 +143,8 @@ def _columns_joined(data: RelayExpr, count: int) -> RelayExpr:
 
 @converter("Squeeze")
 def _squeeze(node: OnnxNode) -> RelayExpr:
+    from byoc.relay.frontend.onnx.run_time.axes import is_of_run
+
     shape = node.shape(node[0])
     if is_of_run(node, 1):
         return _in_shape_of_run(node, "squeezed")
@@ -153,17 +159,24 @@ def _squeeze(node: OnnxNode) -> RelayExpr:
 
 def _squeezed_alone(node: OnnxNode, axes: Sequence[int]) -> RelayExpr:
     """Without *axes*, which have the size 1; the run looks that no size that is not known yet is 1 too."""
+    from byoc.relay.frontend.onnx.dims import matched
+    from byoc.relay.frontend.onnx.run_time.axes import axes_shape
+
     kept = [d for k, d in enumerate(node.shape(node[0])) if k not in axes]
     shape = axes_shape(node, node[0], constant(list(axes), "int64"), "alone")
     return matched(node, relay.reshape(node[0], shape, allowzero=True), kept)
 
 
 def _in_shape_of_run(node: OnnxNode, form: str) -> RelayExpr:
+    from byoc.relay.frontend.onnx.run_time.axes import axes_shape
+
     return relay.reshape(node[0], axes_shape(node, node[0], node[1], form), allowzero=True)
 
 
 @converter("Unsqueeze")
 def _unsqueeze(node: OnnxNode) -> RelayExpr:
+    from byoc.relay.frontend.onnx.run_time.axes import is_of_run
+
     if is_of_run(node, 1):
         return _in_shape_of_run(node, "inserted")
     axes = node.ints(1, "axes")
@@ -196,6 +209,8 @@ def _expand(node: OnnxNode) -> RelayExpr:
 
 def _expand_dynamic(node: OnnxNode) -> RelayExpr:
     """Multiplying with ones broadcasts like Expand, whatever the sizes turn out to be."""
+    from byoc.relay.frontend.onnx.dims import matched
+
     kind = node.dtype(node[0])
     dtype = "int8" if kind == "bool" else kind
     ones: RelayExpr = relay.full(constant(1, dtype), node[1], dtype)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from byoc.contract.backend import Backend
 from byoc.contract.quantized import Quantized
-from byoc.driver.integers import exact_operators, integer_backends, with_integers
+from byoc.driver.compiler.target_integers import exact_operators, integer_backends, with_integers
 from byoc.driver.pipeline import at_least_level_3
 from byoc.driver.quantization import Calibration, CompileHost, HostQuantization, Key, quantizes_itself, range_row
 from byoc.errors import UserError
@@ -105,6 +105,8 @@ class TargetQuantization(HostQuantization):
             library.report["quantization"] = {**mine, "host": {k: v for k, v in host.items() if k != "errors"}}
 
 
-def target_quantization(calibration: Calibration, keep: Sequence[str], targets: Sequence[str]) -> TargetQuantization:
+def target_quantization(
+    calibration: Calibration | None, keep: Sequence[str], targets: Sequence[str]
+) -> TargetQuantization:
     """The quantization for those of *targets* that declare integers."""
-    return TargetQuantization(calibration, keep, integer_backends(targets))
+    return TargetQuantization(calibration or Calibration(), keep, integer_backends(targets))

@@ -1,12 +1,4 @@
-"""Integers for the targets that compute on them: from a model to one whose quantized parts are ``relay.qnn``.
-
-A model that quantizes itself (QuantizeLinear, DequantizeLinear, QLinearConv) is imported with ``qnn.quantize`` and
-``qnn.dequantize`` around operators in floats. Where a target takes integers, what stands between becomes integer
-operators before the plan is made (``FakeQuantizationToInteger``), so that patterns such as ``nn.pad`` +
-``qnn.conv2d`` + ``nn.bias_add`` + ``qnn.requantize`` match. Invariants: what then stays on the host is lowered to what
-ONNX says; a region rounds as its backend declares (``Backend.quantized``). Without such a target nothing of this
-happens, and the host's code is what it always was.
-"""
+"""What ``integers.py`` does where a target computes on integers: how they are made, and how each share rounds."""
 
 from __future__ import annotations
 
@@ -16,8 +8,7 @@ from collections.abc import Sequence
 from byoc.contract.backend import Backend
 from byoc.contract.checks import pattern_entries
 from byoc.contract.registration import get_backend
-from byoc.driver.pass_list import Pipeline
-from byoc.driver.pipeline import at_least_level_3, optimize
+from byoc.driver.pipeline import INTEGERS_MADE, at_least_level_3
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import OPS, Op
@@ -31,16 +22,15 @@ from byoc.relay.narrowing import as_function
 from byoc.relay.qnn.data_dtype import ChangeDataDtype
 from byoc.relay.qnn.fake.fake_quantization_to_integer import FakeQuantizationToInteger
 from byoc.relay.qnn.fake.rewriting import RULE, TRUNCATES
-from byoc.relay.qnn.onnx_arithmetic import is_of_onnx, lowered
+from byoc.relay.qnn.onnx_arithmetic import lowered
 from byoc.relay.qnn.op.requantize import RequantizeAttrs
-from byoc.relay.qnn.quantized_products import QuantizedProducts
+from byoc.relay.qnn.passes import QuantizedProducts, is_of_onnx
 from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode
 from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
 from byoc.relay.traverse import rewrite
 from byoc.runtime.kernels.qnn.rounding import TOEVEN, UNSAID
 
 REQUANTIZE = "qnn.requantize"
-MADE = "integers_of_onnx"  # the attribute of a module whose integers were made here
 
 
 def takes_integers(backend: Backend) -> bool:
@@ -54,15 +44,6 @@ def takes_integers(backend: Backend) -> bool:
 def integer_backends(targets: Sequence[str]) -> list[Backend]:
     """The backends among *targets* that compute on integers."""
     return [backend for backend in map(get_backend, targets) if takes_integers(backend)]
-
-
-def simplified(
-    mod: IRModule, targets: Sequence[str], chosen: Pipeline | None = None, precision: str = "f32"
-) -> IRModule:
-    """*mod* after the stage ``simplify``; what it quantizes is integers where one of *targets* computes on these."""
-    backends = integer_backends(targets)
-    mod = optimize(mod, chosen, precision, bool(backends))
-    return with_integers(mod, backends) if backends else mod
 
 
 def exact_operators() -> list[str]:
@@ -84,18 +65,13 @@ def with_integers(mod: IRModule, backends: Sequence[Backend]) -> IRModule:
             mod = Sequential([ChangeDataDtype(wanted), transform.InferType()], name="with_integers")(mod)
         mod = FakeQuantizationToInteger(only=only)(mod)
         if of_onnx:
-            mod = _rounded_in(mod, "main", TOEVEN, "float32").with_attr(MADE, True)
+            mod = _rounded_in(mod, "main", TOEVEN, "float32").with_attr(INTEGERS_MADE, True)
         fold = (FoldHostConstant(fold_qnn=True), EliminateHostDeadCode(), transform.EliminateCommonSubexpr())
         return Sequential([*fold, transform.InferType()], name="with_integers")(mod)
 
 
-def host_integers(mod: IRModule, products: bool = False) -> IRModule:
-    """The partitioned *mod* with the integers that stayed on the host as ONNX's arithmetic, if they were made here.
-
-    *products*: what is left in floats between dequantized tensors is multiplied on integers too.
-    """
-    if not mod.attrs.get(MADE):
-        return mod
+def as_onnx_arithmetic(mod: IRModule, products: bool) -> IRModule:
+    """What ``integers.host_integers`` gives for a module whose integers :func:`with_integers` made."""
     mod = transform.InferType()(mod)
     result = mod.shallow_copy()
     for var, function in mod.functions.items():
@@ -105,10 +81,8 @@ def host_integers(mod: IRModule, products: bool = False) -> IRModule:
     return QuantizedProducts()(result) if products else result
 
 
-def region_integers(mod: IRModule) -> IRModule:
-    """The partitioned *mod* whose regions round as their backends declare, where their integers were made here."""
-    if not mod.attrs.get(MADE):
-        return mod
+def rounded_as_declared(mod: IRModule) -> IRModule:
+    """What ``integers.region_integers`` gives for a module whose integers :func:`with_integers` made."""
     for var, function in list(mod.functions.items()):
         if isinstance(function, Function) and "Compiler" in function.attrs:
             how = get_backend(str(function.attrs["Compiler"])).quantized

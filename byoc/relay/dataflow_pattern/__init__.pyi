@@ -1,0 +1,37 @@
+"""The names of this package, for editors and type checkers, and for its lazy loading."""
+
+from byoc.relay.dataflow_pattern.constructors import dominates as dominates
+from byoc.relay.dataflow_pattern.constructors import has_attr as has_attr
+from byoc.relay.dataflow_pattern.constructors import has_dtype as has_dtype
+from byoc.relay.dataflow_pattern.constructors import has_shape as has_shape
+from byoc.relay.dataflow_pattern.constructors import has_type as has_type
+from byoc.relay.dataflow_pattern.constructors import is_constant as is_constant
+from byoc.relay.dataflow_pattern.constructors import is_expr as is_expr
+from byoc.relay.dataflow_pattern.constructors import is_if as is_if
+from byoc.relay.dataflow_pattern.constructors import is_let as is_let
+from byoc.relay.dataflow_pattern.constructors import is_tuple as is_tuple
+from byoc.relay.dataflow_pattern.constructors import is_tuple_get_item as is_tuple_get_item
+from byoc.relay.dataflow_pattern.constructors import is_var as is_var
+from byoc.relay.dataflow_pattern.pattern_text import pattern_text as pattern_text
+from byoc.relay.dataflow_pattern.patterns import AltPattern as AltPattern
+from byoc.relay.dataflow_pattern.patterns import AttrPattern as AttrPattern
+from byoc.relay.dataflow_pattern.patterns import CallPattern as CallPattern
+from byoc.relay.dataflow_pattern.patterns import ConstantPattern as ConstantPattern
+from byoc.relay.dataflow_pattern.patterns import DataTypePattern as DataTypePattern
+from byoc.relay.dataflow_pattern.patterns import DFPattern as DFPattern
+from byoc.relay.dataflow_pattern.patterns import DominatorPattern as DominatorPattern
+from byoc.relay.dataflow_pattern.patterns import ExprPattern as ExprPattern
+from byoc.relay.dataflow_pattern.patterns import FunctionPattern as FunctionPattern
+from byoc.relay.dataflow_pattern.patterns import IfPattern as IfPattern
+from byoc.relay.dataflow_pattern.patterns import LetPattern as LetPattern
+from byoc.relay.dataflow_pattern.patterns import ShapePattern as ShapePattern
+from byoc.relay.dataflow_pattern.patterns import TupleGetItemPattern as TupleGetItemPattern
+from byoc.relay.dataflow_pattern.patterns import TuplePattern as TuplePattern
+from byoc.relay.dataflow_pattern.patterns import TypePattern as TypePattern
+from byoc.relay.dataflow_pattern.patterns import VarPattern as VarPattern
+from byoc.relay.dataflow_pattern.patterns import WildcardPattern as WildcardPattern
+from byoc.relay.dataflow_pattern.patterns import is_op as is_op
+from byoc.relay.dataflow_pattern.patterns import wildcard as wildcard
+from byoc.relay.dataflow_pattern.rewriting import DFPatternCallback as DFPatternCallback
+from byoc.relay.dataflow_pattern.rewriting import match as match
+from byoc.relay.dataflow_pattern.rewriting import rewrite as rewrite

@@ -1,0 +1,37 @@
+"""The names of this package, for editors and type checkers, and for its lazy loading."""
+
+from byoc.relay.qnn.op import canonicalizations as canonicalizations
+from byoc.relay.qnn.op import qnn as qnn
+from byoc.relay.qnn.op.binary import add as add
+from byoc.relay.qnn.op.binary import mul as mul
+from byoc.relay.qnn.op.binary import subtract as subtract
+from byoc.relay.qnn.op.join import concatenate as concatenate
+from byoc.relay.qnn.op.op import register_qnn_canonicalize as register_qnn_canonicalize
+from byoc.relay.qnn.op.op import register_qnn_legalize as register_qnn_legalize
+from byoc.relay.qnn.op.pool import avg_pool2d as avg_pool2d
+from byoc.relay.qnn.op.products import batch_matmul as batch_matmul
+from byoc.relay.qnn.op.products import contrib_dense_pack as contrib_dense_pack
+from byoc.relay.qnn.op.products import conv2d as conv2d
+from byoc.relay.qnn.op.products import conv2d_transpose as conv2d_transpose
+from byoc.relay.qnn.op.products import dense as dense
+from byoc.relay.qnn.op.quantize import SQNN_CODE_TO_DTYPE as SQNN_CODE_TO_DTYPE
+from byoc.relay.qnn.op.quantize import SQNN_DTYPE_TO_CODE as SQNN_DTYPE_TO_CODE
+from byoc.relay.qnn.op.quantize import dequantize as dequantize
+from byoc.relay.qnn.op.quantize import quantize as quantize
+from byoc.relay.qnn.op.quantize import simulated_dequantize as simulated_dequantize
+from byoc.relay.qnn.op.quantize import simulated_quantize as simulated_quantize
+from byoc.relay.qnn.op.requantize import RequantizeConfig as RequantizeConfig
+from byoc.relay.qnn.op.requantize import current_requantize_config as current_requantize_config
+from byoc.relay.qnn.op.requantize import requantize as requantize
+from byoc.relay.qnn.op.requantize import requantize_config as requantize_config
+from byoc.relay.qnn.op.unary import abs as abs
+from byoc.relay.qnn.op.unary import erf as erf
+from byoc.relay.qnn.op.unary import exp as exp
+from byoc.relay.qnn.op.unary import hardswish as hardswish
+from byoc.relay.qnn.op.unary import leaky_relu as leaky_relu
+from byoc.relay.qnn.op.unary import log as log
+from byoc.relay.qnn.op.unary import rsqrt as rsqrt
+from byoc.relay.qnn.op.unary import sigmoid as sigmoid
+from byoc.relay.qnn.op.unary import softmax as softmax
+from byoc.relay.qnn.op.unary import sqrt as sqrt
+from byoc.relay.qnn.op.unary import tanh as tanh

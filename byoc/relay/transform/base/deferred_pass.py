@@ -1,0 +1,69 @@
+"""Passes of a pipeline that most models do without: their modules are imported where they have something to do."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.module import IRModule
+from byoc.ir.op import Op
+from byoc.ir.passes.law import Law
+from byoc.ir.passes.transform import Pass, PassContext, PassInfo
+from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.expr import Call, Function
+from byoc.relay.transform.base.infer_type import InferType
+from byoc.relay.traverse import post_order
+
+Question = Callable[[IRModule], bool]
+
+
+class DeferredPass(Pass):
+    """The pass that ``maker(*arguments)`` of the module *home* makes, of which *info* is known before.
+
+    It is made when a module has something for it: where *asks* says no, the types are inferred, as behind each pass
+    over functions, and nothing else is done.
+    """
+
+    def __init__(self, info: PassInfo, home: str, maker: str, asks: Question, *arguments: object):
+        super().__init__(info)
+        self._home, self._maker, self._asks, self._arguments = home, maker, asks, arguments
+
+    @property
+    def law(self) -> Law | None:
+        """That of the pass itself, which is made for it."""
+        return self.made().law
+
+    def made(self) -> Pass:
+        """The pass itself."""
+        found: Pass = getattr(importlib.import_module(self._home), self._maker)(*self._arguments)
+        return found
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        if self._asks(mod):
+            return self.made().transform_module(mod, ctx)
+        return InferType()(mod) if "typed" in self.info.gives else mod
+
+
+def always(mod: IRModule) -> bool:
+    """For passes whose level says whether they run."""
+    return True
+
+
+def where_any(holds: Callable[[RelayExpr], bool]) -> Question:
+    """Whether *holds* of an expression in a function of a module."""
+
+    def asks(mod: IRModule) -> bool:
+        return any(holds(node) for f in mod.functions.values() if isinstance(f, Function) for node in post_order(f))
+
+    return asks
+
+
+def where_called(name: str) -> Question:
+    """Whether operator *name* is called."""
+    return where_any(lambda node: calls(node, name))
+
+
+def where_attribute(key: str) -> Question:
+    """Whether an operator with the attribute *key* is called."""
+    return where_any(lambda node: isinstance(node, Call) and isinstance(node.op, Op) and node.op.has_attr(key))
