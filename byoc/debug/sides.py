@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 import numpy as np
 
@@ -38,6 +39,7 @@ from byoc.testing.core.worker_pool import AbsentError, Done, Lost, WorkerPool
 MODEL_PATIENCE = 10.0  # planning and compiling a model say less often that they go on
 Arrays = Mapping[str, np.ndarray]
 Tell = Callable[[str], None]
+T = TypeVar("T")
 
 
 class LostSideError(UserError):
@@ -168,7 +170,7 @@ class RunSide:
         return _refused(lambda: bench.run(self.inputs))
 
 
-def _refused(work: Callable[[], object]) -> object:
+def _refused(work: Callable[[], T]) -> T | Refusal:
     """What *work* gives, or its error as one that can be sent."""
     try:
         return work()

@@ -60,6 +60,7 @@ def _switches(tf32: bool) -> list[tuple[Any, str, object]]:
     """PyTorch's switches for the numbers of products: owner, name, and what stands there while a region runs."""
     backends: Any = importlib.import_module("torch").backends
     cudnn, blas = backends.cudnn, backends.cuda.matmul
+    rounding: list[tuple[Any, str, object]]
     if hasattr(blas, "fp32_precision"):  # since 2.9, which refuses to read what is mixed with the older names
         named = "tf32" if tf32 else "ieee"
         rounding = [(cudnn.conv, "fp32_precision", named), (blas, "fp32_precision", named)]

@@ -87,7 +87,7 @@ def kernel(*names: str, dtypes: Sequence[str] = DTYPES) -> Callable[[Compute], C
 def axis_of(step: Step, tensor: Tensor, name: str = "axis", default: int = 0) -> int:
     """The attribute *name* as an axis of *tensor*, not below 0."""
     axis = step.attributes.get(name, default)
-    return int(default if axis is None else axis) % max(tensor.ndim, 1)
+    return int(default if axis is None else axis) % max(int(tensor.ndim), 1)
 
 
 def along(vector: Tensor, axis: int, ndim: int) -> Tensor:

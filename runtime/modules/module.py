@@ -19,7 +19,8 @@ import numpy as np
 from byoc.runtime.artefact.artifact import write_artifact
 from byoc.runtime.core.benchmark import BenchmarkResult, benchmark
 from byoc.runtime.core.entry_points import RUNTIME, package_of
-from byoc.runtime.core.errors import UnavailableError, UserError
+from byoc.runtime.core.errors import ByocError, UnavailableError, UserError
+from byoc.runtime.core.foreign_error import foreign_text
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.packed_function import PackedFunction as PackedFunction
 from byoc.runtime.devices.levels import HardwareLevel
@@ -27,6 +28,8 @@ from byoc.runtime.files.weights import write_weights
 from byoc.runtime.modules.on_device import OnDevice
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from byoc.runtime.core.signature import TensorSpec
     from byoc.runtime.graph.executor_base import Executor
     from byoc.runtime.graph.graph import Graph
@@ -66,8 +69,16 @@ class Module(OnDevice):
     thread_safe = False  # whether its functions may run on several threads at once; else one thread of a type at a time
     stands_for: Mapping[str, str] = {}  # of these, those that compute the same as another module's: its symbol
 
+    _imports: list[Module]
+
+    def __new__(cls, *args: object, **options: object) -> Self:
+        """A module without others below it, also where a vendor's class does not call this one's ``__init__``."""
+        module = super().__new__(cls)
+        module._imports = []
+        return module
+
     def __init__(self) -> None:
-        self._imports: list[Module] = []
+        pass
 
     @property
     def brought_by(self) -> Sequence[str]:
@@ -243,6 +254,10 @@ def saved_members(module: Module) -> Mapping[str, bytes]:
         found: object = module.save()
     except NotImplementedError as error:
         raise UserError(f"{where} cannot be saved: its class has no method save") from error
+    except ByocError:
+        raise
+    except Exception as error:  # whatever a vendor's code raises
+        raise UserError(f"{where} cannot be saved: its save raised {foreign_text(error)}") from error
     if not isinstance(found, Mapping):
         raise UserError(
             f"{where} cannot be saved: its save gave a {type(found).__name__}, expected a dictionary of bytes by the "
