@@ -17,8 +17,8 @@ from byoc.runtime.core.errors import (
     RunTimeoutError,
     UnavailableError,
     UserError,
+    foreign_text,
 )
-from byoc.runtime.core.foreign_error import foreign_text
 
 
 class ImportModelError(UserError):

@@ -37,7 +37,7 @@ from byoc.relay.expr import Call, Function
 from byoc.relay.transform.cut.partition_graph import KEEP_UNCONVERTED, RAISED, UNCONVERTED
 from byoc.relay.traverse import post_order
 from byoc.runtime.core.build_limit import TimeLimitError, bounded
-from byoc.runtime.core.foreign_error import foreign_text
+from byoc.runtime.core.errors import foreign_text
 from byoc.runtime.kernels import KERNELS
 from byoc.runtime.modules.module import Module, constant_arrays_of
 from byoc.runtime.region.record import CONVERT, DEVICE, Fallback, compile_stage

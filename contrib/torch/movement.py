@@ -6,45 +6,45 @@ from byoc.contrib.torch.kernels import Step, Tensor, axis_of, kernel, torch
 
 
 @kernel("reshape", "nn.batch_flatten", "squeeze", "expand_dims")
-def reshape(step: Step, data: Tensor, *sizes: Tensor) -> Tensor:
+def _reshape(step: Step, data: Tensor, *sizes: Tensor) -> Tensor:
     return data.reshape(step.shape)
 
 
 @kernel("broadcast_to")
-def broadcast_to(step: Step, data: Tensor) -> Tensor:
+def _broadcast_to(step: Step, data: Tensor) -> Tensor:
     return data.broadcast_to(step.shape)
 
 
 @kernel("transpose")
-def transpose(step: Step, data: Tensor) -> Tensor:
+def _transpose(step: Step, data: Tensor) -> Tensor:
     axes = step.get("axes", range(data.ndim - 1, -1, -1))
     return data.permute([int(a) % data.ndim for a in axes])
 
 
 @kernel("layout_transform")
-def layout_transform(step: Step, data: Tensor) -> Tensor:
+def _layout_transform(step: Step, data: Tensor) -> Tensor:
     source = step["src_layout"]
     return data.permute([source.index(letter) for letter in step["dst_layout"]])
 
 
 @kernel("concatenate")
-def concatenate(step: Step, *parts: Tensor) -> Tensor:
+def _concatenate(step: Step, *parts: Tensor) -> Tensor:
     return torch.cat(parts, axis_of(step, parts[0]))
 
 
 @kernel("stack")
-def stack(step: Step, *parts: Tensor) -> Tensor:
+def _stack(step: Step, *parts: Tensor) -> Tensor:
     return torch.stack(parts, int(step["axis"]) % (parts[0].ndim + 1))
 
 
 @kernel("split")
-def split(step: Step, data: Tensor) -> list[Tensor]:
+def _split(step: Step, data: Tensor) -> list[Tensor]:
     axis = axis_of(step, data)
     return list(torch.split(data, [shape[axis] for shape in step.shapes], axis))
 
 
 @kernel("strided_slice")
-def strided_slice(step: Step, data: Tensor) -> Tensor:
+def _strided_slice(step: Step, data: Tensor) -> Tensor:
     begin, end = list(step["begin"]), list(step["end"])
     count = max(len(begin), len(end))
     axes = step["axes"] if step["axes"] is not None else range(count)
@@ -58,7 +58,7 @@ def strided_slice(step: Step, data: Tensor) -> Tensor:
 
 
 @kernel("take")
-def take(step: Step, data: Tensor, indices: Tensor) -> Tensor:
+def _take(step: Step, data: Tensor, indices: Tensor) -> Tensor:
     axis = step.attributes.get("axis")
     source = data.reshape(-1) if axis is None else data
     place = axis_of(step, source)
@@ -70,22 +70,22 @@ def take(step: Step, data: Tensor, indices: Tensor) -> Tensor:
 
 
 @kernel("reverse")
-def reverse(step: Step, data: Tensor) -> Tensor:
+def _reverse(step: Step, data: Tensor) -> Tensor:
     return data.flip(axis_of(step, data))
 
 
 @kernel("tile")
-def tile(step: Step, data: Tensor) -> Tensor:
+def _tile(step: Step, data: Tensor) -> Tensor:
     return data.tile([int(n) for n in step["reps"]])
 
 
 @kernel("repeat")
-def repeat(step: Step, data: Tensor) -> Tensor:
+def _repeat(step: Step, data: Tensor) -> Tensor:
     return data.repeat_interleave(int(step["repeats"]), axis_of(step, data))
 
 
 @kernel("nn.depth_to_space")
-def depth_to_space(step: Step, data: Tensor) -> Tensor:
+def _depth_to_space(step: Step, data: Tensor) -> Tensor:
     """``data: [N, C, H, W]``, blocks of channels to rows and columns; in the mode CRD channels are outermost."""
     batch, channels, rows, columns = data.shape
     size = int(step["block_size"])

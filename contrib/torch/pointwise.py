@@ -63,44 +63,44 @@ for _table, _dtypes in (
 
 
 @kernel("where")
-def where(step: Step, condition: Tensor, left: Tensor, right: Tensor) -> Tensor:
+def _where(step: Step, condition: Tensor, left: Tensor, right: Tensor) -> Tensor:
     return torch.where(condition != 0, left, right)
 
 
 @kernel("sign", dtypes=NUMBERS)
-def sign(step: Step, data: Tensor) -> Tensor:
+def _sign(step: Step, data: Tensor) -> Tensor:
     value = torch.sign(data)
     return torch.where(torch.isnan(data), data, value) if data.is_floating_point() else value
 
 
 @kernel("cast")
-def cast(step: Step, data: Tensor) -> Tensor:
+def _cast(step: Step, data: Tensor) -> Tensor:
     return data.to(step.dtype)
 
 
 @kernel("copy")
-def copy(step: Step, data: Tensor) -> Tensor:
+def _copy(step: Step, data: Tensor) -> Tensor:
     return data
 
 
 @kernel("clip", dtypes=FLOATS)
-def clip(step: Step, data: Tensor) -> Tensor:
+def _clip(step: Step, data: Tensor) -> Tensor:
     return torch.clamp(data, float(step["a_min"]), float(step["a_max"]))
 
 
 @kernel("nn.leaky_relu", dtypes=FLOATS)
-def leaky_relu(step: Step, data: Tensor) -> Tensor:
+def _leaky_relu(step: Step, data: Tensor) -> Tensor:
     return torch.where(data < 0, data * float(step["alpha"]), data)
 
 
 @kernel("nn.prelu", dtypes=FLOATS)
-def prelu(step: Step, data: Tensor, alpha: Tensor) -> Tensor:
+def _prelu(step: Step, data: Tensor, alpha: Tensor) -> Tensor:
     slope = along(alpha, axis_of(step, data, default=1), data.ndim)
     return torch.where(data < 0, data * slope, data)
 
 
 @kernel("nn.bias_add", dtypes=NUMBERS)
-def bias_add(step: Step, data: Tensor, bias: Tensor) -> Tensor:
+def _bias_add(step: Step, data: Tensor, bias: Tensor) -> Tensor:
     return data + along(bias, axis_of(step, data, default=1), data.ndim)
 
 
@@ -108,12 +108,12 @@ def bias_add(step: Step, data: Tensor, bias: Tensor) -> Tensor:
 
 
 @kernel("nn.softmax", dtypes=FLOATS)
-def softmax(step: Step, data: Tensor) -> Tensor:
+def _softmax(step: Step, data: Tensor) -> Tensor:
     return torch.softmax(data, axis_of(step, data, default=-1))
 
 
 @kernel("nn.log_softmax", dtypes=FLOATS)
-def log_softmax(step: Step, data: Tensor) -> Tensor:
+def _log_softmax(step: Step, data: Tensor) -> Tensor:
     return torch.log_softmax(data, axis_of(step, data, default=-1))
 
 
@@ -131,17 +131,17 @@ def _kept(step: Step, data: Tensor, axes: tuple[int, ...], function: Any) -> Ten
 
 
 @kernel("sum", dtypes=NUMBERS)
-def sum_(step: Step, data: Tensor) -> Tensor:
+def _sum(step: Step, data: Tensor) -> Tensor:
     return _kept(step, data, _axes(step, data), lambda d, a, k: torch.sum(d, a, k, dtype=step.dtype))
 
 
 @kernel("mean", dtypes=FLOATS)
-def mean(step: Step, data: Tensor) -> Tensor:
+def _mean(step: Step, data: Tensor) -> Tensor:
     return _kept(step, data, _axes(step, data), torch.mean)
 
 
 @kernel("max", "min", dtypes=NUMBERS)
-def extremum(step: Step, data: Tensor) -> Tensor:
+def _extremum(step: Step, data: Tensor) -> Tensor:
     least = step["operator"] == "min"
     if data.numel():
         return _kept(step, data, _axes(step, data), torch.amin if least else torch.amax)
@@ -151,17 +151,17 @@ def extremum(step: Step, data: Tensor) -> Tensor:
 
 
 @kernel("all", dtypes=BOOL)
-def all_(step: Step, data: Tensor) -> Tensor:
+def _all(step: Step, data: Tensor) -> Tensor:
     return _kept(step, data, _axes(step, data), torch.all)
 
 
 @kernel("any", dtypes=BOOL)
-def any_(step: Step, data: Tensor) -> Tensor:
+def _any(step: Step, data: Tensor) -> Tensor:
     return _kept(step, data, _axes(step, data), torch.any)
 
 
 @kernel("argmax", "argmin", dtypes=NUMBERS)
-def argmax(step: Step, data: Tensor) -> Tensor:
+def _argmax(step: Step, data: Tensor) -> Tensor:
     (axis,) = _axes(step, data)
     if not data.numel():
         return torch.zeros(step.shape, dtype=step.dtype, device=data.device)
@@ -170,7 +170,7 @@ def argmax(step: Step, data: Tensor) -> Tensor:
 
 
 @kernel("cumsum", dtypes=FLOATS)
-def cumsum(step: Step, data: Tensor) -> Tensor:
+def _cumsum(step: Step, data: Tensor) -> Tensor:
     flat = step.attributes.get("axis") is None
     source = data.reshape(-1) if flat else data
     total = torch.cumsum(source, axis_of(step, source))
@@ -194,7 +194,7 @@ def _standardised(data: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor
 
 
 @kernel("nn.layer_norm", dtypes=FLOATS)
-def layer_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+def _layer_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     axis, epsilon = axis_of(step, data, default=-1), float(step["epsilon"])
     if axis == data.ndim - 1:
         scale = gamma if step.get("scale", False) else None
@@ -204,14 +204,14 @@ def layer_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
 
 
 @kernel("nn.instance_norm", dtypes=FLOATS)
-def instance_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+def _instance_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     axis = axis_of(step, data, default=1)
     over = tuple(k for k in range(1, data.ndim) if k != axis)
     return _affine(step, _standardised(data, over, float(step["epsilon"])), gamma, beta, axis).to(data.dtype)
 
 
 @kernel("nn.group_norm", dtypes=FLOATS)
-def group_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+def _group_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     axis, count = axis_of(step, data, default=1), int(step["num_groups"])
     split = data.reshape(*data.shape[:axis], count, data.shape[axis] // count, *data.shape[axis + 1 :])
     over = tuple(k for k in range(1, split.ndim) if k != axis)
@@ -220,7 +220,7 @@ def group_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
 
 
 @kernel("nn.batch_norm", dtypes=FLOATS)
-def batch_norm(
+def _batch_norm(
     step: Step, data: Tensor, gamma: Tensor, beta: Tensor, moving_mean: Tensor, moving_var: Tensor
 ) -> list[Tensor]:
     axis = axis_of(step, data, default=1)

@@ -44,18 +44,18 @@ def _padded(data: Tensor, pads: Pads, value: float = 0.0) -> Tensor:
 
 
 @kernel("nn.dense", DENSE_BIAS, dtypes=FLOATS)
-def dense(step: Step, data: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def _dense(step: Step, data: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.nn.functional.linear(data, weight, None if bias is None else bias.reshape(-1))
 
 
 @kernel("nn.matmul", "nn.batch_matmul", dtypes=FLOATS)
-def matmul(step: Step, left: Tensor, right: Tensor) -> Tensor:
+def _matmul(step: Step, left: Tensor, right: Tensor) -> Tensor:
     left = left.transpose(-1, -2) if step.get("transpose_a", False) else left
     return torch.matmul(left, right.transpose(-1, -2) if step.get("transpose_b", False) else right)
 
 
 @kernel("nn.conv1d", "nn.conv2d", "nn.conv3d", CONV_BIAS, dtypes=FLOATS)
-def conv(step: Step, data: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def _conv(step: Step, data: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     n = data.ndim - 2
     letters, layout, pads = CANONICAL[n], step["data_layout"], _pads(step["padding"], n)
     source = _letters(data, layout, letters)
@@ -76,7 +76,7 @@ def conv(step: Step, data: Tensor, weight: Tensor, bias: Tensor | None = None) -
 
 
 @kernel("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose", dtypes=FLOATS)
-def conv_transpose(step: Step, data: Tensor, weight: Tensor) -> Tensor:
+def _conv_transpose(step: Step, data: Tensor, weight: Tensor) -> Tensor:
     n = data.ndim - 2
     letters, layout = CANONICAL[n], step["data_layout"]
     out_layout = step.get("out_layout", layout)
@@ -112,7 +112,7 @@ def _pool_sizes(step: Step, letters: str) -> list[int]:
 
 
 @kernel("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d", dtypes=FLOATS)
-def max_pool(step: Step, data: Tensor) -> Tensor:
+def _max_pool(step: Step, data: Tensor) -> Tensor:
     letters = CANONICAL[data.ndim - 2]
     source = _letters(data, step["layout"], letters)
     window, strides, dilation, pads = _reach(step, source, _pool_sizes(step, letters))
@@ -122,7 +122,7 @@ def max_pool(step: Step, data: Tensor) -> Tensor:
 
 
 @kernel("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d", dtypes=FLOATS)
-def avg_pool(step: Step, data: Tensor) -> Tensor:
+def _avg_pool(step: Step, data: Tensor) -> Tensor:
     letters = CANONICAL[data.ndim - 2]
     source = _letters(data, step["layout"], letters)
     window, strides, _, pads = _reach(step, source, _pool_sizes(step, letters))
@@ -152,13 +152,13 @@ def _counted(step: Step, source: Tensor, pads: Pads) -> Tensor | None:
 
 
 @kernel("nn.global_avg_pool2d", "nn.global_max_pool2d", dtypes=FLOATS)
-def global_pool(step: Step, data: Tensor) -> Tensor:
+def _global_pool(step: Step, data: Tensor) -> Tensor:
     axes = tuple(step["layout"].index(letter) for letter in "HW")
     return data.mean(axes, keepdim=True) if "avg" in step["operator"] else data.amax(axes, keepdim=True)
 
 
 @kernel("nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d", "nn.adaptive_avg_pool3d", dtypes=FLOATS)
-def adaptive_avg_pool(step: Step, data: Tensor) -> Tensor:
+def _adaptive_avg_pool(step: Step, data: Tensor) -> Tensor:
     letters = CANONICAL[data.ndim - 2]
     function = getattr(torch.nn.functional, f"adaptive_avg_pool{len(letters) - 2}d")
     result = function(_letters(data, step["layout"], letters), _pool_sizes(step, letters))
@@ -169,7 +169,7 @@ def adaptive_avg_pool(step: Step, data: Tensor) -> Tensor:
 
 
 @kernel("nn.pad")
-def pad(step: Step, data: Tensor, value: Tensor) -> Tensor:
+def _pad(step: Step, data: Tensor, value: Tensor) -> Tensor:
     widths = [(int(before), int(after)) for before, after in step["pad_width"]]
     if any(width < 0 for pair in widths for width in pair):
         own = [(max(-b, 0), size - max(-a, 0)) for (b, a), size in zip(widths, data.shape, strict=True)]
@@ -182,7 +182,7 @@ def pad(step: Step, data: Tensor, value: Tensor) -> Tensor:
 
 
 @kernel("nn.lrn", dtypes=FLOATS)
-def lrn(step: Step, data: Tensor) -> Tensor:
+def _lrn(step: Step, data: Tensor) -> Tensor:
     axis, size = axis_of(step, data, default=1), int(step["size"])
     squares = torch.movedim(data.square(), axis, -1)
     sums = torch.nn.functional.pad(squares, (size // 2, size // 2)).unfold(-1, size, 1)[..., : squares.shape[-1], :]

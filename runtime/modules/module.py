@@ -19,8 +19,7 @@ import numpy as np
 from byoc.runtime.artefact.artifact import write_artifact
 from byoc.runtime.core.benchmark import BenchmarkResult, benchmark
 from byoc.runtime.core.entry_points import RUNTIME, package_of
-from byoc.runtime.core.errors import ByocError, UnavailableError, UserError
-from byoc.runtime.core.foreign_error import foreign_text
+from byoc.runtime.core.errors import ByocError, UnavailableError, UserError, foreign_text
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.packed_function import PackedFunction as PackedFunction
 from byoc.runtime.devices.levels import HardwareLevel
@@ -72,13 +71,10 @@ class Module(OnDevice):
     _imports: list[Module]
 
     def __new__(cls, *args: object, **options: object) -> Self:
-        """A module without others below it, also where a vendor's class does not call this one's ``__init__``."""
+        """A module without others below it, whether or not a vendor's class calls ``Module.__init__``."""
         module = super().__new__(cls)
         module._imports = []
         return module
-
-    def __init__(self) -> None:
-        pass
 
     @property
     def brought_by(self) -> Sequence[str]:

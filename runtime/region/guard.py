@@ -23,8 +23,8 @@ from byoc.runtime.core.errors import (
     RunAgainError,
     RunTimeoutError,
     UserError,
+    foreign_text,
 )
-from byoc.runtime.core.foreign_error import foreign_text
 from byoc.runtime.core.fork import new_rlock
 from byoc.runtime.core.packed_function import PackedFunction
 from byoc.runtime.core.signature import Signature

@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from byoc.runtime.core.errors import ArtifactError, ByocError, DeviceError
-from byoc.runtime.core.foreign_error import foreign_text
+from byoc.runtime.core.errors import ArtifactError, ByocError, DeviceError, foreign_text
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.core.strict_json import at, list_of, number_of, numbered, object_of, text_of, texts_of
 

@@ -3,8 +3,7 @@
 import pytest
 
 from byoc.errors import in_one_line
-from byoc.runtime.core.errors import UserError
-from byoc.runtime.core.foreign_error import MOST_LETTERS, foreign_text
+from byoc.runtime.core.errors import MOST_LETTERS, UserError, foreign_text
 from byoc.runtime.modules.module import Module, saved_members
 
 
