@@ -17,6 +17,7 @@ from byoc.runtime.core.errors import (
     RunTimeoutError,
     UnavailableError,
     UserError,
+    foreign_text,
 )
 
 
@@ -64,14 +65,15 @@ class UnsupportedError(CompileError):
 
 
 def in_one_line(error: BaseException) -> str:
-    """What *error* says, in one line for a sentence that it is part of: the first line of its text, and its class
-    where it is not of ours.
+    """What *error* says, in one line for a sentence that it is part of: the first line of its text where it is of ours,
+    else its class and text.
 
     >>> in_one_line(ValueError("no such kernel\\n  in table 3"))
-    'ValueError: no such kernel'
+    'ValueError: no such kernel in table 3'
     """
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return first if isinstance(error, ByocError) else f"{type(error).__name__}: {first}"
+    if not isinstance(error, ByocError):
+        return foreign_text(error)
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
 
 
 __all__ = [

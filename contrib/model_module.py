@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import json
 import threading
@@ -23,6 +24,16 @@ VERSION = 1
 
 # inputs and outputs in order, contiguous -> None, with the outputs filled
 Session = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]
+
+
+def aliased(array: np.ndarray) -> np.ndarray:
+    """The same memory without its protection, for libraries that take no read-only array, though they only read it."""
+    if array.flags.writeable:
+        return array
+    if not array.size:
+        return np.empty(array.shape, array.dtype)
+    memory = (ctypes.c_uint8 * array.nbytes).from_address(array.ctypes.data)
+    return np.ctypeslib.as_array(memory).view(array.dtype).reshape(array.shape)
 
 
 class ModelModule(Module):

@@ -66,6 +66,8 @@ def channels_innermost(call: Call) -> str | None:
 @constraint("groups", of="qnn.conv2d")
 def one_group_or_depthwise(call: Call) -> int | None:
     """one group, or depthwise with one result for each channel"""
+    if not has_images(call):
+        return None
     groups, channels = int(call.attrs.groups), images(call.args[0])[3]
     return None if groups == 1 or groups == channels == images(call)[3] else groups
 
@@ -92,7 +94,7 @@ def equal_sides(call: Call) -> str | None:
 def padded_with_zero_point(call: Call) -> str | None:
     """padding of rows and columns by the zero point of the data"""
     calls = inner(call)
-    if "nn.pad" not in calls:
+    if "nn.pad" not in calls or "qnn.conv2d" not in calls or not has_images(calls["qnn.conv2d"]):
         return None
     pad = calls["nn.pad"]
     widths = [sum(int(k) for k in pair) for pair in pad.attrs.pad_width]
@@ -111,16 +113,19 @@ def floored(call: Call) -> str | None:
 @constraint("memory")
 def fits(call: Call) -> str | None:
     """one result with its window and weights in 64 KB"""
-    if not (callee_name(call) in (CONV, DENSE) or channels_last_pool(call)):
+    name = callee_name(call)
+    if not (name == DENSE or (name in (CONV, "nn.max_pool2d") and has_images(call))) or static_images(call) is not None:
         return None
     needed = window_of(call).sizes((1, 1, 1))
     total = sum(needed.values())
     return None if total <= MEMORY else f"{total} bytes"
 
 
-def channels_last_pool(call: Call) -> bool:
-    """Whether *call* is a pool that the other constraints allow."""
-    return callee_name(call) == "nn.max_pool2d" and channels_innermost(call) is None
+def has_images(call: Call) -> bool:
+    """Whether what *call* reads and gives are images of known sizes, channels innermost: what other constraints ask."""
+    calls = [c for name, c in inner(call).items() if name in ("qnn.conv2d", "nn.max_pool2d")]
+    types = [tensor_type(value) for c in calls for value in (c, c.args[0])]
+    return all(t.is_static and t.ndim == 4 for t in types) and all(channels_innermost(c) is None for c in calls)
 
 
 def bounded(value: DFPattern) -> DFPattern:

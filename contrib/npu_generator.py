@@ -137,7 +137,7 @@ def window_of(call: Call) -> Window:
         units, depth = numbers(product.args[1]).shape
         return Window((1, 1, depth), (1, 1, units), (1, 1))
     pads = [int(p) for p in attrs.padding]
-    top, left = pads[0], pads[1]
+    top, left = pads[0], pads[1 % len(pads)]  # one number stands for all sides
     if "nn.pad" in calls:
         widths = [[int(k) for k in pair] for pair in calls["nn.pad"].attrs.pad_width]
         top, left = top + widths[1][0], left + widths[2][0]
@@ -157,7 +157,7 @@ def window_of(call: Call) -> Window:
 
 
 def _pair(values: Sequence[int]) -> Box:
-    return int(values[0]), int(values[1])
+    return int(values[0]), int(values[-1])
 
 
 def images(value: RelayExpr) -> tuple[int, int, int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import importlib
 import threading
@@ -11,21 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from byoc.contrib.model_module import OnnxModule, Session
+from byoc.contrib.model_module import OnnxModule, Session, aliased
 
 
 @functools.cache
 def core() -> Any:
     """OpenVINO's entry, of which a process has one."""
     return importlib.import_module("openvino").Core()
-
-
-def _aliased(array: np.ndarray) -> np.ndarray:
-    """The same memory without its protection: OpenVINO takes no read-only array, though it only reads inputs."""
-    if array.flags.writeable or not array.size:
-        return array
-    memory = (ctypes.c_uint8 * array.nbytes).from_address(array.ctypes.data)
-    return np.ctypeslib.as_array(memory).view(array.dtype).reshape(array.shape)
 
 
 class OpenVinoModule(OnnxModule):
@@ -51,7 +42,7 @@ class OpenVinoModule(OnnxModule):
                 requests.of_thread = compiled.create_infer_request()
             request = requests.of_thread
             for number, array in enumerate(inputs):
-                request.set_input_tensor(number, library.Tensor(_aliased(array), shared_memory=True))
+                request.set_input_tensor(number, library.Tensor(aliased(array), shared_memory=True))
             request.infer()
             for number, array in enumerate(outputs):
                 np.copyto(array, request.get_output_tensor(number).data)

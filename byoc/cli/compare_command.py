@@ -17,8 +17,10 @@ EXIT_FOUND = 2
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of ``byoc compare``."""
-    command.add_argument("first", help="an artefact; or an ONNX model, with -t twice")
-    command.add_argument("second", nargs="?", help="another artefact")
+    command.add_argument(
+        "first", help="an artefact, or an executable of the virtual machine; or an ONNX model, with -t twice"
+    )
+    command.add_argument("second", nargs="?", help="another of these")
     add_input_arguments(command)
     add_flags(command, "compare", CompareRequest)
 

@@ -13,6 +13,7 @@ from byoc.cli.progress import StageProgress
 from byoc.cli.report.profile_vm import profile_by_machine
 from byoc.cli.run_command import is_model, load_artifact
 from byoc.cli.tensors.arrays import named_arrays, named_sizes, parse_sizes, random_inputs, read_inputs
+from byoc.debug.machine_runs import load_executable
 from byoc.driver.compiler.compile_times import timed_build, timed_compile
 from byoc.driver.options import CompileRequest
 from byoc.driver.vm.planned import compile_planned
@@ -60,7 +61,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="write the profile: .json (which --compare takes), .html, or .trace.json for Perfetto and chrome://tracing",
     )
     command.add_argument(
-        "--vm", action="store_true", help="a model by the virtual machine, which also runs what has control flow"
+        "--vm",
+        action="store_true",
+        help="by the virtual machine, which also runs what has control flow: a model, or an executable that was saved",
     )
     command.add_argument(
         "--values",
@@ -111,15 +114,16 @@ def _by_graph(arguments: argparse.Namespace, tell: StageProgress) -> tuple[RunPr
 
 
 def _by_machine(arguments: argparse.Namespace, tell: StageProgress) -> tuple[RunProfile, CompileTimes]:
-    """What a model takes by the virtual machine. Raises UserError for an artefact, which is a graph."""
+    """What a model, or an executable that was saved, takes by the virtual machine. Raises UserError for a graph."""
     path = Path(arguments.file)
-    if not is_model(path):
-        raise UserError(f"--vm compiles a model for the virtual machine; {path} is an artefact, which holds a graph")
     if arguments.threads is not None:
         raise UserError("--threads is for a whole program; the virtual machine calls functions on one thread")
-    asked = CompileRequest(path, **given_options(arguments, CompileRequest), progress=tell)
     given, sizes = named_arrays(arguments.inputs, "--inputs"), named_sizes(arguments.size)
-    executable, times = timed_build(compile_planned, asked)
+    if is_model(path):
+        asked = CompileRequest(path, **given_options(arguments, CompileRequest), progress=tell)
+        executable, times = timed_build(compile_planned, asked)
+    else:
+        executable, times = load_executable(path), CompileTimes()
     tell("running")
     return profile_by_machine(executable, given, sizes, (arguments.repeat, arguments.warmup)), times
 

@@ -4,6 +4,7 @@ from byoc.contract.backend import Backend as Backend
 from byoc.contract.backend import PatternEntry as PatternEntry
 from byoc.contract.backend import contradiction as contradiction
 from byoc.contract.deviation import NAN_LOST as NAN_LOST
+from byoc.contract.deviation import NAN_SPREAD as NAN_SPREAD
 from byoc.contract.deviation import Deviation as Deviation
 from byoc.contract.generator import RegionGenerator as RegionGenerator
 from byoc.contract.generator import RegionNode as RegionNode

@@ -37,3 +37,15 @@ def _is_nan(result: np.ndarray) -> np.ndarray:
 
 
 NAN_LOST = Deviation("nan", "a NaN may become a number: where the model gives NaN, other numbers may stand", _is_nan)
+
+
+def _beside_not_finite(result: np.ndarray) -> np.ndarray:
+    wild = result.dtype.kind == "f" and not np.isfinite(result).all()
+    return np.full(result.shape, wild, bool)
+
+
+NAN_SPREAD = Deviation(
+    "nan_spread",
+    "a NaN may spread: where an operator gives a NaN or an infinity, other elements of its result may be NaN too",
+    _beside_not_finite,
+)

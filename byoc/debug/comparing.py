@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,14 +23,12 @@ from byoc.debug.comparison import Comparison, TensorRow
 from byoc.debug.element_order import exchanged, is_reordered
 from byoc.debug.limits import ErrorLimits
 from byoc.debug.options import CompareRequest
-from byoc.debug.unfused import HOST, compile_unfused
-from byoc.debug.values import Value, values_of
-from byoc.driver.compiler.entry import compile as compile_model
+from byoc.debug.sides import LostSideError, Side, SideRun
+from byoc.debug.values import Value
 from byoc.errors import UserError
 from byoc.options.entry import takes
 from byoc.runtime.core.ndarray import dtype_name
 from byoc.runtime.library import Library
-from byoc.runtime.loading import load
 from byoc.testing.core.difference import errors
 from byoc.testing.core.inputs import seeded_inputs
 
@@ -38,81 +37,80 @@ from byoc.testing.core.inputs import seeded_inputs
 def compare(asked: CompareRequest) -> Comparison:
     """Compare the outputs and the values inside of two artefacts, or of a model on two backends.
 
+    Each side is compiled or loaded, and run, in a process of its own: what crashes there, ends it, or comes to no end
+    is told with the side, its step and the node.
+
     Returns:
-        The comparison: ``str(found)``, ``found.ok``, ``found.diverging``, ``found.rows``.
+        The comparison: ``str(found)``, ``found.ok``, ``found.diverging``, ``found.rows``, ``found.lost``.
 
     Raises:
         UserError: what is given does not compile or load, or the two do not take the same inputs.
     """
-    one, other = _compared(asked)
-    first, second = one.name, other.name
-    specs = one.whole.inputs
+    with tempfile.TemporaryDirectory() as folder:
+        names, sent = _sent(asked, Path(folder))
+        try:
+            with Side(sent, 0, names[0]) as one, Side(sent, 1, names[1]) as other:
+                return _compared(asked, one, other)
+        except LostSideError as error:
+            return Comparison(*names, (), lost=error.lost)
+
+
+def _compared(asked: CompareRequest, one: Side, other: Side) -> Comparison:
+    """What the two sides give on the same inputs. Raises UserError, and LostSideError."""
+    tell: Callable[[str], None] = asked.progress or _silent
+    tell(f"preparing {one.name}")
+    specs = one.specs()
+    tell(f"preparing {other.name}")
     wanted = {s.name: (s.dtype, s.shape) for s in specs}
-    if {s.name: (s.dtype, s.shape) for s in other.whole.inputs} != wanted:
-        raise UserError(f"{first} and {second} do not take the same inputs: they are of different models")
+    if {s.name: (s.dtype, s.shape) for s in other.specs()} != wanted:
+        raise UserError(f"{one.name} and {other.name} do not take the same inputs: they are of different models")
     given = dict(asked.inputs or {})
     unknown = [name for name in given if name not in wanted]
     if unknown:
         raise UserError(f"the models have no input {unknown[0]!r}; their inputs are {', '.join(wanted)}")
     arrays = {**seeded_inputs(specs, asked.sizes or {}, asked.seed), **given}
-    tell: Callable[[str], None] = asked.progress or _silent
-    tell(f"running {first}")
-    before = values_of(one.split, arrays)
-    tell(f"running {second}")
-    after = values_of(other.split, arrays)
+    tell(f"running {one.name}")
+    before = one.run(arrays)
+    tell(f"running {other.name}")
+    after = other.run(arrays)
     found = _Found(ErrorLimits(asked.tolerance or {}, asked.snr), has_layouts=asked.second is not None)
-    found.compare(before, after)
-    rows = found.rows + _outputs(one.whole, other.whole, arrays, found.limits)
-    return Comparison(first, second, tuple(rows), tuple(found.unmatched), tuple(found.reordered))
+    if before.values and after.values:
+        found.compare(before.values, after.values)
+    rows = found.rows + _outputs(before, after, found.limits)
+    return Comparison(one.name, other.name, tuple(rows), tuple(found.unmatched), tuple(found.reordered))
 
 
-@dataclass(frozen=True)
-class _Compared:
-    """What is compared: as users run it, and in the pieces whose values are looked at."""
+def _sent(asked: CompareRequest, folder: Path) -> tuple[tuple[str, str], CompareRequest]:
+    """The names of the sides, and *asked* as a process can be sent it: libraries are saved in *folder*.
 
-    name: str
-    whole: Library
-    split: Library
-
-
-def _compared(asked: CompareRequest) -> Sequence[_Compared]:
+    Raises UserError for what is not compared, and for a library that cannot be saved.
+    """
     targets = [asked.targets] if isinstance(asked.targets, str) else list(asked.targets)
-    if asked.second is not None:
-        if targets:
-            raise UserError("targets are of a model: give an ONNX model and two targets, or two artefacts without any")
-        one, other = (_loaded(given) for given in (asked.first, asked.second))
-        if one.name == other.name:
-            return [replace(one, name=f"{one.name} (first)"), replace(other, name=f"{other.name} (second)")]
-        return [one, other]
-    if isinstance(asked.first, Library):
-        raise UserError("compare takes two libraries, or a model and two targets")
-    if len(targets) != 2:
-        raise UserError(f"a model is compared on two targets, got {', '.join(targets) or 'none'}; write -t c -t acme")
-    return [_compiled(asked, target) for target in targets]
+    if asked.second is None:
+        if isinstance(asked.first, Library):
+            raise UserError("compare takes two libraries, or a model and two targets")
+        if len(targets) != 2:
+            raise UserError(
+                f"a model is compared on two targets, got {', '.join(targets) or 'none'}; write -t c -t acme"
+            )
+        return (targets[0], targets[1]), asked
+    if targets:
+        raise UserError("targets are of a model: give an ONNX model and two targets, or two artefacts without any")
+    one, first = _file(asked.first, folder / "first.byoc")
+    other, second = _file(asked.second, folder / "second.byoc")
+    names = (f"{one} (first)", f"{other} (second)") if one == other else (one, other)
+    return names, replace(asked, first=first, second=second)
 
 
-def _compiled(asked: CompareRequest, target: str) -> _Compared:
-    """The model of *asked* for one target: as users have it, and with each operator in a region or group of its own."""
-    tell: Callable[[str], None] = asked.progress or _silent
-    tell(f"compiling for {target}")
-    cut = [HOST] if target in (HOST, "host") else [target, HOST]
-    assert not isinstance(asked.first, Library)
-    whole = compile_model(asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline)
-    tell(f"compiling for {target}, operator by operator")
-    split = compile_unfused(asked.first, cut, asked)
-    return _Compared(target, whole, split)
-
-
-def _loaded(given: object) -> _Compared:
+def _file(given: object, place: Path) -> tuple[str, Path]:
+    """What a side is called, and its file; a library is saved at *place*."""
     if isinstance(given, Library):
-        return _Compared("library", given, given)
+        return "library", given.save(place)
     if not isinstance(given, (str, os.PathLike)):
         raise UserError(
             f"two artefacts or libraries are compared, got a {type(given).__name__}; a model has two targets"
         )
-    path = Path(given)
-    library = compile_model(path, [HOST]) if path.suffix == ".onnx" else load(path)
-    return _Compared(path.name, library, library)
+    return Path(given).name, Path(given)
 
 
 @dataclass
@@ -192,10 +190,12 @@ def _alike(array: np.ndarray, like: np.ndarray) -> np.ndarray | None:
     return None
 
 
-def _outputs(one: Library, other: Library, arrays: Mapping[str, np.ndarray], limits: ErrorLimits) -> list[TensorRow]:
-    """A row for each output, as users get it."""
-    pairs = zip(one.outputs, one.run(arrays), other.run(arrays), strict=True)
-    return [_row(spec.name, (), (got, want), limits, is_output=True) for spec, want, got in pairs]
+def _outputs(one: SideRun, other: SideRun, limits: ErrorLimits) -> list[TensorRow]:
+    """A row for each output, as users get it. Raises UserError where their numbers differ."""
+    if len(one.outputs) != len(other.outputs):
+        raise UserError(f"the first gives {len(one.outputs)} outputs, the second {len(other.outputs)}")
+    pairs = zip(one.outputs, other.outputs, strict=True)
+    return [_row(name, (), (got, want), limits, is_output=True) for (name, want), (_, got) in pairs]
 
 
 def _row(

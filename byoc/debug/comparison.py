@@ -28,11 +28,25 @@ class TensorRow:
 
 
 @dataclass(frozen=True)
+class LostSide:
+    """A side whose process crashed or ended, or came to no end (*is_hung*): at which step, and what is known."""
+
+    side: str
+    step: str
+    text: str
+    is_hung: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.side}: {self.step}: {self.text}"
+
+
+@dataclass(frozen=True)
 class Comparison:
     """What :func:`compare` found. ``str()`` is what the command prints, ``ok`` whether no tensor parts.
 
     *unmatched* are values that one run alone has, *reordered* those that were not compared since both have the same
-    numbers in an order that is not that of a layout.
+    numbers in an order that is not that of a layout. *lost* is the side whose process crashed, ended or came to no end:
+    then there are no rows.
     """
 
     first: str
@@ -40,11 +54,12 @@ class Comparison:
     rows: tuple[TensorRow, ...]
     unmatched: tuple[str, ...] = ()
     reordered: tuple[str, ...] = ()
+    lost: LostSide | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether each tensor of the second is within the limits of the first's."""
-        return self.diverging is None
+        """Whether both sides gave their tensors, and each of the second is within the limits of the first's."""
+        return self.diverging is None and self.lost is None
 
     @property
     def diverging(self) -> TensorRow | None:
@@ -56,6 +71,8 @@ class Comparison:
         return {**asdict(self), "ok": self.ok, "diverging": self.diverging.name if self.diverging else None}
 
     def __str__(self) -> str:
+        if self.lost is not None:
+            return f"{self.first} and {self.second}: not compared\n{self.lost}"
         width = max((len(r.name) for r in self.rows), default=4)
         lines = [f"{self.first} and {self.second}: {len(self.rows)} tensors in both"]
         head = f"{'':2} {'tensor':{width}}  {'max abs':>10}  {'max rel':>10}  {'dB':>7}"

@@ -115,3 +115,14 @@ class CompareRequest(InputOptions, ModelOptions):
         "of a model, two backends",
         flag=Flag("--target", short="-t", metavar="NAME", many=True, read=parse_targets, note="of a model, two"),
     )
+    vm: bool = option(
+        False,
+        "compile a model for the virtual machine, which also runs what has control flow; its outputs are compared",
+        flag=Flag("--vm"),
+    )
+    step_seconds: float = option(
+        120.0,
+        "how long a side may take for one node without a word, and ten times that for compiling it; then it is told as "
+        "having no end",
+        flag=Flag("--step-time", metavar="SECONDS"),
+    )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from byoc.runtime.core.strict_json import mapping_of
-from byoc.runtime.graph.graph import RESHAPE
+from byoc.runtime.graph.graph import RESHAPE, Node
 from byoc.runtime.library import Library
 
 
@@ -28,18 +29,25 @@ class Value:
     read: tuple[np.ndarray, ...] = ()
 
 
-def values_of(library: Library, inputs: Mapping[str, np.ndarray], with_read: bool = False) -> list[Value]:
+def values_of(
+    library: Library,
+    inputs: Mapping[str, np.ndarray],
+    with_read: bool = False,
+    tell: Callable[[str], None] | None = None,
+) -> list[Value]:
     """Each value between the nodes of *library*, in the order in which they are computed, node by node.
 
     A value is called by the last ONNX node that it comes from, with a number where a node gives several. *with_read*
-    keeps what each function read, too.
+    keeps what each function read, too. *tell* is told of each node before it is run.
     """
     executor = library.graph_executor()
     for name, array in inputs.items():
         executor.set_input(name, array)
+    origins = _origins(library)
+    if tell is not None:
+        executor.wrap = partial(_Told, tell, origins)
     executor.run()
     found: list[Value] = []
-    origins = _origins(library)
     for step, node in zip(executor.steps, executor.graph.calls, strict=True):
         read = tuple(v.copy() for e in node.inputs if (v := executor.value_of(e)) is not None) if with_read else ()
         step()
@@ -51,6 +59,25 @@ def values_of(library: Library, inputs: Mapping[str, np.ndarray], with_read: boo
                 name = base if len(node.outputs) == 1 else f"{base}:{k}"
                 found.append(Value(name, nodes, value.copy(), node.function, read=read))
     return [replace(v, is_whole=not any(_last(v) in w.nodes for w in found[k + 1 :])) for k, v in enumerate(found)]
+
+
+class _Told:
+    """A step of a run that is told before it begins: the ONNX nodes of *node*, and the function that it calls."""
+
+    def __init__(
+        self, tell: Callable[[str], None], origins: Sequence[tuple[str, ...]], node: Node, step: Callable[[], object]
+    ):
+        nodes = [name for entry in node.outputs for name in origins[entry[0]]]
+        named = ", ".join(dict.fromkeys(nodes)) or node.name
+        self._tell, self._text, self._step = tell, f"node {named} ({node.function})", step
+
+    def __call__(self) -> None:
+        self._tell(self._text)
+        self._step()
+
+    def __getattr__(self, name: str) -> object:  # of a step that is started and waited for
+        self._tell(self._text)
+        return getattr(self._step, name)
 
 
 def _last(value: Value) -> str:

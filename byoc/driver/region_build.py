@@ -36,6 +36,7 @@ from byoc.relay.expr import Call, Function
 from byoc.relay.transform.cut.compiler_functions import KEEP_UNCONVERTED, RAISED, UNCONVERTED
 from byoc.relay.traverse import post_order
 from byoc.runtime.core.build_limit import TimeLimitError, bounded
+from byoc.runtime.core.errors import foreign_text
 from byoc.runtime.kernels import KERNELS
 from byoc.runtime.modules.module import Module, constant_arrays_of
 
@@ -121,7 +122,7 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
         raise
     except (Exception, SystemExit) as error:  # whatever a vendor's code raises
         kind = InternalError if isinstance(error, InternalError) else CompileError
-        text = str(error) if isinstance(error, (ByocError, TimeLimitError)) else f"{type(error).__name__}: {error}"
+        text = str(error) if isinstance(error, (ByocError, TimeLimitError)) else foreign_text(error)
         if isinstance(error, (UnsupportedError, KernelError)):
             raise contradiction(backend, region, text) from error
         raise kind(f"backend {name!r} failed on {_place(var, region)}: {text}") from error

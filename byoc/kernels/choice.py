@@ -31,6 +31,7 @@ from byoc.runtime.json.table import table_of_kernels
 
 _TYPES = {CSource: C_TYPES, OpenCLSource: OPENCL_TYPES}
 Form = tuple[Precision, DataLayout]
+LAYOUTS = ("data_layout", "layout")  # the attributes that say where the axes of a call's data lie
 
 
 def fitting(call: Call, target: str, narrow: bool = True) -> list[Kernel]:
@@ -182,6 +183,9 @@ def _attribute_refusals(kernel: Kernel, call: Call) -> list[Reason]:
     return [
         Reason("attribute", f"{kernel} knows nothing of {name}: {how.format(name)}, or refuse it", repr(value))
         for name, value in lost_attributes(call, declared)
+        if not (
+            name in LAYOUTS and kernel.place.layout != ANY and value == str(kernel.place.layout)
+        )  # its place says it
     ]
 
 

@@ -204,7 +204,7 @@ def checked_backend(asked: CertifyRequest) -> Backend:
 
 def _backend(asked: str | Backend) -> Backend:
     backend = get_backend(asked) if isinstance(asked, str) else asked
-    if get_backend(backend.name) is not backend:
+    if backend is asked and get_backend(backend.name) is not backend:  # by name Relay's style has a new one each time
         raise UserError(f"another backend is registered as {backend.name!r}; register this one to certify it")
     problem = backend.unavailable()
     if problem is not None:

@@ -27,6 +27,7 @@ from byoc.ir.types import tensor_types
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import Library
 from byoc.testing.core.case import Arrays, Case
+from byoc.testing.core.conditioning import allowed_scale, movements
 from byoc.testing.core.difference import difference, is_float, tolerances
 from byoc.testing.core.precision_bounds import added_tolerance
 from byoc.testing.core.reference import outputs_of
@@ -121,11 +122,19 @@ class Examiner:
         """What the reference gives, in the types of the case and in float64."""
         return outputs_of(case.function, feed, False), outputs_of(case.function, feed, True)
 
-    def wrong(self, got: Sequence[np.ndarray], wanted: Wanted) -> str | None:
-        """What is wrong with *got*, in a sentence: it is right where it agrees with one of the references, or where a
-        declared deviation of the backend leaves it free.
+    def wrong(
+        self, got: Sequence[np.ndarray], wanted: Wanted, moves: Callable[[], Sequence[float]] | None = None
+    ) -> str | None:
+        """What is wrong with *got*, in a sentence: it is right where it agrees with one of the references, where a
+        declared deviation of the backend leaves it free, or where roundings of the inputs (*moves*) move it as far.
         """
-        return self._unlike(self._without_deviations(got, wanted), wanted)
+        free = self._without_deviations(got, wanted)
+        told = self._unlike(free, wanted)
+        return told if told is None or moves is None else self._unlike(free, wanted, moves())
+
+    def moves(self, case: Case, feed: Arrays, wanted: Wanted) -> Callable[[], Sequence[float]]:
+        """How far roundings of the inputs move each output of *case*, when it is asked."""
+        return lambda: movements(case.function, feed, wanted[1])
 
     def deviation(self, got: Sequence[np.ndarray], wanted: Wanted) -> str | None:
         """In which declared deviation of the backend *got* differs from the references, in a sentence."""
@@ -147,13 +156,14 @@ class Examiner:
             found.append(value)
         return found
 
-    def _unlike(self, got: Sequence[np.ndarray], wanted: Wanted) -> str | None:
+    def _unlike(self, got: Sequence[np.ndarray], wanted: Wanted, moves: Sequence[float] = ()) -> str | None:
         allowed = tolerances(self.tolerance)
         own, wide = wanted
         if len(got) != len(own):
             return f"{len(got)} outputs, expected {len(own)}"
         for k, (value, by_kernel, exact) in enumerate(zip(got, own, wide, strict=True)):
             scale = allowed.get(str(by_kernel.dtype), 0.0) + (self._added if is_float(by_kernel.dtype) else 0.0)
+            scale = allowed_scale(scale, moves[k], exact) if moves else scale
             told = difference(value, by_kernel, scale)
             if told is not None and difference(value, exact, scale) is not None:
                 return told if len(own) == 1 else f"output {k}: {told}"
@@ -176,7 +186,7 @@ class Examiner:
                 changed = [name for name, a in case.inputs(k).items() if not same_bytes(given[name], a)]
                 if changed:
                     return [Finding(INPUTS, WRONG, f"a run changed the caller's array of input {changed[0]!r}")], []
-            told = self.wrong(got, wanted[k])
+            told = self.wrong(got, wanted[k], self.moves(case, case.feeds[k], wanted[k]))
             if told is not None and NUMBERS in checks:
                 return [Finding(NUMBERS, WRONG, told)], []
             seen = self.deviation(got, wanted[k])
@@ -219,7 +229,7 @@ class Examiner:
             outside = [k for k, z in enumerate(zones) if not z.is_intact]
             if outside:
                 return [Finding(OUTPUTS, WRONG, f"output {outside[0]}: it writes outside of the array")]
-            told = self.wrong([z.array for z in zones], wanted[0])
+            told = self.wrong([z.array for z in zones], wanted[0], self.moves(case, case.feeds[0], wanted[0]))
             if told is not None:
                 return [Finding(OUTPUTS, WRONG, f"on memory that was not zero before: {told}")]
         return []
@@ -231,8 +241,8 @@ class Examiner:
             found = self.saved.run(library, [case.inputs(k) for k in range(len(case.feeds))])
         except Exception as error:  # whatever a vendor's code raises
             return [Finding(SAVED, LATE, _told(error))]
-        for got, want in zip(found, wanted, strict=True):
-            told = self.wrong(got, want)
+        for got, want, feed in zip(found, wanted, case.feeds, strict=True):
+            told = self.wrong(got, want, self.moves(case, feed, want))
             if told is not None:
                 return [Finding(SAVED, WRONG, f"loaded in another process: {told}")]
         return []

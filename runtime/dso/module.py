@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 ALIGNMENT = 64
 WHOLE_MEMBER, SANITIZERS_MEMBER = "program.json", "sanitizers.json"
 _FFI = cffi.FFI()
+ASKS_FOR_TIME = "run_look"  # what generated C calls to see whether its run is over
 _DECLARATIONS = """
 int32_t {symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const void *team);
 int64_t {symbol}_workspace(const int64_t *sizes);
@@ -167,7 +168,9 @@ class DsoModule(Module):
         with self._lock:
             if symbol not in self._functions:
                 handle = self.file().open(_DECLARATIONS.format(symbol=symbol))
-                self._functions[symbol] = _NativeFunction(handle, self._signatures[symbol], self.constants_of(symbol))
+                made = _NativeFunction(handle, self._signatures[symbol], self.constants_of(symbol))
+                made.keeps_time = not self._source or ASKS_FOR_TIME in self._source
+                self._functions[symbol] = made
             return self._functions[symbol]
 
     def save(self) -> dict[str, bytes]:
@@ -253,7 +256,10 @@ _WORKSPACE = _Workspace()
 
 
 class _NativeFunction:
-    """One symbol, callable with NDArrays or numpy arrays: inputs, then outputs."""
+    """One symbol, callable with NDArrays or numpy arrays: inputs, then outputs.
+
+    ``keeps_time``: its code looks whether its time is over, as byoc's does; what a vendor's generator wrote does not.
+    """
 
     keeps_time = True
 
@@ -332,7 +338,7 @@ class _NativeFunction:
         def call(_kept: object = (self._handle, kept)) -> None:  # to whose memory *args* points
             _run_alone(run, args, size_args, need, checks)
 
-        vars(call)["keeps_time"] = True
+        vars(call)["keeps_time"] = self.keeps_time
         return call
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from byoc.runtime.artefact.artifact import write_artifact
 from byoc.runtime.core.entry_points import RUNTIME, package_of
-from byoc.runtime.core.errors import UnavailableError, UserError
+from byoc.runtime.core.errors import ByocError, UnavailableError, UserError, foreign_text
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.packed_function import PackedFunction as PackedFunction
 from byoc.runtime.devices.levels import HardwareLevel
@@ -26,6 +26,8 @@ from byoc.runtime.files.weights import write_weights
 from byoc.runtime.modules.on_device import OnDevice
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from byoc.runtime.core.benchmark import BenchmarkResult
     from byoc.runtime.core.signature import TensorSpec
     from byoc.runtime.graph.executor_base import Executor
@@ -66,8 +68,13 @@ class Module(OnDevice):
     thread_safe = False  # whether its functions may run on several threads at once; else one thread of a type at a time
     stands_for: Mapping[str, str] = {}  # of these, those that compute the same as another module's: its symbol
 
-    def __init__(self) -> None:
-        self._imports: list[Module] = []
+    _imports: list[Module]
+
+    def __new__(cls, *args: object, **options: object) -> Self:
+        """A module without others below it, whether or not a vendor's class calls ``Module.__init__``."""
+        module = super().__new__(cls)
+        module._imports = []
+        return module
 
     @property
     def brought_by(self) -> Sequence[str]:
@@ -245,6 +252,10 @@ def saved_members(module: Module) -> Mapping[str, bytes]:
         found: object = module.save()
     except NotImplementedError as error:
         raise UserError(f"{where} cannot be saved: its class has no method save") from error
+    except ByocError:
+        raise
+    except Exception as error:  # whatever a vendor's code raises
+        raise UserError(f"{where} cannot be saved: its save raised {foreign_text(error)}") from error
     if not isinstance(found, Mapping):
         raise UserError(
             f"{where} cannot be saved: its save gave a {type(found).__name__}, expected a dictionary of bytes by the "

@@ -16,12 +16,14 @@ from collections.abc import Callable
 import numpy as np
 
 from byoc.runtime.core.errors import (
+    ByocError,
     IndexOutsideError,
     InputError,
     RegionTimeoutError,
     RunAgainError,
     RunTimeoutError,
     UserError,
+    foreign_text,
 )
 from byoc.runtime.core.fork import new_rlock
 from byoc.runtime.core.packed_function import PackedFunction
@@ -166,7 +168,15 @@ class RegionGuard:
             while len(self._failures) > KEPT_FAILURES:
                 self._failures.popitem(last=False)
             self.fallbacks.append(
-                Fallback(self.symbol, region.target, stage, name, str(error) or name, region.nodes, shapes)
+                Fallback(self.symbol, region.target, stage, name, _message(error), region.nodes, shapes)
             )
         if is_late:  # it may still write to the outputs of this call
             raise RunAgainError(f"{region.describe(self.symbol)} is the host's from now on: {error}") from error
+
+
+def _message(error: Exception) -> str:
+    """What *error* says, in one line; of somebody else's class without the class, which stands beside it."""
+    if isinstance(error, ByocError):
+        return str(error)
+    name, text = type(error).__name__, foreign_text(error)
+    return text.removeprefix(f"{name}: ")

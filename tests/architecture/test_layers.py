@@ -160,6 +160,7 @@ LAYERS = {
     "byoc.contrib": [
         "byoc.contrib",
         "byoc.contrib.dnnl",
+        "byoc.contrib.torch",
         "byoc.contrib.xnnpack",
     ],
     "byoc.annex": [

@@ -19,7 +19,7 @@ from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.expr import Constant
 
 ROOT = pathlib.Path(__file__).parents[2]
-OURS = ("c", "json", "onnxruntime", "opencl", "openvino", "xnnpack")
+OURS = ("c", "json", "onnxruntime", "opencl", "openvino", "torch", "xnnpack")
 
 
 @constraint("operator")

@@ -358,3 +358,8 @@ def test_it_says_on_which_integers_it_computes():
     declared = npu.Npu.quantized
     assert (declared.data, declared.rounding, declared.compute_dtype) == ("int8", "UPWARD", "int64")
     assert "nn.conv2d" in declared.operators
+
+
+def test_constraints_answer_for_whatever_a_plan_asks():
+    certificate = byoc.testing.certify("int8_npu", saved=False)
+    assert not certificate.to_json()["summary"]["counts"]["failed when asked"], str(certificate)

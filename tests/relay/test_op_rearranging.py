@@ -165,6 +165,12 @@ def test_invert_permutation_is_an_argsort():
     np.testing.assert_array_equal(run(relay.invert_permutation(var("x", data)), data), np.argsort(data))
 
 
+def test_what_is_no_permutation_is_not_inverted():
+    data = np.array([2, 0, 2], "int32")
+    with pytest.raises(UserError, match="each index below 3 once, and 1 is missing"):
+        run(relay.invert_permutation(var("x", data)), data)
+
+
 def test_sliding_windows_have_the_shape_of_relays_example():
     data = RNG.standard_normal((1, 3, 32, 32)).astype("float32")
     call = relay.sliding_window(var("x", data), axis=1, window_shape=[3, 4, 5], strides=[1, 2, 3])

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from byoc.debug.machine_runs import input_specs
 from byoc.errors import InputError, UserError
 from byoc.runtime.core.derived_size import is_derived
 from byoc.runtime.core.device import cpu
-from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.profile.run_profile import RunProfile
 from byoc.runtime.vm.executable import Executable
-from byoc.runtime.vm.virtual_machine import MAIN, VirtualMachine
+from byoc.runtime.vm.virtual_machine import VirtualMachine
 from byoc.testing.core.inputs import seeded_inputs
 
 
@@ -23,7 +23,7 @@ def profile_by_machine(
 
     Raises UserError for inputs that no seed can give, for names and sizes that the model does not have.
     """
-    specs = _specs(executable)
+    specs = input_specs(executable)
     unknown = [name for name in given if name not in {s.name for s in specs}]
     if unknown:
         raise InputError(f"the model has no input {unknown[0]!r}; its inputs are {', '.join(s.name for s in specs)}")
@@ -34,13 +34,3 @@ def profile_by_machine(
     inputs = {**seeded_inputs(specs, sizes), **given}
     repeat, warmup = runs
     return VirtualMachine(executable, cpu()).profile(*(inputs[s.name] for s in specs), repeat=repeat, warmup=warmup)
-
-
-def _specs(executable: Executable) -> list[TensorSpec]:
-    function = executable.function(MAIN)
-    found = []
-    for name, kind in zip(function.params, function.param_types, strict=True):
-        if not isinstance(kind, TensorSpec):
-            raise UserError(f"input {name!r} is no tensor: byoc profile gives tensors; use VirtualMachine.profile")
-        found.append(kind)
-    return found

@@ -6,6 +6,7 @@ ConvertLayout brings the operator's sample there; what it is given is what the r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from byoc.relay import transform
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.traverse import post_order
 from byoc.testing.cases.operators import BackendAnswers, attributes, call_function, is_computed, sample_inputs
+from byoc.testing.cases.retyped import OTHERS, is_known, retyped
 from byoc.testing.core.case import Case, function_of
 from byoc.testing.core.reference import node_values
 
@@ -41,10 +43,27 @@ def layout_cases(asked: BackendAnswers, seed: int) -> Iterator[Case]:
     for op in registered_operators():
         if op.attrs_type is not None and ATTRIBUTE in op.attrs_type.__dataclass_fields__:
             for layout in layouts:
-                found = (_converted(op, layout, k, seed) for k in range(len(op.samples)))
-                case = next((c for c in found if c is not None and asked.takes(c.function, c.name)), None)
-                if case is not None:
-                    yield case
+                found = [_converted(op, layout, k, seed) for k in range(len(op.samples))]
+                made = [c for c in found if c is not None]
+                others = (_in_dtype(c, dtype) for dtype in OTHERS if is_known(dtype) for c in made)
+                for tried in (made, (c for c in others if c is not None)):
+                    case = next((c for c in tried if asked.takes(c.function, c.name)), None)
+                    if case is not None:
+                        yield case
+                        break
+
+
+def _in_dtype(case: Case, dtype: str) -> Case | None:
+    """*case* with what is float32 in it of *dtype*."""
+    try:
+        body, given = retyped(case.function.body, dict(zip(case.function.params, case.feeds[0], strict=True)), dtype)
+        function = function_of(list(given), body)
+    except (ByocError, TypeError, ValueError):
+        return None
+    arrays = tuple(given.values())
+    if not is_computed(function, arrays):
+        return None
+    return replace(case, name=f"{case.name}, {dtype}", function=function, feeds=(arrays,))
 
 
 def _converted(op: Op, layout: str, number: int, seed: int) -> Case | None:

@@ -24,6 +24,7 @@ from byoc.ir.types import Any, TensorType, tensor_types
 from byoc.relay.expr import Call, Function, Tuple, Var
 from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
+from byoc.testing.cases.retyped import OTHERS, OWN, in_dtype, is_known
 from byoc.testing.core.case import Arrays, Case, constant, function_of
 from byoc.testing.core.reference import outputs_of
 
@@ -133,11 +134,35 @@ def is_computed(function: Function, arrays: Sequence[np.ndarray]) -> bool:
 
 
 def operator_cases(asked: BackendAnswers, op: Op, seed: int) -> Iterator[Case]:
-    """Every case of *op* alone that the backend takes, those of its first sample first."""
+    """Every case of *op* alone that the backend takes, those of its first sample first.
+
+    Where it takes no sample in its own type, all of them in the first other floating-point type in which it takes one.
+    """
+    is_taken = False
     for k, sample in enumerate(op.samples):
         makers = (_as_it_is, _constant, _empty, _free, *([_other_types] if k == 0 else []))
         for make in makers:
-            yield from make(asked, op, sample, (f"{op.name}[{k}]", seed))
+            for case in make(asked, op, sample, (f"{op.name}[{k}]", seed)):
+                is_taken = is_taken or case.kind != DTYPE
+                yield case
+    for dtype in OTHERS if not is_taken else ():
+        if is_known(dtype):
+            found = list(_in_dtype(asked, op, seed, dtype))
+            if found:
+                yield from found
+                return
+
+
+def _in_dtype(asked: BackendAnswers, op: Op, seed: int, dtype: str) -> Iterator[Case]:
+    """The cases of *op* on its samples of float32, in *dtype*."""
+    for k, sample in enumerate(op.samples):
+        if any(isinstance(a, np.ndarray) and a.dtype == OWN for a in sample_inputs(sample, seed)):
+            other = in_dtype(sample, sample_inputs(sample, seed), dtype)
+            for make in (_as_it_is, _constant, _empty, _free):
+                try:
+                    yield from make(asked, op, other, (f"{op.name}[{k}] in {dtype}", seed))
+                except (ByocError, TypeError, ValueError):  # its relation has no such type
+                    continue
 
 
 def _attempt(

@@ -24,9 +24,10 @@ from byoc.relay.dataflow_pattern import DFPattern
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.traverse import post_order, substitute
 from byoc.testing.cases.fitting import Budget, Given, SearchEnded, typed
-from byoc.testing.cases.large import LARGE, grown
+from byoc.testing.cases.large import LARGE, UNFIT, grown
 from byoc.testing.cases.operators import BackendAnswers, is_computed
 from byoc.testing.cases.pattern_graphs import Focus, NeverMatches, NotMade, Search, focuses, graphs_of
+from byoc.testing.cases.retyped import OTHERS, OWN, is_known, retyped
 from byoc.testing.core.case import Case, constant, function_of
 
 PATTERN = "patterns"
@@ -36,6 +37,7 @@ MOST_CALLS = 4000  # calls that are tried for these
 MOST_FORMS = 8  # different graphs of one row that become cases
 MOST_SAMPLES = 60  # samples of its operators that are put through one row
 SAMPLE_CANDIDATES = 16  # graphs that are made for one of them
+MOST_RETYPED = 60  # graphs of one row that are tried in other floating-point types
 SAMPLE_CALLS = 200  # calls that are tried for these
 
 
@@ -48,6 +50,8 @@ class CertifiedRow:
     made: int = 0
     matched: int = 0
     refused: Counter[str] = field(default_factory=Counter)
+    dtype: str | None = None  # the type of the samples' floats in which it is taken, once that is known
+    retyped: int = 0  # graphs that were tried in another
 
     def why_none(self) -> str:
         """Why it has no case although a graph of it was matched."""
@@ -94,7 +98,7 @@ def pattern_cases(
 def _forms(row: CertifiedRow, seed: int) -> Iterator[Case]:
     """The graphs of a row, one of each sequence of operators."""
     forms: set[tuple[str, ...]] = set()
-    for expr, given in _bounded(row.entry.pattern, Search(seed, Budget(MOST_CALLS)), MOST_CANDIDATES):
+    for expr, given in _typed(row, _bounded(row.entry.pattern, Search(seed, Budget(MOST_CALLS)), MOST_CANDIDATES)):
         form = tuple(n.op.name for n in post_order(expr) if isinstance(n, Call) and isinstance(n.op, Op))
         case = None if form in forms else _case(row, expr, given)
         if case is None:
@@ -113,7 +117,7 @@ def _samples(row: CertifiedRow, seed: int) -> Iterator[Case]:
     seen: set[object] = set()
     for place, op, k in chosen[:MOST_SAMPLES]:
         search = Search(seed, Budget(SAMPLE_CALLS), Focus(place, op, op.samples[k]))
-        for expr, given in _bounded(row.entry.pattern, search, SAMPLE_CANDIDATES):
+        for expr, given in _typed(row, _bounded(row.entry.pattern, search, SAMPLE_CANDIDATES)):
             case = _case(row, expr, given) or _held(row, expr, given)
             if case is None:
                 continue
@@ -128,6 +132,32 @@ def _bounded(pattern: DFPattern, search: Search, most: int) -> Iterator[tuple[Re
         yield from itertools.islice(graphs_of(pattern, search), most)
     except SearchEnded:
         return
+
+
+def _typed(row: CertifiedRow, graphs: Iterator[tuple[RelayExpr, Given]]) -> Iterator[tuple[RelayExpr, Given]]:
+    """Each of *graphs*, and, where the row is refused on float32, the same in another floating-point type.
+
+    The first type in which it is taken is kept; after ``MOST_RETYPED`` graphs none is tried any more.
+    """
+    for expr, given in graphs:
+        if row.dtype == OWN or _case(row, expr, given) is not None:
+            row.dtype = OWN if row.dtype is None else row.dtype
+            yield expr, given
+            continue
+        for dtype in [row.dtype] if row.dtype else [d for d in OTHERS if is_known(d)]:
+            row.retyped += 1
+            try:
+                other, arrays = retyped(expr, given, dtype)
+            except UNFIT:
+                continue
+            if typed(other) and _case(row, other, arrays) is not None:
+                row.dtype = dtype
+                yield other, arrays
+                break
+        else:
+            yield expr, given
+        if row.dtype is None and row.retyped > MOST_RETYPED:
+            row.dtype = OWN
 
 
 def _form(expr: RelayExpr) -> object:

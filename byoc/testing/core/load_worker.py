@@ -77,6 +77,6 @@ def serve(pipe: Connection) -> None:
     while True:
         try:
             job = pipe.recv()
-        except EOFError:
+            pipe.send(answer(job))
+        except (EOFError, OSError):  # nobody is at the other end
             return
-        pipe.send(answer(job))

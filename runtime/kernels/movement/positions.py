@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from byoc.runtime.core.errors import KernelError
 from byoc.runtime.kernels.core.registry import kernel
 from byoc.runtime.kernels.core.window import window_count
 
@@ -45,7 +46,10 @@ def adv_index(inputs: list[np.ndarray]) -> np.ndarray:
 
 @kernel("invert_permutation")
 def invert_permutation(data: np.ndarray) -> np.ndarray:
-    """``y[x[i]] = i``."""
+    """``y[x[i]] = i``. Raises KernelError where an index is missing, since its element would be nobody's."""
+    missing = np.setdiff1d(np.arange(len(data)), data)
+    if missing.size:
+        raise KernelError(f"invert_permutation takes each index below {len(data)} once, and {missing[0]} is missing")
     out = np.empty_like(data)
     out[data] = np.arange(len(data), dtype=data.dtype)
     return out

@@ -1,0 +1,139 @@
+"""The ``torch`` backend: regions through PyTorch's libraries, on a CUDA device cuBLAS and cuDNN.
+
+An integration of a library of kernels without a graph format: a region becomes a program of calls, whose values stay on
+the device. Float32 is computed as float32; option ``precision="tf32"`` lets products round their operands to TF32.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from byoc.contract import (
+    NAN_SPREAD,
+    Backend,
+    PatternEntry,
+    RegionGenerator,
+    RegionNode,
+    callee_name,
+    makes,
+    register_backend,
+)
+from byoc.contract.verdict import calls_in
+from byoc.contrib.torch.constraints import CONVOLUTIONS, TAKEN, one_for_each_channel
+from byoc.contrib.torch.device import PRECISIONS, misnamed, torch_missing
+from byoc.contrib.torch.module import TorchModule
+from byoc.contrib.torch.program import Program
+from byoc.contrib.torch.table import KERNELS
+from byoc.contrib.torch.windows import CONV_BIAS, DENSE_BIAS
+from byoc.errors import UserError
+from byoc.ir.op import Op
+from byoc.relay.dataflow_pattern import is_op, wildcard
+from byoc.relay.expr import Call, Function
+from byoc.runtime.core.signature import Signature, TensorSpec
+from byoc.runtime.modules.module import Module
+
+
+class TorchGenerator(RegionGenerator[int]):
+    """Writes the program of one region."""
+
+    def construct(self) -> None:
+        self.count = 0
+        self.steps: list[dict[str, object]] = []
+        self.specs: list[TensorSpec] = []
+
+    def input(self, spec: TensorSpec) -> int:
+        return self._next()
+
+    def constant(self, spec: TensorSpec, array: Any) -> int:
+        self.specs.append(spec)
+        return self._next()
+
+    def _next(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+    @makes(*KERNELS)
+    def step(self, node: RegionNode, *arguments: int) -> list[int] | int:
+        """One call, of any operator in the table; a composite has the attributes of its product."""
+        call = node.call if isinstance(node.call.op, Op) else _product(node.call)
+        attrs = {} if call.attrs is None else {str(k): _plain(v) for k, v in call.attrs.items()}
+        results = [{**spec.to_json(), "shape": _plain(spec.shape)} for spec in node.outputs]
+        self.steps.append(
+            {"operator": node.name, "arguments": list(arguments), "attributes": attrs, "results": results}
+        )
+        made = [self._next() for _ in results]
+        return made if len(made) != 1 else made[0]
+
+    def compile(self, results: Sequence[int]) -> Module:
+        program: Program = {
+            "inputs": len(self.inputs),
+            "constants": [spec.name for spec in self.specs],
+            "steps": self.steps,
+            "outputs": list(results),
+        }
+        signature = Signature(self.symbol, tuple(self.inputs), tuple(self.outputs), tuple(self.specs))
+        device, precision = (str(self.options.get(name, "")) for name in ("device", "precision"))
+        return TorchModule({self.symbol: program}, [signature], device, precision or PRECISIONS[0])
+
+
+def _product(call: Call) -> Call:
+    return next(c for c in calls_in(call) if callee_name(c) in (*CONVOLUTIONS, "nn.dense"))
+
+
+def _plain(value: object) -> object:
+    """An attribute as JSON has it; an infinity as text."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, (bool, float, str)):
+        return value
+    return int(value) if isinstance(value, int) else str(value)
+
+
+@register_backend
+class TorchBackend(Backend):
+    """Regions as programs of PyTorch's functions. Options: ``device`` (``cuda``, ``cuda:1``, ``cpu``; without it CUDA's
+    first where the model runs and has one), ``precision`` (``f32``, or ``tf32`` for products on TF32).
+    """
+
+    name = "torch"
+    options = ("device", "precision")
+    needs_sizes = True
+    deviations = (NAN_SPREAD,)  # its transposed convolutions multiply by zeros what others leave out
+    constraints = TAKEN
+
+    def unavailable(self) -> str | None:
+        return torch_missing()
+
+    def device_kind(self) -> str | None:
+        if torch_missing() is not None:
+            return None
+        torch: Any = importlib.import_module("torch")
+        return "gpu" if torch.cuda.is_available() else "cpu"
+
+    def check_options(self, options: Mapping[str, object]) -> None:
+        """Raises UserError for a device that is none, or a precision that products do not have."""
+        precision = options.get("precision", PRECISIONS[0])
+        if precision not in PRECISIONS:
+            raise UserError(f"torch.precision: expected {' or '.join(PRECISIONS)}, got {precision!r}")
+        problem = misnamed(str(options.get("device", "")))
+        if problem is not None:
+            raise UserError(problem)
+
+    def patterns(self) -> Sequence[PatternEntry]:
+        """Products with their bias."""
+        rows = []
+        for name, products in ((CONV_BIAS, CONVOLUTIONS), (DENSE_BIAS, ("nn.dense",))):
+            for product in products:
+                result = is_op(product)(wildcard(), wildcard())
+                biased = is_op("nn.bias_add")(result, wildcard()) | is_op("add")(result, wildcard())
+                rows.append(PatternEntry(name, biased, [one_for_each_channel]))
+        return rows
+
+    def compile(self, function: Function, options: Mapping[str, object]) -> Module:
+        """The program of *function*."""
+        return TorchGenerator(function, options).generate()

@@ -1,0 +1,95 @@
+"""What a step of a region is, and the table of functions that compute one with PyTorch.
+
+PyTorch is imported when a step is first computed: the names of the table, and the element types that each takes, are
+asked where models are planned, and there it may be missing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+FLOATS = ("float16", "float32", "float64")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
+NUMBERS = (*FLOATS, *INTEGERS)
+BOOL = ("bool",)
+DTYPES = (*NUMBERS, *BOOL)
+
+Tensor = Any  # a torch.Tensor: no package is imported for its name
+
+
+class _Torch:
+    """The package ``torch``, imported when one of its names is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(importlib.import_module("torch"), name)
+        setattr(self, name, found)
+        return found
+
+
+torch: Any = _Torch()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator: its attributes as JSON has them, and for each result its shape and its element type by name."""
+
+    attributes: Mapping[str, Any]
+    shapes: Sequence[tuple[int, ...]]
+    dtypes: Sequence[str]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the first result."""
+        return self.shapes[0]
+
+    @property
+    def dtype(self) -> Any:
+        """PyTorch's type of the first result."""
+        return getattr(torch, self.dtypes[0])
+
+    def __getitem__(self, name: str) -> Any:
+        return self.attributes[name]
+
+    def get(self, name: str, default: Any) -> Any:
+        """An attribute, or *default* where the operator has none of that name, or an empty one."""
+        return self.attributes.get(name) or default
+
+
+Compute = Callable[..., Any]  # (step, *tensors) -> a tensor, or a sequence of them for several results
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What computes an operator, and the element types of operands for which it is right."""
+
+    compute: Compute
+    dtypes: Sequence[str]
+
+
+KERNELS: dict[str, Kernel] = {}
+
+
+def kernel(*names: str, dtypes: Sequence[str] = DTYPES) -> Callable[[Compute], Compute]:
+    """Put a function into the table, for operators (or composites) of these *names* on *dtypes*."""
+
+    def register(compute: Compute) -> Compute:
+        for name in names:
+            assert name not in KERNELS, name
+            KERNELS[name] = Kernel(compute, tuple(dtypes))
+        return compute
+
+    return register
+
+
+def axis_of(step: Step, tensor: Tensor, name: str = "axis", default: int = 0) -> int:
+    """The attribute *name* as an axis of *tensor*, not below 0."""
+    axis = step.attributes.get(name, default)
+    return int(default if axis is None else axis) % max(int(tensor.ndim), 1)
+
+
+def along(vector: Tensor, axis: int, ndim: int) -> Tensor:
+    """*vector* ``[C]`` shaped to stand along *axis* of a tensor of *ndim* axes."""
+    return vector.reshape([-1 if k == axis % ndim else 1 for k in range(ndim)])

@@ -1,0 +1,97 @@
+"""Operators that move elements, by PyTorch."""
+
+from __future__ import annotations
+
+from byoc.contrib.torch.kernels import Step, Tensor, axis_of, kernel, torch
+
+
+@kernel("reshape", "nn.batch_flatten", "squeeze", "expand_dims")
+def _reshape(step: Step, data: Tensor, *sizes: Tensor) -> Tensor:
+    return data.reshape(step.shape)
+
+
+@kernel("broadcast_to")
+def _broadcast_to(step: Step, data: Tensor) -> Tensor:
+    return data.broadcast_to(step.shape)
+
+
+@kernel("transpose")
+def _transpose(step: Step, data: Tensor) -> Tensor:
+    axes = step.get("axes", range(data.ndim - 1, -1, -1))
+    return data.permute([int(a) % data.ndim for a in axes])
+
+
+@kernel("layout_transform")
+def _layout_transform(step: Step, data: Tensor) -> Tensor:
+    source = step["src_layout"]
+    return data.permute([source.index(letter) for letter in step["dst_layout"]])
+
+
+@kernel("concatenate")
+def _concatenate(step: Step, *parts: Tensor) -> Tensor:
+    return torch.cat(parts, axis_of(step, parts[0]))
+
+
+@kernel("stack")
+def _stack(step: Step, *parts: Tensor) -> Tensor:
+    return torch.stack(parts, int(step["axis"]) % (parts[0].ndim + 1))
+
+
+@kernel("split")
+def _split(step: Step, data: Tensor) -> list[Tensor]:
+    axis = axis_of(step, data)
+    return list(torch.split(data, [shape[axis] for shape in step.shapes], axis))
+
+
+@kernel("strided_slice")
+def _strided_slice(step: Step, data: Tensor) -> Tensor:
+    begin, end = list(step["begin"]), list(step["end"])
+    count = max(len(begin), len(end))
+    axes = step["axes"] if step["axes"] is not None else range(count)
+    strides = list(step.get("strides", [1]))
+    strides = strides * count if len(strides) == 1 else strides + [1] * (count - len(strides))
+    index = [slice(None)] * data.ndim
+    for k, axis in enumerate(axes):
+        last = end[k] if k < len(end) else None
+        index[int(axis) % data.ndim] = slice(begin[k] if k < len(begin) else 0, last, strides[k])
+    return data[tuple(index)]
+
+
+@kernel("take")
+def _take(step: Step, data: Tensor, indices: Tensor) -> Tensor:
+    axis = step.attributes.get("axis")
+    source = data.reshape(-1) if axis is None else data
+    place = axis_of(step, source)
+    size = source.shape[place]
+    at = indices.long()
+    at = at.remainder(size) if step["mode"] == "wrap" else at.clamp(0, size - 1)
+    found = source.index_select(place, at.reshape(-1))
+    return found.reshape(step.shape)
+
+
+@kernel("reverse")
+def _reverse(step: Step, data: Tensor) -> Tensor:
+    return data.flip(axis_of(step, data))
+
+
+@kernel("tile")
+def _tile(step: Step, data: Tensor) -> Tensor:
+    return data.tile([int(n) for n in step["reps"]])
+
+
+@kernel("repeat")
+def _repeat(step: Step, data: Tensor) -> Tensor:
+    return data.repeat_interleave(int(step["repeats"]), axis_of(step, data))
+
+
+@kernel("nn.depth_to_space")
+def _depth_to_space(step: Step, data: Tensor) -> Tensor:
+    """``data: [N, C, H, W]``, blocks of channels to rows and columns; in the mode CRD channels are outermost."""
+    batch, channels, rows, columns = data.shape
+    size = int(step["block_size"])
+    deep = channels // (size * size)
+    if step["mode"] == "DCR":
+        moved = data.reshape(batch, size, size, deep, rows, columns).permute(0, 3, 4, 1, 5, 2)
+    else:
+        moved = data.reshape(batch, deep, size, size, rows, columns).permute(0, 1, 4, 2, 5, 3)
+    return moved.reshape(step.shape)
