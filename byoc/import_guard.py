@@ -27,7 +27,7 @@ def require_one_copy(package: Path) -> None:
         if spec is None or spec.origin is None:
             raise ImportError(
                 f"byoc is imported from the checkout {real.parent}, which is not installed and so has no {name}: run "
-                f"`python -m pip install --editable .` in that folder, or start Python elsewhere if byoc is installed",
+                f"`python -m pip install --editable .` in that folder, or start Python elsewhere if it is installed",
                 name=name,
             )
         found = Path(spec.origin).parent

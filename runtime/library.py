@@ -24,7 +24,6 @@ from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.files.weights import write_weights
 from byoc.runtime.graph.executor_base import Executor, check_threads
 from byoc.runtime.graph.graph import Graph
-from byoc.runtime.graph.loop_call import LoopCall, LoopResult
 from byoc.runtime.graph.values import forms_of, given_back, vectors
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Module, packages_of, saved_members
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from byoc.runtime.executors.graph_executor import GraphExecutor
     from byoc.runtime.executors.preparation import Preparation
     from byoc.runtime.files.file_memory import FileWatch
+    from byoc.runtime.graph.loop_call import LoopCall, LoopResult
     from byoc.runtime.profile.run_profile import RunProfile
     from byoc.runtime.region.record import Fallback
     from byoc.runtime.region.variants import ChosenVariants
@@ -357,9 +357,8 @@ class Library:
         try:
             home = importlib.import_module("byoc.partition.plan.plan")  # by name: the runtime is there without it
         except ImportError as error:
-            raise UnavailableError(
-                f'plans are the compiler\'s, of which {error.name} is missing: see report["plan"]'
-            ) from error
+            why = f'plans are the compiler\'s, of which {error.name} is missing: see report["plan"]'
+            raise UnavailableError(why) from error
         return home.Plan.from_json(self.report["plan"])
 
     @property
@@ -373,11 +372,8 @@ class Library:
         Raises UserError when the file cannot be written, or when a vendor's module cannot be saved.
         """
         parts, members = self.content()
-        manifest = {
-            **parts,
-            "producer": {"name": "byoc", "version": version()},
-            "requires": sorted({m.type_key for m in self.module.imports}),
-        }
+        needed = sorted({m.type_key for m in self.module.imports})
+        manifest = {**parts, "producer": {"name": "byoc", "version": version()}, "requires": needed}
         return write_artifact(Path(path), manifest, members)
 
     def content(self) -> tuple[dict[str, object], dict[str, bytes]]:
@@ -395,10 +391,8 @@ class Library:
             WEIGHTS_MEMBER: write_weights(self.module.constant_arrays),
             REPORT_MEMBER: json.dumps(report, indent=1).encode(),
         }
-        for name, data in self.module.save().items():
-            members[f"metadata/{name}"] = data
+        members.update((f"metadata/{name}", data) for name, data in self.module.save().items())
         for entry, module in zip(modules, self.module.imports, strict=True):
-            for name, data in saved_members(module).items():
-                members[f"{entry['path']}/{name}"] = data
+            members.update((f"{entry['path']}/{name}", data) for name, data in saved_members(module).items())
         told = {"inputs": [s.to_json() for s in self.inputs], "outputs": [s.to_json() for s in self.outputs]}
         return {"modules": modules, **told}, members

@@ -13,13 +13,13 @@ from byoc.runtime.dso.native_block import BoundProgram, LoopResultPlace, NativeB
 from byoc.runtime.dso.native_loop import bytes_of, can_repeat
 from byoc.runtime.graph.loop_call import Kind
 from byoc.runtime.library import Library
-from byoc.runtime.vm.decisions import Branch, Decision, results_of
-from byoc.runtime.vm.loops import Body, Given, Made
+from byoc.runtime.vm.decisions import Branch, BranchDecision, results_of
+from byoc.runtime.vm.loops import Given, LoopBody, Made
 from byoc.runtime.vm.program import VMFunction
 
 
 def native_decision(
-    decision: Decision, libraries: Sequence[Library], inputs: Sequence[Kind], outputs: Sequence[Kind]
+    decision: BranchDecision, libraries: Sequence[Library], inputs: Sequence[Kind], outputs: Sequence[Kind]
 ) -> NativeBlock | None:
     """*decision* over *libraries*, by the numbers of their symbols, for arrays of these kinds."""
     sides = [_branch(side, libraries, inputs, outputs) for side in (decision.then, decision.other)]
@@ -38,7 +38,7 @@ def _branch(
 
 def native_loop(
     function: VMFunction,
-    body: Body,
+    body: LoopBody,
     libraries: Sequence[Library],
     inputs: Sequence[Kind],
     outputs: Sequence[Kind],
@@ -60,7 +60,7 @@ def native_loop(
     return repeated(program, call, body.decides, given, places)
 
 
-def _made(body: Body, parameter: int) -> int | None:
+def _made(body: LoopBody, parameter: int) -> int | None:
     """The output that *parameter* becomes; None where it stays."""
     source = body.next[parameter]
     return source.index if isinstance(source, Made) else None

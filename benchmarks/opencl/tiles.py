@@ -14,7 +14,7 @@ import json
 import math
 import os
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -146,84 +146,96 @@ def variants(found: Any, asked: Mapping[str, Any]) -> list[Any]:
 def measure(task: tuple[Case, str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Every tile of one case in one format."""
     case, format, asked = task
-    import pyopencl as cl
-
-    from byoc.codegen.opencl import schedule
-    from byoc.codegen.opencl.device.profile import profile_of
-    from byoc.codegen.opencl.emit import emit_programs, joined
-    from byoc.codegen.opencl.products import candidates, split
-    from byoc.codegen.opencl.products.terms_last import terms_last
-    from byoc.runtime.opencl.devices import open_device
-
-    opened = open_device()
-    wanted = "" if format in ("float32", "float16") else format
-    profile = replace(profile_of(opened.info), products=wanted)
-    if format == "float32":
-        profile = replace(profile, matrix_units="")
-    halves = format == "float16"
-    program = terms_last(joined(program_of(case, format), halves), profile)
-    every = candidates.candidates
-    tiles: dict[str, Any] = {}
-
-    def all_of(p: Any, profile: Any, parts: Any = (1,)) -> list[Any]:
-        found = every(p, profile)
-        kind = "product" if format == "float32" else "matrix"
-        if not tiles:
-            tiles.update({c.tile.name: c for c in variants([c for c in found if c.choice.kind == kind], asked)})
-        return [tiles[chosen]] if chosen in tiles else found
-
-    chosen = ""
-    schedule.candidates = split.candidates = all_of
-    emit_programs([program], profile, halves)
-    out_ref = reference(case, "float16" if halves else "float32")
-    x, _ = arrays(case, "float16" if halves else "float32")
-    made = []
-    queue = cl.CommandQueue(opened.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
-    for name in list(tiles):
-        chosen = name
-        source, (plan,) = emit_programs([program], profile, halves)
-        try:
-            built = cl.Program(opened.context, source).build()
-        except Exception as error:
-            made.append({"case": case, "format": format, "tile": name, "failed": str(error)[-300:]})
-            continue
-        made.append({"case": case, "format": format, "tile": name, "built": (built, plan, tiles[name].tile)})
-    flags = cl.mem_flags.READ_WRITE
+    bench = TileBench(case, format)
+    made = list(bench.built(asked))
     with open(LOCK, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         beside = torch_seconds(case, format)
-        buffers = [cl.Buffer(opened.context, flags, max(x.nbytes, 4))]
-        cl.enqueue_copy(queue, buffers[0], x)
-        for _, data in program.constants:
-            buffers.append(cl.Buffer(opened.context, flags, data.numpy().nbytes))
-            cl.enqueue_copy(queue, buffers[-1], np.ascontiguousarray(data.numpy()))
-        buffers.append(cl.Buffer(opened.context, flags, out_ref.size * 4))
-        flush = cl.Buffer(opened.context, flags, FLUSH)
+        bench.fill()
         for row in made:
-            if "built" not in row:
-                continue
-            built, plan, tile = row.pop("built")
-            (launch,) = plan.launches
-            (variant,) = launch.variants
-            size, local = variant.shape({}, opened.info.max_work_group_size)
-            kernel = getattr(built, variant.kernel)
-            kernel.set_args(*(buffers[b] for b in launch.buffers), *(np.int64(0) for _ in plan.placed(launch)))
-            poison = np.full(out_ref.size, np.nan, "float32")
-            cl.enqueue_copy(queue, buffers[-1], poison)
-            times = []
-            for _ in range(asked["rounds"]):
-                if asked["cold"]:
-                    cl.enqueue_fill_buffer(queue, flush, np.uint32(0), 0, FLUSH)
-                event = cl.enqueue_nd_range_kernel(queue, kernel, (size,), (local,))
-                event.wait()
-                times.append(1e-9 * (event.profile.end - event.profile.start))
-            out = np.empty(out_ref.shape, "float32")
-            cl.enqueue_copy(queue, out, buffers[-1])
-            queue.finish()
-            row["error"] = float(np.abs(out - out_ref).max() / np.abs(out_ref).max())
-            row |= {"seconds": statistics.median(times[3:]), "torch": beside, "units": opened.info.units}
-            row |= {"rows": tile.rows, "columns": tile.columns, "points": tile.points}
+            if "built" in row:
+                row |= {**bench.timed(*row.pop("built"), asked), "torch": beside}
     return made
+
+
+class TileBench:
+    """One case in one format on the device of this process."""
+
+    def __init__(self, case: Case, format: str):
+        import pyopencl
+
+        from byoc.codegen.opencl.device.profile import profile_of
+        from byoc.codegen.opencl.emit import joined
+        from byoc.codegen.opencl.products.terms_last import terms_last
+        from byoc.runtime.opencl.devices import open_device
+
+        self.cl, self.opened = pyopencl, open_device()
+        self.case, self.format, self.halves = case, format, format == "float16"
+        wanted = "" if format in ("float32", "float16") else format
+        profile = replace(profile_of(self.opened.info), products=wanted)
+        self.profile = replace(profile, matrix_units="") if format == "float32" else profile
+        self.program = terms_last(joined(program_of(case, format), self.halves), self.profile)
+        dtype = "float16" if self.halves else "float32"
+        self.expected, (self.input, _) = reference(case, dtype), arrays(case, dtype)
+        properties = self.cl.command_queue_properties.PROFILING_ENABLE
+        self.queue = self.cl.CommandQueue(self.opened.context, properties=properties)
+
+    def built(self, asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """A row for each tile, with its program, or with why there is none."""
+        from byoc.codegen.opencl import schedule
+        from byoc.codegen.opencl.emit import emit_programs
+        from byoc.codegen.opencl.products import candidates, split
+
+        every, tiles, chosen = candidates.candidates, dict[str, Any](), ""
+
+        def all_of(p: Any, profile: Any, parts: Any = (1,)) -> list[Any]:
+            found = every(p, profile)
+            kind = "product" if self.format == "float32" else "matrix"
+            if not tiles:
+                tiles.update({c.tile.name: c for c in variants([c for c in found if c.choice.kind == kind], asked)})
+            return [tiles[chosen]] if chosen in tiles else found
+
+        schedule.candidates = split.candidates = all_of
+        emit_programs([self.program], self.profile, self.halves)
+        for name in list(tiles):
+            chosen = name
+            source, (plan,) = emit_programs([self.program], self.profile, self.halves)
+            row = {"case": self.case, "format": self.format, "tile": name}
+            try:
+                yield {**row, "built": (self.cl.Program(self.opened.context, source).build(), plan, tiles[name].tile)}
+            except Exception as error:
+                yield {**row, "failed": str(error)[-300:]}
+
+    def fill(self) -> None:
+        """The buffers: the input, the weights, the result, and what empties the caches."""
+        arrays = [self.input, *(np.asarray(data.numpy(), order="C") for _, data in self.program.constants)]
+        sizes = [*(a.nbytes for a in arrays), self.expected.size * 4, FLUSH]
+        flags = self.cl.mem_flags.READ_WRITE
+        *self.buffers, self.flush = (self.cl.Buffer(self.opened.context, flags, n) for n in sizes)
+        for buffer, array in zip(self.buffers, arrays, strict=False):
+            self.cl.enqueue_copy(self.queue, buffer, array)
+
+    def timed(self, built: Any, plan: Any, tile: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The median of the kernel's times, and how far its result is off, from memory full of NaN."""
+        (launch,) = plan.launches
+        (variant,) = launch.variants
+        size, local = variant.shape({}, self.opened.info.max_work_group_size)
+        kernel = getattr(built, variant.kernel)
+        kernel.set_args(*(self.buffers[b] for b in launch.buffers), *(np.int64(0) for _ in plan.placed(launch)))
+        self.cl.enqueue_copy(self.queue, self.buffers[-1], np.full(self.expected.size, np.nan, "float32"))
+        times = []
+        for _ in range(asked["rounds"]):
+            if asked["cold"]:
+                self.cl.enqueue_fill_buffer(self.queue, self.flush, np.uint32(0), 0, FLUSH)
+            event = self.cl.enqueue_nd_range_kernel(self.queue, kernel, (size,), (local,))
+            event.wait()
+            times.append(1e-9 * (event.profile.end - event.profile.start))
+        out = np.empty(self.expected.shape, "float32")
+        self.cl.enqueue_copy(self.queue, out, self.buffers[-1])
+        self.queue.finish()
+        error = float(np.abs(out - self.expected).max() / np.abs(self.expected).max())
+        found = {"error": error, "seconds": statistics.median(times[3:]), "units": self.opened.info.units}
+        return {**found, "rows": tile.rows, "columns": tile.columns, "points": tile.points}
 
 
 def sizes(case: Case) -> tuple[int, int, int]:

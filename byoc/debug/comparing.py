@@ -23,7 +23,7 @@ from byoc.debug.comparison import Comparison, TensorRow
 from byoc.debug.element_order import exchanged, is_reordered
 from byoc.debug.limits import ErrorLimits
 from byoc.debug.options import CompareRequest
-from byoc.debug.sides import LostSideError, Side, SideRun
+from byoc.debug.sides import ComparedSide, LostSideError, SideRun
 from byoc.debug.values import Value
 from byoc.errors import UserError
 from byoc.options.entry import takes
@@ -49,13 +49,13 @@ def compare(asked: CompareRequest) -> Comparison:
     with tempfile.TemporaryDirectory() as folder:
         names, sent = _sent(asked, Path(folder))
         try:
-            with Side(sent, 0, names[0]) as one, Side(sent, 1, names[1]) as other:
+            with ComparedSide(sent, 0, names[0]) as one, ComparedSide(sent, 1, names[1]) as other:
                 return _compared(asked, one, other)
         except LostSideError as error:
             return Comparison(*names, (), lost=error.lost)
 
 
-def _compared(asked: CompareRequest, one: Side, other: Side) -> Comparison:
+def _compared(asked: CompareRequest, one: ComparedSide, other: ComparedSide) -> Comparison:
     """What the two sides give on the same inputs. Raises UserError, and LostSideError."""
     tell: Callable[[str], None] = asked.progress or _silent
     tell(f"preparing {one.name}")

@@ -20,7 +20,7 @@ from byoc.contract.registration import BACKENDS, get_backend
 from byoc.debug.comparison import LostSide
 from byoc.debug.machine_runs import input_specs, load_executable, run_executable
 from byoc.debug.options import CompareRequest
-from byoc.debug.unfused import HOST, compile_singly
+from byoc.debug.unfused import HOST, compile_unfused
 from byoc.debug.values import Value, values_of
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.options import CompileRequest
@@ -33,7 +33,7 @@ from byoc.runtime.library import Library
 from byoc.runtime.loading import load
 from byoc.runtime.vm.executable import Executable
 from byoc.testing.core.load_worker import raised_text
-from byoc.testing.core.vendor import Origin, backend_from, origin_of
+from byoc.testing.core.vendor import VendorOrigin, backend_from, origin_of
 from byoc.testing.core.worker_pool import AbsentError, Done, Lost, WorkerPool
 
 MODEL_PATIENCE = 10.0  # planning and compiling a model say less often that they go on
@@ -69,7 +69,7 @@ class Refusal:
 class SideOpening:
     """What a worker needs: where the backends come from, what is compared, and which of both it is."""
 
-    origins: tuple[Origin, ...]
+    origins: tuple[VendorOrigin, ...]
     asked: CompareRequest
     index: int
 
@@ -132,7 +132,7 @@ class SideBench:
         self.tell("compiling it")
         whole = compile_model(asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline)
         self.tell("compiling it operator by operator")
-        self._pair = whole, compile_singly(asked.first, cut, asked)
+        self._pair = whole, compile_unfused(asked.first, cut, asked)
 
     def _load(self, path: Path) -> None:
         self.tell("loading it")
@@ -188,7 +188,7 @@ def _targets(asked: CompareRequest) -> list[str]:
     return [asked.targets] if isinstance(asked.targets, str) else list(asked.targets)
 
 
-class Side:
+class ComparedSide:
     """A side of the comparison *asked* for, called *name*, with its process."""
 
     def __init__(self, asked: CompareRequest, index: int, name: str):
@@ -203,7 +203,7 @@ class Side:
         sent = replace(asked, inputs=None, progress=None)
         self._pool = WorkerPool(SideOpening(origins, sent, index), 1, asked.step_seconds, forked)
 
-    def __enter__(self) -> Side:
+    def __enter__(self) -> ComparedSide:
         return self
 
     def __exit__(
@@ -233,6 +233,6 @@ class Side:
         return ended.value
 
 
-def _is_vendors(origin: Origin) -> bool:
+def _is_vendors(origin: VendorOrigin) -> bool:
     """Whether a backend is none of byoc's own, so that a process which loads its artefacts must import it."""
     return not origin.kind.startswith("byoc.")

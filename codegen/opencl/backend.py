@@ -28,13 +28,13 @@ from byoc.codegen.opencl.device.options import HALVES, NAMES, PRODUCTS, TUNE, Op
 from byoc.codegen.opencl.device.profile import DeviceProfile, profile_for
 from byoc.codegen.opencl.device.thresholds import Thresholds
 from byoc.codegen.opencl.emit import emit_prepared, emit_programs, joined, takes_blocks
+from byoc.codegen.opencl.horizontal_fusion import fuse_parallel_products
 from byoc.codegen.opencl.images.choice import AUTO, BUFFER, IMAGE
 from byoc.codegen.opencl.images.decide import in_memory
 from byoc.codegen.opencl.images.places import opencl_places, options_at, why_not_at
 from byoc.codegen.opencl.images.trial import Form
 from byoc.codegen.opencl.patterns import pattern_table
 from byoc.codegen.opencl.products.terms_last import terms_last
-from byoc.codegen.opencl.products.together import products_together
 from byoc.codegen.opencl.tuning.bench import DeviceBench
 from byoc.codegen.tune.tuner import Tuner
 from byoc.contract.backend import Backend, PatternEntry
@@ -227,7 +227,7 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     if machine is not None:
         over[BUFFER] = [prepared_for(p, machine) if takes_blocks(p, profile, halves) else p for p in programs]
     elif not profile.is_cpu:
-        over[BUFFER] = [terms_last(products_together(joined(p, halves)), profile) for p in programs]
+        over[BUFFER] = [terms_last(fuse_parallel_products(joined(p, halves)), profile) for p in programs]
 
     def form(memory: str) -> Form:
         if not isinstance(tuner, Tuner) or not tuner.tunes:

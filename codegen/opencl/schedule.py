@@ -32,7 +32,7 @@ from byoc.codegen.opencl.device.statements import (
     WorkGroup,
     WorkItem,
 )
-from byoc.codegen.opencl.products.candidates import Candidate, candidates
+from byoc.codegen.opencl.products.candidates import TileCandidate, candidates
 from byoc.codegen.opencl.products.shape import block_product
 from byoc.codegen.opencl.products.tile import is_worth_tiles
 from byoc.te import Index, PrimExpr, Tensor, binary, placeholder
@@ -99,7 +99,7 @@ def _products(
         return
     for k, found in enumerate(candidates(p, profile, parts)):
 
-        def make(when: tuple[Range, ...], _: int | None, candidate: Candidate = found) -> KernelPlan:
+        def make(when: tuple[Range, ...], _: int | None, candidate: TileCandidate = found) -> KernelPlan:
             return candidate.kernel(p, simplify, profile, when)
 
         yield ScheduleOption(found.choice, None if k else (), make, cost=found.cost)

@@ -24,6 +24,8 @@ class _Torch:
     """The package ``torch``, imported when one of its names is first used."""
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked by what looks at any object, as doctest does
+            raise AttributeError(name)
         found = getattr(importlib.import_module("torch"), name)
         setattr(self, name, found)
         return found

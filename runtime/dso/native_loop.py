@@ -27,7 +27,7 @@ def can_repeat(call: LoopCall, inputs: Sequence[Kind], outputs: Sequence[Kind]) 
     return all(inputs[k] == outputs[o] for k, o in call.carried)
 
 
-class Places:
+class NativePlaces:
     """Where an output is written: in turns to two arrays, always to the first (a flag), or where it is collected."""
 
     def __init__(self, kind: Kind, is_flag: bool):
@@ -50,7 +50,7 @@ class LoopTables:
 
     def __init__(self, call: LoopCall, first: int, kinds: Sequence[Kind]):
         kept = [k for k in range(len(kinds)) if k not in call.collected]
-        self.places = {k: Places(kinds[k], k == call.going) for k in kept}
+        self.places = {k: NativePlaces(kinds[k], k == call.going) for k in kept}
         self.turning = [k for k in kept if k != call.going]
         moving = [*self.turning, *call.collected]
         steps = [TURNS for _ in self.turning] + [bytes_of(kinds[k]) for k in call.collected]
@@ -130,4 +130,4 @@ def address(array: np.ndarray) -> object:
     return FFI.cast("void *", array.ctypes.data)
 
 
-__all__ = ["FEWEST", "LoopTables", "NativeLoop", "Places", "address", "bytes_of", "can_repeat"]
+__all__ = ["FEWEST", "LoopTables", "NativeLoop", "NativePlaces", "address", "bytes_of", "can_repeat"]

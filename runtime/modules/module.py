@@ -88,7 +88,7 @@ class Module(OnDevice):
 
     @property
     def imported_modules(self) -> list[Module]:
-        """The modules below this one. Source: ``Module.imported_modules``."""
+        """The modules below this one, as TVM names them."""
         return list(self.imports)
 
     def import_module(self, module: Module) -> None:
@@ -369,15 +369,14 @@ def module_class(type_key: str) -> type[Module]:
     """
     if type_key not in LOADERS:
         _load_brought(type_key)
-    location = LOADERS[type_key]
-    if not isinstance(location, str):
+    if not isinstance(location := LOADERS[type_key], str):
         return location
     module_name, class_name = location.split(":")
     try:
         result: type[Module] = operator.attrgetter(class_name)(importlib.import_module(module_name))
     except ImportError as error:
-        missing = error.name or module_name
-        advice = "byoc is installed without that part" if missing.startswith("byoc.") else f"install {missing}"
+        name = error.name or module_name
+        advice = "byoc is installed without that part" if name.startswith("byoc.") else f"install {name}"
         raise UnavailableError(f"modules of type {type_key!r} cannot be loaded here ({error}): {advice}") from error
     check_module_class(type_key, result)
     return result
@@ -392,8 +391,7 @@ def _load_brought(type_key: str) -> None:
                 register_module_loader(type_key, kind)
     if type_key in LOADERS:
         return
-    gave = RUNTIME.gave(type_key)
-    if loaded.problem or gave:
+    if (gave := RUNTIME.gave(type_key)) or loaded.problem:
         why = loaded.problem or f"{gave}, expected the class with that type_key, or the module that has it"
         raise UnavailableError(f"modules of type {type_key!r} cannot be loaded here: {why}")
     raise UnavailableError(

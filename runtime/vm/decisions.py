@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.runtime.vm import instructions as i
-from byoc.runtime.vm.loops import Body
+from byoc.runtime.vm.loops import LoopBody
 from byoc.runtime.vm.program import VMFunction
 
 
@@ -23,7 +23,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Decision:
+class BranchDecision:
     """*then* where the boolean parameter *test* is true, else *other*."""
 
     test: int
@@ -31,17 +31,17 @@ class Decision:
     other: Branch
 
 
-def decision_of(function: VMFunction) -> Decision | None:
+def decision_of(function: VMFunction) -> BranchDecision | None:
     """The decision that *function* is; None where it is something else."""
     found = _sides(function)
     if found is None:
         return None
     test, places = found
     then, other = (_branch(function, place) for place in places)
-    return None if then is None or other is None else Decision(test, then, other)
+    return None if then is None or other is None else BranchDecision(test, then, other)
 
 
-def results_of(function: VMFunction, body: Body) -> tuple[int, ...] | None:
+def results_of(function: VMFunction, body: LoopBody) -> tuple[int, ...] | None:
     """The parameters that the loop *function* gives where it ends; None where it gives something else."""
     found = _sides(function)
     if found is None or found[0] != body.decides:

@@ -37,7 +37,7 @@ class Literal:
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedValue:
     """A constant of the program."""
 
     index: int
@@ -59,11 +59,11 @@ class Longer:
     before: bool
 
 
-Source = Given | Literal | Fixed | Made | Longer
+Source = Given | Literal | FixedValue | Made | Longer
 
 
 @dataclass(frozen=True)
-class Body:
+class LoopBody:
     """A loop: the call of symbol *packed* with *inputs*, and the source of each parameter of the next turn.
 
     The parameter *decides* is a boolean: whether there is a turn.
@@ -71,7 +71,7 @@ class Body:
 
     decides: int
     packed: int
-    inputs: tuple[Given | Fixed, ...]
+    inputs: tuple[Given | FixedValue, ...]
     next: tuple[Source, ...]
 
     @property
@@ -89,7 +89,7 @@ class Body:
         return LoopCall(flag.index, tuple(carried), tuple(kept), tuple(collected))
 
 
-def body_of(function: VMFunction, number: int, constants: Sequence[NDArray | None]) -> Body | None:
+def body_of(function: VMFunction, number: int, constants: Sequence[NDArray | None]) -> LoopBody | None:
     """The loop that *function*, which has that *number*, is; None where it is none, or another kind of one."""
     return _Reader(function, number, constants).read()
 
@@ -102,9 +102,9 @@ class _Reader:
         self._known: dict[int, Source] = {r: Given(r) for r in range(len(function.params))}
         self._decides: int | None = None
         self._call: i.InvokePacked | None = None
-        self._inputs: tuple[Given | Fixed, ...] = ()
+        self._inputs: tuple[Given | FixedValue, ...] = ()
 
-    def read(self) -> Body | None:
+    def read(self) -> LoopBody | None:
         """The loop, or None."""
         if self._function.captured or self._function.own >= 0:
             return None
@@ -133,7 +133,7 @@ class _Reader:
             self._decides = test.index
             return op.true_offset
         if isinstance(op, i.InvokePacked):
-            inputs = tuple(source for r in op.args if isinstance(source := self._known.get(r), (Given, Fixed)))
+            inputs = tuple(source for r in op.args if isinstance(source := self._known.get(r), (Given, FixedValue)))
             if self._call is not None or self._decides is None or len(inputs) != len(op.args):
                 return 0
             self._call, self._inputs = op, inputs
@@ -146,7 +146,7 @@ class _Reader:
     def _moved(self, op: i.LoadConsti | i.LoadConst | i.Move) -> Source:
         if isinstance(op, i.LoadConsti):
             return Literal(op.value)
-        return Fixed(op.constant) if isinstance(op, i.LoadConst) else self._known[op.src]
+        return FixedValue(op.constant) if isinstance(op, i.LoadConst) else self._known[op.src]
 
     def _inserted(self, op: i.SequenceStep) -> int:
         sources = [self._known.get(r) for r in op.args]
@@ -159,10 +159,10 @@ class _Reader:
         return 1
 
     def _is_zero(self, source: Source | None) -> bool:
-        value = self._constants[source.index] if isinstance(source, Fixed) else None
+        value = self._constants[source.index] if isinstance(source, FixedValue) else None
         return value is not None and value.numpy().size == 1 and not value.numpy().item()
 
-    def _again(self, op: i.Invoke, after: i.Instruction) -> Body | None:
+    def _again(self, op: i.Invoke, after: i.Instruction) -> LoopBody | None:
         """The loop, where *op* begins its next turn."""
         is_tail = isinstance(after, i.Ret) and after.result == op.dst
         if not is_tail or op.function != self._number or self._call is None or self._decides is None:
@@ -172,7 +172,7 @@ class _Reader:
             return None
         if not isinstance(found[self._decides], Made):
             return None
-        return Body(self._decides, self._call.packed, self._inputs, found)
+        return LoopBody(self._decides, self._call.packed, self._inputs, found)
 
 
 def _is_next(source: Source, parameter: int) -> bool:
@@ -209,7 +209,7 @@ class Loops:
         self._refused[key] = 0 if found is not None else self._refused[key] + 1
         return args if found is None else self._after(body, self._calls[key], args, found)
 
-    def _after(self, body: Body, call: LoopCall, args: Sequence[Value], found: LoopResult) -> list[Value]:
+    def _after(self, body: LoopBody, call: LoopCall, args: Sequence[Value], found: LoopResult) -> list[Value]:
         kept = dict(zip(call.kept, map(NDArray, found.kept), strict=True))
         collected = dict(zip(call.collected, found.collected, strict=True))
         result: list[Value] = []

@@ -58,7 +58,7 @@ def test_a_checkout_that_is_not_installed_says_how_to_install_it(module, checkou
     assert status == 1
     assert written.splitlines()[-1] == (
         f"ImportError: byoc is imported from the checkout {checkout}, which is not installed and so has no "
-        "byoc.codegen: run `python -m pip install --editable .` in that folder, or start Python elsewhere if byoc is "
+        "byoc.codegen: run `python -m pip install --editable .` in that folder, or start Python elsewhere if it is "
         "installed"
     )
 

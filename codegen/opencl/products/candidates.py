@@ -21,7 +21,7 @@ from byoc.te.expr import Cast, Const, Intrinsic, Select
 
 
 @dataclass(frozen=True)
-class Candidate:
+class TileCandidate:
     """A tile, in how many *parts*, one a work-group, the terms are summed, and the microseconds that it takes."""
 
     tile: DeviceTile | MatrixTile
@@ -44,7 +44,7 @@ class Candidate:
         return product_kernel(p, self.tile, simplify, when)
 
 
-def candidates(p: BlockProduct, profile: DeviceProfile, parts: Sequence[int] = (1,)) -> list[Candidate]:
+def candidates(p: BlockProduct, profile: DeviceProfile, parts: Sequence[int] = (1,)) -> list[TileCandidate]:
     """Every tile that the device can launch in every number of *parts*, the cheapest first; none for float64 beyond it.
 
     Where matrix units take the product's numbers, those of theirs are meant alone.
@@ -59,7 +59,7 @@ def candidates(p: BlockProduct, profile: DeviceProfile, parts: Sequence[int] = (
         for tile, pace in found
         if tile.items <= profile.max_group and tile.local_bytes(itemsize) <= profile.local_memory
     ]
-    made = [Candidate(t, n, cost_of(sizes, t, pace, n, profile.units)) for t, pace in legal for n in parts]
+    made = [TileCandidate(t, n, cost_of(sizes, t, pace, n, profile.units)) for t, pace in legal for n in parts]
     return sorted(made, key=lambda c: c.cost)
 
 

@@ -18,7 +18,7 @@ from byoc.codegen.opencl.device.statements import LocalArray, LocalItem, WorkGro
 from byoc.codegen.opencl.products.matrix_format import CHUNK, COLUMNS, ROWS, WARP
 from byoc.codegen.opencl.products.matrix_statements import (
     ChunkToLocal,
-    MatrixProduct,
+    MatrixStep,
     VectorLoad,
     VectorRegisters,
     vectors_of,
@@ -91,7 +91,7 @@ class _MatrixKernel(TiledProduct):
                 tile.ahead,
                 lambda step, k: self._load(chunks, step, k),
                 lambda side, k: self._to_local(chunks, side, k),
-                lambda side: [MatrixProduct(self.sums, self.left, self.right, side, self.item, tile, self.units)],
+                lambda side: [MatrixStep(self.sums, self.left, self.right, side, self.item, tile, self.units)],
             ),
             *self._store(),
         ]

@@ -72,7 +72,7 @@ class ChunkToLocal(OwnText):
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixProduct(OwnText):
+class MatrixStep(OwnText):
     """*sums* of each work-item grow by the products of a step, which *side* of *left* and *right* has."""
 
     sums: Tensor

@@ -126,7 +126,7 @@ class DirectLoad:
         stored = IN_MEMORY.get(terms.format.name, ()) if raw else ("float32",)
         if not isinstance(inside, Load) or inside.is_word or inside.tensor.dtype not in stored:
             return None
-        if any(mentions(g, [terms.inner]) for g in guards):
+        if any(mentions(g, terms.inner) for g in guards):
             return None
         place = simplify.flat_index(inside.tensor, inside.indices)
         at_zero = [substitute_axes(i, [terms.inner], [as_index(0)]) for i in inside.indices]

@@ -16,7 +16,7 @@ from byoc.codegen.opencl.products.candidates import format_of
 from byoc.codegen.opencl.products.matrix_terms import SINGLE, Terms
 from byoc.codegen.opencl.products.shape import block_product
 from byoc.codegen.opencl.products.tile import is_worth_tiles
-from byoc.codegen.opencl.products.weights import Weights
+from byoc.codegen.opencl.products.weights import ProgramWeights
 from byoc.te import Index, PrimExpr, Tensor
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, unique_nodes
@@ -26,7 +26,7 @@ def terms_last(program: Program, profile: DeviceProfile) -> Program:
     """*program* over such constants, where a product of it is one of matrix units on a device of *profile*."""
     if not profile.matrix_units:
         return program
-    weights, simplify = Weights(program), Simplifier()
+    weights, simplify = ProgramWeights(program), Simplifier()
 
     def change(_: Tensor, stage: Tensor) -> list[Tensor]:
         inner = _inner(stage, profile, simplify)
@@ -47,7 +47,7 @@ def _inner(stage: Tensor, profile: DeviceProfile, simplify: Simplifier) -> Index
     return None if terms.kind == SINGLE else terms.inner
 
 
-def _moved(stage: Tensor, inner: Index, weights: Weights) -> PrimExpr:
+def _moved(stage: Tensor, inner: Index, weights: ProgramWeights) -> PrimExpr:
     """The element of *stage* over constants whose last axis is the one that *inner* alone is the index of."""
 
     def leaf(expr: PrimExpr) -> PrimExpr | None:

@@ -14,7 +14,7 @@ from byoc.te import Tensor
 from byoc.te.walk import loaded_tensors
 
 
-class Weights:
+class ProgramWeights:
     """The constants of *program* and what is made of them."""
 
     def __init__(self, program: Program):
@@ -32,7 +32,7 @@ class Weights:
     def made(self, name: str, like: Tensor, make: Callable[[], np.ndarray]) -> Tensor:
         """The constant *name*, of the dtype of *like*; *make* makes its array where there is none yet."""
         if name not in self._by_name:
-            data = NDArray(np.ascontiguousarray(make()))
+            data = NDArray(np.asarray(make(), order="C"))
             known = None if like.known is None else data.numpy()
             tensor = Tensor("weights", data.shape, like.dtype, known=known)
             self.arrays[tensor], self._names[tensor], self._by_name[name] = data, name, tensor

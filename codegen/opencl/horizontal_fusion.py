@@ -20,14 +20,14 @@ from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.group_fusion import views
 from byoc.codegen.opencl.products.shape import block_product
 from byoc.codegen.opencl.products.tile import is_worth_tiles
-from byoc.codegen.opencl.products.weights import Weights
+from byoc.codegen.opencl.products.weights import ProgramWeights
 from byoc.te import Index, Tensor, recurrence
 from byoc.te.expr import PrimExpr
 from byoc.te.tensor import Load
 from byoc.te.walk import checks_of, loaded_tensors, map_expr
 
 
-def products_together(program: Program) -> Program:
+def fuse_parallel_products(program: Program) -> Program:
     """*program* with each run of such products as one stage, where nobody else asks for the memory of one of them."""
     if any(recurrence(group.stages) for group in program.groups):
         return program
@@ -37,7 +37,7 @@ def products_together(program: Program) -> Program:
 class _Together:
     def __init__(self, program: Program):
         self.program, self.simplify = program, Simplifier()
-        self.weights = Weights(program)
+        self.weights = ProgramWeights(program)
         self.group_of = {s: g for g in program.groups for s in g.stages}
 
     def run(self) -> Program:
