@@ -35,6 +35,7 @@ from byoc.codegen.opencl.images.places import opencl_places, options_at, why_not
 from byoc.codegen.opencl.images.trial import Form
 from byoc.codegen.opencl.patterns import pattern_table
 from byoc.codegen.opencl.products.terms_last import terms_last
+from byoc.codegen.opencl.transposes import read_through_transposes
 from byoc.codegen.opencl.tuning.bench import DeviceBench
 from byoc.codegen.tune.tuner import Tuner
 from byoc.contract.backend import Backend, PatternEntry
@@ -227,7 +228,7 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     if machine is not None:
         over[BUFFER] = [prepared_for(p, machine) if takes_blocks(p, profile, halves) else p for p in programs]
     elif not profile.is_cpu:
-        over[BUFFER] = [terms_last(fuse_parallel_products(joined(p, halves)), profile) for p in programs]
+        over[BUFFER] = [_for_gpu(p, profile, halves) for p in programs]
 
     def form(memory: str) -> Form:
         if not isinstance(tuner, Tuner) or not tuner.tunes:
@@ -241,6 +242,12 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     if chosen.products != PRODUCTS[0]:
         plans = tuple(replace(p, notes=(*p.notes, _product_note(p, chosen.products, profile))) for p in plans)
     return OpenCLModule(source, plans, constant_arrays(over[memory]), chosen.run)
+
+
+def _for_gpu(program: Program, profile: DeviceProfile, halves: bool) -> Program:
+    """*program* in as few stages as kernels of a GPU can take."""
+    fused = fuse_parallel_products(read_through_transposes(joined(program, halves)))
+    return terms_last(fused, profile)
 
 
 def _product_note(plan: FunctionPlan, products: str, profile: DeviceProfile) -> str:

@@ -177,3 +177,38 @@ def test_products_of_other_rows_or_of_other_shapes_stay_apart():
     )
     schedules, _ = kernels_and_outputs(data, {"x": draw(32, 64), "z": draw(32, 64)})
     assert sum(s.startswith("product") for s in schedules) == 3
+
+
+@pytest.mark.parametrize("perm", [[1, 0], [0, 1]])
+def test_a_transposed_operand_is_left_to_the_product_that_reads_it(perm):
+    shape = [64, 48] if perm == [1, 0] else [48, 64]
+    data = model(
+        [
+            ("Transpose", ["w"], "t", {"perm": perm}),
+            ("MatMul", ["x", "t"], "p", {}),
+            ("Transpose", ["z"], "u", {"perm": [1, 0]}),
+            ("MatMul", ["p", "u"], "q", {}),
+            ("Relu", ["q"], "y", {}),
+        ],
+        {"x": [40, 48], "w": shape, "z": [56, 64]},
+        {"y": [40, 56]},
+    )
+    schedules, _ = kernels_and_outputs(data, {"x": draw(40, 48), "w": draw(*shape), "z": draw(56, 64)})
+    assert len(schedules) == 2 and all(s.startswith("product") for s in schedules)
+
+
+def test_a_transposed_value_that_others_read_too_has_memory():
+    data = model(
+        [
+            ("Sigmoid", ["w"], "s", {}),
+            ("Transpose", ["s"], "t", {"perm": [1, 0]}),
+            ("MatMul", ["x", "t"], "p", {}),
+            ("ReduceSum", ["t", "axes"], "r", {"keepdims": 0}),
+            ("Add", ["p", "r"], "y", {}),
+        ],
+        {"x": [40, 48], "w": [64, 48]},
+        {"y": [40, 64], "t": [48, 64]},
+        [("axes", np.array([0]))],
+    )
+    _, got = kernels_and_outputs(data, {"x": draw(40, 48), "w": draw(64, 48)})
+    assert len(got) == 2
