@@ -18,13 +18,21 @@ APART = ("codegen", "contrib", "runtime")
 def require_one_copy(package: Path) -> None:
     """Check that the packages of :data:`APART` belong to the folder *package*, from which ``byoc`` is imported.
 
+    A part that was left out is not missed.
+
     Raises:
-        ImportError: where one of them is not there, or is another copy's.
+        ImportError: where one of them is there and is not found, or another copy's is.
     """
     real = package.resolve()
-    for name in (f"byoc.{apart}" for apart in APART):
-        spec = importlib.util.find_spec(name)
+    for apart in APART:
+        name = f"byoc.{apart}"
+        try:
+            spec = importlib.util.find_spec(name)
+        except ModuleNotFoundError:  # somebody keeps it from being imported, and knows
+            continue
         if spec is None or spec.origin is None:
+            if not (real.parent / apart / "__init__.py").is_file():  # a part that was left out
+                continue
             raise ImportError(
                 f"byoc is imported from the checkout {real.parent}, which is not installed and so has no {name}: run "
                 f"`python -m pip install --editable .` in that folder, or start Python elsewhere if it is installed",

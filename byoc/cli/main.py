@@ -180,6 +180,9 @@ def diagnose(error: Exception) -> tuple[int, str]:
         return EXIT_USER, str(error)
     if isinstance(error, ModuleNotFoundError) and _is_left_out(error):
         return EXIT_MACHINE, f"byoc is installed without {error.name}, which this needs; install byoc whole"
+    if isinstance(error, ImportError) and "shared object" in str(error):  # a package's own, under a limit of memory
+        cause = next(line for line in reversed(str(error).splitlines()) if line.strip())
+        return EXIT_MACHINE, f"its parts cannot be loaded here: {cause.strip()}"
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
         return EXIT_MACHINE, f"this machine refused what was needed ({error}); allow this process more, and try again"
     kind = "" if isinstance(error, InternalError) else f"{type(error).__name__}: "

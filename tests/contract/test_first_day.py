@@ -12,7 +12,7 @@ from byoc.contract import BACKENDS, get_backend
 from byoc.contract.importing import import_backend
 from byoc.errors import UserError
 from byoc.ir.registry import GLOBAL_FUNCTIONS
-from byoc.kernels import KernelBackend, kernel
+from byoc.kernels import KERNELS, KernelBackend, kernel
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
 from byoc.testing import certify
 
@@ -53,7 +53,8 @@ def test_a_file_that_is_written_for_tvm_says_how_it_runs(tmp_path):
 @pytest.fixture
 def forgotten():
     names = []
-    yield names.append
+    with KERNELS.temporary():
+        yield names.append
     for name in names:
         for registry in (BACKENDS, TARGET_PREDICATES, PATTERN_TABLES):
             registry.unregister(name)

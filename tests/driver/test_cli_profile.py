@@ -113,4 +113,4 @@ def test_a_model_with_control_flow_and_free_sizes_is_profiled_by_the_virtual_mac
     ):
         assert main([*words, *more]) == 2 and text in capsys.readouterr().err
     (tmp_path / "a.byoc").write_bytes(b"no model")
-    assert main(["profile", str(tmp_path / "a.byoc"), "--vm"]) == 2 and "is an artefact" in capsys.readouterr().err
+    assert main(["profile", str(tmp_path / "a.byoc"), "--vm"]) == 2 and "not a byoc artefact" in capsys.readouterr().err

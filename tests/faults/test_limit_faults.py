@@ -101,7 +101,7 @@ def test_too_little_memory_to_load_the_command_line_is_one_sentence(place):
         + "\nfrom byoc.__main__ import main\nimport sys\nsys.exit(main())"
     )
     status, _, errors = place.run(code, "doctor")
-    assert status == 3 and one_sentence(errors) and errors.startswith("byoc: its parts cannot be loaded here: ")
+    assert status == 3 and one_sentence(errors) and errors.startswith("byoc doctor: its parts cannot be loaded here: ")
 
 
 def test_too_little_memory_while_compiling_is_one_sentence(monkeypatch):

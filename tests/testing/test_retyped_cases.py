@@ -9,7 +9,7 @@ from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
 from byoc.testing.all_cases import all_cases
-from byoc.testing.cases.operators import Asked
+from byoc.testing.cases.operators import BackendAnswers
 
 
 @constraint("operator")
@@ -38,7 +38,7 @@ def backend():
 
 
 def test_a_backend_of_halves_is_tried_on_halves(backend):
-    asked = Asked(backend)
+    asked = BackendAnswers(backend)
     cases = all_cases(asked, 0, ())
     assert {c.operator for c in cases} == {"nn.conv2d", "nn.relu", "halves.add_relu"}
     assert not asked.unmade and not asked.never

@@ -145,7 +145,8 @@ def operator_cases(asked: BackendAnswers, op: Op, seed: int) -> Iterator[Case]:
             for case in make(asked, op, sample, (f"{op.name}[{k}]", seed)):
                 is_taken = is_taken or case.kind != DTYPE
                 yield case
-    for dtype in OTHERS if not is_taken else ():
+    is_lost = any(name.startswith(f"{op.name}[") for name in asked.lost)  # where a verdict ended the process
+    for dtype in OTHERS if not is_taken and not is_lost else ():
         if is_known(dtype):
             found = list(_in_dtype(asked, op, seed, dtype))
             if found:

@@ -33,13 +33,18 @@ static __attribute__((unused)) bool loop_ends(void **args, Loop *loop, const Tea
   return run_status(team) != 0;
 }
 """
-_CALLS = f"""static int32_t run_native(Native *native, const void **arrays, const Team *team);
+_CALLS = f"""/* An argument that a program fills, or hands on as what nobody fills. */
+static void *writable(const void *array) {{
+  return (void *)(uintptr_t)array;
+}}
+
+static int32_t run_native(Native *native, const void **arrays, const Team *team);
 
 static int32_t run_native_loop(Native *native, const void **arrays, const Team *team) {{
   Loop *loop = native->loop;
   if (*(const uint8_t *)arrays[native->test] == 0) {{
     for (int64_t k = 0; k < native->results; ++k)
-      memcpy((void *)arrays[native->result_at[k]], arrays[native->result_given[k]], (size_t)native->result_bytes[k]);
+      memcpy(writable(arrays[native->result_at[k]]), arrays[native->result_given[k]], (size_t)native->result_bytes[k]);
     return 0;
   }}
   for (int64_t k = 0; k < loop->outputs; ++k) {{
@@ -55,7 +60,7 @@ static int32_t run_native_loop(Native *native, const void **arrays, const Team *
   for (int64_t k = 0; k < native->results; ++k) {{
     const int64_t from = native->result_from[k];
     const void *source = from < 0 ? arrays[native->result_given[k]] : loop->others[from];
-    memcpy((void *)arrays[native->result_at[k]], source, (size_t)native->result_bytes[k]);
+    memcpy(writable(arrays[native->result_at[k]]), source, (size_t)native->result_bytes[k]);
   }}
   return 0;
 }}
@@ -64,7 +69,7 @@ static int32_t run_native(Native *native, const void **arrays, const Team *team)
   if (native->kind == {DECISION})
     native->failed = run_native(*(const uint8_t *)arrays[native->test] ? native->then : native->other, arrays, team);
   else {{
-    for (int64_t k = 0; k < native->count; ++k) native->args[native->to[k]] = (void *)arrays[native->from[k]];
+    for (int64_t k = 0; k < native->count; ++k) native->args[native->to[k]] = writable(arrays[native->from[k]]);
     native->failed = native->kind == {LOOP}
       ? run_native_loop(native, arrays, team)
       : native->program(native->args, native->sizes, native->workspace, team, native->externals);
