@@ -26,17 +26,26 @@ import byoc
 
 AIM = 1.5  # times ONNX Runtime's time
 TURNS, SECONDS = 11, 0.25
-SMALL = """<ir_version: 8, opset_import: ["" : 17]>
+LOOP = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[B, H] h, float[T, B, H] x) => (float[B, H] last, float[T, B, H] all) {
   yes = Constant<value = bool {1}>()
   shape = Shape(x)
   zero = Constant<value = int64 {0}>()
+  nought = Constant<value = float {0.0}>()
   half = Constant<value = float {0.5}>()
+  four = Constant<value = int64 {4}>()
   steps = Gather(shape, zero)
   last, all = Loop(steps, yes, h) <body = b (int64 i, bool going, float[B, H] s)
                                          => (bool on, float[B, H] s2, float[B, H] o) {
      e = Gather<axis = 0>(x, i)
-     xz = MatMul(e, wz)
+     %s
+     o = Relu(s2)
+     on = Identity(going)
+  }>
+}"""
+SMALL = (
+    LOOP
+    % """xz = MatMul(e, wz)
      hz = MatMul(s, uz)
      az = Add(xz, hz)
      z = Sigmoid(az)
@@ -50,32 +59,12 @@ g (float[B, H] h, float[T, B, H] x) => (float[B, H] last, float[T, B, H] all) {
                                                            k = Mul(z, d)
                                                            p = Add(s, k) },
                     else_branch = f () => (float[B, H] q) { y = Mul(z, n)
-                                                           q = Add(y, s) }>
-     o = Relu(s2)
-     on = Identity(going)
-  }>
-}"""
-
-LOOP = """<ir_version: 8, opset_import: ["" : 17]>
-g (float[B, H] h, float[T, B, H] x) => (float[B, H] last, float[T, B, H] all) {
-  yes = Constant<value = bool {1}>()
-  shape = Shape(x)
-  zero = Constant<value = int64 {0}>()
-  half = Constant<value = float {0.0}>()
-  four = Constant<value = int64 {4}>()
-  steps = Gather(shape, zero)
-  last, all = Loop(steps, yes, h) <body = b (int64 i, bool going, float[B, H] s)
-                                         => (bool on, float[B, H] s2, float[B, H] o) {
-     e = Gather<axis = 0>(x, i)
-     %s
-     o = Relu(s2)
-     on = Identity(going)
-  }>
-}"""
+                                                           q = Add(y, s) }>"""
+)
 BRANCHES = (
     LOOP
     % """m = ReduceMean<keepdims = 0>(e)
-     open = Greater(m, half)
+     open = Greater(m, nought)
      s2 = If(open) <then_branch = t () => (float[B, H] p) { d = MatMul(s, wz)
                                                            k = Add(d, e)
                                                            p = Tanh(k) },

@@ -165,8 +165,7 @@ class TileBench:
         import pyopencl
 
         from byoc.codegen.opencl.device.profile import profile_of
-        from byoc.codegen.opencl.emit import joined
-        from byoc.codegen.opencl.products.terms_last import terms_last
+        from byoc.codegen.opencl.emit import prepare
         from byoc.runtime.opencl.devices import open_device
 
         self.cl, self.opened = pyopencl, open_device()
@@ -174,7 +173,7 @@ class TileBench:
         wanted = "" if format in ("float32", "float16") else format
         profile = replace(profile_of(self.opened.info), products=wanted)
         self.profile = replace(profile, matrix_units="") if format == "float32" else profile
-        self.program = terms_last(joined(program_of(case, format), self.halves), self.profile)
+        self.program = prepare(program_of(case, format), self.profile, self.halves)
         dtype = "float16" if self.halves else "float32"
         self.expected, (self.input, _) = reference(case, dtype), arrays(case, dtype)
         properties = self.cl.command_queue_properties.PROFILING_ENABLE
@@ -183,7 +182,8 @@ class TileBench:
     def built(self, asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """A row for each tile, with its program, or with why there is none."""
         from byoc.codegen.opencl import schedule
-        from byoc.codegen.opencl.emit import emit_programs
+        from byoc.codegen.opencl.device.choosing import Chooser
+        from byoc.codegen.opencl.emit import emit_prepared
         from byoc.codegen.opencl.products import candidates, split
 
         every, tiles, chosen = candidates.candidates, dict[str, Any](), ""
@@ -196,10 +196,10 @@ class TileBench:
             return [tiles[chosen]] if chosen in tiles else found
 
         schedule.candidates = split.candidates = all_of
-        emit_programs([self.program], self.profile, self.halves)
+        emit_prepared([self.program], Chooser(self.profile), self.halves)
         for name in list(tiles):
             chosen = name
-            source, (plan,) = emit_programs([self.program], self.profile, self.halves)
+            source, (plan,) = emit_prepared([self.program], Chooser(self.profile), self.halves)
             row = {"case": self.case, "format": self.format, "tile": name}
             try:
                 yield {**row, "built": (self.cl.Program(self.opened.context, source).build(), plan, tiles[name].tile)}

@@ -1,4 +1,7 @@
-"""A Program with other stages: what loads from a stage that was replaced loads from what stands for it."""
+"""A Program with other stages: what loads from a stage that was replaced loads from what stands for it.
+
+Constants of which others are made (packed, transformed, stacked) are kept beside, with their names.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from byoc.codegen.kernel.program import Program
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.signature import TensorSpec
 from byoc.te import PrimExpr, Tensor, recurrence
 from byoc.te.tensor import Load
-from byoc.te.walk import map_expr, unique_nodes
+from byoc.te.walk import loaded_tensors, map_expr, unique_nodes
 
 Change = Callable[[Tensor, Tensor], Sequence[Tensor]]
 
@@ -69,3 +74,26 @@ def with_body(stage: Tensor, body: PrimExpr) -> Tensor:
 def with_meta(stage: Tensor, name: str, value: object) -> Tensor:
     """*stage* with one more parameter for its schedule."""
     return Tensor(stage.name, stage.shape, stage.dtype, stage.axes, stage.body, stage.tag, {**stage.meta, name: value})
+
+
+class ProgramConstants:
+    """The constants of *program*, and what is added to them, each with its name in the signature."""
+
+    def __init__(self, program: Program):
+        self.arrays: dict[Tensor, NDArray] = dict(program.constants)
+        self.names = {t: s.name for (t, _), s in zip(program.constants, program.signature.constants, strict=True)}
+
+    def __contains__(self, tensor: Tensor) -> bool:
+        return tensor in self.arrays
+
+    def add(self, tensor: Tensor, name: str, data: NDArray) -> None:
+        """*tensor* is the constant *name*, which holds *data*."""
+        self.arrays[tensor], self.names[tensor] = data, name
+
+    def of(self, program: Program) -> Program:
+        """*program* with those constants that it reads."""
+        used = {t for g in program.groups for s in g.stages if s.body is not None for t in loaded_tensors(s.body)}
+        constants = tuple((t, a) for t, a in self.arrays.items() if t in used)
+        specs = tuple(TensorSpec(self.names[t], a.shape, a.dtype) for t, a in constants)
+        signature = dataclasses.replace(program.signature, constants=specs)
+        return dataclasses.replace(program, constants=constants, signature=signature)

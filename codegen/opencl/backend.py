@@ -5,6 +5,7 @@ Compiling needs no device: the result is source and launch plans, which the runt
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,15 +28,12 @@ from byoc.codegen.opencl.device.choosing import Chooser, KernelSearchSpace
 from byoc.codegen.opencl.device.options import HALVES, NAMES, PRODUCTS, TUNE, OpenCLOptions
 from byoc.codegen.opencl.device.profile import DeviceProfile, profile_for
 from byoc.codegen.opencl.device.thresholds import Thresholds
-from byoc.codegen.opencl.emit import emit_prepared, emit_programs, joined, takes_blocks
-from byoc.codegen.opencl.horizontal_fusion import fuse_parallel_products
-from byoc.codegen.opencl.images.choice import AUTO, BUFFER, IMAGE
+from byoc.codegen.opencl.emit import emit_prepared, prepare, takes_blocks
+from byoc.codegen.opencl.images.choice import AUTO, BUFFER
 from byoc.codegen.opencl.images.decide import in_memory
 from byoc.codegen.opencl.images.places import opencl_places, options_at, why_not_at
 from byoc.codegen.opencl.images.trial import Form
 from byoc.codegen.opencl.patterns import pattern_table
-from byoc.codegen.opencl.products.terms_last import terms_last
-from byoc.codegen.opencl.transposes import read_through_transposes
 from byoc.codegen.opencl.tuning.bench import DeviceBench
 from byoc.codegen.tune.tuner import Tuner
 from byoc.contract.backend import Backend, PatternEntry
@@ -173,7 +171,7 @@ def check_options(options: Mapping[str, object]) -> None:
 def tuned(
     programs: Sequence[Program], profile: DeviceProfile, halves: bool, tuner: Tuner, given: Mapping[str, object]
 ) -> tuple[str, tuple[FunctionPlan, ...]]:
-    """As ``emit_programs``, with the choices of *tuner*; the options *given* say on which device.
+    """As ``emit_prepared``, with the choices of *tuner*; the options *given* say on which device.
 
     Raises DeviceError where there is no device to try kernels on.
     """
@@ -188,7 +186,7 @@ def tuned(
     bench = _bench(profile, halves, device)
 
     def make(choices: Choices) -> tuple[str, tuple[FunctionPlan, ...]]:
-        return emit_programs(programs, profile, halves, choices=choices)
+        return emit_prepared(programs, Chooser(profile, choices), halves)
 
     return tuner.settled(make, bench, lambda threads: bench.trial_runner(tuner.level.rounds))
 
@@ -224,30 +222,30 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     halves = chosen.writes_halves(lambda: _has_float16(chosen.device))
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
     machine, tuner = profile.machine, given.get(TUNE)
-    over = {BUFFER: programs, IMAGE: programs}
-    if machine is not None:
-        over[BUFFER] = [prepared_for(p, machine) if takes_blocks(p, profile, halves) else p for p in programs]
-    elif not profile.is_cpu:
-        over[BUFFER] = [_for_gpu(p, profile, halves) for p in programs]
+
+    @functools.cache
+    def over(memory: str) -> list[Program]:
+        """The programs as kernels over such memory want them."""
+        blocks = machine if memory == BUFFER else None
+        return [
+            prepare(p, profile, halves, memory)
+            if blocks is None or not takes_blocks(p, profile, halves)
+            else prepared_for(p, blocks)
+            for p in programs
+        ]
 
     def form(memory: str) -> Form:
         if not isinstance(tuner, Tuner) or not tuner.tunes:
-            return emit_programs(over[memory], profile, halves, memory)
+            return emit_prepared(over(memory), Chooser(profile), halves, memory)
         if memory == BUFFER:
-            return tuned(over[memory], profile, halves, tuner, given)
+            return tuned(over(memory), profile, halves, tuner, given)
         tuner.report.notes.append("opencl: kernels over images are not tuned; those over buffers are")
-        return emit_programs(over[memory], profile, halves, memory)
+        return emit_prepared(over(memory), Chooser(profile), halves, memory)
 
-    memory, (source, plans) = in_memory(chosen.mode.memory, form, lambda memory: constant_arrays(over[memory]))
+    memory, (source, plans) = in_memory(chosen.mode.memory, form, lambda memory: constant_arrays(over(memory)))
     if chosen.products != PRODUCTS[0]:
         plans = tuple(replace(p, notes=(*p.notes, _product_note(p, chosen.products, profile))) for p in plans)
-    return OpenCLModule(source, plans, constant_arrays(over[memory]), chosen.run)
-
-
-def _for_gpu(program: Program, profile: DeviceProfile, halves: bool) -> Program:
-    """*program* in as few stages as kernels of a GPU can take."""
-    fused = fuse_parallel_products(read_through_transposes(joined(program, halves)))
-    return terms_last(fused, profile)
+    return OpenCLModule(source, plans, constant_arrays(over(memory)), chosen.run)
 
 
 def _product_note(plan: FunctionPlan, products: str, profile: DeviceProfile) -> str:

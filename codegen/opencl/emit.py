@@ -9,7 +9,7 @@ constants, temporaries, outputs. A number that depends on the sizes of a call is
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from byoc.codegen.kernel.attention import Attention, attentions
 from byoc.codegen.kernel.choice import Choice, Choices
@@ -28,14 +28,16 @@ from byoc.codegen.opencl.device.language import OPENCL_C, RESERVED, SUPPORT, TYP
 from byoc.codegen.opencl.device.pointers import Pointer
 from byoc.codegen.opencl.device.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.group_fusion import is_view, join_neighbours, join_rows, views
+from byoc.codegen.opencl.horizontal_fusion import fuse_parallel_products
 from byoc.codegen.opencl.images.choice import BUFFER, IMAGE, ChosenImages, choose_images
 from byoc.codegen.opencl.images.coordinates import ImageTensors
 from byoc.codegen.opencl.images.reading import ImageExprWriter
 from byoc.codegen.opencl.images.texel_kernel import texel_kernel
 from byoc.codegen.opencl.launch_plan import WrittenKernels, WrittenProgram, function_plan, launch_work
-from byoc.codegen.opencl.padding import read_through_padding
 from byoc.codegen.opencl.products.matrix_format import MATRIX_SUPPORT
 from byoc.codegen.opencl.products.split import SCHEDULE, split_sums
+from byoc.codegen.opencl.products.terms_last import terms_last
+from byoc.codegen.opencl.read_through import read_through_padding, read_through_transposes
 from byoc.codegen.opencl.rows.attention_sizes import attention_space
 from byoc.codegen.opencl.rows.attention_tiles import attention_plan
 from byoc.codegen.opencl.rows.row_kernels import have_own_kernel, row_kernels, row_space
@@ -247,20 +249,19 @@ def emit_programs(
 
     Raises UnsupportedError for a function that OpenCL C cannot express.
     """
+    prepared = [prepare(program, profile, halves, memory) for program in programs]
+    return emit_prepared(prepared, Chooser(profile, choices), halves, memory)
+
+
+def prepare(program: Program, profile: DeviceProfile, halves: bool = False, memory: str = BUFFER) -> Program:
+    """*program* over what lies in memory, and for a GPU in as few stages as its kernels can take."""
+    stored = as_stored(program, typed=TYPED if halves else ())
     if profile.is_cpu:
-        programs = [_stored(program, halves) for program in programs]
-    else:
-        programs = [joined(program, halves) for program in programs]
-    return emit_prepared(programs, Chooser(profile, choices), halves, memory)
-
-
-def _stored(program: Program, halves: bool) -> Program:
-    return as_stored(program, typed=TYPED if halves else ())
-
-
-def joined(program: Program, halves: bool = False) -> Program:
-    """*program* over what lies in memory, with padding left to its readers and stages in the one that reads them."""
-    return join_neighbours(read_through_padding(_stored(program, halves)))
+        return stored
+    joined = join_neighbours(read_through_padding(stored))
+    if memory == IMAGE:
+        return joined
+    return terms_last(fuse_parallel_products(read_through_transposes(joined)), profile)
 
 
 def emit_prepared(
@@ -270,10 +271,13 @@ def emit_prepared(
     memory: str = BUFFER,
     blocks: bool = True,
 ) -> tuple[str, tuple[FunctionPlan, ...]]:
-    """As :func:`emit_programs`, for programs over what lies in memory, whose padding is read through.
+    """As :func:`emit_programs`, for programs that :func:`prepare` made, or C's preparation.
 
-    Without *blocks* a processor takes the schedules of work-items, among which there is a choice.
+    Without *blocks* a processor takes the schedules of work-items, among which there is a choice. Matrix units take
+    operands from buffers alone.
     """
+    if memory == IMAGE:
+        chooser = replace(chooser, profile=replace(chooser.profile, matrix_units=""))
     emitter = _Emitter(chooser, memory, blocks)
     programs = [_with_schedules(program, chooser, memory) for program in programs]
     for program in programs:

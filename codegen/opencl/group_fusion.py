@@ -38,7 +38,7 @@ def join_neighbours(program: Program) -> Program:
 
 def _one_round(program: Program, simplify: Simplifier) -> Program:
     """*program* after each stage that may go into its reader has gone there, from the last to the first."""
-    readers = _readers(program)
+    readers = readers_of(program)
     together = {s for g in program.groups if len(g.stages) > 1 for s in g.stages}
     gone: dict[Tensor, Tensor] = {}  # by the stage that takes it
     for stage in reversed(list(readers)):
@@ -52,7 +52,7 @@ def _one_round(program: Program, simplify: Simplifier) -> Program:
     return _without(program, gone, simplify) if gone else program
 
 
-def _readers(program: Program) -> dict[Tensor, list[Tensor]]:
+def readers_of(program: Program) -> dict[Tensor, list[Tensor]]:
     """The stages that read each stage, in order."""
     readers: dict[Tensor, list[Tensor]] = {s: [] for g in program.groups for s in g.stages}
     for stage in readers:

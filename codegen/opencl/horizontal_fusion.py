@@ -14,7 +14,7 @@ import numpy as np
 from byoc.codegen.kernel.attention import attentions
 from byoc.codegen.kernel.collapse import collapse_axes
 from byoc.codegen.kernel.group_key import group_key
-from byoc.codegen.kernel.program import Group, Program
+from byoc.codegen.kernel.program import Group, Program, group_of_stages
 from byoc.codegen.kernel.rewrite_stages import with_body
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.group_fusion import views
@@ -38,7 +38,6 @@ class _Together:
     def __init__(self, program: Program):
         self.program, self.simplify = program, Simplifier()
         self.weights = ProgramWeights(program)
-        self.group_of = {s: g for g in program.groups for s in g.stages}
 
     def run(self) -> Program:
         together = {members[0]: members for members in self._runs()}
@@ -48,7 +47,7 @@ class _Together:
         """The stages that go together, each run in the order of the program."""
         apart = self._apart()
         by_key: dict[object, list[Tensor]] = {}
-        for stage in self.group_of:
+        for stage in (s for g in self.program.groups for s in g.stages):
             key = None if stage in apart else self._key(stage)
             if key is not None:
                 by_key.setdefault(key, []).append(stage)
@@ -94,7 +93,7 @@ class _Together:
 
     def _stacked(self, constants: Sequence[Tensor]) -> Tensor:
         """A constant whose planes are *constants*."""
-        name = "_and_".join(self.weights.name(t) for t in constants)
+        name = "_and_".join(self.weights.names[t] for t in constants)
         arrays = self.weights.arrays
         return self.weights.made(name, constants[0], lambda: np.stack([arrays[t].numpy() for t in constants]))
 
@@ -121,15 +120,9 @@ class _Together:
                 own = self._merged(together[stage]) if stage in together else stage
                 new[stage] = with_body(own, map_expr(own.element, leaf))
                 stages.append(new[stage])
-            came = dict.fromkeys(self.group_of[s] for first in group.stages for s in together.get(first, ()))
             if stages:
-                groups.append(_of_all(group, [g for g in came if g is not group], stages))
+                came = [s for first in group.stages for s in together.get(first, ())]
+                whole = group_of_stages(self.program, [*group.stages, *came], group.stages[0])
+                groups.append(dataclasses.replace(whole, stages=tuple(stages)))
         outputs = tuple(new.get(t, t) for t in self.program.outputs)
         return self.weights.of(dataclasses.replace(self.program, outputs=outputs, groups=tuple(groups)))
-
-
-def _of_all(group: Group, came: Sequence[Group], stages: Sequence[Tensor]) -> Group:
-    """*group* over *stages*, with the nodes and operators of the groups whose stages *came* to it."""
-    origin = tuple(dict.fromkeys(n for g in (group, *came) for n in g.origin))
-    operators = tuple(name for g in (group, *came) for name in g.operators)
-    return dataclasses.replace(group, stages=tuple(stages), origin=origin, operators=operators)

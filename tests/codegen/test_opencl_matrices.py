@@ -261,3 +261,25 @@ def test_weights_have_their_terms_last_where_a_unit_reads_them(units):
     module = backend.compile_functions({"f": function}, {})
     (kept,) = module.constant_arrays.values()
     np.testing.assert_array_equal(kept.numpy(), w)
+
+
+@pytest.mark.needs_opencl
+def test_integers_of_two_bytes_are_no_bits_of_bfloat16(units):
+    """A cast of uint16 is a number, not the code of one, whatever format products have."""
+    units(SMALL)
+    codes, (w,) = np.random.default_rng(5).integers(0, 200, (20, 64)).astype("uint16"), randoms((36, 64))
+    x, u = Var("x", TensorType((20, 64), "uint16")), Var("w", TensorType((36, 64)))
+    function = Function([x, u], relay.nn.dense(relay.cast(x, "float32"), u))
+    got = run(function, codes, w, shape=(20, 36), products="bfloat16")
+    close(got, codes.astype("float64") @ rounded(w, "bfloat16").T)
+
+
+@pytest.mark.needs_opencl
+def test_operands_in_images_are_multiplied_in_float32(units, tmp_path):
+    units(SMALL, dataclasses.replace(DEVICE, image_width=8192, image_height=8192))
+    x, w = model_of(TensorProto.FLOAT, tmp_path / "m.onnx")
+    options = {"opencl": {"products": "tf32", "mode": "memory=image"}}
+    library = byoc.compile(tmp_path / "m.onnx", targets="opencl", backend_options=options)
+    (got,) = library.run({"x": x})
+    close(got, np.maximum(x.astype("float64") @ w.astype("float64"), 0))
+    assert "products=tf32: 0 of" in str(library.report)

@@ -103,6 +103,31 @@ def test_products_take_halves_and_sum_in_float32_and_what_moves_hands_halves_on(
     assert func.body.checked_type.dtype == func.params[0].checked_type.dtype == "float32"
 
 
+@pytest.mark.parametrize("scaled", [True, False])
+def test_both_products_of_an_attention_stay_in_float32_and_say_why(scaled):
+    """Their weights would lie in memory between kernels; what makes queries, keys and values takes halves."""
+    x = relay.var("x", shape=(2, 12, 8))
+    rows = relay.reshape(x, (24, 8))
+    q, k, v = (relay.reshape(relay.nn.dense(rows, _const(8, 8)), (2, 12, 8)) for _ in range(3))
+    scores = relay.nn.batch_matmul(q, k)
+    scores = relay.multiply(scores, relay.const(0.3)) if scaled else scores
+    mixed = relay.nn.batch_matmul(relay.nn.softmax(scores, axis=-1), relay.transpose(v, (0, 2, 1)))
+    out = relay.nn.dense(relay.reshape(mixed, (24, 8)), _const(4, 8))
+    func, products = half_operands(_typed(IRModule.from_expr(Function([x], out))), Beyond())
+    found = _dtypes(func)
+    assert found["nn.batch_matmul"] == ["float32 float32 -> float32"] * 2
+    assert found["nn.dense"] == ["float16 float16 -> float32"] * 4
+    kept = [p for p in products if p.reason]
+    assert len(kept) == 2 and all("belongs to an attention" in p.reason for p in kept)
+
+
+def test_a_product_of_computed_values_without_a_softmax_takes_halves():
+    x, y = relay.var("x", shape=(2, 12, 8)), relay.var("y", shape=(2, 10, 8))
+    both = relay.nn.batch_matmul(relay.nn.relu(x), relay.nn.relu(y))
+    func, _ = half_operands(_typed(IRModule.from_expr(Function([x, y], relay.nn.relu(both)))), Beyond())
+    assert _dtypes(func)["nn.batch_matmul"] == ["float16 float16 -> float32"]
+
+
 @pytest.mark.parametrize(
     ("reader", "stored"),
     [

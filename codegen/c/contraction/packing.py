@@ -7,7 +7,6 @@ The last panel is filled up with zeros. ``panel[batch..., block, terms..., width
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -21,15 +20,14 @@ from byoc.codegen.kernel.choice import Choices
 from byoc.codegen.kernel.collapse import Nest, collapse_axes
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.program import Program
-from byoc.codegen.kernel.rewrite_stages import with_body, with_meta, with_stages
+from byoc.codegen.kernel.rewrite_stages import ProgramConstants, with_body, with_meta, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.core.ndarray import NDArray
-from byoc.runtime.core.signature import TensorSpec
 from byoc.te import Index, PrimExpr, Tensor, compute, const, if_then_else
 from byoc.te.expr import Binary, Const
 from byoc.te.tensor import Load
-from byoc.te.walk import map_expr, unique_nodes
+from byoc.te.walk import map_expr
 
 FEWEST_ROWS = 8  # rows that must share a panel that is packed at run time
 
@@ -45,20 +43,16 @@ def pack_operands(program: Program, machine: Machine, choices: Choices | None = 
 class _Packing:
     def __init__(self, program: Program, machine: Machine, choices: Choices | None = None):
         self.program, self.machine, self.simplify = program, machine, Simplifier()
-        self.arrays: dict[Tensor, NDArray] = dict(program.constants)
+        self.constants = ProgramConstants(program)
+        self.arrays = self.constants.arrays
         self.chooser = TileChooser(machine, choices, self.arrays)
-        self.names = {t: s.name for (t, _), s in zip(program.constants, program.signature.constants, strict=True)}
         self.panels: dict[tuple[object, ...], Tensor] = {}
 
     def run(self) -> Program:
         program = with_stages(self.program, lambda _, stage: self._packed(stage))
         if not self.panels:
             return program
-        used = {n.tensor for g in program.groups for s in g.stages for n in _loads(s.body)}
-        constants = tuple((t, a) for t, a in self.arrays.items() if t in used)
-        specs = tuple(TensorSpec(self.names[t], a.shape, a.dtype) for t, a in constants)
-        signature = dataclasses.replace(program.signature, constants=specs)
-        return dataclasses.replace(program, constants=constants, signature=signature)
+        return self.constants.of(program)
 
     def _packed(self, stage: Tensor) -> list[Tensor]:
         """*stage* over a panel, after the stage that packs it where that is not done already."""
@@ -123,8 +117,8 @@ class _Packing:
         if key not in self.panels:
             tensor = Tensor(f"{source.name}_panel", array.shape, source.dtype, tag=PANEL)
             self.panels[key] = tensor
-            self.arrays[tensor] = NDArray(array)
-            self.names[tensor] = f"{self.names[source]}_panel_{len(self.panels)}"
+            name = f"{self.constants.names[source]}_panel_{len(self.panels)}"
+            self.constants.add(tensor, name, NDArray(array))
         return self.panels[key]
 
 
@@ -233,7 +227,3 @@ def _undivided(stage: Tensor, nest: Nest, value: PrimExpr) -> PrimExpr:
     last = stage.axes[-1]
     table: dict[PrimExpr, PrimExpr] = {outer: last // inner.extent, inner: last % inner.extent}
     return map_expr(value, lambda e: table.get(e) if isinstance(e, Index) else None)
-
-
-def _loads(body: PrimExpr | None) -> list[Load]:
-    return [n for n in unique_nodes(body) if isinstance(n, Load)] if body is not None else []

@@ -8,7 +8,6 @@ else a stage makes the words. An axis that does not fill its last word is filled
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
@@ -16,11 +15,10 @@ import numpy as np
 
 from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.kernel.program import Program
-from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
+from byoc.codegen.kernel.rewrite_stages import ProgramConstants, with_body, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.core.ndarray import NDArray
-from byoc.runtime.core.signature import TensorSpec
 from byoc.te import Index, PrimExpr, Tensor, binary, compute, const, if_then_else
 from byoc.te.expr import DOTS, Binary, Cast, Const, Intrinsic, Reduce, Select, cast
 from byoc.te.tensor import Load
@@ -71,19 +69,15 @@ def use_words(program: Program) -> Program:
 class _Words:
     def __init__(self, program: Program):
         self.program, self.simplify = program, Simplifier()
-        self.arrays: dict[Tensor, NDArray] = dict(program.constants)
-        self.names = {t: s.name for (t, _), s in zip(program.constants, program.signature.constants, strict=True)}
+        self.constants = ProgramConstants(program)
+        self.arrays = self.constants.arrays
         self.made: dict[tuple[Tensor, int], Tensor] = {}
 
     def run(self) -> Program:
         if not any(narrow_product(s.body) for g in self.program.groups for s in g.stages if s.body is not None):
             return self.program
         program = with_stages(self.program, lambda _, stage: self._stages(stage))
-        used = {n.tensor for g in program.groups for s in g.stages for n in _loads(s)}
-        constants = tuple((t, a) for t, a in self.arrays.items() if t in used)
-        specs = tuple(TensorSpec(self.names[t], a.shape, a.dtype) for t, a in constants)
-        signature = dataclasses.replace(program.signature, constants=specs)
-        return dataclasses.replace(program, constants=constants, signature=signature)
+        return self.constants.of(program)
 
     def _stages(self, stage: Tensor) -> list[Tensor]:
         """*stage* over words, after the stages that make words for it."""
@@ -122,8 +116,8 @@ class _Words:
             array = words_of_array(self.arrays[source].numpy(), dimension, terms)
             tensor = Tensor(f"{source.name}_words", array.shape, WORD)
             self.made[key] = tensor
-            self.arrays[tensor] = NDArray(array)
-            self.names[tensor] = f"{self.names[source]}_words_{len(self.made)}"
+            name = f"{self.constants.names[source]}_words_{len(self.made)}"
+            self.constants.add(tensor, name, NDArray(array))
         return self.made[key]
 
 
@@ -223,7 +217,3 @@ def with_term(total: PrimExpr, term: PrimExpr) -> PrimExpr:
     if isinstance(term, Intrinsic) and term.name in DOTS:
         return Intrinsic(term.name, (*term.args[:2], total))
     return binary("add", total, term)
-
-
-def _loads(stage: Tensor) -> list[Load]:
-    return [n for n in unique_nodes(stage.body) if isinstance(n, Load)] if stage.body is not None else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -15,10 +14,9 @@ from byoc.codegen.c.winograd.search_space import WinogradChooser
 from byoc.codegen.c.winograd.stages import transformed_weights, weights_tensor, winograd_stages
 from byoc.codegen.kernel.choice import Choices
 from byoc.codegen.kernel.program import Program
-from byoc.codegen.kernel.rewrite_stages import with_stages
+from byoc.codegen.kernel.rewrite_stages import ProgramConstants, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.runtime.core.ndarray import NDArray
-from byoc.runtime.core.signature import TensorSpec
 from byoc.te import Tensor
 from byoc.te.walk import loaded_tensors
 
@@ -43,8 +41,8 @@ def with_plans(program: Program, choose: Choose) -> Program:
 class _Rewriting:
     def __init__(self, program: Program, choose: Choose):
         self.program = program
-        self.arrays: dict[Tensor, NDArray] = dict(program.constants)
-        self.names = {t: s.name for (t, _), s in zip(program.constants, program.signature.constants, strict=True)}
+        self.constants = ProgramConstants(program)
+        self.arrays = self.constants.arrays
         self.weights: dict[tuple[object, ...], Tensor] = {}
         self.readers: dict[Tensor, int] = {}
         groups = {s: g for g in program.groups for s in g.stages}
@@ -85,11 +83,7 @@ class _Rewriting:
             return winograd_stages(new, pad, self._weights(new, plan), plan)
 
         program = with_stages(self.program, change)
-        used = {t for g in program.groups for s in g.stages for t in loaded_tensors(s.element)}
-        constants = tuple((t, a) for t, a in self.arrays.items() if t in used)
-        specs = tuple(TensorSpec(self.names[t], a.shape, a.dtype) for t, a in constants)
-        signature = dataclasses.replace(program.signature, constants=specs)
-        return dataclasses.replace(program, constants=constants, signature=signature)
+        return self.constants.of(program)
 
     def _transforms(self, conv: Convolution) -> bool:
         """Whether sums of the weights are numbers: an infinity would reach all of a tile, and NaN where they meet."""
@@ -99,7 +93,8 @@ class _Rewriting:
         key = (conv.weights, conv.order, plan.outputs, plan.panel)
         if key not in self.weights:
             tensor = weights_tensor(f"{conv.weights.name}_winograd", plan)
-            self.arrays[tensor] = NDArray(transformed_weights(self.arrays[conv.weights].numpy(), conv, plan))
-            self.names[tensor] = f"{self.names[conv.weights]}_winograd_{len(self.weights) + 1}"
+            name = f"{self.constants.names[conv.weights]}_winograd_{len(self.weights) + 1}"
+            array = transformed_weights(self.arrays[conv.weights].numpy(), conv, plan)
+            self.constants.add(tensor, name, NDArray(array))
             self.weights[key] = tensor
         return self.weights[key]

@@ -12,12 +12,11 @@ from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.products.kernel import product_kernel
 from byoc.codegen.opencl.products.matrix_format import BFLOAT16, FLOAT16, FORMATS, MatrixFormat
 from byoc.codegen.opencl.products.matrix_kernel import matrix_kernel
+from byoc.codegen.opencl.products.matrix_terms import number_in_memory
 from byoc.codegen.opencl.products.matrix_tile import MatrixTile, matrix_tiles
-from byoc.codegen.opencl.products.shape import BlockProduct
+from byoc.codegen.opencl.products.shape import BlockProduct, guarded
 from byoc.codegen.opencl.products.tile import TILES, DeviceTile, Pace, cost_of
 from byoc.ir.types import dtype_bytes
-from byoc.te import PrimExpr
-from byoc.te.expr import Cast, Const, Intrinsic, Select
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,9 @@ class TileCandidate:
 
 
 def candidates(p: BlockProduct, profile: DeviceProfile, parts: Sequence[int] = (1,)) -> list[TileCandidate]:
-    """Every tile that the device can launch in every number of *parts*, the cheapest first; none for float64 beyond it.
+    """Every tile that the device can launch, those of matrix units too where they take the product's numbers.
 
-    Where matrix units take the product's numbers, those of theirs are meant alone.
+    Each in every number of *parts*, the cheapest first.
     """
     sizes, itemsize = p.sizes(), dtype_bytes(p.reduce.dtype)
     found: list[tuple[DeviceTile | MatrixTile, Pace]] = [*TILES]
@@ -72,15 +71,6 @@ def format_of(p: BlockProduct, profile: DeviceProfile) -> MatrixFormat | None:
     if not profile.matrix_units or p.reduce.dtype != "float32":
         return None
     for format in (FLOAT16, BFLOAT16):
-        if all(_comes_from(o.value, format) for o in (p.left, p.right)):
+        if all(number_in_memory(guarded(o.value)[1], format) is not None for o in (p.left, p.right)):
             return format
     return FORMATS.get(profile.products)
-
-
-def _comes_from(value: PrimExpr, format: MatrixFormat) -> bool:
-    """Whether *value* is a number of *format*, or 0 under a condition."""
-    while isinstance(value, Select) and isinstance(value.otherwise, Const) and value.otherwise.value == 0:
-        value = value.then
-    if isinstance(value, Cast):
-        return value.value.dtype == format.name
-    return isinstance(value, Intrinsic) and value.name == f"from_{format.name}"

@@ -10,22 +10,30 @@ from byoc.codegen.kernel.loops import Let, Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import product
 from byoc.codegen.opencl.products.matrix_format import MatrixFormat
-from byoc.codegen.opencl.products.shape import Operand
+from byoc.codegen.opencl.products.shape import Operand, guarded
 from byoc.codegen.opencl.products.tiled import axes_at
 from byoc.te import Index, PrimExpr, binary
-from byoc.te.expr import Cast, Const, Intrinsic, Select
+from byoc.te.expr import Cast, Const, Intrinsic
 from byoc.te.tensor import Load
 from byoc.te.walk import mentions
 
 LINES, CHUNKWISE, SINGLE = "lines", "chunks", "terms"
-IN_MEMORY = {"float16": ("float16", "uint16"), "bfloat16": ("uint16",)}  # what has a format's numbers as they are
+
+
+def number_in_memory(value: PrimExpr, format: MatrixFormat) -> PrimExpr | None:
+    """What *value*, a float32, is made of where that is a number of *format* as memory has it, typed or as bits."""
+    if isinstance(value, Cast) and value.value.dtype == format.name:
+        return value.value
+    if isinstance(value, Intrinsic) and value.name == f"from_{format.name}":
+        return value.args[0]
+    return None
 
 
 @dataclass(frozen=True)
 class ChunkTerms:
     """The terms of one chunk in one step: *before* declares what *indices* (of every axis, term by term) say.
 
-    *inside* says of each term whether it exists, None where it always does; *first* is the index of the axis *inner*.
+    *inside* says of each term whether it exists, None where it always does.
     """
 
     before: tuple[Stmt, ...]
@@ -113,28 +121,21 @@ class DirectLoad:
         """That of every chunk of *operand*; None where some are not side by side, or not where a vector may begin."""
         if terms.kind == SINGLE:
             return None
-        value, guards = operand.value, []
-        while isinstance(value, Select) and isinstance(value.otherwise, Const) and value.otherwise.value == 0:
-            guards.append(value.cond)
-            value = value.then
-        inside = value
-        if isinstance(inside, Cast):
-            inside = inside.value
-        elif isinstance(inside, Intrinsic) and inside.name == f"from_{terms.format.name}":
-            inside = inside.args[0]
-        raw = inside is not value
-        stored = IN_MEMORY.get(terms.format.name, ()) if raw else ("float32",)
-        if not isinstance(inside, Load) or inside.is_word or inside.tensor.dtype not in stored:
+        guards, value = guarded(operand.value)
+        inside = number_in_memory(value, terms.format)
+        raw = inside is not None
+        load = value if inside is None else inside
+        if not isinstance(load, Load) or load.is_word or (not raw and load.tensor.dtype != "float32"):
             return None
         if any(mentions(g, terms.inner) for g in guards):
             return None
-        place = simplify.flat_index(inside.tensor, inside.indices)
-        at_zero = [substitute_axes(i, [terms.inner], [as_index(0)]) for i in inside.indices]
-        rest = simplify.flat_index(inside.tensor, at_zero)
+        place = simplify.flat_index(load.tensor, load.indices)
+        at_zero = [substitute_axes(i, [terms.inner], [as_index(0)]) for i in load.indices]
+        rest = simplify.flat_index(load.tensor, at_zero)
         width = terms.format.chunk if raw else 4
         if place.coefficient(terms.inner) != 1 or any(n % width for n in (rest.constant, *rest.terms.values())):
             return None
-        return DirectLoad(inside, tuple(guards), raw)
+        return DirectLoad(load, tuple(guards), raw)
 
     def over(self, old: Sequence[Index], new: Sequence[PrimExpr]) -> DirectLoad:
         """The same of other axes."""

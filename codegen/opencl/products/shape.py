@@ -79,6 +79,15 @@ def block_product(nest: Nest, simplify: Simplifier) -> BlockProduct | None:
     return BlockProduct(nest, reduce, left, right, batch)
 
 
+def guarded(value: PrimExpr) -> tuple[list[PrimExpr], PrimExpr]:
+    """The conditions without which *value* is 0, and what it is where they all hold."""
+    guards = []
+    while isinstance(value, Select) and isinstance(value.otherwise, Const) and value.otherwise.value == 0:
+        guards.append(value.cond)
+        value = value.then
+    return guards, value
+
+
 def _axes_of(value: PrimExpr, axes: Sequence[Index]) -> tuple[Index, ...]:
     inside = {id(n) for n in unique_nodes(value) if isinstance(n, Index)}
     return tuple(a for a in axes if id(a) in inside)

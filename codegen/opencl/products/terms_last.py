@@ -60,7 +60,7 @@ def _moved(stage: Tensor, inner: Index, weights: ProgramWeights) -> PrimExpr:
         (axis,) = at
         source = expr.tensor
         made = weights.made(
-            f"{weights.name(source)}_axis_{axis}_last",
+            f"{weights.names[source]}_axis_{axis}_last",
             source,
             lambda: np.moveaxis(weights.arrays[source].numpy(), axis, -1),
         )

@@ -94,15 +94,11 @@ class TiledProduct:
         body: list[Stmt] = []
         for k in range(ahead):
             step = Index(f"step_{k}" if ahead > 1 else "step", steps + ahead)
-            follows = [] if known is not None and known <= ahead else self._loaded(step + ahead, k, load)
+            follows = (
+                [If(binary("lt", step + ahead, steps), load(step + ahead, k))] if known is None or known > ahead else []
+            )
             side = step % 2 if ahead % 2 else as_index(k % 2)
             work = [*store(side, k), GroupBarrier(), *follows, *multiply(side)]
-            whole = known is not None and known % ahead == 0
-            body += [
-                Let(step, block * ahead + k),
-                *(work if whole or k == 0 else [If(binary("lt", step, steps), work)]),
-            ]
+            exists = k == 0 or (known is not None and known % ahead == 0)
+            body += [Let(step, block * ahead + k), *(work if exists else [If(binary("lt", step, steps), work)])]
         return [*first, For(block, block.extent, body)]
-
-    def _loaded(self, step: PrimExpr, k: int, load: Stage) -> list[Stmt]:
-        return [If(binary("lt", step, self.steps), load(step, k))]
