@@ -272,7 +272,7 @@ def measure_free(options: argparse.Namespace, scratch: Path) -> int:
     print(size_header(engines), flush=True)
     for path in find_models(options.zoo, options.models):
         for threads in options.threads:
-            model = FreeModel(path, scratch, threads, options.precision, partial(run_child, "compile_model.py"))
+            model = FreeModel(path, scratch, threads, options.precision, partial(run_child, "compile_model"))
             for sizes in sizes_of(path, options.batches, options.lengths):
                 cells.append(model.cell(sizes, engines, schedule))
                 print(size_line(cells[-1], engines), flush=True)
