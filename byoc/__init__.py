@@ -5,9 +5,9 @@ Names are looked up when first used, so that ``import byoc.runtime`` imports not
 
 from pathlib import Path
 
-from byoc import module_aliases
-from byoc.import_guard import require_one_copy
-from byoc.lazy_names import lazy_names
+from byoc.base import module_aliases
+from byoc.base.import_guard import require_one_copy
+from byoc.base.lazy_names import lazy_names
 
 __version__ = "0.1.0"
 

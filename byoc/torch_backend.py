@@ -18,7 +18,7 @@ import numpy as np
 from onnx import ModelProto
 
 from byoc.driver.compiler.entry import compile as compile_model
-from byoc.driver.models.torch_program import onnx_of, torch_module
+from byoc.driver.torch_program import onnx_of, torch_module
 from byoc.errors import ImportModelError, UserError, in_one_line
 from byoc.runtime.library import Library
 

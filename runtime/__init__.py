@@ -9,6 +9,6 @@ if __name__ != "byoc.runtime":  # a second copy of every class below it
         f"{__name__} is byoc.runtime, found by a search path that holds byoc's checkout: import byoc.runtime instead"
     )
 
-from byoc.lazy_names import lazy_names
+from byoc.base.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

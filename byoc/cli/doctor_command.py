@@ -9,7 +9,7 @@ import platform
 import sys
 from collections.abc import Mapping
 
-from byoc import __version__
+from byoc.base import __version__
 from byoc.cli.targets_command import describe
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.object_cache import cache_dir

@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
-from byoc import __version__
+from byoc.base import __version__
 from byoc.cli.flags.backend_imports import IMPORTING, VARIABLE, import_backends
 from byoc.cli.flags.backend_imports import add_arguments as add_imports
 from byoc.errors import CompilerNotFoundError, DeviceError, InternalError, OutOfMemoryError, UserError

@@ -43,9 +43,9 @@ def as_onnx(model: M) -> M | ModelProto:
     Raises ImportModelError for one that cannot be converted, UnavailableError without what converts it.
     """
     if is_torch_program(model):
-        return cast(ModelProto, importlib.import_module("byoc.driver.models.torch_program").onnx_of(model))
+        return cast(ModelProto, importlib.import_module("byoc.driver.torch_program").onnx_of(model))
     if is_estimator(model):
-        converter = importlib.import_module("byoc.driver.models.sklearn_model")
+        converter = importlib.import_module("byoc.driver.sklearn_model")
         return cast(ModelProto, converter.onnx_of_estimator(model))
     return model
 

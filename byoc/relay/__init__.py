@@ -8,9 +8,9 @@ pass contexts that tables beside this list.
 import importlib
 from pathlib import Path
 
+from byoc.base.lazy_names import lazy_names
 from byoc.ir.passes.pass_context import CONFIG_OPTIONS
 from byoc.ir.registry import GLOBAL_FUNCTIONS, read_homes
-from byoc.lazy_names import lazy_names
 
 _FOLDER = Path(__file__).parent
 GLOBAL_FUNCTIONS.defer(read_homes(_FOLDER / "functions.txt", __name__))

@@ -1,5 +1,5 @@
 """Conformance of backends: cases made of operators and patterns, a reference in float64, and certificates."""
 
-from byoc.lazy_names import lazy_names
+from byoc.base.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -4,6 +4,6 @@
 Source: ``tvm.runtime.vm``.
 """
 
-from byoc.lazy_names import lazy_names
+from byoc.base.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -11,13 +11,11 @@ import pytest
 from tools.health.imports import MODEL, PROBE, python
 from tools.health.sources import ROOT, imported, modules, tree
 
-BASE = {"runtime", "errors", "lazy_names", "module_aliases", "import_guard"}
+BASE = {"base", "runtime", "errors"}
 LAYERS = {
-    "runtime": {"lazy_names"},
+    "base": set(),
+    "runtime": {"base"},
     "errors": {"runtime"},
-    "lazy_names": set(),
-    "import_guard": set(),
-    "module_aliases": set(),
     "options": {"errors"},
     "ir": BASE,
     "te": {"ir", *BASE},

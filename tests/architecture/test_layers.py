@@ -1,8 +1,9 @@
 """Layers inside of a top package, lowest first: each imports what stands below it, types and inner imports included."""
 
+import networkx
 import pytest
 
-from tools.health.circles import circles, import_graph
+from tools.health.circles import circles, explained, holding_edges, import_graph, package_graph
 from tools.health.sources import modules, package_of
 
 LAYERS = {
@@ -31,6 +32,12 @@ LAYERS = {
         "byoc.runtime.opencl",
         "byoc.runtime.vm",
         "byoc.runtime",
+    ],
+    "byoc.base": [
+        "byoc.base",
+    ],
+    "byoc.errors": [
+        "byoc.errors",
     ],
     "byoc.options": [
         "byoc.options",
@@ -205,3 +212,20 @@ def test_no_layer_imports_one_above_it(top):
 @pytest.mark.parametrize("top", LAYERS)
 def test_no_files_import_each_other_in_circles(top):
     assert [c for c in circles(import_graph()) if any(within(top, name) for name in c)] == []
+
+
+def test_no_packages_import_each_other_in_circles():
+    assert list(explained()) == []
+
+
+def test_what_nothing_stands_on_leads_to_every_package():
+    packages = {package_of(name) for name in modules() if not within("byoc.compat", name)}
+    assert {p for p in packages if not p.count(".")} == {"byoc"}
+    assert [other for other in package_graph().predecessors("byoc") if not within("byoc.contrib", other)] == []
+
+
+def test_a_circle_is_held_together_by_few_imports():
+    graph = networkx.DiGraph()
+    for own, their, count in [("top", "middle", 3), ("middle", "low", 2), ("low", "middle", 1), ("low", "top", 1)]:
+        graph.add_edge(own, their, imports=[(f"{own}.{k}", f"{their}.{k}") for k in range(count)])
+    assert sorted(holding_edges(graph)) == [("low", "middle"), ("low", "top")]

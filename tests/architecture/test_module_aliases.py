@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from byoc.module_aliases import MOVED, home_of
+from byoc.base.module_aliases import MOVED, home_of
 from tools.health.sources import modules
 
 

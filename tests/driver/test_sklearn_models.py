@@ -92,7 +92,7 @@ def onnx_outputs(model, feeds):
     """What ONNX Runtime makes of the same model; it has no locale but this machine's, and C is on all."""
     from onnx import helper
 
-    from byoc.driver.models.sklearn_model import onnx_of_estimator
+    from byoc.driver.sklearn_model import onnx_of_estimator
 
     converted = onnx_of_estimator(model)
     for node in converted.graph.node:

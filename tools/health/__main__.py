@@ -38,7 +38,7 @@ def package_circles() -> Row:
     """Packages that import each other."""
     found = circles.circles(circles.package_graph())
     sizes = ", ".join(str(len(c)) for c in found) or "none"
-    return Row("packages", "packages in circles, by circle", sizes, "none", not found, [" ".join(c) for c in found])
+    return Row("packages", "packages in circles, by circle", sizes, "none", not found, [*circles.explained()])
 
 
 def file_circles() -> Row:

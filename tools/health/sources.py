@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from byoc.base.lazy_names import homes
+
 ROOT = Path(__file__).parents[2]
 # packages and the folders where they stand (setup.cfg, package_dir)
 FOLDERS = {
@@ -35,17 +37,52 @@ def tree(path: Path) -> ast.Module:
 
 
 def imported(name: str) -> Iterator[str]:
-    """The modules of ours that module *name* imports."""
+    """The modules of ours that module *name* imports; a name of a facade counts for the module that has it, too."""
+    for node in ast.walk(tree(modules()[name])):
+        yield from _imported_by(node)
+
+
+def typed_only(name: str, other: str) -> bool:
+    """Whether module *name* imports *other* under ``if TYPE_CHECKING`` and nowhere else."""
+    within = {
+        id(inner)
+        for node in ast.walk(tree(modules()[name]))
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    found = [id(node) in within for node in ast.walk(tree(modules()[name])) if other in _imported_by(node)]
+    return all(found)
+
+
+def _imported_by(node: ast.AST) -> Iterator[str]:
+    """The modules of ours that one statement imports."""
     known = modules()
-    for node in ast.walk(tree(known[name])):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            inner = [f"{node.module}.{alias.name}" for alias in node.names]
-            names = [full if full in known else node.module for full in inner]
-        else:
-            continue
-        yield from (full for full in names if full in known)
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name in known)
+    elif isinstance(node, ast.ImportFrom) and node.module in known:
+        for alias in node.names:
+            full = f"{node.module}.{alias.name}"
+            if full in known:
+                yield full
+            else:
+                yield node.module
+                yield from _home(node.module, alias.name)
+
+
+def _home(package: str, name: str) -> Iterator[str]:
+    """The module that has a *name* of the facade *package*, by its stub."""
+    if modules()[package].with_suffix(".pyi").exists() and name in homes(package):
+        module, inner = homes(package)[name]
+        yield next(found for found in (f"{module}.{inner}", module) if found in modules())
+
+
+def imported_by_name(name: str) -> Iterator[str]:
+    """The modules of ours that module *name* gives to ``importlib.import_module`` as they are spelt."""
+    for node in ast.walk(tree(modules()[name])):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            asked = node.args[0]
+            if isinstance(asked, ast.Constant) and asked.value in modules():
+                yield str(asked.value)
 
 
 def package_of(name: str) -> str:

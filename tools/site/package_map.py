@@ -20,7 +20,7 @@ from tools.health.sources import imported, modules, tree
 BOX_WIDTH, LINE, PADDING, GAP_X, GAP_Y, MARGIN = 320, 16, 12, 28, 44, 16
 CHARACTERS = 50  # of 11 pixels in a box
 TOP = 2  # names that begin with this many parts are one package of the map
-NOT_DRAWN = frozenset({"byoc", "byoc.__main__", "byoc.lazy_names", "byoc.module_aliases"})  # they lead to others
+NOT_DRAWN = frozenset({"byoc", "byoc.__main__"})  # they lead to others
 
 
 def package(module: str) -> str:

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 
+from byoc.base.module_aliases import AliasLoader
+from byoc.base.module_aliases import home_of as moved_to
 from byoc.compat.tvm.below import BelowModule
 from byoc.compat.tvm.homes import ALIASES, BELOW, OURS_FIRST, ROOTS, THIN
-from byoc.module_aliases import AliasLoader
-from byoc.module_aliases import home_of as moved_to
 
 APART = ("byoc.codegen", "byoc.contrib", "byoc.runtime")  # in a checkout these are not below the folder of byoc
 

@@ -1,5 +1,5 @@
 """Costs that this machine tells: a calibration of its devices, and units built and timed."""
 
-from byoc.lazy_names import lazy_names
+from byoc.base.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-import byoc
+from byoc.base import __version__
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.codegen.tune.context import cache_sizes, context_of, processor_model, schedules_digest
@@ -130,7 +130,7 @@ class MachineCosts:
         return {
             "backend": backend,
             "edition": EDITION,
-            "version": byoc.__version__,
+            "version": __version__,
             "threads": str(self._threads) if backend == HOST_BACKEND else "",
             "code": _code_of(backend),
             "machine": f"{platform.system()} {platform.machine()}",

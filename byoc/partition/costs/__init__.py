@@ -3,6 +3,6 @@
 ``cost_model(spec, backends)`` turns what a user writes into a :class:`CostModel`.
 """
 
-from byoc.lazy_names import lazy_names
+from byoc.base.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -1,5 +1,5 @@
 """Solvers of the placement problem (``byoc.partition.problem``): exact cuts, integer programs, heuristics."""
 
-from byoc.lazy_names import lazy_names
+from byoc.base.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

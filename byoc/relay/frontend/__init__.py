@@ -1,5 +1,5 @@
 """Ways into the graph language. Source: ``relay.frontend``."""
 
-from byoc.lazy_names import lazy_names
+from byoc.base.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

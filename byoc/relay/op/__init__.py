@@ -5,9 +5,9 @@
 
 from pathlib import Path
 
+from byoc.base.lazy_names import lazy_names
 from byoc.ir.op import OPS, for_each_operator
 from byoc.ir.registry import read_homes
-from byoc.lazy_names import lazy_names
 from byoc.relay.op.completion import complete
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

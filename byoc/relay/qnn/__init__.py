@@ -1,5 +1,5 @@
 """Quantized operators, how they are lowered, and their passes. Source: ``relay.qnn``."""
 
-from byoc.lazy_names import lazy_names
+from byoc.base.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -1,5 +1,5 @@
 """Relay's text format, both ways: :func:`astext` prints, :func:`parse` reads."""
 
-from byoc.lazy_names import lazy_names
+from byoc.base.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -3,8 +3,8 @@
 Source: ``relay.transform``.
 """
 
+from byoc.base.lazy_names import lazy_names
 from byoc.ir.registry import register_func
-from byoc.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)
 

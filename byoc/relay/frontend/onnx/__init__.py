@@ -1,5 +1,5 @@
 """The ONNX frontend: models of opset 1 to the newest become modules of the graph language."""
 
-from byoc.lazy_names import lazy_names
+from byoc.base.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

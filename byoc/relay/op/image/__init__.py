@@ -1,5 +1,5 @@
 """Image operators: the names of ``relay.image``."""
 
-from byoc.lazy_names import lazy_names
+from byoc.base.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -4,6 +4,6 @@ A rule is kept under ``FTVMQnnCanonicalize``. What it makes gives the same integ
 operator. Source: the ``…QnnCanonicalize`` functions of ``relay/qnn/op``.
 """
 
-from byoc.lazy_names import lazy_names
+from byoc.base.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -5,6 +5,6 @@
 ``products`` says which operators may be quantized, and why others are left.
 """
 
-from byoc.lazy_names import lazy_names
+from byoc.base.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)
