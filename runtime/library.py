@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from byoc.runtime.executors.graph_executor import GraphExecutor
     from byoc.runtime.executors.preparation import Preparation
     from byoc.runtime.files.file_memory import FileWatch
-    from byoc.runtime.graph.loop_call import LoopCall, LoopResult
+    from byoc.runtime.graph.values import LoopCall, LoopResult
     from byoc.runtime.profile.run_profile import RunProfile
     from byoc.runtime.region.record import Fallback
     from byoc.runtime.region.variants import ChosenVariants

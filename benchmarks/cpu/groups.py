@@ -19,7 +19,7 @@ from byoc.driver.host import HostProgram, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
 from byoc.driver.precision import ProductPrecision, host_products
 from byoc.ir.types import tensor_types
-from byoc.partition.measure import boundary, call_operations, constant_bytes
+from byoc.partition.costs.work import boundary, call_operations, constant_bytes
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.traverse import post_order

@@ -10,7 +10,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.types import Type, tensor_types
 from byoc.partition.costs import CostModel, Estimate, total
 from byoc.partition.costs.model import HOST, unit_calls
-from byoc.partition.measure import boundary
+from byoc.partition.costs.work import boundary
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Function
 

@@ -7,7 +7,7 @@ import sys
 
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.sanitizers import check_process, preloading, requested
-from byoc.runtime.dso.sanitizers import PRELOADED, absent
+from byoc.runtime.dso.library_file import PRELOADED, absent
 
 
 def start_again_where_needed() -> None:

@@ -1,20 +1,31 @@
-"""The functions that the host runs itself: generated C where that is possible, JSON graphs on numpy kernels elsewhere.
+"""The functions that the host runs itself, generated C or JSON graphs on numpy kernels, and what each has to do.
 
 Each gets a symbol, structurally equal functions the same one. The reason for each fallback is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from byoc.codegen.c.backend import compile_functions as compile_c
 from byoc.codegen.c.whole.program import no_whole_program
 from byoc.codegen.kernel.lower import unsupported_reason
-from byoc.ir.types import Any, tensor_types
+from byoc.ir.expr import GlobalVar
+from byoc.ir.op import Op
+from byoc.ir.span import span_names
+from byoc.ir.types import Any, TensorType, TupleType, Type, tensor_types
+from byoc.partition.costs.analytic import kernel_seconds
+from byoc.partition.costs.kernels import one_kernel
+from byoc.partition.costs.profile import HOST_DEFAULTS
+from byoc.partition.costs.work import size, work_of
 from byoc.relay.analysis.module_types import infer_function
-from byoc.relay.expr import Function
+from byoc.relay.expr import Call, Function
+from byoc.relay.narrowing import operator_of
+from byoc.relay.traverse import post_order
 from byoc.runtime.core.bound_sizes import is_computable
+from byoc.runtime.core.function_work import FunctionWork, OperatorWork
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.modules.module import Module
 
@@ -90,3 +101,75 @@ def _untold(function: Function) -> str | None:
             if isinstance(dim, Any) and not is_computable(dim.name, known):
                 return f"its inputs do not tell the size {dim} of {result!r}"
     return None
+
+
+# What each function of a library has to do, for profiles: its operators, their ONNX nodes, operations and bytes.
+#
+# The weights, by which a profile divides the time of a function among its operators, are those of the analytic cost
+# model on a typical processor: only their proportions are used.
+
+PICO = 1e12
+MOST = 1 << 46  # of a count that is told
+
+
+def work_of_functions(regions: Mapping[GlobalVar, Function], host: HostFunctions) -> dict[str, FunctionWork]:
+    """The work of *regions* and of the functions of the host, by symbol."""
+    found = {
+        str(function.attrs["global_symbol"]): function_work(function, str(function.attrs["Compiler"]))
+        for function in regions.values()
+    }
+    found |= {symbol: function_work(function, "c") for symbol, function in host.compiled.items()}
+    return found | {symbol: function_work(function, "json") for symbol, function in host.interpreted.items()}
+
+
+def function_work(function: Function, backend: str) -> FunctionWork:
+    """The operators of the typed *function*, composites looked through."""
+    calls = [n for n in post_order(function) if isinstance(n, Call) and isinstance(n.op, Op)]
+    typed = [call for call in calls if all(_is_data(e.checked_type_) for e in (*call.args, call))]
+    if not typed:
+        return FunctionWork(backend)
+    weights = kernel_seconds(one_kernel(typed), HOST_DEFAULTS)
+    return FunctionWork(backend, tuple(_operator(c, w) for c, w in zip(typed, weights, strict=True)))
+
+
+def _is_data(ty: Type | None) -> bool:
+    """True for a tensor, or a tuple of data."""
+    return isinstance(ty, TensorType) or (isinstance(ty, TupleType) and all(map(_is_data, ty.fields)))
+
+
+def _operator(call: Call, weight: float) -> OperatorWork:
+    results = tensor_types(call.checked_type)
+    inputs = [t for arg in call.args for t in tensor_types(arg.checked_type)]
+    known = {name for t in inputs for name in _free(t)}
+    made = OperatorWork(
+        operator_of(call).name,
+        tuple(span_names(call.span)),
+        inputs[0].dtype if inputs else "float32",
+        min(int(weight * PICO), MOST),
+    )
+    if not all(t.is_symbolic for t in (*inputs, *results)) or any(
+        not is_computable(n, known) for t in results for n in _free(t)
+    ):
+        return made  # sizes that only a run tells
+    constant = [size(t) for t in (*inputs, *results) if t.is_static]
+    return replace(
+        made,
+        operations=min(int(work_of(call).operations), MOST),
+        bytes=min(sum(constant), MOST),
+        free=_most(_free(t) for t in (*inputs, *results)),
+        free_bytes=tuple((min(size(t), MOST), _free(t)) for t in (*inputs, *results) if not t.is_static),
+    )
+
+
+def _free(ty: TensorType) -> tuple[str, ...]:
+    """The names of the free dimensions, each as often as it occurs."""
+    return tuple(str(d.name) for d in ty.shape if not isinstance(d, int))
+
+
+def _most(tensors: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """The sizes that an operator's points are counted by: each name as often as the tensor has it that has it most
+    often, which a product of matrices [S, D] by [D, S] and an element-wise operator have in common."""
+    found: Counter[str] = Counter()
+    for names in tensors:
+        found |= Counter(names)
+    return tuple(sorted(found.elements()))

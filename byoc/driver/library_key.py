@@ -26,7 +26,7 @@ from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.codegen.tune.context import context_of
 from byoc.driver.options import UNTUNED, CompileRequest
 from byoc.errors import UserError
-from byoc.options.key import key_text
+from byoc.options.declaration import key_text
 from byoc.runtime.core.processor import usable_processors
 from byoc.runtime.files.regular_file import open_file, read_file
 

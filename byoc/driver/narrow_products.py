@@ -20,8 +20,7 @@ from byoc.driver.precision import FLOAT, FP16, INT8, HostProducts, PrecisionOutc
 from byoc.driver.quantization import Calibration, CompileHost, HostQuantization, Key
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.law import Law, Numbers
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law, Numbers
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, tensor_types
@@ -29,7 +28,7 @@ from byoc.relay import op
 from byoc.relay.analysis.operator_calls import moves_one
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.narrowing import operator_of, tensor_type
-from byoc.relay.op.core.definition import define, is_definable
+from byoc.relay.op.core.builder import define, is_definable
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.half_operands import summed_wide, takes_rounded

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from byoc.errors import CompileError, UserError, in_one_line
 from byoc.ir.module import IRModule
-from byoc.ir.passes.pass_forms import KnownForms
-from byoc.ir.passes.pass_info import PassTypeError
+from byoc.ir.passes.pass_info import KnownForms, PassTypeError
 from byoc.ir.passes.transform import Pass, PassContext, PassInfo, pass_named
 from byoc.ir.passes.verification import VerificationError, problem_of
 

@@ -1,4 +1,4 @@
-"""Declaring options: a class below :class:`Options` with a field for each, made by :func:`option`.
+"""What an option is, declared once: its name, type, default, check, sentence, and what a cache's key says of it.
 
     @dataclass(frozen=True, kw_only=True)
     class CompileRequest(Options):
@@ -171,3 +171,31 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 def _hint(near: str | None) -> str:
     return f"; the nearest: {near}" if near else ""
+
+
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def key_text(options: Options) -> str | None:
+    """The values that :class:`Keyed` asks for, by name; None where one stands for more than its text says."""
+    told: dict[str, object] = {}
+    for declared in options_of(type(options)):
+        value = getattr(options, declared.name)
+        if declared.about.key is Keyed.TEXT:
+            told[declared.name] = value
+        elif declared.about.key is Keyed.DEFAULT and not _is_same(value, declared.default):
+            return None
+    return repr(told) if is_plain(told) else None
+
+
+def _is_same(value: object, default: object) -> bool:
+    return value is default or (type(value) is type(default) and is_plain(value) and value == default)
+
+
+def is_plain(value: object) -> bool:
+    """Whether the text of *value* says all about it."""
+    if type(value) is dict:
+        return all(type(k) is str and is_plain(v) for k, v in value.items())
+    if type(value) is list or type(value) is tuple:
+        return all(map(is_plain, value))
+    return type(value) in _PLAIN

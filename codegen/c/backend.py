@@ -31,9 +31,8 @@ from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.ir.collector import paused_collector
 from byoc.relay.expr import Function
 from byoc.runtime.core.small_types import SMALL
-from byoc.runtime.dso.contract import contract_of, contract_text
 from byoc.runtime.dso.module import DsoModule
-from byoc.runtime.dso.whole_program import WholeProgram
+from byoc.runtime.dso.whole_program import WholeProgram, contract_of, contract_text
 from byoc.runtime.graph.graph import Graph
 
 HIDDEN = ("-fvisibility=hidden",)  # what a group computes is called by the entries of its library alone

@@ -17,8 +17,8 @@ from byoc.contract.region_steps import RegionSteps
 from byoc.contract.signature import spec_of
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import Dim, Signature, TensorSpec
-from byoc.runtime.dso.contract import contract_of, contract_text
 from byoc.runtime.dso.module import DsoModule
+from byoc.runtime.dso.whole_program import contract_of, contract_text
 
 C_TYPES: Mapping[str, str] = {dtype: name for dtype, name in TYPES.items() if dtype in DTYPES}
 ALIGNMENT = 64

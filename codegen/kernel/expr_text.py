@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.polynomial import Polynomial
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.spelling import ATOM, OPERATORS, TERNARY, UNARY, WIDE_UNSIGNED, Language, kind_of, short_name
+from byoc.codegen.kernel.writer import Names
 from byoc.errors import InternalError, UnsupportedError
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Size, Tensor

@@ -18,11 +18,11 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import AnySpan, span_names
 from byoc.ir.types import STORED, TensorType, Type, tensor_types
-from byoc.relay.analysis.located import located
+from byoc.relay.analysis.operator_calls import located
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Let, Tuple, TupleGetItem, Var
 from byoc.relay.narrowing import operator_of, tuple_type
-from byoc.relay.op.core.definition import define, takes_dtypes
+from byoc.relay.op.core.builder import define, takes_dtypes
 from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import Signature, TensorSpec

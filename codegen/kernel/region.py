@@ -13,7 +13,7 @@ from byoc.contract.verdict import EVERY, constraint
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.expr import Call
-from byoc.relay.op.core.definition import RECURRENT
+from byoc.relay.op.core.builder import RECURRENT
 from byoc.relay.transform.fuse.fuse_ops import fuse_body as fuse_body
 from byoc.runtime.core.ndarray import NDArray
 

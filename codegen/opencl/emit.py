@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from byoc.codegen.kernel.attention import Attention, attentions
 from byoc.codegen.kernel.choice import Choice, Choices
 from byoc.codegen.kernel.expr_text import outside_name
-from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.program import Group, Program, group_of_stages
 from byoc.codegen.kernel.shared_rows import SharedRows, row_runs
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.stored_types import as_stored
-from byoc.codegen.kernel.writer import Writer
+from byoc.codegen.kernel.writer import Names, Writer, comment_text
 from byoc.codegen.opencl.cpu.blocks import CpuKernels, meets_between_rows
 from byoc.codegen.opencl.device.choosing import Chooser
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan

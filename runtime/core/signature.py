@@ -142,7 +142,7 @@ def item_bytes(dtype: str, where: str) -> int:
 class Signature:
     """The calling convention of a symbol: inputs, then (once, at initialisation) constants, then outputs.
 
-    ``checks`` name the checks of indices that it makes, by their numbers (``index_errors.py``). ``temporary_sizes`` are
+    ``checks`` name the checks of indices that it makes, by their numbers (``errors.py``). ``temporary_sizes`` are
     the sizes inside of it that stand in no input and no output.
     """
 

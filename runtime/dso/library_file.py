@@ -1,4 +1,4 @@
-"""A shared library that is loaded from memory: no file of it stays anywhere, whatever ends the process.
+"""Libraries loaded from memory, and what a process must have been started with before it loads some.
 
 The dynamic loader takes names, so the bytes go into a file without one: a memory file (``memfd_create``) that is sealed
 against changes, or a file without a name in the folder for temporary files, reached through ``/proc/self/fd``. Its
@@ -13,13 +13,14 @@ way of its own.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import hashlib
 import itertools
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -182,3 +183,32 @@ def _path_of(descriptor: int) -> str:
     """A path of an open file that was never written so before: ``/`` and ``./`` spell a number, and lead nowhere."""
     spelled = "".join("./" if bit == "1" else "/" for bit in f"{next(_NUMBERS):b}")
     return f"/proc/self/fd/{spelled}{descriptor}"
+
+
+# Sanitizers in compiled code: what a process must have been started with before it may load a library that has them.
+#
+# The address and the thread sanitizer replace ``malloc`` and watch memory from the start of a process, so their library
+# must be there before any other (``LD_PRELOAD``); a process that loads such code later is ended by it. The
+# undefined-behaviour sanitizer only adds checks, and needs nothing.
+
+SANITIZERS = ("address", "undefined", "thread")
+# of those whose library comes first: the library, and a symbol that it has
+PRELOADED = {"address": ("libasan.so", "__asan_init"), "thread": ("libtsan.so", "__tsan_init")}
+
+
+def absent(sanitizers: Sequence[str]) -> list[str]:
+    """Those of *sanitizers* whose library this process was not started with, where it had to be."""
+    process = ctypes.CDLL(None)
+    return [name for name in sanitizers if name in PRELOADED and not hasattr(process, PRELOADED[name][1])]
+
+
+def sanitizer_refusal(sanitizers: Sequence[str]) -> str | None:
+    """Why code with *sanitizers* cannot be loaded into this process: a sentence, or None when it can."""
+    missing = absent(sanitizers)
+    if not missing:
+        return None
+    library = PRELOADED[missing[0]][0]
+    return (
+        f"it was built with the {missing[0]} sanitizer, whose library this process was not started with: start it with "
+        f"LD_PRELOAD=$(gcc -print-file-name={library}), or compile the model without BYOC_SANITIZE"
+    )

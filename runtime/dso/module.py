@@ -25,10 +25,9 @@ from byoc.runtime.core.processor import Processor, this_processor
 from byoc.runtime.core.signature import Signature, TensorSpec, symbol_of
 from byoc.runtime.core.strict_json import read_json
 from byoc.runtime.core.time_limit import LIMIT
-from byoc.runtime.dso.contract import check_contract, contract_of
+from byoc.runtime.dso.library_file import SANITIZERS, sanitizer_refusal
 from byoc.runtime.dso.matrix_permission import matrix_refusal
-from byoc.runtime.dso.sanitizers import SANITIZERS, sanitizer_refusal
-from byoc.runtime.dso.whole_program import WholeProgram
+from byoc.runtime.dso.whole_program import WholeProgram, check_contract, contract_of
 from byoc.runtime.graph.graph import Graph
 from byoc.runtime.modules.module import Members, Module, PackedFunction, Root
 

@@ -13,9 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from byoc.runtime.dso.native_loop import LoopTables, address
-from byoc.runtime.dso.native_structs import CALL, DECISION, LOOP
-from byoc.runtime.dso.run_state import FFI
-from byoc.runtime.graph.loop_call import Kind, LoopCall
+from byoc.runtime.dso.run_state import CALL, DECISION, FFI, LOOP
+from byoc.runtime.graph.values import Kind, LoopCall
 
 
 class Owner(Protocol):

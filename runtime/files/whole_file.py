@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from byoc.runtime.files.file_lock import lock, try_lock
 from byoc.runtime.files.regular_file import require_writable_kind
+from byoc.runtime.files.work_folder import lock, try_lock
 
 _MODE = 0o666  # less what the user's umask takes away
 _LONGEST_NAME = 200  # bytes, of 255, so that there is room for what makes a name of a part

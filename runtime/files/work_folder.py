@@ -1,4 +1,4 @@
-"""Folders for work that needs names on disk: each is removed when its work ends, or by the next process.
+"""Folders for work that needs names on disk, and the locks that hold them: each is removed when its work ends.
 
 Whoever works in a folder holds a lock on it, which the kernel gives back whatever ends the process. A folder of this
 form that nobody holds was left by a process that was killed: it goes when the next folder is made beside it.
@@ -14,7 +14,36 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from byoc.runtime.files.file_lock import lock, try_lock
+# Locks on open files and folders that the kernel gives back when their holder ends, however it ends (``flock``).
+#
+# A file system without locks, and a system without ``fcntl``, grants none: ``try_lock`` then says that somebody holds
+# it.
+
+try:
+    import fcntl
+except ImportError:
+    _HAS_LOCKS = False  # Windows
+else:
+    _HAS_LOCKS = True
+
+
+def lock(descriptor: int) -> None:
+    """Hold the open file until it is closed; wait for whoever holds it. Without locks, do nothing."""
+    if _HAS_LOCKS:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Hold the open file unless somebody does; whether it is held now by the caller."""
+    if not _HAS_LOCKS:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
 
 PREFIX = "byoc-work-"
 

@@ -1,4 +1,4 @@
-"""Sequences and optionals at the borders of a model: lists, None or an array; in a graph, vectors of objects.
+"""Sequences and optionals at the borders of a model, as vectors of objects in a graph; graphs that are bodies of loops.
 
 A vector ``object[n]`` holds the n elements of a sequence, or the one of an optional, none where there is none.
 """
@@ -6,6 +6,7 @@ A vector ``object[n]`` holds the n elements of a sequence, or the one of an opti
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -67,3 +68,36 @@ def given_back(forms: Sequence[str], values: Sequence[np.ndarray]) -> list[Any]:
 def _given_back(form: str, vector: np.ndarray) -> object:
     elements = list(vector)
     return elements if form == SEQUENCE else elements[0] if elements else None
+
+
+Kind = tuple[tuple[int, ...], np.dtype]  # the shape and the dtype of an array
+
+
+@dataclass(frozen=True)
+class LoopCall:
+    """How runs of a graph follow each other; inputs and outputs by position.
+
+    Attributes:
+        going: the output, one boolean, that says whether there is another run.
+        carried: pairs of an input and the output that it gets for the next run.
+        kept: outputs of which the last run's value is wanted.
+        collected: outputs of which every run's value is wanted, none of them twice.
+    """
+
+    going: int
+    carried: tuple[tuple[int, int], ...]
+    kept: tuple[int, ...]
+    collected: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LoopResult:
+    """What the runs of a loop gave, in new arrays.
+
+    Attributes:
+        kept: the last run's outputs, in the order of the call.
+        collected: for each collected output the values of all runs, along a new first axis.
+    """
+
+    kept: Sequence[np.ndarray]
+    collected: Sequence[np.ndarray]

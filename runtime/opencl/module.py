@@ -18,7 +18,7 @@ from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.core.strict_json import read_json
 from byoc.runtime.devices.peak import Peak
-from byoc.runtime.dso.contract import check_contract, contract_text, digest_of
+from byoc.runtime.dso.whole_program import check_contract, contract_text, digest_of
 from byoc.runtime.graph.memory_plan import ALIGNMENT
 from byoc.runtime.modules.module import Members, Module, PackedFunction
 from byoc.runtime.opencl.build import build_program, why_unavailable
@@ -190,7 +190,7 @@ class OpenCLModule(Module):
         return json.dumps(content, indent=1) + "\n"
 
     def _contract(self) -> str:
-        """The hash of the launch plans, which the saved source carries (``dso/contract.py``)."""
+        """The hash of the launch plans, which the saved source carries (``dso/whole_program.py``)."""
         return digest_of([plan.to_json() for plan in self._plans.values()])
 
     def save(self) -> dict[str, bytes]:

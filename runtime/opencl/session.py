@@ -23,9 +23,8 @@ import numpy as np
 
 from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.device_work import begin_work
-from byoc.runtime.core.errors import DeviceError, DeviceMemoryError, InputError
+from byoc.runtime.core.errors import DeviceError, DeviceMemoryError, InputError, index_outside
 from byoc.runtime.core.fork import new_lock
-from byoc.runtime.core.index_errors import index_outside
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.time_limit import seconds_left, timed_out
 from byoc.runtime.executors.shape_cache import ShapeCache

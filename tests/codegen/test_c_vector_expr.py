@@ -20,9 +20,8 @@ from byoc.codegen.c.whole.support import PREAMBLE
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import For, Stmt, VectorStore
-from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.codegen.kernel.writer import Writer
+from byoc.codegen.kernel.writer import Names, Writer
 from byoc.te.evaluate import evaluate
 from byoc.te.expr import Intrinsic
 from byoc.te.walk import loaded_tensors

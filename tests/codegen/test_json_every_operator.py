@@ -14,7 +14,7 @@ from byoc.ir.op import OPS
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis import free_vars
 from byoc.relay.expr import Function
-from byoc.relay.op.core.definition import define, is_definable, placeholders
+from byoc.relay.op.core.builder import define, is_definable, placeholders
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.json.module import JsonModule
 from byoc.runtime.kernels import get_kernel

@@ -7,7 +7,7 @@ import pytest
 
 from byoc import relay
 from byoc.codegen.kernel.lower import lower_function, unsupported_reason
-from byoc.codegen.kernel.names import comment_text, identifier
+from byoc.codegen.kernel.writer import comment_text, identifier
 from byoc.errors import CompileError
 from byoc.ir.span import Span
 from byoc.ir.types import Any, TensorType, TupleType

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from byoc import te
 from byoc.codegen.c.language.spellings import C
 from byoc.codegen.kernel.expr_text import ExprWriter
-from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.simplify import Simplifier
+from byoc.codegen.kernel.writer import Names
 from byoc.te.expr import Binary, Const
 
 A, J, K = te.Index("i", 6), te.Index("j", 8), te.Index("k", 48)

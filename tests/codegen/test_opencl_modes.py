@@ -10,7 +10,7 @@ from byoc.codegen.opencl.device.options import Mode, OpenCLOptions
 from byoc.contract.options import checked_options
 from byoc.driver.options import CompileRequest
 from byoc.errors import UserError
-from byoc.options.key import key_text
+from byoc.options.declaration import key_text
 
 LEVELS = ("none", "fast", "normal", "wide", "heavy")
 

@@ -10,8 +10,8 @@ import byoc
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.sanitizers import VARIABLE, requested, sanitizer_flags
 from byoc.errors import ArtifactError, UnavailableError, UserError
-from byoc.runtime.dso.contract import contract_of, contract_text
 from byoc.runtime.dso.module import DsoModule
+from byoc.runtime.dso.whole_program import contract_of, contract_text
 
 pytestmark = pytest.mark.needs_cc
 # an operator that reads an element behind its input, or stores one behind its output, beside neighbours in one arena

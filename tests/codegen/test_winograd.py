@@ -19,10 +19,9 @@ from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.winograd.choice import candidates
 from byoc.codegen.c.winograd.convolution import Convolution, convolution
-from byoc.codegen.c.winograd.options import ERRORS, WinogradOptions
+from byoc.codegen.c.winograd.options import DIRECT, ERRORS, WinogradOptions
 from byoc.codegen.c.winograd.plan import META, OUTPUT, WinogradPlan
 from byoc.codegen.c.winograd.rewrite import with_plans
-from byoc.codegen.c.winograd.search_space import DIRECT
 from byoc.codegen.c.winograd.transforms import OUTPUTS, linear_forms, transforms
 from byoc.codegen.kernel.choice import Fixed, SpaceCollector
 from byoc.codegen.kernel.lower import lower_function

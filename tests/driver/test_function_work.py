@@ -5,7 +5,7 @@ import pytest
 
 from byoc import relay
 from byoc.contract.support_table import sample_call
-from byoc.driver.function_work import function_work
+from byoc.driver.host_functions import function_work
 from byoc.ir.op import OPS
 from byoc.relay.analysis import free_vars
 from byoc.relay.analysis.module_types import infer_function

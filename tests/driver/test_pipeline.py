@@ -17,7 +17,7 @@ from byoc.driver.options import CompileRequest
 from byoc.driver.pipeline import HOST, SIMPLIFY, optimize, pipeline, prepare_host
 from byoc.errors import CompileError, InternalError, RegistryError, UserError
 from byoc.ir.passes.instrument import PassTimingInstrument
-from byoc.ir.passes.pass_forms import PassOrderError
+from byoc.ir.passes.pass_info import PassOrderError
 from byoc.ir.passes.transform import PassContext, module_pass
 from byoc.partition.plan.plan import Plan
 from byoc.relay.transform import EliminateCommonSubexpr, FunctionPass, function_pass

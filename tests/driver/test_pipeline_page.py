@@ -4,7 +4,7 @@ import doctest
 import pathlib
 
 from byoc.driver.pass_list import Pipeline
-from byoc.ir.passes.pass_forms import FORMS
+from byoc.ir.passes.pass_info import FORMS
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/pipeline.md"
 

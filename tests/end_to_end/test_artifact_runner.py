@@ -6,7 +6,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import byoc
 from byoc.codegen.c.toolchain.compiler import find_compiler
-from byoc.runtime.dso.contract import contract_of, contract_text
+from byoc.runtime.dso.whole_program import contract_of, contract_text
 
 STORE = """
 #include <stdint.h>

@@ -13,11 +13,9 @@ import pytest
 
 import byoc
 from byoc.errors import InternalError, OptionError, PartitionError, UserError
-from byoc.options.declaration import Flag, Keyed, Options, described, like, option, options_of, part_of
-from byoc.options.entry import takes
+from byoc.options.declaration import Flag, Keyed, Options, described, key_text, like, option, options_of, part_of
+from byoc.options.entry import table, takes
 from byoc.options.flags import add_flags, given_flags, given_options
-from byoc.options.key import key_text
-from byoc.options.table import table
 from byoc.partition import make_plan
 
 ROOT = pathlib.Path(__file__).parents[2]

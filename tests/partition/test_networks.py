@@ -11,7 +11,7 @@ import pytest
 import byoc
 from byoc import relay
 from byoc.errors import PartitionError
-from byoc.partition.measure import boundary
+from byoc.partition.costs.work import boundary
 from byoc.partition.show.networks import to_networkx
 from byoc.relay.transform.cut.minimum_cut import SINK, SOURCE, Network
 

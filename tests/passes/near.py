@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.ir.passes.law import Law, Numbers
+from byoc.ir.passes.pass_info import Law, Numbers
 
 NEAR = {Numbers.ROUNDING: 1e-5, Numbers.NEAR: 1e-2}  # of the largest number
 

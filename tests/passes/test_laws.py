@@ -10,7 +10,7 @@ from near import holds
 from byoc.driver.narrow_products import NarrowProducts
 from byoc.driver.pipeline import pipeline
 from byoc.driver.precision import ProductPrecision
-from byoc.ir.passes.law import Law, Numbers
+from byoc.ir.passes.pass_info import Law, Numbers
 from byoc.ir.passes.transform import PassContext
 from byoc.relay import transform
 from byoc.relay.interpreter import evaluate

@@ -7,7 +7,7 @@ import byoc.relay.op  # noqa: F401 - registers the operators
 from byoc import te
 from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import Any, TensorType, TupleType, tensor_types
-from byoc.relay.op.core.definition import define, is_definable, placeholders
+from byoc.relay.op.core.builder import define, is_definable, placeholders
 from byoc.runtime.core.ndarray import dtype_name
 from byoc.runtime.json.attributes import attribute_key, decode_attributes, encode_attribute
 from byoc.runtime.kernels import KERNELS, get_kernel

@@ -9,7 +9,7 @@ from byoc.ir.types import Any, TensorType, TupleType
 from byoc.relay import op
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, const, var
-from byoc.relay.op.core.definition import define, placeholders
+from byoc.relay.op.core.builder import define, placeholders
 from byoc.runtime.kernels import get_kernel
 
 N, M = Any("N"), Any("M")

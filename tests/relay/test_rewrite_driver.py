@@ -5,8 +5,7 @@ from __future__ import annotations
 from byoc import relay
 from byoc.ir.span import SourceName, Span
 from byoc.relay.analysis.operator_calls import calls
-from byoc.relay.traverse import children, rewrite
-from byoc.relay.typed_rewrite import typed_rewrite
+from byoc.relay.traverse import children, rewrite, typed_rewrite
 
 X = relay.var("x", shape=(2, 3))
 

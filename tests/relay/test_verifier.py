@@ -8,8 +8,7 @@ import pytest
 from byoc import relay
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.op import Op
-from byoc.ir.passes.pass_forms import FORMS, PassOrderError
-from byoc.ir.passes.pass_info import PassInfo
+from byoc.ir.passes.pass_info import FORMS, PassInfo, PassOrderError
 from byoc.ir.passes.transform import ModulePass, PassContext, Sequential, module_pass
 from byoc.ir.passes.verification import VerificationError
 from byoc.ir.span import SourceName, Span

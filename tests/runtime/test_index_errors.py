@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 import byoc
 from byoc.errors import IndexOutsideError
-from byoc.runtime.core.index_errors import EMPTY_PLACE, index_outside
+from byoc.runtime.core.errors import EMPTY_PLACE, index_outside
 
 ort = pytest.importorskip("onnxruntime")
 REFUSALS = (ort.capi.onnxruntime_pybind11_state.InvalidArgument, ort.capi.onnxruntime_pybind11_state.Fail)

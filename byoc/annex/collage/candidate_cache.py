@@ -14,8 +14,7 @@ from byoc.ir.module import IRModule
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_call
 from byoc.relay.structure.structural import structural_equal, structural_hash
-from byoc.relay.traverse import post_order
-from byoc.relay.typed_rewrite import keep_type, typed_rewrite
+from byoc.relay.traverse import keep_type, post_order, typed_rewrite
 
 _PREFIX = "collage"
 _NO_COMPILER = "tvm"

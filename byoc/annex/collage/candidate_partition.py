@@ -20,8 +20,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.target import Target
 from byoc.ir.types import TupleType, Type
 from byoc.relay.expr import Call, Function, Tuple, Var
-from byoc.relay.traverse import substitute
-from byoc.relay.typed_rewrite import typed_function
+from byoc.relay.traverse import substitute, typed_function
 
 _COALESCED = SubGraphConfig(max_exits=0, allow_taps=True, max_depth=0)
 

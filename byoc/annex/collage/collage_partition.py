@@ -21,7 +21,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.registry import register_func
 from byoc.ir.span import SourceName, Span

@@ -19,7 +19,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.span import merge_spans
 from byoc.ir.types import TupleType
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
-from byoc.relay.typed_rewrite import typed_function, typed_rewrite
+from byoc.relay.traverse import typed_function, typed_rewrite
 
 
 @dataclass(frozen=True)

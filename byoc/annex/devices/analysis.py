@@ -18,7 +18,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.virtual_device import UNCONSTRAINED, VirtualDevice
 from byoc.relay.adt import Match, pattern_vars
-from byoc.relay.analysis.located import located
+from byoc.relay.analysis.operator_calls import located
 from byoc.relay.expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem
 from byoc.relay.narrowing import operator_of
 from byoc.relay.op.device_placement import is_on_device

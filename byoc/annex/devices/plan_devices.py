@@ -16,7 +16,7 @@ from byoc.ir.adt import Constructor
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.virtual_device import VirtualDevice
 from byoc.relay.analysis.module_types import infer_module
@@ -30,8 +30,7 @@ from byoc.relay.op.device_placement import (
     on_device,
     var_on_device,
 )
-from byoc.relay.traverse import children, post_order
-from byoc.relay.typed_rewrite import keep_type, typed_rebuild, typed_rewrite
+from byoc.relay.traverse import children, keep_type, post_order, typed_rebuild, typed_rewrite
 
 
 def PlanDevices(config: CompilationConfig) -> ModulePass:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES
 from byoc.ir.passes.transform import ModulePass, PassInfo
 from byoc.ir.types import Type, TypeCall, TypeVar, substitute_types
 from byoc.relay.analysis.module_types import infer_module

@@ -13,7 +13,7 @@ from byoc.annex.analysis.call_graph import GlobalCalls
 from byoc.annex.functional.de_duplicate import applied, dedup
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_call, as_function

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from byoc.annex.functional.de_duplicate import dedup
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES
 from byoc.ir.passes.transform import ModulePass, PassInfo
 from byoc.ir.types import FuncType, GlobalTypeVar, Type, TypeVar, type_children
 from byoc.relay.analysis.module_types import infer_module

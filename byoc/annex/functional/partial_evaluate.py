@@ -20,7 +20,7 @@ from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import Type, substitute_types
 from byoc.relay.adt import (

@@ -14,12 +14,12 @@ from byoc.errors import UserError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES
 from byoc.ir.passes.transform import ModulePass, PassInfo
 from byoc.ir.types import TensorType, TupleType
 from byoc.relay import op
-from byoc.relay.analysis.located import located
 from byoc.relay.analysis.module_types import infer_module, typed_expr
+from byoc.relay.analysis.operator_calls import located
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.transform.functional.to_graph_normal_form import to_graph_normal_form
 from byoc.relay.traverse import post_order, rewrite

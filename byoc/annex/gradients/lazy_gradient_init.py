@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES
 from byoc.ir.passes.transform import ModulePass, PassInfo
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.operator_calls import op_name, traits_of

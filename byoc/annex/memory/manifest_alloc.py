@@ -16,7 +16,7 @@ import numpy as np
 from byoc.annex.functional.to_a_normal_form import to_a_normal_form
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.registry import register_func
 from byoc.ir.types import TensorType, dtype_bytes, tensor_types

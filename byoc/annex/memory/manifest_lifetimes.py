@@ -12,7 +12,7 @@ from __future__ import annotations
 from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.adt import Clause, Match, PatternVar, pattern_vars
 from byoc.relay.analysis.variables import free_vars

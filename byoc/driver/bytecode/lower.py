@@ -19,7 +19,7 @@ from byoc.ir.adt import Constructor
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.relay.adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
-from byoc.relay.analysis.located import located
+from byoc.relay.analysis.operator_calls import located
 from byoc.relay.analysis.scopes import Scopes, scope_children
 from byoc.relay.expr import (
     Call,

@@ -12,7 +12,6 @@ from byoc.driver.bytecode.control import external, with_externs
 from byoc.driver.bytecode.outline import outlined
 from byoc.driver.compiler.baseline_cuts import not_slower
 from byoc.driver.compiler.integers import host_integers, region_integers, simplified
-from byoc.driver.compiler.placed_regions import at_places, in_halves
 from byoc.driver.compiler.planning import (
     Model,
     accelerators,
@@ -22,11 +21,11 @@ from byoc.driver.compiler.planning import (
     silent,
     target_alone,
 )
-from byoc.driver.compiler.region_sizes import with_told_sizes
+from byoc.driver.compiler.region_sizes import at_places, in_halves, with_told_sizes
 from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.fallback import described, origins
-from byoc.driver.function_work import work_of_functions
 from byoc.driver.host import HostProgram, check_inputs, lower_host
+from byoc.driver.host_functions import work_of_functions
 from byoc.driver.model import module_of
 from byoc.driver.options import CompileRequest, PlanRequest
 from byoc.driver.pass_list import Pipeline

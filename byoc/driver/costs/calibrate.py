@@ -40,8 +40,8 @@ from byoc.driver.costs.regions import as_region
 from byoc.driver.costs.timing import TURNS, Build, Clock, Run, Turns, interleaved, ready
 from byoc.errors import UserError
 from byoc.ir.types import TensorType
+from byoc.partition.costs.analytic import winograd_seconds
 from byoc.partition.costs.model import HOST_BACKEND
-from byoc.partition.costs.products import winograd_seconds
 from byoc.partition.costs.profile import Memory, Profile
 from byoc.partition.costs.work import ProductWork
 from byoc.relay.expr import Function, Var

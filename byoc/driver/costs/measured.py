@@ -21,9 +21,7 @@ from byoc.driver.costs.units import channels_innermost, key_of
 from byoc.errors import ByocError
 from byoc.ir.op import Op
 from byoc.partition.costs.analytic import AnalyticModel, kernel_seconds
-from byoc.partition.costs.estimate import Estimate, total
-from byoc.partition.costs.model import HOST_BACKEND, CostModel, backend_of, unit_calls
-from byoc.partition.costs.place import precision_name
+from byoc.partition.costs.model import HOST_BACKEND, CostModel, Estimate, backend_of, precision_name, total, unit_calls
 from byoc.partition.costs.share import function_of
 from byoc.partition.costs.work import size
 from byoc.relay.analysis.type_infer import infer_expr

@@ -14,7 +14,7 @@ from byoc.driver.compiler.compile import CompileOptions
 from byoc.driver.compiler.integers import host_integers, region_integers
 from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.fallback import described, origins
-from byoc.driver.function_work import work_of_functions
+from byoc.driver.host_functions import work_of_functions
 from byoc.driver.pipeline import host_layout
 from byoc.driver.precision import ProductPrecision, host_products
 from byoc.driver.region_build import BuiltRegions, build_regions, compile_region

@@ -1,13 +1,108 @@
-"""What is known of a pass before it runs. Source: ``tvm.transform.PassInfo``."""
+"""What is known of a pass before it runs: its law, its forms. Source: ``tvm.transform.PassInfo``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import difflib
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from byoc.errors import UserError
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import checked_forms
+
+# The law of a pass: the equality of functions on which it rests, and how near the numbers stay.
+#
+# A pass that keeps a model's meaning says why in one sentence, where it says its name (``PassInfo(law=...)``). Tests
+# run each pass that has a law over generated modules and hold the outputs to what the law promises; a pass of the
+# pipeline without one fails them. A pass that changes what is computed, as one that makes gradients, has no law.
+
+
+class Numbers(enum.Enum):
+    """How near the outputs after a pass are to those before it."""
+
+    BITS = "the same bits"
+    ROUNDING = "the same but for the order of roundings; an integer that was rounded may be its neighbour"
+    NEAR = "near, as the pass says: by a polynomial, or in a narrower type"
+
+
+@dataclass(frozen=True)
+class Law:
+    """*says* is the equality in one sentence or formula, *numbers* what it promises of the outputs.
+
+    Raises:
+        ValueError: *says* is empty.
+    """
+
+    says: str
+    numbers: Numbers = Numbers.BITS
+
+    def __post_init__(self) -> None:
+        if not self.says.strip():
+            raise ValueError("a law says which equality a pass rests on, in one sentence; got an empty text")
+
+    def __str__(self) -> str:
+        return f"{self.says} ({self.numbers.value})"
+
+
+# The forms of a module that passes need, give and end, and the law of a sequence: nothing needs what was ended.
+#
+# A pass says three things in its :class:`~byoc.ir.passes.pass_info.PassInfo`: the forms it *needs*, those it *gives*,
+# and those that it *ends*. A pass that says nothing of what it ends (a user's) may have ended any. The forms are
+# those of the functions that passes may look into; the inside of groups, composites and regions counts for ``typed``
+# alone.
+
+FORMS: Mapping[str, str] = {
+    "typed": "every expression has its type (InferType)",
+    "graph_normal_form": "there is no let but of a function (ToGraphNormalForm)",
+    "a_normal_form": "what is computed from is a name or a constant (ToANormalForm)",
+    "unfused": "no function is a group of operators yet, or no longer (DefuseOps)",
+    "fused": "each operator is in a group, a composite or a region (FuseOps)",
+    "no_region_marks": "no compiler_begin and compiler_end are left (PartitionGraph)",
+    "no_device_marks": "no on_device and device_copy are left (RemoveDeviceAnnotations)",
+}
+
+# what every pass ends that writes calls anew, and does not name what they read
+REWRITES = ("a_normal_form",)
+
+
+class PassOrderError(UserError):
+    """A pass that is given a module without a form that it needs, as behind one that ends it."""
+
+
+def checked_forms(names: Iterable[str], what: str) -> tuple[str, ...]:
+    """*names* as a tuple. Raises UserError with the nearest for one that is no form; *what* says who names it."""
+    found = tuple(names)
+    for name in found:
+        if name not in FORMS:
+            near = difflib.get_close_matches(name, FORMS, n=1) or sorted(FORMS)
+            raise UserError(f"{what}: no form of a module is called {name!r}; the nearest: {', '.join(near)}")
+    return found
+
+
+class KnownForms:
+    """What is known of a module while a sequence runs: who gave a form and who ended it; of the others nothing."""
+
+    def __init__(self) -> None:
+        self._ended: dict[str, str] = {}
+
+    def check(self, name: str, needs: Iterable[str]) -> None:
+        """Raises PassOrderError where a pass before ended what the pass *name* needs."""
+        for form in needs:
+            if form in self._ended:
+                raise PassOrderError(
+                    f"the pass {name} needs the form {form} ({FORMS[form]}), which {self._ended[form]} before it ends; "
+                    f"put {name} before {self._ended[form]}"
+                )
+
+    def after(self, name: str, gives: Iterable[str], ends: Iterable[str] | None) -> None:
+        """The pass *name* has run."""
+        if ends is None:
+            self._ended.clear()
+        for form in ends or ():
+            self._ended[form] = name
+        for form in gives:
+            self._ended.pop(form, None)
+
 
 T = TypeVar("T")
 
@@ -38,7 +133,7 @@ class PassInfo:
         opt_level: the level of a context from which it runs.
         required: passes that a sequence runs before it, by name.
         traceable: kept for Relay's users.
-        needs: forms (``byoc.ir.passes.pass_forms``) that a module must have before it.
+        needs: forms (``byoc.ir.passes.pass_info``) that a module must have before it.
         gives: forms that every module has after it.
         ends: forms that a module may have lost after it; None where that is not said, which a verifier takes as any.
         law: the equality of functions that it rests on; None for one that changes what is computed, or a user's.

@@ -16,10 +16,8 @@ from byoc.ir.collector import paused_collector
 from byoc.ir.diagnostics import rendered
 from byoc.ir.module import IRModule
 from byoc.ir.passes.instrument import PassInstrument, PassTimingInstrument
-from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_context import CONFIG_OPTIONS, PassContext, register_config_option
-from byoc.ir.passes.pass_forms import KnownForms
-from byoc.ir.passes.pass_info import PassInfo, PassTypeError
+from byoc.ir.passes.pass_info import KnownForms, Law, PassInfo, PassTypeError
 from byoc.ir.passes.verification import is_verifying, verified
 from byoc.ir.registry import get_global_func
 

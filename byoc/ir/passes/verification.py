@@ -14,8 +14,7 @@ from typing import Protocol
 
 from byoc.errors import InternalError
 from byoc.ir.module import IRModule
-from byoc.ir.passes.pass_forms import FORMS, PassOrderError
-from byoc.ir.passes.pass_info import PassInfo
+from byoc.ir.passes.pass_info import FORMS, PassInfo, PassOrderError
 from byoc.ir.registry import get_global_func
 
 VERIFY = "byoc.verify"

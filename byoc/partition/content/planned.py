@@ -12,7 +12,7 @@ from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.ir.types import TupleType
 from byoc.partition.calls import is_composite
-from byoc.partition.measure import Boundary, boundaries, call_operations, constant_bytes
+from byoc.partition.costs.work import Boundary, boundaries, call_operations, constant_bytes
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.traverse import post_order
 

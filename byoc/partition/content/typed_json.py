@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import TypeVar, Union, get_args, get_origin, get_type_hints
 
 from byoc.errors import PartitionError
-from byoc.partition.costs.estimate import float_of
+from byoc.partition.costs.model import float_of
 
 T = TypeVar("T")
 Reader = Callable[[object], object]  # raises Misfit

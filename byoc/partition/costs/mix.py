@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from byoc.partition.costs.estimate import Estimate, total
-from byoc.partition.costs.model import HOST_BACKEND, CostModel, backend_of
+from byoc.partition.costs.model import HOST_BACKEND, CostModel, Estimate, backend_of, total
 from byoc.relay.expr import Call, Function
 
 

@@ -1,4 +1,4 @@
-"""What every cost model answers: the seconds of operators, of regions, of transfers and of launches at a place.
+"""What every cost model answers: the seconds of operators, of regions, of transfers, of launches; estimates, places.
 
 A *unit* is what a solver places: the call of an operator, or of a function (a composite, a region). Costs of units are
 added up, so what units share, such as a kernel in which they are fused, is divided among them: :meth:`CostModel.units`
@@ -8,17 +8,80 @@ sees the calls of a graph together and may give a fused operator next to nothing
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Real
 from typing import TypeGuard
 
 from byoc.contract.verdict import callee_name
+from byoc.errors import PartitionError
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
-from byoc.partition.costs.estimate import Estimate, total
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order
+
+# An estimate: seconds, and where the number comes from. Whatever a cost model gives passes :func:`checked`.
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """So many *seconds*, as *source* says: ``analytic``, ``measured``, ``table acme.json``, or more than one of them.
+
+    They are infinite for what was found impossible; *source* then says why.
+    """
+
+    seconds: float
+    source: str
+
+    @property
+    def possible(self) -> bool:
+        """False for what cannot be done there, and is no candidate."""
+        return math.isfinite(self.seconds)
+
+    def __add__(self, other: Estimate) -> Estimate:
+        return total([self, other])
+
+
+def total(estimates: Iterable[Estimate], nothing: str = "nothing to do") -> Estimate:
+    """The sum, with each source once; that of none is 0 seconds from *nothing*.
+
+    >>> total([Estimate(1.0, "measured"), Estimate(2.0, "analytic"), Estimate(0.5, "measured")])
+    Estimate(seconds=3.5, source='measured, analytic')
+    """
+    kept = list(estimates)
+    sources = dict.fromkeys(source for e in kept for source in e.source.split(", "))
+    return Estimate(math.fsum(e.seconds for e in kept), ", ".join(sources) or nothing)
+
+
+def float_of(value: object) -> float | None:
+    """*value* as a float, infinite where it is beyond; None where it is no real number."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return -math.inf if value < 0 else math.inf
+
+
+def checked(seconds: object, backend: str, what: str, source: str) -> Estimate:
+    """*seconds* as an estimate. Raises PartitionError for what is no number, negative, infinite or not a number.
+
+    *what* is the operator with its node, or the transfer or launch, as the message shall name it.
+    """
+    value = float_of(seconds)
+    if value is not None:
+        if math.isfinite(value) and value >= 0:
+            return Estimate(value, source)
+        found = "a negative one" if value < 0 else repr(value)
+    else:
+        found = "nothing" if seconds is None else repr(seconds)
+    raise PartitionError(
+        f"backend {backend!r}: the cost of {what} by {source} must be a finite number of seconds from 0, got {found}"
+    )
+
 
 HOST = "host"
 HOST_BACKEND = "c"
@@ -99,3 +162,33 @@ def described(call: Call) -> str:
 def backend_of(target: str) -> str:
     """The backend's name of a target: that of the host is ``c``."""
     return HOST_BACKEND if target == HOST else target
+
+
+_SPELLINGS = {
+    "f32": "float32",
+    "float": "float32",
+    "fp32": "float32",
+    "f16": "float16",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "f64": "float64",
+    "fp64": "float64",
+    "any": "",
+}
+
+
+@dataclass(frozen=True)
+class UnitPlace:
+    """A target, and the dtype in which its products compute; empty as the unit is typed."""
+
+    target: str
+    precision: str = ""
+
+
+def precision_name(precision: str) -> str:
+    """The dtype that *precision* means, in any of its spellings.
+
+    >>> precision_name("bf16"), precision_name("float"), precision_name("int8"), precision_name("")
+    ('bfloat16', 'float32', 'int8', '')
+    """
+    return _SPELLINGS.get(str(precision), str(precision))

@@ -34,11 +34,18 @@ from pathlib import Path
 
 from byoc.contract.verdict import callee_name
 from byoc.errors import PartitionError, in_one_line
-from byoc.partition.costs.estimate import Estimate, checked, float_of
-from byoc.partition.costs.model import CostModel, backend_of, described, inner_calls
-from byoc.partition.costs.place import UnitPlace, precision_name
-from byoc.partition.costs.work import size
-from byoc.partition.measure import call_operations
+from byoc.partition.costs.model import (
+    CostModel,
+    Estimate,
+    UnitPlace,
+    backend_of,
+    checked,
+    described,
+    float_of,
+    inner_calls,
+    precision_name,
+)
+from byoc.partition.costs.work import call_operations, size
 from byoc.relay.expr import Call
 from byoc.runtime.files.regular_file import read_text
 

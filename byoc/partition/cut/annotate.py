@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.partition.calls import calls_among, calls_of, functions_of, inner_calls, is_composite
-from byoc.partition.measure import call_operations, constant_bytes
+from byoc.partition.costs.work import call_operations, constant_bytes
 from byoc.relay.analysis.regions.region_checks import check_regions
 from byoc.relay.expr import Call, Constant
 from byoc.relay.op.annotation import strip_annotations

@@ -20,7 +20,7 @@ from byoc.relay.expr import Call
 from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.transform.cut.merge_composite import CompositeRecord, MergeComposite
-from byoc.relay.typed_rewrite import typed_rewrite
+from byoc.relay.traverse import typed_rewrite
 from byoc.runtime.core.small_types import SMALL
 
 PRIORITY = "priority"  # the code of a target that would take a call which one before it takes

@@ -14,8 +14,7 @@ from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import compiler_begin, compiler_end
-from byoc.relay.traverse import post_order
-from byoc.relay.typed_rewrite import keep_type, typed_rebuild
+from byoc.relay.traverse import keep_type, post_order, typed_rebuild
 
 Region = tuple[str, int]  # its target and its number
 

@@ -19,8 +19,7 @@ from byoc.contract.verdict import Reason, Verdict, callee_name, refuse
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType
 from byoc.partition.boundaries import BoundaryView
-from byoc.partition.costs.estimate import Estimate
-from byoc.partition.costs.model import HOST, CostModel
+from byoc.partition.costs.model import HOST, CostModel, Estimate
 from byoc.partition.cut.casting import asks_for_casts
 from byoc.partition.cut.decide import judged
 from byoc.partition.cut.matches import CompositeMatch, matches_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.partition.calls import calls_of
-from byoc.partition.measure import boundary, constant_bytes
+from byoc.partition.costs.work import boundary, constant_bytes
 from byoc.partition.problem import ProblemValue
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.analysis.regions.region_graph import RegionGraph

@@ -27,8 +27,7 @@ from byoc.ir.types import (
     substitute_types,
 )
 from byoc.relay.adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar, pattern_children
-from byoc.relay.analysis.located import located
-from byoc.relay.analysis.operator_types import infer_op_call
+from byoc.relay.analysis.operator_calls import infer_op_call, located
 from byoc.relay.analysis.type_solver import TypeSolver
 from byoc.relay.expr import (
     Call,

@@ -20,8 +20,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type, TypeCall
 from byoc.relay.adt import Match
-from byoc.relay.analysis.located import located
-from byoc.relay.analysis.operator_types import infer_op_call
+from byoc.relay.analysis.operator_calls import infer_op_call, located
 from byoc.relay.expr import (
     Call,
     Constant,

@@ -16,8 +16,7 @@ from byoc.relay.dataflow_pattern.indexed_graph import PARTITIONED, IndexedGraph
 from byoc.relay.dataflow_pattern.match_check import MatchCheck
 from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
-from byoc.relay.traverse import children
-from byoc.relay.typed_rewrite import keep_type, typed_function, typed_rebuild
+from byoc.relay.traverse import children, keep_type, typed_function, typed_rebuild
 
 
 def _call_name(call: Call) -> str:

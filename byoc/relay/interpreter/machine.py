@@ -19,7 +19,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType
 from byoc.relay.adt import Match
-from byoc.relay.analysis.located import located
+from byoc.relay.analysis.operator_calls import located
 from byoc.relay.expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
 from byoc.relay.interpreter.values import Closure, ConstructorValue, EvaluationScope, RefValue, Value
 from byoc.relay.narrowing import as_function, operator_of

@@ -12,7 +12,7 @@ from byoc.relay.adt import (
     PatternVar,
     PatternWildcard,
 )
-from byoc.relay.analysis.located import located
+from byoc.relay.analysis.operator_calls import located
 from byoc.relay.expr import Var
 from byoc.relay.interpreter.values import ConstructorValue, Value
 

@@ -22,8 +22,7 @@ from byoc.ir.types import Type
 from byoc.ir.virtual_device import UNCONSTRAINED, VirtualDevice
 from byoc.relay.expr import VIRTUAL_DEVICE, Call, Function, Var
 from byoc.relay.narrowing import as_function
-from byoc.relay.traverse import substitute
-from byoc.relay.typed_rewrite import keep_type
+from byoc.relay.traverse import keep_type, substitute
 from byoc.runtime.core.device import DEVICE_TYPES, Device
 
 # TVM's other names of devices

@@ -14,7 +14,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import Type
-from byoc.relay.analysis.located import located
+from byoc.relay.analysis.operator_calls import located
 from byoc.relay.analysis.type_infer import infer_expr, is_assignable
 from byoc.relay.expr import Call
 from byoc.relay.narrowing import operator_of

@@ -63,8 +63,8 @@ from byoc.relay.transform.fuse.fuse_ops import fuse_function as fuse_function
 from byoc.relay.transform.fuse.join_groups import JoinGroups as JoinGroups
 from byoc.relay.transform.layout.alter_op_layout import AlterOpLayout as AlterOpLayout
 from byoc.relay.transform.layout.channels_last import ChannelsLast as ChannelsLast
-from byoc.relay.transform.layout.config import LayoutConfig as LayoutConfig
 from byoc.relay.transform.layout.convert_layout import ConvertLayout as ConvertLayout
+from byoc.relay.transform.layout.convert_layout_rules import LayoutConfig as LayoutConfig
 from byoc.relay.transform.scales.fold_scale_axis import BackwardFoldScaleAxis as BackwardFoldScaleAxis
 from byoc.relay.transform.scales.fold_scale_axis import FoldScaleAxis as FoldScaleAxis
 from byoc.relay.transform.scales.fold_scale_axis import ForwardFoldScaleAxis as ForwardFoldScaleAxis

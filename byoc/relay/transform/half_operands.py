@@ -27,7 +27,7 @@ from byoc.relay import op
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple
-from byoc.relay.op.core.definition import takes_dtypes
+from byoc.relay.op.core.builder import takes_dtypes
 from byoc.relay.op.pointwise.sensitivity import STEP, sensitivities
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import InferType

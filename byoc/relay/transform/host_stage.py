@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.ir.module import IRModule
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES
 from byoc.ir.passes.transform import Pass, PassInfo, Sequential
 from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function

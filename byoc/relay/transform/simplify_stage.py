@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES
 from byoc.ir.passes.transform import PassInfo
 from byoc.relay.expr import Call, Function, Let
 from byoc.relay.op.device_placement import is_device_copy, is_on_device

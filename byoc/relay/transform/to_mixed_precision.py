@@ -15,8 +15,7 @@ from byoc.ir.attrs import Attrs, AttrValue, as_int, changed
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.law import Law, Numbers
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law, Numbers
 from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.traits import Conversion
 from byoc.ir.types import TensorType, TupleType, Type

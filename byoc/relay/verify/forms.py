@@ -1,4 +1,4 @@
-"""Which of the forms that passes state (``byoc.ir.passes.pass_forms``) a function has."""
+"""Which of the forms that passes state (``byoc.ir.passes.pass_info``) a function has."""
 
 from __future__ import annotations
 

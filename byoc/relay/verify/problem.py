@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.relay.analysis.located import located
+from byoc.relay.analysis.operator_calls import located
 from byoc.relay.expr import Call, Function, Var
 
 

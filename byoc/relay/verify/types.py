@@ -14,7 +14,7 @@ from byoc.ir.given import all_given
 from byoc.ir.module import IRModule
 from byoc.ir.op import OPS, Op
 from byoc.ir.types import FuncType, TensorType, TupleType, Type
-from byoc.relay.analysis.operator_types import infer_op_call
+from byoc.relay.analysis.operator_calls import infer_op_call
 from byoc.relay.analysis.type_infer import is_assignable
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem
 from byoc.relay.verify.problem import ProblemError, place, title

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.pass_forms import FORMS
+from byoc.ir.passes.pass_info import FORMS
 from byoc.ir.types import Type
 from byoc.relay.expr import Function
 from byoc.relay.traverse import post_order

@@ -10,7 +10,7 @@ from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOpti
 from byoc.codegen.c.language import rounding
 from byoc.codegen.c.toolchain import float_ranges, gathers, masked_loads, overflow, shared_stores
 from byoc.codegen.c.whole.unit import Unit
-from byoc.codegen.kernel.names import comment_text
+from byoc.codegen.kernel.writer import comment_text
 
 WARNINGS = "-Wall -Wextra"
 PORTABLE_FLAGS = ("-std=c99",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from byoc.codegen.c.export.interface import ExportedArgument, Interface
 from byoc.codegen.c.export.options import ExportOptions, joined
-from byoc.codegen.kernel.names import comment_text
+from byoc.codegen.kernel.writer import comment_text
 
 _READ = """/* Fill *size* bytes from a file that holds just as many: 0, or 1 with a message. */
 static int read_file(const char *path, void *data, size_t size) {

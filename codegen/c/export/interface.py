@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from byoc.codegen.c.export.options import ExportOptions
 from byoc.codegen.c.language.spellings import RESERVED, TYPES
-from byoc.codegen.kernel.names import Names, comment_text, identifier
+from byoc.codegen.kernel.writer import Names, comment_text, identifier
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.core.signature import TensorSpec
 

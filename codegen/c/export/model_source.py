@@ -16,8 +16,7 @@ from byoc.codegen.c.vectors.vectors import vector_support
 from byoc.codegen.c.whole.program import ARENA, CONSTANT, INPUT, CallStep, CopyStep, ProgramBuffer, WholePlan
 from byoc.codegen.c.whole.support import PREAMBLE
 from byoc.codegen.c.whole.unit import Unit
-from byoc.codegen.kernel.names import Names, comment_text
-from byoc.codegen.kernel.writer import Writer
+from byoc.codegen.kernel.writer import Names, Writer, comment_text
 from byoc.ir.types import dtype_bytes
 
 _HEADERS = "".join(f"#include <{h}>\n" for h in ("math.h", "stdbool.h", "stdint.h", "string.h"))

@@ -19,8 +19,8 @@ from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.program import CONSTANT, CallStep, WholePlan, no_whole_program, plan_whole_program
 from byoc.codegen.c.whole.unit import Units
 from byoc.codegen.kernel.lower import lower_function
-from byoc.codegen.kernel.names import comment_text
 from byoc.codegen.kernel.program import Program
+from byoc.codegen.kernel.writer import comment_text
 from byoc.codegen.tune.run_threads import run_threads
 from byoc.codegen.tune.tuner import Tuner
 from byoc.errors import CompileError

@@ -10,7 +10,7 @@ import numpy as np
 
 from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOptions, joined
 from byoc.codegen.c.language.spellings import TYPES, literal
-from byoc.codegen.kernel.names import Names, comment_text
+from byoc.codegen.kernel.writer import Names, comment_text
 from byoc.ir.types import STORED
 from byoc.runtime.core.ndarray import NDArray
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from byoc.codegen.c.language.spellings import C
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.expr_text import ExprWriter, check_name, outside_name
-from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.spelling import Language
+from byoc.codegen.kernel.writer import Names
 
 PLAIN_MACHINE = Machine(1, 8, 16)  # one byte: no two elements of any type in a vector
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 
 from byoc.codegen.c.language.spellings import FUNCTIONS, SUPPORT, TYPES, literal
 from byoc.codegen.kernel.expr_text import ExprWriter
-from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.spelling import Language, short_name
+from byoc.codegen.kernel.writer import Names
 from byoc.errors import ByocError
 from byoc.te import PrimExpr
 from byoc.te.expr import INDEX, Binary

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from byoc.codegen.c.toolchain.command import CommandError, run_command
 from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.errors import UserError
-from byoc.runtime.dso.library_file import KEEP_VARIABLE
-from byoc.runtime.dso.sanitizers import PRELOADED, SANITIZERS, absent
+from byoc.runtime.dso.library_file import KEEP_VARIABLE, PRELOADED, SANITIZERS, absent
 
 VARIABLE = "BYOC_SANITIZE"
 FLAGS: Mapping[str, tuple[str, ...]] = {

@@ -25,10 +25,9 @@ from byoc.codegen.c.whole.program import (
     WholePlan,
 )
 from byoc.codegen.kernel.expr_text import ExprWriter
-from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.spelling import short_name
-from byoc.codegen.kernel.writer import Writer
+from byoc.codegen.kernel.writer import Names, Writer, comment_text
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.te import PrimExpr, Size, binary

@@ -7,7 +7,7 @@ The runtime's side is ``runtime/dso/native_block.py`` and ``native_loop.py``.
 
 from __future__ import annotations
 
-from byoc.runtime.dso.native_structs import DECISION, LOOP, STRUCTS
+from byoc.runtime.dso.run_state import DECISION, LOOP, STRUCTS
 
 _TURNS = """/* The arguments of the next run of a loop. */
 static __attribute__((unused)) void loop_next(void **args, const Loop *loop) {

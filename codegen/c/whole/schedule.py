@@ -18,10 +18,11 @@ from byoc.codegen.c.vectors.elementwise import elementwise
 from byoc.codegen.c.vectors.reduce import vector_reduce
 from byoc.codegen.c.winograd.schedule import winograd
 from byoc.codegen.kernel.collapse import Nest, collapse_axes, collapse_nest
-from byoc.codegen.kernel.loops import Stmt, Store
+from byoc.codegen.kernel.inline import substitute_axes
+from byoc.codegen.kernel.loops import Barrier, For, Stmt, Store
 from byoc.codegen.kernel.reductions import loops, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.te import Tensor
+from byoc.te import Index, Tensor, in_phases
 
 
 def schedule_group(
@@ -100,3 +101,37 @@ def plain(nest: Nest) -> list[Stmt]:
     """One loop an axis, the value with its reductions innermost."""
     statements, value = without_reductions(nest.value)
     return loops(nest.axes, [*statements, Store(nest.stage, nest.indices, value)])
+
+
+# The statements of a group: its stages one after another, and the steps of a recurrence as a loop around its stages.
+#
+# All threads of a team go through the steps together; within a step they share each stage, and meet after it. Ensures:
+# no thread begins a stage before all have ended the one before it.
+
+
+def stage_blocks(
+    stages: Sequence[Tensor], simplify: Simplifier, machine: Machine, local: Collection[Tensor] = ()
+) -> Iterator[list[Stmt]]:
+    """The blocks of ``schedule_group``, and one for all steps of a recurrence; a barrier belongs between any two."""
+    before, ring, behind = in_phases(stages)
+    yield from schedule_group(before, local, simplify, machine)
+    if ring:
+        yield [_steps(ring, simplify, machine)]
+    yield from schedule_group(behind, local, simplify, machine)
+
+
+def _steps(ring: Sequence[Tensor], simplify: Simplifier, machine: Machine) -> For:
+    step = Index("step", ring[0].shape[0])
+    body: list[Stmt] = []
+    for stage in ring:
+        nest = collapse_nest(_at_step(stage, step), simplify)
+        body += [*shared(schedule_nest(nest, simplify, machine)), Barrier()]
+    return For(step, ring[0].shape[0], body)
+
+
+def _at_step(stage: Tensor, step: Index) -> Nest:
+    """The elements of *stage* at one step."""
+    assert stage.body is not None
+    inner = stage.axes[1:]
+    places = (step, *inner)
+    return Nest(stage, inner, places, substitute_axes(stage.body, stage.axes, places))

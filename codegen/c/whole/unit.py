@@ -21,18 +21,17 @@ from byoc.codegen.c.toolchain.masked_loads import loads_under_a_condition
 from byoc.codegen.c.toolchain.overflow import computes_on_integers
 from byoc.codegen.c.vectors.math import POLYNOMIALS
 from byoc.codegen.c.vectors.vectors import VectorPart, vector_support
+from byoc.codegen.c.whole.schedule import stage_blocks
 from byoc.codegen.c.whole.statements import StatementWriter
-from byoc.codegen.c.whole.steps import stage_blocks
 from byoc.codegen.c.whole.support import PREAMBLE
 from byoc.codegen.c.winograd.plan import META
 from byoc.codegen.kernel.expr_text import check_name, outside_name
 from byoc.codegen.kernel.group_key import Key, group_key
 from byoc.codegen.kernel.loops import Barrier
-from byoc.codegen.kernel.names import Names, comment_text
 from byoc.codegen.kernel.program import Group, Program, group_sizes
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.spelling import short_name
-from byoc.codegen.kernel.writer import Writer
+from byoc.codegen.kernel.writer import Names, Writer, comment_text
 from byoc.te import Size, Tensor
 from byoc.te.walk import loaded_tensors
 

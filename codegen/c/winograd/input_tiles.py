@@ -12,8 +12,7 @@ import numpy as np
 
 from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.c.tiling.team import places_in
-from byoc.codegen.c.winograd.lane_values import LaneValues
-from byoc.codegen.c.winograd.places import axes_of_tiles, let
+from byoc.codegen.c.winograd.lane_values import LaneValues, axes_of_tiles, let
 from byoc.codegen.c.winograd.plan import WinogradPlan
 from byoc.codegen.c.winograd.transforms import linear_forms, transforms
 from byoc.codegen.kernel.loops import For, If, Stmt, VectorStore

@@ -1,8 +1,9 @@
-"""Vector variables of straight-line code: each value once, by name."""
+"""Vector variables of straight-line code, each value once, by name; and where a tile lies in the images."""
 
 from __future__ import annotations
 
-from byoc.codegen.kernel.loops import Alloc, Stmt
+from byoc.codegen.c.winograd.plan import WinogradPlan
+from byoc.codegen.kernel.loops import Alloc, Let, Stmt
 from byoc.te import Index, PrimExpr, Tensor, placeholder
 from byoc.te.tensor import Load
 
@@ -25,3 +26,16 @@ class LaneValues:
         if isinstance(value, Load) and len(value.indices) == 1 and value.indices[0] is self.lane:
             return value
         return self.declare("part", value)[self.lane]
+
+
+Axes = tuple[Index, Index, Index]
+
+
+def axes_of_tiles(plan: WinogradPlan) -> Axes:
+    """Axes for image, row and column of a tile."""
+    return Index("image", plan.batch), Index("tile_y", plan.down), Index("tile_x", plan.across)
+
+
+def let(index: Index, value: PrimExpr) -> list[Stmt]:
+    """*index* is *value*; nothing to declare where it can only be 0."""
+    return [] if index.extent == 1 else [Let(index, value)]

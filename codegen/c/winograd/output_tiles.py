@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from byoc.codegen.c.tiling.team import places_in
-from byoc.codegen.c.winograd.lane_values import LaneValues
-from byoc.codegen.c.winograd.places import axes_of_tiles
+from byoc.codegen.c.winograd.lane_values import LaneValues, axes_of_tiles
 from byoc.codegen.c.winograd.plan import WinogradPlan
 from byoc.codegen.c.winograd.transforms import linear_forms, transforms
 from byoc.codegen.kernel.loops import Alloc, For, If, Stmt, VectorStore

@@ -8,9 +8,8 @@ import numpy as np
 
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.winograd.convolution import Convolution, convolution, is_padded
-from byoc.codegen.c.winograd.options import WinogradOptions
+from byoc.codegen.c.winograd.options import WinogradChooser, WinogradOptions
 from byoc.codegen.c.winograd.plan import WinogradPlan
-from byoc.codegen.c.winograd.search_space import WinogradChooser
 from byoc.codegen.c.winograd.stages import transformed_weights, weights_tensor, winograd_stages
 from byoc.codegen.kernel.choice import Choices
 from byoc.codegen.kernel.program import Program

@@ -15,17 +15,16 @@ from byoc.codegen.c.rows.rows import rows_of
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.vectors.math import POLYNOMIALS
 from byoc.codegen.c.vectors.vectors import VectorPart
-from byoc.codegen.c.whole.steps import stage_blocks
+from byoc.codegen.c.whole.schedule import stage_blocks
 from byoc.codegen.c.whole.unit import group_sources
 from byoc.codegen.c.winograd.plan import META
 from byoc.codegen.kernel.expr_text import ExprWriter, outside_name
 from byoc.codegen.kernel.group_key import Key, group_key
 from byoc.codegen.kernel.loops import Stmt
-from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.program import Group, group_sizes
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.spelling import Language
-from byoc.codegen.kernel.writer import Writer
+from byoc.codegen.kernel.writer import Names, Writer
 from byoc.codegen.opencl.cpu.language import (
     BLOCK_RESERVED,
     CONTRACT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from byoc.codegen.kernel.names import Names
+from byoc.codegen.kernel.writer import Names
 from byoc.runtime.graph.memory_plan import ALIGNMENT
 
 

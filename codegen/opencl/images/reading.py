@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.loops import Stmt
-from byoc.codegen.kernel.names import Names
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.spelling import Language
+from byoc.codegen.kernel.writer import Names
 from byoc.codegen.opencl.device.statements import KernelWriter, OwnText
 from byoc.codegen.opencl.images.coordinates import ImageTensors, TexelPlace, texel_place
 from byoc.errors import InternalError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from byoc.runtime.core.index_errors import image_outside
+from byoc.runtime.core.errors import image_outside
 from byoc.runtime.kernels.core.attributes import KernelAttributes
 from byoc.runtime.kernels.core.layout import from_letters, to_letters
 from byoc.runtime.kernels.core.registry import kernel

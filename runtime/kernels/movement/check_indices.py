@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byoc.runtime.core.index_errors import OF_LENGTHS, wrong_index, wrong_length
+from byoc.runtime.core.errors import OF_LENGTHS, wrong_index, wrong_length
 from byoc.runtime.kernels.core.registry import kernel
 
 

@@ -10,9 +10,9 @@ from byoc.contract import BACKENDS, Backend
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.costs import AnalyticModel, Memory, Profile
+from byoc.partition.costs.analytic import product_seconds
 from byoc.partition.costs.kernels import kernels_of
 from byoc.partition.costs.model import unit_calls
-from byoc.partition.costs.products import product_seconds
 from byoc.partition.costs.work import ProductWork, WorkKind, work_of
 from byoc.relay.transform import InferType
 

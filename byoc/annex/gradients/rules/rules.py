@@ -10,7 +10,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, register_op_attr
 from byoc.ir.types import TensorType
 from byoc.relay import op
-from byoc.relay.analysis.located import located
+from byoc.relay.analysis.operator_calls import located
 from byoc.relay.expr import Call, Constant, constant
 
 GradientRule = Callable[[Call, RelayExpr], Sequence[RelayExpr]]

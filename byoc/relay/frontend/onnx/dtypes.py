@@ -1,10 +1,15 @@
-"""Element types: ONNX's numbers against the compiler's names. Source: ``TensorProto.DataType`` of onnx.proto."""
+"""Element types, ONNX's numbers against the compiler's names (``TensorProto.DataType``); sizes that are refused."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
 
 from onnx import TensorProto
 
 from byoc.errors import ImportModelError
+from byoc.ir.dims import MAX_RANK
+from byoc.ir.types import Dim, TensorType, Type
 
 DTYPE_OF: dict[int, str] = {
     TensorProto.FLOAT: "float32",
@@ -48,3 +53,20 @@ def dtype_of(elem_type: int, where: str) -> str:
         f"{where} has the element type {name}, which is not supported; convert it to one of "
         f"{', '.join(sorted(DTYPE_OF.values()))}"
     )
+
+
+MAX_ELEMENTS = 1 << 48
+
+
+def check_dims(dims: Sequence[Dim], where: str) -> None:
+    """Raises ImportModelError, which says *where*, for a rank or a number of elements that nothing can hold."""
+    if len(dims) > MAX_RANK:
+        raise ImportModelError(f"{where} has {len(dims)} dimensions, supported are up to {MAX_RANK}")
+    if math.prod(int(d) for d in dims if isinstance(d, int)) > MAX_ELEMENTS:
+        raise ImportModelError(f"{where} has the shape {list(dims)}, which is more than {MAX_ELEMENTS:,} elements")
+
+
+def check_type(ty: Type, where: str) -> None:
+    """:func:`check_dims` of a tensor's type."""
+    if isinstance(ty, TensorType):
+        check_dims(ty.shape, where)

@@ -18,18 +18,17 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Function, Tuple, Var
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
+from byoc.relay.frontend.onnx.dtypes import check_type
 from byoc.relay.frontend.onnx.element_types import check_element_types
 from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants, kept
 from byoc.relay.frontend.onnx.functions import FunctionTable, bound_attributes
 from byoc.relay.frontend.onnx.inputs import InputTypes, Shapes
-from byoc.relay.frontend.onnx.known_sequences import as_sequence
 from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
 from byoc.relay.frontend.onnx.names import NodeNames
 from byoc.relay.frontend.onnx.node import GraphServices, OnnxNode
 from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import NCHWC, Converter, find_converter
-from byoc.relay.frontend.onnx.scope import Body, CapturingScope, OnnxScope
-from byoc.relay.frontend.onnx.size_limits import check_type
+from byoc.relay.frontend.onnx.scope import Body, CapturingScope, OnnxScope, as_sequence
 from byoc.relay.frontend.onnx.structure import check_structure
 from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes
 from byoc.relay.narrowing import as_var

@@ -10,9 +10,8 @@ from onnx import TypeProto, ValueInfoProto
 from byoc.errors import ImportModelError
 from byoc.ir.types import Any, Dim, TensorType, Type, TypeCall
 from byoc.relay.expr import Var
-from byoc.relay.frontend.onnx.dtypes import dtype_of
+from byoc.relay.frontend.onnx.dtypes import check_dims, dtype_of
 from byoc.relay.frontend.onnx.names import SizeNames
-from byoc.relay.frontend.onnx.size_limits import check_dims
 from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.derived_size import name_of, names_in, polynomial
 from byoc.runtime.core.errors import ArtifactError

@@ -19,9 +19,8 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, numpy_helper
 
 from byoc.errors import ImportModelError
-from byoc.relay.frontend.onnx.dtypes import dtype_of
+from byoc.relay.frontend.onnx.dtypes import check_dims, dtype_of
 from byoc.relay.frontend.onnx.left_data import LeftData
-from byoc.relay.frontend.onnx.size_limits import check_dims
 from byoc.runtime.core.container import object_vector
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.small_types import SMALL

@@ -9,10 +9,31 @@ from onnx import AttributeProto
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TupleType, Type
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Constant, Tuple, Var
+from byoc.relay.expr import Constant, Tuple, TupleGetItem, Var
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
 from byoc.relay.frontend.onnx.functions import FunctionTable
-from byoc.relay.frontend.onnx.known_sequences import known_fields
+
+
+def known_fields(value: RelayExpr) -> list[RelayExpr] | None:
+    """The elements of a sequence whose length is known; None for another."""
+    ty = infer_expr(value)
+    if isinstance(value, Tuple):
+        return list(value.fields)
+    return [TupleGetItem(value, k) for k in range(len(ty.fields))] if isinstance(ty, TupleType) else None
+
+
+def as_sequence(value: RelayExpr) -> RelayExpr:
+    """*value*, which may be a tuple, as a value of ``relay.op.sequence``; tensors stay as they are."""
+    fields = known_fields(value)
+    if fields is None:
+        return value
+    from byoc.relay.op import sequence
+
+    made: RelayExpr = sequence.empty()
+    for field in fields:
+        made = sequence.insert(made, as_sequence(field))
+    infer_expr(made)
+    return made
 
 
 class OnnxScope:

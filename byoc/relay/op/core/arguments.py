@@ -23,7 +23,7 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.options.parameters import shows_fields
+from byoc.options.entry import shows_fields
 from byoc.relay.op.core.window import pad_tuple, per_axis
 
 Ints = int | Sequence[int]

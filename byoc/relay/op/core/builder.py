@@ -1,4 +1,4 @@
-"""How calls of operators are made, and the global functions behind Python's operators on expressions.
+"""How calls of operators are made and defined, and the global functions behind Python's operators on expressions.
 
 Every builder function (``relay.add``, ``relay.nn.conv2d``, …) ends in :func:`make_call`, so that the operator, the
 number of its inputs and the class of its attributes are checked in one place. Source: ``tvm.relay.op``.
@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from byoc.errors import UserError
+from byoc import te
+from byoc.errors import InternalError, UserError
 from byoc.ir.attrs import Attrs, as_int, as_list
 from byoc.ir.dims import IntImm
 from byoc.ir.expr import RelayExpr
@@ -18,7 +19,7 @@ from byoc.ir.op import Op, get_op
 from byoc.ir.registry import register_func
 from byoc.ir.size_var import SizeExpr
 from byoc.ir.span import AnySpan
-from byoc.ir.types import TensorType
+from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var, constant
 from byoc.runtime.core.ndarray import NDArray
@@ -143,3 +144,47 @@ def function_of(expr: RelayExpr) -> Function:
 
     params: list[Var] = free_vars(expr)
     return Function(params, expr)
+
+
+# The tensor expression of one call: placeholders for its inputs, and its outputs by the operator's definition.
+#
+# Where an operator has no definition, or where a dimension is dynamic and unnamed, no code can be generated and the
+# call runs on its numpy kernel: :func:`is_definable` says so before :func:`define` is asked.
+
+RECURRENT = "TRecurrent"  # the attribute of an operator whose tensor expression is a recurrence
+
+
+def takes_dtypes(op: Op, attrs: Attrs | None, arg_types: Sequence[Type]) -> bool:
+    """True when the definition of *op*, if it has one, holds for inputs of these dtypes."""
+    return op.code_for is None or op.code_for([t.dtype for ty in arg_types for t in tensor_types(ty)], attrs)
+
+
+def is_definable(op: Op, attrs: Attrs | None, arg_types: Sequence[Type], out_type: Type) -> bool:
+    """True when the call of *op* has a tensor expression: one for its dtypes, and static or named dimensions."""
+    types = [t for ty in (*arg_types, out_type) for t in tensor_types(ty)]
+    if op.compute is None or not takes_dtypes(op, attrs, arg_types):
+        return False
+    return all(t.is_symbolic and t.dtype != "string" for t in types)
+
+
+def placeholders(arg_types: Sequence[Type]) -> list[te.Tensor]:
+    """One placeholder for each tensor in *arg_types*, tuples flattened, in order."""
+    flat: list[TensorType] = [t for ty in arg_types for t in tensor_types(ty)]
+    return [te.placeholder(te.shape_of(t), t.dtype, f"p{k}") for k, t in enumerate(flat)]
+
+
+def define(op: Op, attrs: Attrs | None, inputs: Sequence[te.Tensor], out_type: Type) -> list[te.Tensor]:
+    """The output tensors of *op* on *inputs* (tuples flattened), one for each tensor of *out_type*.
+
+    Raises InternalError when the operator has no definition, or when it breaks the promise of its type relation.
+    """
+    if op.compute is None:
+        raise InternalError(f"{op.name} has no tensor expression")
+    outputs = [out for out in op.compute(attrs, inputs, out_type) if isinstance(out, te.Tensor)]
+    expected = tensor_types(out_type)
+    if len(outputs) != len(expected):
+        raise InternalError(f"{op.name} defines {len(outputs)} tensors where its type has {len(expected)}")
+    for tensor, ty in zip(outputs, expected, strict=True):
+        if tensor.dtype != ty.dtype or tensor.ndim != ty.ndim:
+            raise InternalError(f"{op.name} defines {tensor} where its type is {ty}")
+    return outputs

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc import te
-from byoc.runtime.core.index_errors import OF_BROADCAST
+from byoc.runtime.core.errors import OF_BROADCAST
 from byoc.te.expr import INDEX, Checked, Dimension, PrimExpr, Size
 
 ZERO = te.const(0, INDEX)

@@ -1,4 +1,4 @@
-"""The shapes that dynamic operators give where what they are computed from is known by name.
+"""Shapes that are known in part, and products of dimensions, in which unknown sizes cancel.
 
 ``dyn.reshape`` to ``[N, 2*S]``, ``arange`` up to S, a slice of 512 up to S: their results have the dimensions
 ``(N, 2*S)``, ``(S)`` and ``(min(512, S))``, which the attribute ``known`` of such an operator says, so that its type
@@ -8,14 +8,68 @@ is given a call and what is known of the elements of its operands. FoldConstant 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from byoc.ir.size_var import greater, lesser, parted, plus, times
 from byoc.ir.types import Any, Dim, TensorType, tensor_types
 from byoc.relay.expr import Call
-from byoc.relay.op.core.products import SizeProduct, dim_product, multiply, shape_product
-from byoc.runtime.core.derived_size import is_never_negative, polynomial
+from byoc.runtime.core.derived_size import SizePolynomial, is_derived, is_never_negative, name_of, polynomial
 from byoc.runtime.core.size_forms import unguarded_name
+
+
+@dataclass(frozen=True)
+class SizeProduct:
+    """A number times sizes, each by a key: its name, or the place of an unnamed dimension."""
+
+    number: int
+    keys: tuple[str, ...] = ()
+
+    def __mul__(self, other: SizeProduct) -> SizeProduct:
+        return SizeProduct(self.number * other.number, tuple(sorted(self.keys + other.keys)))
+
+    def divided_by(self, other: SizeProduct) -> SizeProduct | None:
+        """The quotient, or None where it is not known to be whole."""
+        left, right = (Counter(map(unguarded_name, product.keys)) for product in (self, other))
+        if other.number == 0 or self.number % other.number or right - left:
+            return None
+        return SizeProduct(self.number // other.number, tuple(sorted((left - right).elements())))
+
+    def as_dim(self) -> Dim:
+        """The product as one dimension: a number, a named size or one that follows from such, or an unnamed one."""
+        if not self.keys or self.number == 0:
+            return self.number
+        if any(key.startswith("?") for key in self.keys):
+            return Any()
+        size: Dim = self.number
+        for key in self.keys:
+            size = times(size, Any(key))
+        return size
+
+
+def dim_product(dim: Dim, place: int = 0) -> SizeProduct:
+    """One dimension as a product; an unnamed one gets a key by its *place*."""
+    if isinstance(dim, int):
+        return SizeProduct(dim)
+    if is_derived(dim.name) and len(polynomial(dim.name).terms) == 1:  # 4*N
+        ((term, count),) = polynomial(dim.name).terms.items()
+        return SizeProduct(count, tuple(sorted(name_of(SizePolynomial({(atom,): 1})) for atom in term)))
+    return SizeProduct(1, (dim.name or f"?{place}",))
+
+
+def shape_product(shape: Sequence[Dim]) -> SizeProduct:
+    """The number of elements of *shape*."""
+    return multiply(dim_product(d, k) for k, d in enumerate(shape))
+
+
+def multiply(products: Iterable[SizeProduct]) -> SizeProduct:
+    """The product of products."""
+    result = SizeProduct(1)
+    for p in products:
+        result = result * p
+    return result
+
 
 FKNOWN_SHAPE = "FKnownShape"
 Dims = Sequence[Dim]

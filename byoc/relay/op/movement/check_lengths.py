@@ -21,7 +21,7 @@ from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.indexing import as_index
 from byoc.relay.op.core.type_relations import is_integer, normalize_axis, tensor_arg
-from byoc.runtime.core.index_errors import OF_LENGTHS
+from byoc.runtime.core.errors import OF_LENGTHS
 from byoc.te.expr import INDEX, Checked, PrimExpr
 
 

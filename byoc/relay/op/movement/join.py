@@ -19,7 +19,7 @@ from byoc.ir.types import Any, Dim, TensorType, TupleType, Type, tensor_types
 from byoc.relay.expr import Call, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, as_tuple_expr, constant_ints, make_call
 from byoc.relay.op.core.indexing import as_index
-from byoc.relay.op.core.products import dim_product
+from byoc.relay.op.core.known_shapes import dim_product
 from byoc.relay.op.core.type_relations import normalize_axis, same_dtype, tensor_arg, tuple_arg, unify_dim
 from byoc.relay.tuple_wrapper import TupleWrapper
 

@@ -19,7 +19,7 @@ from byoc.ir.traits import move
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, as_tuple_expr, make_call
-from byoc.relay.op.core.products import SizeProduct, dim_product
+from byoc.relay.op.core.known_shapes import SizeProduct, dim_product
 from byoc.relay.op.core.type_relations import same_dtype, tensor_arg, tuple_arg
 from byoc.relay.tuple_wrapper import TupleWrapper
 from byoc.runtime.kernels.movement.layouts import NamedAxis, block_of, parse_layout, places_of

@@ -21,7 +21,7 @@ from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
 from byoc.relay.op.core.indexing import ZERO, linear_index, split_index
-from byoc.relay.op.core.products import SizeProduct, dim_product, multiply, shape_product
+from byoc.relay.op.core.known_shapes import SizeProduct, dim_product, multiply, shape_product
 from byoc.relay.op.core.type_relations import normalize_axes, normalize_axis, tensor_arg
 from byoc.runtime.kernels.core.newshape import NewDim, plan_newshape
 

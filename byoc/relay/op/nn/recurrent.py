@@ -18,8 +18,7 @@ from byoc.ir.op import RelationOf, Sample, register_op, register_op_attr
 from byoc.ir.op_parts import Inputs
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.op.attributes.recurrent import GRUSequenceAttrs, LSTMSequenceAttrs, RNNSequenceAttrs
-from byoc.relay.op.core.builder import make_call
-from byoc.relay.op.core.definition import RECURRENT
+from byoc.relay.op.core.builder import RECURRENT, make_call
 from byoc.relay.op.core.type_relations import is_float, is_integer, same_dtype, tensor_arg, unify_dim
 from byoc.relay.op.nn.recurrent_compute import gru_compute, lstm_compute, rnn_compute
 from byoc.relay.tuple_wrapper import TupleWrapper

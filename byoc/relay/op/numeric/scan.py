@@ -19,7 +19,7 @@ from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.indexing import size_of, split_index
-from byoc.relay.op.core.products import shape_product
+from byoc.relay.op.core.known_shapes import shape_product
 from byoc.relay.op.core.type_relations import normalize_axis, tensor_arg
 from byoc.te.expr import Dimension, PrimExpr
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from byoc.ir.affine_type import TensorAffineType, TupleAffineType
 from byoc.ir.module import IRModule
-from byoc.ir.passes.law import Law, Numbers
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law, Numbers
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function

@@ -19,7 +19,7 @@ from byoc.relay.narrowing import as_call, operator_of, tensor_type, tuple_type
 from byoc.relay.qnn.fake.rewriting import TypeMap, affine_type_of, apply_rule, rule_of
 from byoc.relay.qnn.op import dequantize
 from byoc.relay.transform.base.fusion_graph import fusion_children
-from byoc.relay.typed_rewrite import typed_rewrite
+from byoc.relay.traverse import typed_rewrite
 
 Integers = tuple[RelayExpr, AffineType]
 

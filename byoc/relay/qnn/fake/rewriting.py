@@ -27,8 +27,7 @@ from byoc.relay.analysis.type_infer import infer_expr, is_assignable
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
 from byoc.relay.narrowing import as_tensor_type, operator_of
 from byoc.relay.transform.base.fusion_graph import fusion_children
-from byoc.relay.traverse import rebuild
-from byoc.relay.typed_rewrite import typed_rewrite
+from byoc.relay.traverse import rebuild, typed_rewrite
 
 RULE, OPTIONAL_RULE = "FTVMFakeQuantizationToInteger", "FTVMOptionalFakeQuantizationToInteger"
 TRUNCATES = "FakeQuantizationTruncates"  # marks operators whose result on integers is cut off in the data's units

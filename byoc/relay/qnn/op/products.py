@@ -24,7 +24,7 @@ from byoc.relay.op.core.arguments import Arguments, Ints, WindowArguments, takes
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.type_relations import tensor_arg
 from byoc.relay.op.core.window import differ
-from byoc.relay.op.nn.convolution.arguments import Transpose2DOptions
+from byoc.relay.op.nn.convolution.conv import Transpose2DOptions
 from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry, transposed_geometry
 from byoc.relay.op.nn.dense_pack import DensePackAttrs
 from byoc.relay.qnn.op.type_relations import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from byoc.ir.module import IRModule
-from byoc.ir.passes.law import Law
+from byoc.ir.passes.pass_info import Law
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.text import astext, parse
 

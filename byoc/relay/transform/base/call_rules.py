@@ -1,4 +1,4 @@
-"""Passes that are a table: operator name to a rule which makes something else of its calls.
+"""Passes that are a table, from operators to rules which make something else of their calls; such tables.
 
 A rule gets the typed call and its copy over rewritten arguments, and returns what stands in its place (the copy itself
 to leave it). Functions that are a unit of their own (``Primitive``, ``Composite``, ``Compiler``) are not entered.
@@ -6,13 +6,13 @@ to leave it). Functions that are a unit of their own (``Primitive``, ``Composite
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op, get_op
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.op import OPS, Op, get_op
+from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import AnySpan
 from byoc.ir.traits import ProductForm
@@ -20,10 +20,48 @@ from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_call, as_function
-from byoc.relay.transform.base.by_operator import ByOperator
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import post_order, rewrite
+
+# Tables from operators to something, whose rows follow from what each operator is.
+#
+# A row is made when its operator is asked for, so that a table of all operators imports none, and knows those that
+# users register later.
+
+V = TypeVar("V", covariant=True)
+
+
+class ByOperator(Mapping[str, V]):
+    """Operators' names to what the last of several layers says of them that says something.
+
+    A layer is a table of names, or a function of the operator which gives None where it has nothing to say.
+    """
+
+    def __init__(self, *layers: Mapping[str, V] | Callable[[Op], V | None]):
+        self._layers = layers[::-1]
+        self._known: dict[Op, V | None] = {}
+
+    def of(self, op: Op) -> V | None:
+        """What the table has for *op*; None where it has nothing."""
+        if op.rel is None or op not in self._known:  # what only has attributes yet may become anything
+            rows = (layer.get(op.name) if isinstance(layer, Mapping) else layer(op) for layer in self._layers)
+            self._known[op] = next((row for row in rows if row is not None), None)
+        return self._known[op]
+
+    def __getitem__(self, name: str) -> V:
+        op = OPS.get(name)
+        row = None if op is None else self.of(op)
+        if row is None:
+            raise KeyError(name)
+        return row
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in OPS if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
 
 CallRule = Callable[[Call, Call], RelayExpr]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.law import Law
+from byoc.ir.passes.pass_info import Law
 from byoc.ir.passes.transform import Pass, PassContext, PassInfo
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function

@@ -15,7 +15,7 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.op import Op, OpPattern
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
-from byoc.relay.op.core.definition import takes_dtypes
+from byoc.relay.op.core.builder import takes_dtypes
 from byoc.relay.traverse import children, post_order
 
 ELEMWISE, BROADCAST, INJECTIVE = int(OpPattern.ELEMWISE), int(OpPattern.BROADCAST), int(OpPattern.INJECTIVE)

@@ -17,8 +17,8 @@ from byoc.ir.dot import quoted, region_colour
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.law import Law
 from byoc.ir.passes.pass_context import register_config_option
+from byoc.ir.passes.pass_info import Law
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.span import span_names
 from byoc.relay.expr import Call, Constant, Function, Var

@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.module import IRModule
-from byoc.ir.passes.law import Law
+from byoc.ir.passes.pass_info import Law
 from byoc.ir.passes.transform import ModulePass, Pass, PassContext, PassInfo, pass_maker
 from byoc.ir.passes.verification import blame, is_verifying
 from byoc.ir.registry import register_func

@@ -9,8 +9,7 @@ from __future__ import annotations
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.law import Law, Numbers
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law, Numbers
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from byoc.ir.diagnostics import Diagnostic, DiagnosticContext, DiagnosticLevel, get_renderer
 from byoc.ir.module import IRModule
-from byoc.ir.passes.law import Law
+from byoc.ir.passes.pass_info import Law
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.expr import Call, Constant, Function, Let
 from byoc.relay.traverse import post_order

@@ -14,8 +14,7 @@ from byoc.ir.collector import paused_collector
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo, Sequential
 from byoc.relay.analysis.regions.region_checks import check_regions
 from byoc.relay.expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
@@ -23,8 +22,7 @@ from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import compiler_begin, compiler_end, compiler_of, is_begin, is_end
 from byoc.relay.op.contrib.register import TARGET_PREDICATES, load_target
 from byoc.relay.transform.base.infer_type import FunctionPass, InferType
-from byoc.relay.traverse import children, post_order
-from byoc.relay.typed_rewrite import keep_type, typed_rebuild
+from byoc.relay.traverse import children, keep_type, post_order, typed_rebuild
 
 DEFAULT = "default"
 Choice = Callable[[Call], str | None]

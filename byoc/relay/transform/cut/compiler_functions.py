@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo, register_config_option
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.variables import bound_vars

@@ -11,8 +11,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import Function, Tuple
 from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import compiler_end, compiler_of, is_begin, is_end
-from byoc.relay.traverse import post_order
-from byoc.relay.typed_rewrite import typed_rewrite
+from byoc.relay.traverse import post_order, typed_rewrite
 
 DEFAULT = "default"
 

@@ -11,8 +11,7 @@ from collections.abc import Container, Mapping
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.relay.expr import Function
-from byoc.relay.traverse import post_order
-from byoc.relay.typed_rewrite import typed_rewrite
+from byoc.relay.traverse import post_order, typed_rewrite
 
 _PREFIX = "tvmgen"
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from byoc.ir.collector import paused_collector
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.ancestor_tree import AncestorTree
 from byoc.relay.analysis.regions.annotated_regions import AnnotatedRegion, open_children
@@ -22,7 +21,7 @@ from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import is_begin, is_end
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.typed_rewrite import typed_rebuild
+from byoc.relay.traverse import typed_rebuild
 
 
 def MergeCompilerRegions() -> FunctionPass:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from byoc.errors import PartitionError, in_one_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import span_names
 from byoc.relay.analysis.type_infer import infer_expr

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.ir.span import merge_spans
@@ -29,8 +28,7 @@ from byoc.relay.transform.base.infer_type import is_optimizable
 from byoc.relay.transform.cut.compiler_functions import KEEP_UNCONVERTED, RAISED, UNCONVERTED
 from byoc.relay.transform.cut.flatten_annotations import without_defaults_and_tuples
 from byoc.relay.transform.cut.mangle_names import mangle_compiler_functions, unique_name
-from byoc.relay.traverse import post_order
-from byoc.relay.typed_rewrite import keep_type, typed_function, typed_rebuild
+from byoc.relay.traverse import keep_type, post_order, typed_function, typed_rebuild
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.variables import bound_vars
 from byoc.relay.expr import Call, Function, Var

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Function, Let, Tuple
 from byoc.relay.narrowing import as_function, as_let
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.traverse import post_order
-from byoc.relay.typed_rewrite import typed_rewrite
+from byoc.relay.traverse import post_order, typed_rewrite
 
 KILL = "memory.kill"
 

@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
-from byoc.ir.passes.law import Law, Numbers
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law, Numbers
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.traits import OpKind, Scaling
 from byoc.ir.types import TensorType, tensor_types

@@ -15,8 +15,7 @@ from byoc.ir.attrs import as_int
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.target import Target

@@ -20,8 +20,7 @@ from typing import TypeGuard
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.span import merge_spans
 from byoc.ir.traits import OpKind, ProductForm, Traits

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from byoc.errors import UserError
 from byoc.ir.attrs import Attrs
@@ -18,8 +19,41 @@ from byoc.ir.layout import Layout
 from byoc.ir.op import Op, declare_op_attr, for_each_operator, get_op
 from byoc.ir.types import Any, Dim, TensorType
 from byoc.relay.expr import Call
-from byoc.relay.transform.base.by_operator import ByOperator
-from byoc.relay.transform.layout.config import LayoutConfig
+from byoc.relay.transform.base.call_rules import ByOperator
+
+# LayoutConfig: which convolutions ConvertLayout leaves as they are. Source: ``relay.transform.LayoutConfig``.
+
+
+class LayoutConfig:
+    """Skips the convolutions whose numbers, in the order in which they are asked, are in *skip_layers*.
+
+    Used as ``with LayoutConfig(skip_layers=[0]): …``.
+    """
+
+    current: ClassVar[LayoutConfig | None] = None
+
+    def __init__(self, skip_layers: Iterable[int] | None = None):
+        self.skip_counter = 0
+        self.skip_layers: list[int] = list(skip_layers or ())
+        self._outer: LayoutConfig | None = None
+
+    def check_skip(self) -> bool:
+        """True when the convolution that asks now is to be skipped; counts it."""
+        skip = self.skip_counter in self.skip_layers
+        self.skip_counter += 1
+        return skip
+
+    def reset(self) -> None:
+        """Count from 0 again, skipping nothing."""
+        self.skip_counter, self.skip_layers = 0, []
+
+    def __enter__(self) -> LayoutConfig:
+        self._outer, LayoutConfig.current = LayoutConfig.current, self
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        LayoutConfig.current = self._outer
+
 
 ConvertRule = Callable[[Attrs, Sequence[RelayExpr], Sequence[TensorType], Sequence[str]], "Call | None"]
 _TILED = re.compile(r"NCHW(\d+)c")

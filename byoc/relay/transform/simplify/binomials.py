@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.passes.law import Numbers
+from byoc.ir.passes.pass_info import Numbers
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, const

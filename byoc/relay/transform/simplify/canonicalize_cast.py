@@ -10,8 +10,7 @@ from typing import TypeGuard
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, OpPattern
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType, dtype_bytes
 from byoc.relay.analysis.module_types import infer_function

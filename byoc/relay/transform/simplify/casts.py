@@ -15,7 +15,7 @@ from byoc.ir.op import Op
 from byoc.ir.types import TensorType, dtype_bits
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant
-from byoc.relay.transform.base.by_operator import ByOperator
+from byoc.relay.transform.base.call_rules import ByOperator
 from byoc.relay.transform.simplify.rules import Rule, keeps_type, law, merged
 from byoc.relay.transform.simplify.shapes import cast_like
 from byoc.runtime.core.small_types import SMALL_FLOATS, integer_range

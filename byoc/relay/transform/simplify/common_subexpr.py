@@ -13,8 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem

@@ -13,15 +13,13 @@ from collections.abc import Sequence
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
 from byoc.relay.expr import Call, Function, Let, RefRead, RefWrite, Tuple, TupleGetItem, Var
 from byoc.relay.narrowing import as_function, as_item
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.traverse import children, post_order, rewrite
-from byoc.relay.typed_rewrite import typed_rewrite
+from byoc.relay.traverse import children, post_order, rewrite, typed_rewrite
 
 
 class _Effects:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.passes.law import Law, Numbers
+from byoc.ir.passes.pass_info import Law, Numbers
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.transform.base.call_rules import call_op, call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass

@@ -12,14 +12,13 @@ from collections.abc import Mapping, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.passes.law import Law, Numbers
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law, Numbers
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.narrowing import as_function, operator_of
-from byoc.relay.transform.base.by_operator import ByOperator
+from byoc.relay.transform.base.call_rules import ByOperator
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.simplify.arithmetic import ARITHMETIC, RELAY_ARITHMETIC, RELAY_NEUTRAL, switch_add_multiply

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, get_op
-from byoc.ir.passes.law import Law, Numbers
+from byoc.ir.passes.pass_info import Law, Numbers
 from byoc.relay.expr import Call
-from byoc.relay.transform.base.by_operator import ByOperator
-from byoc.relay.transform.base.call_rules import CallRule, call_rule_pass
+from byoc.relay.transform.base.call_rules import ByOperator, CallRule, call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
 
 

@@ -10,8 +10,7 @@ from collections.abc import Collection
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_function

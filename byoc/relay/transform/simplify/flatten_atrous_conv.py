@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.ir.passes.law import Law, Numbers
+from byoc.ir.passes.pass_info import Law, Numbers
 from byoc.ir.span import merge_spans
 from byoc.ir.traits import ProductForm
 from byoc.relay.analysis.operator_calls import calls

@@ -15,14 +15,13 @@ import numpy as np
 from byoc.ir.expr import RelayExpr
 from byoc.ir.layout import Layout
 from byoc.ir.op import Op
-from byoc.ir.passes.law import Law, Numbers
+from byoc.ir.passes.pass_info import Law, Numbers
 from byoc.ir.span import merge_spans
 from byoc.ir.traits import OpKind, ProductForm
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant
-from byoc.relay.transform.base.by_operator import ByOperator
-from byoc.relay.transform.base.call_rules import CallRule, call_rule_pass
+from byoc.relay.transform.base.call_rules import ByOperator, CallRule, call_rule_pass
 from byoc.relay.transform.base.infer_type import FunctionPass
 
 # (the operator's call, the value that is padded with, its dtype) -> whether the operator pads with it too

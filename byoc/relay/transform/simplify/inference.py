@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import get_op
-from byoc.ir.passes.law import Law, Numbers
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law, Numbers
 from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.span import AnySpan
 from byoc.ir.types import TensorType, tensor_types

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.passes.law import Numbers
+from byoc.ir.passes.pass_info import Numbers
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.narrowing import tensor_type

@@ -9,15 +9,13 @@ from typing import TypeGuard
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.passes.law import Law
-from byoc.ir.passes.pass_forms import REWRITES
+from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.op.device_placement import is_device_copy, is_on_device
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.traverse import post_order
-from byoc.relay.typed_rewrite import typed_rewrite
+from byoc.relay.traverse import post_order, typed_rewrite
 
 
 def RemoveDeviceAnnotations() -> FunctionPass:

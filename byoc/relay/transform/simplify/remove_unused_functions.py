@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
-from byoc.ir.passes.law import Law
+from byoc.ir.passes.pass_info import Law
 from byoc.ir.passes.transform import ModulePass, PassInfo
 from byoc.relay.traverse import post_order
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from byoc.ir.expr import RelayExpr
-from byoc.ir.passes.law import Law, Numbers
+from byoc.ir.passes.pass_info import Law, Numbers
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls, traits_of

@@ -18,7 +18,7 @@ from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Tuple, bind_span
 from byoc.relay.narrowing import as_call, tensor_type
 from byoc.relay.op.movement.shape import reshape
-from byoc.relay.transform.base.by_operator import ByOperator
+from byoc.relay.transform.base.call_rules import ByOperator
 from byoc.relay.transform.simplify.rules import Rule, keeps_type, law, merged
 from byoc.runtime.kernels.movement.layouts import NamedAxis
 

@@ -20,9 +20,9 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, If, Tuple, Var, constant
 from byoc.relay.frontend.onnx.control.branches import Captured, fields_of, scalar, straight, type_of_whole, whole
-from byoc.relay.frontend.onnx.known_sequences import as_sequence, known_fields
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.scope import as_sequence, known_fields
 from byoc.relay.frontend.onnx.subgraphs import InnerGraph
 from byoc.relay.op import sequence
 from byoc.relay.op.sequence import element_of, joined_element

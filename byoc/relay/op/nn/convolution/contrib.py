@@ -26,7 +26,7 @@ from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.layout import axes_of, data_letters, kernel_letters, tensor_of
 from byoc.relay.op.core.type_relations import tensor_arg
 from byoc.relay.op.core.window import per_axis
-from byoc.relay.op.nn.convolution.arguments import Conv2DArguments, Conv2DOptions, Conv3DOptions
+from byoc.relay.op.nn.convolution.conv import Conv2DArguments, Conv2DOptions, Conv3DOptions
 from byoc.te import Tensor
 
 

@@ -6,7 +6,7 @@ Every order of the axes is taken as a layout; padding is kept as Relay keeps it,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from byoc.ir.op import ComputeOf, CountOf, OpPattern, RelationOf, Sample, register_op
@@ -15,14 +15,134 @@ from byoc.ir.traits import convolution, same_kernels
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import Conv1DAttrs, Conv2DAttrs, Conv3DAttrs, ConvAttrs
-from byoc.relay.op.core.arguments import takes_fields_of
+from byoc.relay.op.core.arguments import DataAndWeight, Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.untyped_inputs import conv_weight
-from byoc.relay.op.nn.convolution.arguments import Conv1DArguments, Conv2DArguments, Conv3DArguments
 from byoc.relay.op.nn.convolution.compute import conv_stages
-from byoc.relay.op.nn.convolution.geometry import conv_geometry, conv_operations, one_dtype_or_result, types_of
-from byoc.relay.op.nn.convolution.group_kernels import has_group_axis, merged_stage
+from byoc.relay.op.nn.convolution.geometry import (
+    conv_geometry,
+    conv_operations,
+    has_group_axis,
+    merged_stage,
+    one_dtype_or_result,
+    types_of,
+)
 from byoc.te import Tensor
+
+
+@dataclass(eq=False, repr=False)
+class ConvOptions(WindowArguments):
+    """What is said of a 1-d convolution beside its inputs."""
+
+    AXES = 1
+    strides: Ints = 1
+    padding: Ints = 0
+    dilation: Ints = 1
+    groups: int = 1
+    channels: int | None = None
+    kernel_size: Ints | None = None
+    data_layout: str = "NCW"
+    kernel_layout: str = "OIW"
+    out_layout: str = ""
+    out_dtype: str = ""
+
+
+@dataclass(eq=False, repr=False)
+class Conv2DOptions(ConvOptions):
+    """What is said of a 2-d convolution beside its inputs."""
+
+    AXES = 2
+    strides: Ints = (1, 1)
+    padding: Ints = (0, 0)
+    dilation: Ints = (1, 1)
+    data_layout: str = "NCHW"
+    kernel_layout: str = "OIHW"
+
+
+@dataclass(eq=False, repr=False)
+class Conv3DOptions(ConvOptions):
+    """What is said of a 3-d convolution beside its inputs."""
+
+    AXES = 3
+    strides: Ints = (1, 1, 1)
+    padding: Ints = (0, 0, 0)
+    dilation: Ints = (1, 1, 1)
+    data_layout: str = "NCDHW"
+    kernel_layout: str = "OIDHW"
+
+
+@dataclass(eq=False, repr=False)
+class Conv1DArguments(ConvOptions, DataAndWeight):
+    """Arguments of ``conv1d``."""
+
+
+@dataclass(eq=False, repr=False)
+class Conv2DArguments(Conv2DOptions, DataAndWeight):
+    """Arguments of ``conv2d``, and of it as a product of matrices."""
+
+
+@dataclass(eq=False, repr=False)
+class Conv3DArguments(Conv3DOptions, DataAndWeight):
+    """Arguments of ``conv3d``."""
+
+
+@dataclass(eq=False, repr=False)
+class TransposeOptions(WindowArguments):
+    """What is said of a 1-d transposed convolution beside its inputs."""
+
+    AXES = 1
+    strides: Ints = (1,)
+    padding: Ints = (0,)
+    dilation: Ints = (1,)
+    channels: int | None = None
+    kernel_size: Ints | None = None
+    groups: int = 1
+    data_layout: str = "NCW"
+    kernel_layout: str = "IOW"
+    out_layout: str = ""
+    output_padding: Ints = (0,)
+    out_dtype: str = ""
+
+
+@dataclass(eq=False, repr=False)
+class Transpose2DOptions(TransposeOptions):
+    """What is said of a 2-d transposed convolution beside its inputs."""
+
+    AXES = 2
+    strides: Ints = (1, 1)
+    padding: Ints = (0, 0)
+    dilation: Ints = (1, 1)
+    data_layout: str = "NCHW"
+    kernel_layout: str = "IOHW"
+    output_padding: Ints = (0, 0)
+
+
+@dataclass(eq=False, repr=False)
+class Transpose3DOptions(TransposeOptions):
+    """What is said of a 3-d transposed convolution beside its inputs."""
+
+    AXES = 3
+    strides: Ints = (1, 1, 1)
+    padding: Ints = (0, 0, 0)
+    dilation: Ints = (1, 1, 1)
+    data_layout: str = "NCDHW"
+    kernel_layout: str = "IODHW"
+    output_padding: Ints = (0, 0, 0)
+
+
+@dataclass(eq=False, repr=False)
+class Transpose1DArguments(TransposeOptions, DataAndWeight):
+    """Arguments of ``conv1d_transpose``."""
+
+
+@dataclass(eq=False, repr=False)
+class Transpose2DArguments(Transpose2DOptions, DataAndWeight):
+    """Arguments of ``conv2d_transpose``."""
+
+
+@dataclass(eq=False, repr=False)
+class Transpose3DArguments(Transpose3DOptions, DataAndWeight):
+    """Arguments of ``conv3d_transpose``."""
 
 
 def _relation(n: int) -> RelationOf[ConvAttrs]:

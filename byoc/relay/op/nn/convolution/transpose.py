@@ -24,14 +24,15 @@ from byoc.relay.op.attributes.convolution import (
 from byoc.relay.op.core.arguments import Ints, takes_fields_of
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.untyped_inputs import conv_weight
-from byoc.relay.op.nn.convolution.arguments import Transpose1DArguments, Transpose2DArguments, Transpose3DArguments
+from byoc.relay.op.nn.convolution.conv import Transpose1DArguments, Transpose2DArguments, Transpose3DArguments
 from byoc.relay.op.nn.convolution.geometry import (
+    has_group_axis,
+    merged_stage,
     one_dtype_or_result,
     transposed_geometry,
     transposed_operations,
     types_of,
 )
-from byoc.relay.op.nn.convolution.group_kernels import has_group_axis, merged_stage
 from byoc.relay.op.nn.convolution.transpose_compute import transposed_stages
 from byoc.te import Tensor
 
