@@ -6,8 +6,8 @@ Names are looked up when first used, so that ``import byoc.runtime`` imports not
 from pathlib import Path
 
 from byoc.base import module_aliases
-from byoc.base.import_guard import require_one_copy
 from byoc.base.lazy_names import lazy_names
+from byoc.base.module_aliases import require_one_copy
 
 __version__ = "0.1.0"
 

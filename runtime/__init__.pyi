@@ -3,6 +3,7 @@
 from byoc.runtime.core import errors as errors
 from byoc.runtime.core import ndarray as ndarray
 from byoc.runtime.core import signature as signature
+from byoc.runtime.core.device import HardwareLevel as HardwareLevel
 from byoc.runtime.core.errors import ArtifactError as ArtifactError
 from byoc.runtime.core.errors import ByocError as ByocError
 from byoc.runtime.core.errors import ContractError as ContractError
@@ -30,7 +31,6 @@ from byoc.runtime.devices.device_api import DeviceMemory as DeviceMemory
 from byoc.runtime.devices.device_api import DeviceProperties as DeviceProperties
 from byoc.runtime.devices.device_api import DeviceStream as DeviceStream
 from byoc.runtime.devices.device_api import StreamEvent as StreamEvent
-from byoc.runtime.devices.levels import HardwareLevel as HardwareLevel
 from byoc.runtime.devices.registry import device_api as device_api
 from byoc.runtime.devices.registry import register_device_api as register_device_api
 from byoc.runtime.executors.graph_executor import GraphExecutor as GraphExecutor

@@ -21,7 +21,7 @@ from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.core.strict_json import at, list_of, numbered, object_of, read_json, text_of, texts_of
 from byoc.runtime.dso.native_block import NativeBlock
-from byoc.runtime.graph.values import OPTIONAL, SEQUENCE, Kind, LoopCall, LoopResult
+from byoc.runtime.graph.graph import OPTIONAL, SEQUENCE, Kind, LoopCall, LoopResult
 from byoc.runtime.library import Library
 from byoc.runtime.loading import library_of
 from byoc.runtime.modules.module import Members, Module, PackedFunction, members_below

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from byoc.runtime.artefact.artifact import write_artifact
-from byoc.runtime.core.distribution import version
+from byoc.runtime.core.entry_points import version
 from byoc.runtime.core.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.files.weights import write_weights
 from byoc.runtime.graph.executor_base import Executor, check_threads
-from byoc.runtime.graph.graph import Graph
-from byoc.runtime.graph.values import forms_of, given_back, vectors
+from byoc.runtime.graph.graph import Graph, forms_of, given_back, vectors
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Module, packages_of, saved_members
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from byoc.runtime.executors.graph_executor import GraphExecutor
     from byoc.runtime.executors.preparation import Preparation
     from byoc.runtime.files.file_memory import FileWatch
-    from byoc.runtime.graph.values import LoopCall, LoopResult
+    from byoc.runtime.graph.graph import LoopCall, LoopResult
     from byoc.runtime.profile.run_profile import RunProfile
     from byoc.runtime.region.record import Fallback
     from byoc.runtime.region.variants import ChosenVariants

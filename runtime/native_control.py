@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from byoc.runtime.dso.aot import AotExecutor
 from byoc.runtime.dso.native_block import BoundProgram, LoopResultPlace, NativeBlock, called, decided, repeated
 from byoc.runtime.dso.native_loop import bytes_of, can_repeat
-from byoc.runtime.graph.values import Kind
+from byoc.runtime.graph.graph import Kind
 from byoc.runtime.library import Library
 from byoc.runtime.vm.decisions import Branch, BranchDecision, results_of
 from byoc.runtime.vm.loops import Given, LoopBody, Made

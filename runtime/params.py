@@ -18,7 +18,7 @@ from byoc.runtime.artefact.artifact import replace_file
 from byoc.runtime.core.errors import ArtifactError, UserError
 from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.core.signature import shape_of
-from byoc.runtime.files.regular_file import read_file
+from byoc.runtime.files.whole_file import read_file
 
 LIST_MAGIC = 0xF7E58D4F05049CB7
 ARRAY_MAGIC = 0xDD5E40F096B4A13F

@@ -44,7 +44,7 @@ from benchmarks.engines import (
 )
 from benchmarks.quantized import is_quantized, quantize_static
 from benchmarks.rounds import Schedule, interleave
-from byoc.runtime.core.distribution import DISTRIBUTION, install_command
+from byoc.runtime.core.entry_points import DISTRIBUTION, install_command
 
 REFERENCE = "onnxruntime"
 PEAK = "peak"  # the loop's name among the engines' turns

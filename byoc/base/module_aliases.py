@@ -7,11 +7,13 @@ module's ``resnet``, so that no class exists twice. Source: PEP 451.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 import types
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 # known name -> where the module is; what is below a package follows it
 MOVED = {
@@ -27,22 +29,24 @@ MOVED = {
     "byoc.driver.integers": "byoc.driver.compiler.integers",
     "byoc.driver.planning": "byoc.driver.compiler.planning",
     "byoc.driver.target_quantization": "byoc.driver.compiler.target_quantization",
+    "byoc.ir.adt": "byoc.ir.expr",
     "byoc.ir.compilation_config": "byoc.annex.devices.compilation_config",
     "byoc.ir.instrument": "byoc.ir.passes.instrument",
     "byoc.ir.passes.law": "byoc.ir.passes.pass_info",
     "byoc.ir.passes.pass_forms": "byoc.ir.passes.pass_info",
     "byoc.ir.transform": "byoc.ir.passes.transform",
     "byoc.partition.casting": "byoc.partition.cut.casting",
+    "byoc.partition.decision": "byoc.partition.calls",
     "byoc.partition.dataflow": "byoc.partition.policy.dataflow",
     "byoc.partition.places.place": "byoc.partition.place",
-    "byoc.partition.plan.decision": "byoc.partition.decision",
+    "byoc.partition.plan.decision": "byoc.partition.calls",
     "byoc.partition.plan.difference": "byoc.partition.content.difference",
     "byoc.partition.plan.explanation": "byoc.partition.content.explanation",
     "byoc.partition.plan.plan_json": "byoc.partition.content.plan_json",
     "byoc.partition.plan.planned": "byoc.partition.content.planned",
     "byoc.partition.plan.problem": "byoc.partition.problem",
     "byoc.partition.plan.replanning": "byoc.partition.content.replanning",
-    "byoc.partition.plan.request": "byoc.partition.content.request",
+    "byoc.partition.plan.request": "byoc.partition.content.replanning",
     "byoc.partition.plan.typed_json": "byoc.partition.content.typed_json",
     "byoc.partition.policy.cut": "byoc.partition.cut.annotate",
     "byoc.partition.policy.decide": "byoc.partition.cut.decide",
@@ -67,14 +71,14 @@ MOVED = {
     "byoc.relay.structural": "byoc.relay.structure.structural",
     "byoc.relay.testing": "byoc.annex.testing",
     "byoc.relay.transform.fake_quantization_to_integer": "byoc.relay.qnn.fake.fake_quantization_to_integer",
-    "byoc.relay.transform.infer_layout_utils": "byoc.relay.transform.layout.infer_layout_utils",
+    "byoc.relay.transform.infer_layout_utils": "byoc.relay.transform.layout.convert_layout_rules",
     "byoc.relay.transform.recast": "byoc.annex.recast",
     "byoc.runtime.artefact.consistency": "byoc.runtime.consistency",
     "byoc.runtime.artefact.strict_json": "byoc.runtime.core.strict_json",
     "byoc.runtime.benchmark": "byoc.runtime.core.benchmark",
-    "byoc.runtime.build_limit": "byoc.runtime.core.build_limit",
+    "byoc.runtime.build_limit": "byoc.runtime.core.time_limit",
     "byoc.runtime.container": "byoc.runtime.core.container",
-    "byoc.runtime.distribution": "byoc.runtime.core.distribution",
+    "byoc.runtime.distribution": "byoc.runtime.core.entry_points",
     "byoc.runtime.dso.processor": "byoc.runtime.core.processor",
     "byoc.runtime.errors": "byoc.runtime.core.errors",
     "byoc.runtime.executors.aot": "byoc.runtime.dso.aot",
@@ -134,3 +138,46 @@ def install() -> None:
     """Put the finder before Python's own, once."""
     if not any(isinstance(finder, MovedFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, MovedFinder())
+
+
+# One copy of each module of ours: refusals of the two ways in which a checkout would give others.
+#
+# The packages ``byoc.codegen``, ``byoc.contrib`` and ``byoc.runtime`` stand beside the folder ``byoc`` in a checkout
+# and below it where byoc is installed (``package_dir`` in ``setup.cfg``). So a checkout that is not installed has no
+# ``byoc.runtime``, and one that lies on the search path while another one is installed would have that one's. The
+# other way, their folders imported as top-level packages, each of them refuses in its own first lines.
+
+APART = ("codegen", "contrib", "runtime")
+"""The packages that a checkout has beside the folder ``byoc``."""
+
+
+def require_one_copy(package: Path) -> None:
+    """Check that the packages of :data:`APART` belong to the folder *package*, from which ``byoc`` is imported.
+
+    A part that was left out is not missed.
+
+    Raises:
+        ImportError: where one of them is there and is not found, or another copy's is.
+    """
+    real = package.resolve()
+    for apart in APART:
+        name = f"byoc.{apart}"
+        try:
+            spec = importlib.util.find_spec(name)
+        except ModuleNotFoundError:  # somebody keeps it from being imported, and knows
+            continue
+        if spec is None or spec.origin is None:
+            if not (real.parent / apart / "__init__.py").is_file():  # a part that was left out
+                continue
+            raise ImportError(
+                f"byoc is imported from the checkout {real.parent}, which is not installed and so has no {name}: run "
+                f"`python -m pip install --editable .` in that folder, or start Python elsewhere if it is installed",
+                name=name,
+            )
+        found = Path(spec.origin).parent
+        if found.parent.resolve() not in (real, real.parent, package.parent.resolve()):  # any of them may be a link
+            raise ImportError(
+                f"byoc is imported from {real}, but {name} from {found}, another copy: start Python where only one of "
+                f"them is on its search path, or run `python -m pip install --editable .` in {real.parent}",
+                name=name,
+            )

@@ -15,8 +15,8 @@ from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.contract.registration import backend_names
 from byoc.errors import UserError
-from byoc.runtime.core.distribution import install_command
-from byoc.runtime.devices.levels import HardwareLevel
+from byoc.runtime.core.device import HardwareLevel
+from byoc.runtime.core.entry_points import install_command
 from byoc.runtime.devices.registry import device_api, device_kinds
 
 HELP = "check the compiler, the devices and the packages of this machine"

@@ -13,8 +13,8 @@ from byoc.driver.compiler.plan import prepared
 from byoc.driver.options import PlanRequest
 from byoc.errors import UserError
 from byoc.options.flags import add_flags
+from byoc.partition.calls import Decision
 from byoc.partition.content.plan_json import decision_to_json
-from byoc.partition.decision import Decision
 from byoc.partition.show.support_matrix import support_matrix
 
 HELP = "explain why the operators of a model go where they go"

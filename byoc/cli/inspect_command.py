@@ -21,7 +21,7 @@ from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import post_order
 from byoc.runtime.artefact.artifact import read_artifact
 from byoc.runtime.core.strict_json import mapping_of
-from byoc.runtime.files.regular_file import open_file
+from byoc.runtime.files.whole_file import open_file
 from byoc.runtime.library import Library
 from byoc.runtime.loading import read_library
 

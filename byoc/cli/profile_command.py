@@ -20,7 +20,7 @@ from byoc.driver.vm.planned import compile_planned
 from byoc.errors import UserError
 from byoc.options.flags import add_flags, given_options
 from byoc.runtime.artefact.artifact import replace_file
-from byoc.runtime.files.regular_file import read_file
+from byoc.runtime.files.whole_file import read_file
 from byoc.runtime.library import Library
 from byoc.runtime.profile.record import CompileTimes
 from byoc.runtime.profile.rows import LEVELS

@@ -26,7 +26,7 @@ from byoc.runtime.artefact.artifact import replace_file
 from byoc.runtime.core.ndarray import dtype_name
 from byoc.runtime.core.small_types import BITS
 from byoc.runtime.core.time_limit import check_timeout
-from byoc.runtime.files.regular_file import open_file
+from byoc.runtime.files.whole_file import open_file
 from byoc.runtime.library import Library
 from byoc.runtime.loading import load
 

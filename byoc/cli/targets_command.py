@@ -9,7 +9,7 @@ from pathlib import Path
 from byoc.cli.plan_command import write
 from byoc.contract.registration import backend_names, get_backend
 from byoc.errors import UserError
-from byoc.runtime.devices.levels import HardwareLevel
+from byoc.runtime.core.device import HardwareLevel
 
 HELP = "list the targets that models can be compiled for, or what one of them supports"
 

@@ -41,7 +41,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import post_order
-from byoc.runtime.devices.levels import HardwareLevel
+from byoc.runtime.core.device import HardwareLevel
 from byoc.runtime.modules.module import Module
 
 if TYPE_CHECKING:

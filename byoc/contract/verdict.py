@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from byoc.errors import PartitionError, in_one_line
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
-from byoc.relay.dataflow_pattern.match_check import MatchCheck
 from byoc.relay.expr import Call, Function
+from byoc.relay.match_check import MatchCheck
 from byoc.relay.traverse import dataflow_children, post_order
 
 FAILED_CODE = "error"  # of the reason that a constraint raised, or returned what is none

@@ -20,7 +20,7 @@ from byoc.errors import UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.types import TensorType
-from byoc.partition.decision import Decision
+from byoc.partition.calls import Decision
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Call, Function, Tuple, Var
 from byoc.relay.qnn.quantize import Histogram

@@ -28,7 +28,7 @@ from byoc.driver.options import UNTUNED, CompileRequest
 from byoc.errors import UserError
 from byoc.options.declaration import key_text
 from byoc.runtime.core.processor import usable_processors
-from byoc.runtime.files.regular_file import open_file, read_file
+from byoc.runtime.files.whole_file import open_file, read_file
 
 # where something may be registered, or chosen for the passes, before a model is compiled
 REGISTRIES = (

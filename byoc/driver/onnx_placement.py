@@ -18,7 +18,7 @@ from byoc.errors import PartitionError
 from byoc.partition.boundaries import FORCE, HOST, PlacementRule
 from byoc.partition.plan.plan import Plan
 from byoc.relay.frontend.onnx.named_nodes import named_nodes
-from byoc.runtime.files.regular_file import read_file
+from byoc.runtime.files.whole_file import read_file
 
 CONFIGURATION = "byoc"
 FIRST_IR_VERSION = 11

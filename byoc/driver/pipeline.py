@@ -16,11 +16,11 @@ from byoc.ir.passes.transform import Pass, PassContext, Sequential
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay import transform
 from byoc.relay.qnn.passes import LowerOnnxQuantization, QuantizedProducts
-from byoc.relay.transform import simplify_stage as later
-from byoc.relay.transform.host_stage import PRECISION, Item, fold_constant_scales, host_stage
+from byoc.relay.transform import stages as later
 from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode
 from byoc.relay.transform.simplify.expr import SimplifyHostExpr
 from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
+from byoc.relay.transform.stages import PRECISION, Item, fold_constant_scales, host_stage
 
 # in which order the host's values lie: what is cheapest, or as the model has them
 LAYOUTS = ("channels_last", "default")

@@ -15,8 +15,7 @@ from byoc.driver.options import PRECISIONS
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.ir.passes.transform import Pass
-from byoc.partition.calls import nearest
-from byoc.partition.decision import Decision
+from byoc.partition.calls import Decision, nearest
 from byoc.partition.plan.plan import Plan
 from byoc.runtime.library import Library
 

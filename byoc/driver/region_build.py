@@ -35,8 +35,8 @@ from byoc.relay import transform
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform.cut.compiler_functions import KEEP_UNCONVERTED, RAISED, UNCONVERTED
 from byoc.relay.traverse import post_order
-from byoc.runtime.core.build_limit import TimeLimitError, bounded
 from byoc.runtime.core.errors import foreign_text
+from byoc.runtime.core.time_limit import TimeLimitError, bounded
 from byoc.runtime.kernels import KERNELS
 from byoc.runtime.modules.module import Module, constant_arrays_of
 

@@ -18,7 +18,7 @@ from onnx import ModelProto
 
 from byoc.driver.model import is_estimator
 from byoc.errors import ImportModelError, UnavailableError, UserError, in_one_line
-from byoc.runtime.core.distribution import install_command
+from byoc.runtime.core.entry_points import install_command
 
 MACHINE_LEARNING, MACHINE_LEARNING_OPSET = "ai.onnx.ml", 3  # the newest that all of skl2onnx's converters take
 MATRIX, ROWS = "X", "rows"  # the name of the one input, and of the free size of all

@@ -1,6 +1,5 @@
 """The names of this package, for editors and type checkers, and for its lazy loading."""
 
-from byoc.ir import adt as adt
 from byoc.ir import affine_type as affine_type
 from byoc.ir import attrs as attrs
 from byoc.ir import collector as collector

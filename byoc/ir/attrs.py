@@ -8,9 +8,9 @@ None is the default, answer to ``.value`` too, as they do in Relay.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from byoc.errors import RegistryError, UserError
 from byoc.ir.dims import dimension
@@ -215,3 +215,15 @@ class DictAttrs(Mapping[str, object]):
 
     def __repr__(self) -> str:
         return f"DictAttrs({self._items})"
+
+
+T = TypeVar("T")
+
+
+def all_given(values: Sequence[T | None]) -> TypeGuard[Sequence[T]]:
+    """True where none of *values* is None.
+
+    >>> all_given([1, 2]), all_given([1, None])
+    (True, False)
+    """
+    return all(value is not None for value in values)

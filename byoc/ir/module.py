@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar, overload
 
 from byoc.errors import UserError
-from byoc.ir.adt import Constructor, TypeData, number_constructors
-from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
+from byoc.ir.expr import BaseFunc, Constructor, GlobalVar, RelayExpr, TypeData, number_constructors
 from byoc.ir.registry import get_global_func
 from byoc.ir.types import GlobalTypeVar, Type
 

@@ -2,7 +2,7 @@
 
 Types are immutable and compare by structure; type variables and types that are not known yet compare by identity, and
 functions by structure up to the names of their type parameters. Dimensions are those of :mod:`byoc.ir.dims`. The types
-of algebraic data stand in :mod:`byoc.ir.adt`. Source: ``tvm.ir.type``, ``tvm.relay.ty``.
+of algebraic data stand in :mod:`byoc.ir.expr`. Source: ``tvm.ir.type``, ``tvm.relay.ty``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions whose parameters are declared options: the call, what ``inspect`` sees of it, the table in its docstring."""
+"""Functions whose parameters are declared options: the call, its signature, the table in its docstring."""
 
 from __future__ import annotations
 

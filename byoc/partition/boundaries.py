@@ -14,8 +14,7 @@ from byoc.contract.verdict import Reason
 from byoc.errors import PartitionError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.partition.calls import functions_of, means, names_of, nearest
-from byoc.partition.decision import Decision
+from byoc.partition.calls import Decision, functions_of, means, names_of, nearest
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call
 from byoc.relay.traverse import post_order

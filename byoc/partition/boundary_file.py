@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from byoc.errors import PartitionError
 from byoc.partition.boundaries import EXCLUDE, FORCE, HOST, STOP_AT, Boundaries, PlacementRule
 from byoc.relay.frontend.onnx.named_nodes import NamedNode
-from byoc.runtime.files.regular_file import read_text
+from byoc.runtime.files.whole_file import read_text
 
 _FORMS = {
     EXCLUDE: re.compile(r"exclude\s+(?P<name>.+?)(?:\s+from\s+(?P<target>\S+))?$"),

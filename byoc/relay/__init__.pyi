@@ -4,11 +4,11 @@ from byoc.annex import collage as collage
 from byoc.annex import data_dep_optimization as data_dep_optimization
 from byoc.annex import node_json as node_json
 from byoc.annex import testing as testing
-from byoc.ir.adt import Constructor as Constructor
-from byoc.ir.adt import TypeData as TypeData
 from byoc.ir.attrs import Attrs as Attrs
 from byoc.ir.attrs import DictAttrs as DictAttrs
+from byoc.ir.expr import Constructor as Constructor
 from byoc.ir.expr import GlobalVar as GlobalVar
+from byoc.ir.expr import TypeData as TypeData
 from byoc.ir.module import IRModule as IRModule
 from byoc.ir.op import Op as Op
 from byoc.ir.span import SequentialSpan as SequentialSpan

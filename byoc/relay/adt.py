@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from byoc.errors import UserError
-from byoc.ir.adt import Constructor, TypeData
-from byoc.ir.expr import RelayExpr
+from byoc.ir.expr import Constructor, RelayExpr, TypeData
 from byoc.ir.span import AnySpan
 from byoc.relay.expr import Var, check_expr
 from byoc.relay.operator_overloads import ExprWithOp

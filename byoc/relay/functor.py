@@ -18,8 +18,7 @@ from collections.abc import Callable
 from typing import Generic, NoReturn, TypeVar
 
 from byoc.errors import InternalError, OutOfMemoryError
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.passes.transform import PassContext
 from byoc.ir.span import AnySpan

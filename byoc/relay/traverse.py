@@ -11,8 +11,7 @@ from operator import is_
 from typing import TypeVar, overload
 
 from byoc.errors import InternalError
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import FuncType
 from byoc.relay.adt import Clause, Match, pattern_vars, rename_pattern

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing
 
 from byoc.errors import InternalError
-from byoc.ir.adt import Constructor, TypeData
+from byoc.ir.expr import Constructor, TypeData
 from byoc.ir.types import (
     FuncType,
     GlobalTypeVar,

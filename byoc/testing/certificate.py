@@ -16,7 +16,7 @@ from pathlib import Path
 
 from byoc.errors import InputError
 from byoc.runtime.artefact.artifact import replace_file
-from byoc.runtime.files.regular_file import read_text
+from byoc.runtime.files.whole_file import read_text
 from byoc.testing.causes import by_cause
 from byoc.testing.checks import CRASHED, DEVIATES, FAILED, LATE, SLOW, UNTRIED, WRONG, Finding
 

@@ -14,7 +14,7 @@ from byoc.contract.backend import Backend
 from byoc.contract.registration import get_backend
 from byoc.errors import UnavailableError, UserError
 from byoc.options.entry import takes
-from byoc.runtime.core.distribution import version
+from byoc.runtime.core.entry_points import version
 from byoc.runtime.core.processor import usable_processors
 from byoc.testing.all_cases import is_wanted
 from byoc.testing.cases.patterns import PATTERN

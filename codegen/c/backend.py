@@ -8,14 +8,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from byoc.codegen.c.emit import LibrarySource, emit_library
-from byoc.codegen.c.language.rounding import rounding_flags
 from byoc.codegen.c.toolchain.compiler import CCompiler, TranslationUnit, find_compiler
-from byoc.codegen.c.toolchain.gathers import gather_flags
-from byoc.codegen.c.toolchain.masked_loads import masked_load_flags
-from byoc.codegen.c.toolchain.overflow import overflow_flags
 from byoc.codegen.c.toolchain.sanitizers import check_process
+from byoc.codegen.c.toolchain.unit_flags import gather_flags, masked_load_flags, overflow_flags, rounding_flags
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.program import no_whole_program
 from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
@@ -23,9 +21,7 @@ from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
 from byoc.codegen.tune.context import cache_sizes, context_of
-from byoc.codegen.tune.run_threads import run_threads
-from byoc.codegen.tune.trials import HostBench
-from byoc.codegen.tune.tuner import tuner_of
+from byoc.codegen.tune.level import NO_TUNING
 from byoc.contract.backend import Backend
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.ir.collector import paused_collector
@@ -34,6 +30,9 @@ from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.dso.whole_program import WholeProgram, contract_of, contract_text
 from byoc.runtime.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from byoc.codegen.tune.trials import HostBench
 
 HIDDEN = ("-fvisibility=hidden",)  # what a group computes is called by the entries of its library alone
 ENTRY_FLAGS = ("-O1",)  # entries place buffers and call: there is nothing to optimise
@@ -94,12 +93,28 @@ def compile_functions(
     whole = Graph(graph) if graph is not None else None
     if whole is not None and no_whole_program(whole) is not None:
         whole = None
-    bench = workbench(compiler, flags, allowed, run_threads(whole, lowered))
-    tuner = tuner_of((options or {}).get("tune", "none"))
-    with contextlib.nullcontext() if tuner.tunes else paused_collector():  # trials make garbage for minutes
-        programs = tuner.prepared(lowered, bench)
+    tune = (options or {}).get("tune", NO_TUNING)
+    if tune == NO_TUNING:
+        with paused_collector():
+            programs = [prepare(p, compiler.machine, None, allowed) for p in lowered]
+    else:
+        from byoc.codegen.tune.run_threads import run_threads
+
+        programs = _tuned(lowered, tune, workbench(compiler, flags, allowed, run_threads(whole, lowered)))
     with paused_collector():
         return build_library(programs, compiler, flags, whole, prologue)
+
+
+def _tuned(lowered: Sequence[Program], tune: object, bench: HostBench) -> list[Program]:
+    """The programs *lowered* prepared with choices that *tune*, a level or a Tuner, asks for.
+
+    Raises UserError for an unknown level.
+    """
+    from byoc.codegen.tune.tuner import tuner_of
+
+    tuner = tuner_of(tune)
+    with contextlib.nullcontext() if tuner.tunes else paused_collector():  # trials make garbage for minutes
+        return tuner.prepared(lowered, bench)
 
 
 def build_library(
@@ -142,6 +157,8 @@ def workbench(
     compiler: CCompiler, flags: Sequence[str], allowed: WinogradOptions = DEFAULT, threads: int = 1
 ) -> HostBench:
     """What a tuner prepares and builds programs with, which will run with so many *threads*."""
+
+    from byoc.codegen.tune.trials import HostBench
 
     def team() -> bytes:
         from byoc.codegen.c.whole.kernel_team import kernel_team_source

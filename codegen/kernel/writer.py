@@ -1,4 +1,4 @@
-"""The text of emitted functions: blocks indent, nobody counts spaces, and identifiers are made from the model's names."""
+"""The text of emitted functions: blocks that indent, and identifiers made from the model's names."""
 
 from __future__ import annotations
 

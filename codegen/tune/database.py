@@ -17,7 +17,7 @@ from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.record import Record
 from byoc.errors import UserError
 from byoc.runtime.artefact.artifact import replace_file
-from byoc.runtime.files.regular_file import read_file
+from byoc.runtime.files.whole_file import read_file
 
 FOLDER = "tune"
 SUFFIX = ".jsonl"

@@ -48,10 +48,11 @@ class Level:
         return _ORDER.index(self.name) >= _ORDER.index(other)
 
 
+NO_TUNING = "none"
 LEVELS = {
     level.name: level
     for level in (
-        Level("none", candidates=1, slower=1.0, rest=1.0, seconds=0.0, rounds=0),
+        Level(NO_TUNING, candidates=1, slower=1.0, rest=1.0, seconds=0.0, rounds=0),
         Level("fast", candidates=3, slower=1.3, rest=0.05, seconds=25.0, rounds=8),
         Level("normal", candidates=10, slower=1.6, rest=0.02, seconds=300.0, rounds=16),
         Level("wide", candidates=40, slower=2.0, rest=0.01, seconds=1800.0, rounds=20),

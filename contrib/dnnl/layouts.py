@@ -20,7 +20,7 @@ from byoc.ir.registry import get_global_func
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op import reshape
-from byoc.relay.op.core.layout import data_letters, kernel_letters
+from byoc.relay.op.core.window import data_letters, kernel_letters
 
 _CONVOLUTIONS = {
     "Conv1DAttrs": "nn.conv1d",

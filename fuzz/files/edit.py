@@ -15,8 +15,7 @@ import struct
 import zipfile
 from collections.abc import Callable
 
-from byoc.runtime.artefact.artifact import MANIFEST
-from byoc.runtime.artefact.seal import CODE_MEMBERS, KEY, TRAILER_BYTES, seal_of, sealed
+from byoc.runtime.artefact.artifact import CODE_MEMBERS, KEY, MANIFEST, TRAILER_BYTES, seal_of, sealed
 
 NUMBERS = (
     0,

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from byoc.runtime.core.distribution import install_command
+from byoc.runtime.core.entry_points import install_command
 from byoc.runtime.core.errors import ArtifactError, UnavailableError, UserError
 from byoc.runtime.core.strict_json import at, numbered, object_of, read_json, text_of
-from byoc.runtime.files.regular_file import open_file
+from byoc.runtime.files.whole_file import open_file
 
 SIGNATURES = "signatures.json"
 TRUSTED_VARIABLE = "BYOC_TRUSTED_KEYS"  # a folder of public keys: nothing else is loaded then

@@ -7,6 +7,7 @@ A vendor's own kind is registered (:func:`register_device_kind`) by the entry po
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from byoc.runtime.core.entry_points import RUNTIME
 from byoc.runtime.core.errors import DeviceError
@@ -70,3 +71,24 @@ def cpu(index: int = 0) -> Device:
 def device(kind: str, index: int = 0) -> Device:
     """A device by kind. Raises DeviceError for an unknown kind. Source: ``tvm.device``."""
     return Device(kind, index)
+
+
+class HardwareLevel(str, Enum):
+    """How far a backend, or a region that it compiled, gets on this machine.
+
+    ``COMPILE_ONLY`` and ``EMULATED`` are what TVM's Arm Ethos-N integration calls ``SW_ONLY``, ``REAL`` what it calls
+    ``SW_AND_HW``. Source: ``tvm.relay.op.contrib.ethosn.Available``.
+    """
+
+    UNAVAILABLE = "unavailable"
+    COMPILE_ONLY = "compile only"
+    EMULATED = "emulated"
+    REAL = "real"
+
+    @property
+    def runs(self) -> bool:
+        """Whether regions can run here."""
+        return self in (HardwareLevel.EMULATED, HardwareLevel.REAL)
+
+    def __str__(self) -> str:
+        return str(self.value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -205,3 +205,6 @@ def empty(
 ) -> NDArray:
     """An NDArray with unset elements. Source: ``tvm.nd.empty``."""
     return NDArray(np.empty(tuple(int(d) for d in shape), numpy_dtype(str(dtype))), device)
+
+
+PackedFunction = Callable[..., object]

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from byoc.runtime.core.device import HardwareLevel
 from byoc.runtime.core.errors import DeviceError
-from byoc.runtime.devices.levels import HardwareLevel
 from byoc.runtime.devices.waiting import sleeping, wait_until
 
 

@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from byoc.runtime.core.device import HardwareLevel
 from byoc.runtime.core.errors import DeviceError, DeviceMemoryError
 from byoc.runtime.core.fork import new_lock, new_rlock
 from byoc.runtime.devices.device_api import (
@@ -45,7 +46,6 @@ from byoc.runtime.devices.emulation import (
     Emulation,
     FaultPlan,
 )
-from byoc.runtime.devices.levels import HardwareLevel
 from byoc.runtime.devices.waiting import PIECE, wait_until
 
 ALIGNMENT = 64  # bytes

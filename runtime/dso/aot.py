@@ -25,9 +25,8 @@ from byoc.runtime.dso.native_loop import FEWEST, NativeLoop, can_repeat
 from byoc.runtime.dso.native_program import NativeProgram, Team
 from byoc.runtime.dso.run_state import FFI, RunState
 from byoc.runtime.graph.executor_base import Executor, as_input, check_arena, check_sizes, thread_count
-from byoc.runtime.graph.graph import Graph
+from byoc.runtime.graph.graph import Graph, Kind, LoopCall, LoopResult
 from byoc.runtime.graph.memory_plan import Lifetime, MemoryPlan, plan_memory
-from byoc.runtime.graph.values import Kind, LoopCall, LoopResult
 from byoc.runtime.region.abandoned_work import at_work, hold
 from byoc.runtime.region.function import guards_of
 from byoc.runtime.region.vendor_time_limit import run_again

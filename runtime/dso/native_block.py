@@ -14,7 +14,7 @@ import numpy as np
 
 from byoc.runtime.dso.native_loop import LoopTables, address
 from byoc.runtime.dso.run_state import CALL, DECISION, FFI, LOOP
-from byoc.runtime.graph.values import Kind, LoopCall
+from byoc.runtime.graph.graph import Kind, LoopCall
 
 
 class Owner(Protocol):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from byoc.runtime.dso.run_state import FFI, TURNS
-from byoc.runtime.graph.values import Kind, LoopCall, LoopResult
+from byoc.runtime.graph.graph import Kind, LoopCall, LoopResult
 
 FEWEST, ROOM = 32, 1 << 26  # runs there is room for at first; bytes of the room for collected values at most
 

@@ -10,7 +10,7 @@ import numpy as np
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.files.file_memory import FileWatch
 from byoc.runtime.graph.executor_base import Executor
-from byoc.runtime.graph.values import LoopCall, LoopResult
+from byoc.runtime.graph.graph import LoopCall, LoopResult
 from byoc.runtime.region.record import Fallback
 
 Result = TypeVar("Result")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from byoc.runtime.core.errors import ArtifactError, UnavailableError
-from byoc.runtime.files.regular_file import open_file
+from byoc.runtime.files.whole_file import open_file
 
 _TICK = 0.02  # seconds: coarser than any clock by which a file system notes a change
 _PROT_READ = 1

@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from byoc.runtime.core.fork import new_rlock
-from byoc.runtime.files.regular_file import open_file
-from byoc.runtime.files.whole_file import write_whole
+from byoc.runtime.files.whole_file import open_file, write_whole
 from byoc.runtime.files.work_folder import lock
 
 FILE_MARK = b"byoc records 1\n\0"

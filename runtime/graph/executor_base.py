@@ -14,9 +14,8 @@ from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.core.processor import usable_processors
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.core.time_limit import time_limit
-from byoc.runtime.graph.graph import Graph
+from byoc.runtime.graph.graph import Graph, LoopCall, LoopResult
 from byoc.runtime.graph.memory_plan import physical_memory
-from byoc.runtime.graph.values import LoopCall, LoopResult
 
 if TYPE_CHECKING:
     from byoc.runtime.region.guard import RegionGuard

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from byoc.runtime.core.errors import InputError
+from byoc.runtime.core.ndarray import from_any
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.graph.overlap import Overlap, OverlapStep, overlap
 
@@ -85,3 +89,94 @@ class Graph:
                 for node in self.calls
             ]
         )
+
+
+# Sequences and optionals at the borders of a model, as vectors of objects in a graph; graphs that are bodies of loops.
+#
+# A vector ``object[n]`` holds the n elements of a sequence, or the one of an optional, none where there is none.
+
+SEQUENCE, OPTIONAL = "sequence", "optional"
+
+
+def forms_of(graph: Graph, owner: Callable[[str], object]) -> tuple[Sequence[str], Sequence[str]]:
+    """For each input, and each output, whether it is a sequence or an optional; nothing where all are tensors.
+
+    *owner* gives the module of a function.
+    """
+    found = owner(graph.calls[0].function) if len(graph.calls) == 1 else None
+    forms: tuple[Sequence[str], Sequence[str]] = getattr(found, "forms", ((), ()))
+    return forms
+
+
+def vectors(specs: Sequence[TensorSpec], forms: Sequence[str], values: Sequence[object]) -> list[object]:
+    """*values* as a graph takes them. Raises InputError for what is no list of arrays, or neither None nor a value."""
+    return [_vector(spec.name, f, v) if f else v for spec, f, v in zip(specs, forms, values, strict=True)]
+
+
+def _vector(name: str, form: str, value: object) -> np.ndarray:
+    from byoc.runtime.core.container import object_vector
+
+    if form == OPTIONAL:
+        return object_vector([] if value is None else [_element(name, value)])
+    if not isinstance(value, (list, tuple)):
+        raise InputError(f"input {name!r}: expected a list of arrays, got a {type(value).__name__}")
+    return object_vector([_element(name, element) for element in value])
+
+
+def _element(name: str, value: object) -> object:
+    from byoc.runtime.core.strings import as_strings
+
+    if isinstance(value, (list, tuple)):
+        return [_element(name, element) for element in value]
+    try:
+        array = np.asarray(from_any(value))
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"input {name!r}: an element that is a {type(value).__name__} and no array ({error})"
+        ) from error
+    if isinstance(value, (str, bytes)) or (array.dtype.hasobject and not hasattr(value, "dtype")):
+        raise InputError(f"input {name!r}: a {type(value).__name__} among its elements is no array")
+    return as_strings(name, array)
+
+
+def given_back(forms: Sequence[str], values: Sequence[np.ndarray]) -> list[Any]:
+    """*values* of a graph as a caller gets them."""
+    return [_given_back(form, value) if form else value for form, value in zip(forms, values, strict=True)]
+
+
+def _given_back(form: str, vector: np.ndarray) -> object:
+    elements = list(vector)
+    return elements if form == SEQUENCE else elements[0] if elements else None
+
+
+Kind = tuple[tuple[int, ...], np.dtype]  # the shape and the dtype of an array
+
+
+@dataclass(frozen=True)
+class LoopCall:
+    """How runs of a graph follow each other; inputs and outputs by position.
+
+    Attributes:
+        going: the output, one boolean, that says whether there is another run.
+        carried: pairs of an input and the output that it gets for the next run.
+        kept: outputs of which the last run's value is wanted.
+        collected: outputs of which every run's value is wanted, none of them twice.
+    """
+
+    going: int
+    carried: tuple[tuple[int, int], ...]
+    kept: tuple[int, ...]
+    collected: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LoopResult:
+    """What the runs of a loop gave, in new arrays.
+
+    Attributes:
+        kept: the last run's outputs, in the order of the call.
+        collected: for each collected output the values of all runs, along a new first axis.
+    """
+
+    kept: Sequence[np.ndarray]
+    collected: Sequence[np.ndarray]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from byoc.runtime.core.errors import KernelError
-from byoc.runtime.kernels.core.newshape import resolve_newshape
+from byoc.runtime.kernels.core.attributes import resolve_newshape
 from byoc.runtime.kernels.core.registry import kernel
 
 

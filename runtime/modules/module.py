@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from byoc.runtime.artefact.artifact import write_artifact
-from byoc.runtime.core.benchmark import BenchmarkResult as BenchmarkResult
+from byoc.runtime.core.device import HardwareLevel
 from byoc.runtime.core.entry_points import RUNTIME, package_of
 from byoc.runtime.core.errors import ByocError, UnavailableError, UserError, foreign_text
 from byoc.runtime.core.ndarray import NDArray, from_any
-from byoc.runtime.core.packed_function import PackedFunction as PackedFunction
-from byoc.runtime.devices.levels import HardwareLevel
+from byoc.runtime.core.ndarray import PackedFunction as PackedFunction
 from byoc.runtime.files.weights import write_weights
 from byoc.runtime.modules.on_device import OnDevice
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from byoc.runtime.core.benchmark import BenchmarkResult
     from byoc.runtime.core.signature import TensorSpec
     from byoc.runtime.graph.executor_base import Executor
     from byoc.runtime.graph.graph import Graph

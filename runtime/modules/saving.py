@@ -8,7 +8,7 @@
         version, own = opened(members, "acme", 2)
         return cls(own["engine.bin"], upgrade=version < 2)
 
-An artefact seals all its members already (``artefact/seal.py``). This says more: which format of the vendor's the
+An artefact seals all its members already (``artefact/artifact.py``). This says more: which format of the vendor's the
 members are of, so that an engine of a newer or another product is refused in one sentence, not read as something else.
 """
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from byoc.runtime.core.build_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.core.fork import new_lock
+from byoc.runtime.core.time_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.kernel_cache import DeviceCache, cache_folder, identity_of
 from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM

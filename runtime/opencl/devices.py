@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from byoc.runtime.core.distribution import install_command
+from byoc.runtime.core.entry_points import install_command
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.opencl.linker import provide_linker
 from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM

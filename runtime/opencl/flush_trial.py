@@ -13,8 +13,8 @@ import time
 
 import numpy as np
 
-from byoc.runtime.core.build_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
 from byoc.runtime.core.errors import DeviceError
+from byoc.runtime.core.time_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
 from byoc.runtime.opencl.build import build_program
 from byoc.runtime.opencl.commands.options import FLUSHES, MEASURED
 from byoc.runtime.opencl.counts import DeviceCounts

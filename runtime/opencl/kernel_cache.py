@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from byoc.runtime.core.distribution import version
+from byoc.runtime.core.entry_points import version
 from byoc.runtime.core.errors import ArtifactError, UserError
 from byoc.runtime.core.processor import this_processor
 from byoc.runtime.core.strict_json import number_of, object_of, read_json, text_of

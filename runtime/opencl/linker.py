@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from byoc.runtime.core.distribution import install_command
+from byoc.runtime.core.entry_points import install_command
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.files.work_folder import work_folder
 

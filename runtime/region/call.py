@@ -17,8 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from byoc.runtime.core.errors import ContractError
-from byoc.runtime.core.ndarray import NDArray, read_only
-from byoc.runtime.core.packed_function import PackedFunction
+from byoc.runtime.core.ndarray import NDArray, PackedFunction, read_only
 from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.region.checks import CheckedCall, check_returned, fill_outputs
 from byoc.runtime.region.guard import RegionGuard

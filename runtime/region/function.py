@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from byoc.runtime.core.ndarray import from_any
-from byoc.runtime.core.packed_function import PackedFunction
+from byoc.runtime.core.ndarray import PackedFunction, from_any
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.region.call import RegionCall, called
 from byoc.runtime.region.checks import CheckedCall, check_results, check_returned

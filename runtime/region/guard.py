@@ -26,7 +26,7 @@ from byoc.runtime.core.errors import (
     foreign_text,
 )
 from byoc.runtime.core.fork import new_rlock
-from byoc.runtime.core.packed_function import PackedFunction
+from byoc.runtime.core.ndarray import PackedFunction
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.region.checks import CallChecks, checks_asked
 from byoc.runtime.region.known_outputs import has_known_outputs, next_outputs

@@ -12,8 +12,8 @@ from pathlib import Path
 from byoc.runtime.artefact.artifact import replace_file
 from byoc.runtime.core.errors import ArtifactError, UserError
 from byoc.runtime.core.ndarray import NDArray, read_only
-from byoc.runtime.files.regular_file import read_file
 from byoc.runtime.files.weights import read_weights, write_weights
+from byoc.runtime.files.whole_file import read_file
 from byoc.runtime.modules.module import Members, Module, PackedFunction
 from byoc.runtime.vm.code import read_code, write_code
 from byoc.runtime.vm.program import PackedSymbol, VMFunction

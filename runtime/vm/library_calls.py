@@ -13,7 +13,7 @@ import numpy as np
 from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.errors import ArtifactError, IndexOutsideError, InputError, UserError
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
-from byoc.runtime.graph.values import LoopCall, LoopResult
+from byoc.runtime.graph.graph import LoopCall, LoopResult
 from byoc.runtime.modules.module import Module, PackedFunction
 from byoc.runtime.vm.program import PackedSymbol
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.runtime.core.ndarray import NDArray
-from byoc.runtime.graph.values import LoopCall, LoopResult
+from byoc.runtime.graph.graph import LoopCall, LoopResult
 from byoc.runtime.vm import instructions as i
 from byoc.runtime.vm.library_calls import LibraryCalls
 from byoc.runtime.vm.program import VMFunction

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.ndarray import NDArray
-from byoc.runtime.graph.values import LoopCall, LoopResult
+from byoc.runtime.graph.graph import LoopCall, LoopResult
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Module
 from byoc.runtime.profile.graph_profile import Clock, Runs, function_record, peaks_of

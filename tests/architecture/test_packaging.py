@@ -14,7 +14,7 @@ import zipfile
 
 import pytest
 
-from byoc.runtime.core.distribution import DISTRIBUTION, install_command
+from byoc.runtime.core.entry_points import DISTRIBUTION, install_command
 
 ROOT = pathlib.Path(__file__).parents[2]
 # what only pytest itself imports: tvm.testing asks for it when a test first does

@@ -10,8 +10,8 @@ from byoc import relay
 from byoc.codegen.c.backend import translation_units
 from byoc.codegen.c.emit import emit_library
 from byoc.codegen.c.toolchain.compiler import find_compiler
-from byoc.codegen.c.toolchain.gathers import GCC_FLAGS, gathers
 from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.toolchain.unit_flags import NO_LOOP_VECTORS, gathers
 from byoc.codegen.kernel.lower import lower_function
 from byoc.relay.analysis.module_types import infer_function
 from byoc.te import compute, placeholder
@@ -39,7 +39,7 @@ def test_only_units_that_gather_get_the_flag():
     for is_gcc in (True, False):
         compiler = dataclasses.replace(find_compiler(), is_gcc=is_gcc)
         units = translation_units(emit_library(programs, Machine()), compiler, "0" * 64)
-        assert [set(GCC_FLAGS) <= set(unit.flags) for unit in units] == [False, is_gcc, False]
+        assert [set(NO_LOOP_VECTORS) <= set(unit.flags) for unit in units] == [False, is_gcc, False]
 
 
 def test_a_load_gathers_where_its_place_is_loaded():

@@ -11,7 +11,7 @@ from byoc.codegen.c.backend import translation_units
 from byoc.codegen.c.emit import emit_library
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.codegen.c.toolchain.masked_loads import GCC_FLAGS, loads_under_a_condition
+from byoc.codegen.c.toolchain.unit_flags import NO_IF_CONVERSION, loads_under_a_condition
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
 from byoc.ir.size_var import SizeVar
@@ -43,7 +43,7 @@ def test_only_units_that_load_under_a_condition_get_the_flag():
     for is_gcc in (True, False):
         compiler = dataclasses.replace(find_compiler(), is_gcc=is_gcc)
         units = translation_units(emit_library(programs, Machine()), compiler, "0" * 64)
-        assert [set(GCC_FLAGS) <= set(unit.flags) for unit in units] == [False, is_gcc, False, False]
+        assert [set(NO_IF_CONVERSION) <= set(unit.flags) for unit in units] == [False, is_gcc, False, False]
 
 
 def test_a_load_is_under_a_condition_where_only_one_branch_makes_it():

@@ -11,7 +11,7 @@ from byoc.codegen.c.backend import translation_units
 from byoc.codegen.c.emit import emit_library
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.codegen.c.toolchain.overflow import computes_on_integers
+from byoc.codegen.c.toolchain.unit_flags import computes_on_integers
 from byoc.codegen.kernel.lower import lower_function
 from byoc.relay.analysis.module_types import infer_function
 from byoc.te import compute, placeholder, reduce_axis, sum

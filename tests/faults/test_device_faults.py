@@ -8,7 +8,7 @@ from injection import DIGITS
 
 import byoc
 from byoc.errors import DeviceError, UnavailableError
-from byoc.runtime.core import build_limit
+from byoc.runtime.core import time_limit
 from byoc.runtime.opencl import build, session
 from byoc.runtime.opencl.devices import import_pyopencl
 
@@ -122,9 +122,9 @@ def test_a_build_that_never_ends_is_one_sentence(monkeypatch, tmp_path, is_kept)
 
 
 def test_what_is_bounded_gives_its_result_and_its_error():
-    assert build_limit.bounded(lambda: 3, 10.0) == 3
+    assert time_limit.bounded(lambda: 3, 10.0) == 3
     with pytest.raises(ZeroDivisionError):
-        build_limit.bounded(lambda: 1 // 0, 10.0)
+        time_limit.bounded(lambda: 1 // 0, 10.0)
 
 
 def test_what_is_bounded_runs_here_where_no_thread_can_be_started(monkeypatch):
@@ -132,4 +132,4 @@ def test_what_is_bounded_runs_here_where_no_thread_can_be_started(monkeypatch):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    assert build_limit.bounded(threading.get_ident, 10.0) == threading.get_ident()
+    assert time_limit.bounded(threading.get_ident, 10.0) == threading.get_ident()

@@ -27,8 +27,8 @@ from byoc.partition.costs.table import Table
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.std import import_file
 from byoc.runtime.artefact.artifact import write_artifact
-from byoc.runtime.files import file_memory, regular_file, whole_file
-from byoc.runtime.files.regular_file import read_file
+from byoc.runtime.files import file_memory, whole_file
+from byoc.runtime.files.whole_file import read_file
 from byoc.runtime.params import load_param_dict_from_file, save_param_dict_to_file
 
 X = np.linspace(-1, 1, 128, dtype="float32").reshape(2, 1, 8, 8)
@@ -167,8 +167,8 @@ def test_what_takes_the_place_of_a_file_after_it_was_looked_at_is_not_read(tmp_p
         os.mkfifo(path)
         return real(name, flags, *words, **named)
 
-    monkeypatch.setattr(regular_file.os, "open", swapped)
-    with pytest.raises(regular_file.NotAFileError, match="it is a pipe"):
+    monkeypatch.setattr(whole_file.os, "open", swapped)
+    with pytest.raises(whole_file.NotAFileError, match="it is a pipe"):
         read_file(path)
 
 
@@ -188,7 +188,7 @@ def test_an_error_of_the_disk_while_a_model_is_read_is_one_sentence(tmp_path, mo
     def fail(path, *words):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(regular_file.os, "open", fail)
+    monkeypatch.setattr(whole_file.os, "open", fail)
     with pytest.raises(UserError, match=r"digits\.onnx: cannot be read: Input/output error"):
         import_onnx(DIGITS)
 

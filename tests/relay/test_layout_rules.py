@@ -10,7 +10,7 @@ from byoc import relay
 from byoc.ir.layout import Layout
 from byoc.relay import transform
 from byoc.relay.structure.structural import assert_structural_equal
-from byoc.relay.transform.layout.infer_layout_utils import InferCorrectLayoutOutput
+from byoc.relay.transform.layout.convert_layout_rules import InferCorrectLayoutOutput
 
 TO_NHWC = {"nn.conv2d": ["NHWC", "default"]}
 

@@ -7,7 +7,7 @@ import pytest
 
 from byoc import relay
 from byoc.errors import UserError
-from byoc.relay.op.attributes.dense import DenseAttrs
+from byoc.relay.op.attributes.convolution import DenseAttrs
 from byoc.relay.text import parse_untyped
 
 HEAD = '#[version = "0.0.5"]\n'

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.relay.adt import Match

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from byoc.errors import TypeInferenceError
-from byoc.ir.adt import TypeData
+from byoc.ir.expr import TypeData
 from byoc.ir.module import IRModule
 from byoc.ir.types import (
     FuncType,

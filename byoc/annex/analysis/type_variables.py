@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from byoc.ir.adt import Constructor, TypeData
-from byoc.ir.expr import RelayExpr
+from byoc.ir.expr import Constructor, RelayExpr, TypeData
 from byoc.ir.module import IRModule
 from byoc.ir.types import FuncType, GlobalTypeVar, TensorType, Type, TypeVar, type_children
 from byoc.relay.expr import Call, Constant, Function, Var

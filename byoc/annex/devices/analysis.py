@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from byoc.annex.devices.compilation_config import CompilationConfig
 from byoc.annex.devices.domains import Domain, DomainConflictError, set_default, unify, unify_collapsed
 from byoc.errors import UserError
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.virtual_device import UNCONSTRAINED, VirtualDevice

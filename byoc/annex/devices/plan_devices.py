@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from byoc.annex.devices.analysis import DeviceAnalysis, is_primitive, open_children
 from byoc.annex.devices.compilation_config import CompilationConfig
 from byoc.annex.devices.recover_devices import recover_virtual_device_map
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import RelayExpr
+from byoc.ir.expr import Constructor, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_info import REWRITES

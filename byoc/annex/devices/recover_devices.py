@@ -8,8 +8,7 @@ and ``LexicalOnDeviceMixin``.
 from __future__ import annotations
 
 from byoc.annex.devices.analysis import open_children
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.registry import register_func

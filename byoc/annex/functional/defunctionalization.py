@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from byoc.annex.functional.first_order_program import FirstOrderProgram, holds_function, is_open, is_unit
 from byoc.errors import UserError
-from byoc.ir.adt import Constructor, TypeData
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr, TypeData
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import (

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.errors import UserError
-from byoc.ir.adt import Constructor, TypeData
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr, TypeData
 from byoc.ir.module import IRModule
 from byoc.ir.types import (
     FuncType,

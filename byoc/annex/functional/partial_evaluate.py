@@ -16,8 +16,7 @@ import numpy as np
 
 from byoc.annex.functional.to_a_normal_form import to_a_normal_form
 from byoc.errors import KernelError
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_info import REWRITES

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 
 from byoc.annex.functional.to_a_normal_form import to_a_normal_form
 from byoc.errors import UserError
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import FuncType, Type, TypeVar, rebuild_type, type_children

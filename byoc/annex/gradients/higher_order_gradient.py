@@ -16,8 +16,7 @@ from byoc.annex.functional.de_duplicate import dedup
 from byoc.annex.functional.to_a_normal_form import to_a_normal_form
 from byoc.annex.gradients.rules import gradient_rule
 from byoc.errors import UserError
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, get_op
 from byoc.ir.types import FuncType, RefType, TensorType, TupleType, Type, rebuild_type, type_children

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from byoc.errors import ParseError
-from byoc.ir.adt import Constructor, TypeData
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr, TypeData
 from byoc.ir.span import SequentialSpan, SourceName, Span
 from byoc.ir.types import (
     FuncType,

@@ -12,12 +12,11 @@ from typing import TypedDict, TypeVar
 from byoc.annex.node_json.kinds import BY_KEY, FLAG, NODE, NUMBER, Kind, is_expression
 from byoc.annex.node_json.writer import attribute_forms
 from byoc.errors import ByocError, ParseError
-from byoc.ir.adt import TypeData
 from byoc.ir.attrs import Attrs, DictAttrs
 from byoc.ir.collector import paused_collector
 from byoc.ir.dims import Any, IntImm
 from byoc.ir.env_func import EnvFunc
-from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
+from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr, TypeData
 from byoc.ir.module import IRModule
 from byoc.ir.op import get_op
 from byoc.ir.size_var import SizeVar, Var

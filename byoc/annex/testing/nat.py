@@ -6,8 +6,7 @@ The type is the prelude's: ``prelude.mod.import_from_std("nat.rly")`` brings it.
 from __future__ import annotations
 
 from byoc.errors import UserError
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import RelayExpr
+from byoc.ir.expr import Constructor, RelayExpr
 from byoc.relay.interpreter import ConstructorValue
 from byoc.relay.std.prelude import Prelude
 

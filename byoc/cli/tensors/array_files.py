@@ -19,7 +19,7 @@ import numpy as np
 
 from byoc.errors import InputError
 from byoc.runtime.core.strict_json import read_json
-from byoc.runtime.files.regular_file import open_file
+from byoc.runtime.files.whole_file import open_file
 from byoc.runtime.graph.memory_plan import physical_memory
 
 MOST_ARRAYS = 10_000  # of one .npz

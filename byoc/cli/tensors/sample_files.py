@@ -15,7 +15,7 @@ import numpy as np
 
 from byoc.cli.tensors.array_files import read_arrays
 from byoc.errors import InputError, UserError
-from byoc.runtime.files.regular_file import read_file
+from byoc.runtime.files.whole_file import read_file
 
 Sample = dict[str, np.ndarray]
 

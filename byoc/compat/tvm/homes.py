@@ -162,8 +162,8 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
             )
         },
         "AttrFieldInfo": "byoc.ir.attrs:AttrFieldInfo",
-        "Constructor": "byoc.ir.adt:Constructor",
-        "TypeData": "byoc.ir.adt:TypeData",
+        "Constructor": "byoc.ir.expr:Constructor",
+        "TypeData": "byoc.ir.expr:TypeData",
         "Node": f"{THIN}.runtime:Object",
         "PrimExpr": f"{THIN}.tir:PrimExpr",
         "Array": f"{THIN}.ir.container:Array",
@@ -201,6 +201,7 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "name_transforms": f"{THIN}.relay.backend.name_transforms:",
     },
     "byoc.runtime.modules.module": {
+        "BenchmarkResult": "byoc.runtime.core.benchmark:BenchmarkResult",
         "enabled": f"{THIN}.runtime:enabled",
         "load_module": f"{THIN}.runtime:load_module",
     },

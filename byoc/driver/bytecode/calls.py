@@ -13,8 +13,7 @@ from byoc.driver.bytecode.program import ProgramBuilder
 from byoc.driver.bytecode.reshapes import newshape_of
 from byoc.driver.bytecode.tensors import Part, Tensors
 from byoc.driver.host import operators_name
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.traits import OpKind
 from byoc.ir.types import TensorType, TupleType, Type, tensor_types

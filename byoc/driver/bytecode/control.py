@@ -8,13 +8,14 @@ is compiled, all other functions are external (``Extern``), which passes and pla
 
 from __future__ import annotations
 
-from byoc.driver.bytecode.outline import outlined
 from byoc.driver.host import CONTROL
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.traits import OpKind
 from byoc.ir.types import TypeCall, contains_type
-from byoc.relay.expr import Function
+from byoc.relay.analysis.module_types import infer_module
+from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import post_order
 
@@ -33,9 +34,29 @@ def with_externs(mod: IRModule) -> IRModule:
     return result
 
 
+def with_parts(mod: IRModule) -> IRModule:
+    """The typed *mod*, whose straight code stands in functions of its own where what is around it is not straight."""
+    mod = infer_module(mod)
+    functions = [f for f in mod.functions.values() if isinstance(f, Function)]
+    if not contains_type(as_function(mod[MAIN]).checked_type, TypeCall) and not any(map(_is_parted, functions)):
+        return mod
+    from byoc.driver.bytecode.outline import outlined
+
+    return outlined(mod)
+
+
+def _is_parted(function: Function) -> bool:
+    """Whether *function* calls another one, finds sizes or moves sequences, of which some are parted."""
+    calls = [node.op for node in post_order(function.body) if isinstance(node, Call)]
+    traits = [op.traits for op in calls if isinstance(op, Op)]
+    return any(isinstance(op, GlobalVar) for op in calls) or any(
+        t.finds_sizes or t.kind is OpKind.SEQUENCE for t in traits
+    )
+
+
 def parted(mod: IRModule) -> IRModule:
     """*mod* for a planner: straight code in functions of its own, what holds sequences external."""
-    mod = outlined(mod)
+    mod = with_parts(mod)
     holding = [v for v, f in mod.functions.items() if isinstance(f, Function) and _holds_sequences(f)]
     if not holding:
         return mod

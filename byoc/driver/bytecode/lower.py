@@ -15,8 +15,7 @@ from byoc.driver.bytecode.function_builder import CodeBuilder, Jump
 from byoc.driver.bytecode.program import ProgramBuilder, param_type
 from byoc.driver.bytecode.tensors import Part, Tensors
 from byoc.errors import CompileError
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.relay.adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from byoc.relay.analysis.operator_calls import located

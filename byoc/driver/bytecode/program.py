@@ -10,8 +10,7 @@ import numpy as np
 from byoc.contract.signature import spec_of
 from byoc.driver.host_functions import HostFunctions
 from byoc.errors import CompileError
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar
+from byoc.ir.expr import Constructor, GlobalVar
 from byoc.ir.types import TensorType, TupleType, Type, tensor_types
 from byoc.relay.expr import Function
 from byoc.runtime.core.ndarray import NDArray

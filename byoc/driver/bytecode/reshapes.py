@@ -17,7 +17,7 @@ from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import post_order, rewrite, substitute
-from byoc.runtime.kernels.core.newshape import plan_newshape
+from byoc.runtime.kernels.core.attributes import plan_newshape
 
 
 def join_reshapes(root: Function) -> Function:

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from byoc.contract.options import checked_options
-from byoc.driver.assembly import assemble
-from byoc.driver.bytecode.control import external, with_externs
-from byoc.driver.bytecode.outline import outlined
-from byoc.driver.compiler.baseline_cuts import not_slower
+from byoc.driver.assembly import assemble, described, origins
+from byoc.driver.bytecode.control import external, with_externs, with_parts
 from byoc.driver.compiler.integers import host_integers, region_integers, simplified
 from byoc.driver.compiler.planning import (
     Model,
     accelerators,
     named_targets,
+    not_slower,
     plan_module,
     read_plan,
     silent,
@@ -23,7 +22,6 @@ from byoc.driver.compiler.planning import (
 )
 from byoc.driver.compiler.region_sizes import at_places, in_halves, with_told_sizes
 from byoc.driver.compiler.tuners import tuner_for, with_tuner
-from byoc.driver.fallback import described, origins
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.host_functions import work_of_functions
 from byoc.driver.model import module_of
@@ -125,7 +123,7 @@ def _compile_model(asked: CompileRequest) -> Library:
             "exclude, policy, prefer and configuration make a plan, and one is given: leave them or the plan out"
         )
     tell("reading the model")
-    mod = with_externs(outlined(module_of(asked.model, asked.shapes)))
+    mod = with_externs(with_parts(module_of(asked.model, asked.shapes)))
     if asked.plan is not None and external(mod):
         raise PartitionError(
             "a plan made before is not taken for a model with control flow, whose parts are planned one by one "
@@ -150,7 +148,7 @@ def _compile_model(asked: CompileRequest) -> Library:
     library = build_planned(mod, plan, options, tell)
     if quantized.by is not None:
         quantized.by.check(library)
-    if tuner.tunes:
+    if tuner is not None and tuner.tunes:
         library.report["tuning"] = {**tuner.report.to_json(), "text": tuner.report.text()}
     return library
 

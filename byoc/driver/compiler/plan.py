@@ -11,9 +11,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from byoc.driver.bytecode.control import parted
-from byoc.driver.compiler.baseline_cuts import not_slower
 from byoc.driver.compiler.integers import simplified
-from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, silent, target_alone
+from byoc.driver.compiler.planning import accelerators, named_targets, not_slower, plan_module, silent, target_alone
 from byoc.driver.model import module_of
 from byoc.driver.options import PRECISIONS, PlanRequest
 from byoc.driver.pipeline import check_pass_names

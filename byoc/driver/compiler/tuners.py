@@ -7,24 +7,35 @@ another level than that of ``tune`` contradicts it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from byoc.codegen.tune.level import LEVELS
-from byoc.codegen.tune.tuner import Tuner, tuner_of
+from byoc.codegen.tune.level import LEVELS, NO_TUNING
 from byoc.contract.registration import backend_names, get_backend
 from byoc.errors import UserError
+
+if TYPE_CHECKING:
+    from byoc.codegen.tune.tuner import Tuner
 
 HOST = "c"
 TUNE = "tune"
 BackendOptions = Mapping[str, Mapping[str, object]]
 
 
-def tuner_for(asked: object, backend_options: BackendOptions, tell: Callable[[str], None] | None = None) -> Tuner:
-    """The tuner that ``tune`` (*asked*: a level or a tuner) and *backend_options* ask for.
+def tuner_for(
+    asked: object, backend_options: BackendOptions, tell: Callable[[str], None] | None = None
+) -> Tuner | None:
+    """The tuner that ``tune`` (*asked*: a level or a tuner) and *backend_options* ask for; None where nothing is
+    tuned.
 
     Raises UserError for an unknown level, and where two levels are asked for.
     """
+    levels = _levels(backend_options)
+    if asked == NO_TUNING and not any(LEVELS[level].rounds for level in levels.values()):
+        return None
+    from byoc.codegen.tune.tuner import tuner_of
+
     tuner = tuner_of(asked, tell)
-    for name, level in _levels(backend_options).items():
+    for name, level in levels.items():
         if tuner.tunes and level != tuner.level.name:
             raise UserError(
                 f"tune is {tuner.level.name}, and the options of backend {name} ask for tuning={level}: "
@@ -35,12 +46,14 @@ def tuner_for(asked: object, backend_options: BackendOptions, tell: Callable[[st
     return tuner
 
 
-def with_tuner(backend_options: BackendOptions, tuner: Tuner, asked: object) -> BackendOptions:
+def with_tuner(backend_options: BackendOptions, tuner: Tuner | None, asked: object) -> BackendOptions:
     """*backend_options* with *tuner*, where it tunes: for all that tune, or where *asked* tunes nothing for those whose
     own options say so.
     """
-    if not tuner.tunes:
+    if tuner is None or not tuner.tunes:
         return dict(backend_options)
+    from byoc.codegen.tune.tuner import tuner_of
+
     levels = _levels(backend_options)
     if tuner_of(asked).tunes:
         tuning = [name for name in backend_names() if TUNE in (get_backend(name).options or ())]

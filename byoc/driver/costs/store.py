@@ -20,8 +20,7 @@ from filelock import FileLock
 
 from byoc.errors import PartitionError
 from byoc.partition.costs.profile import Profile
-from byoc.runtime.files.regular_file import read_file, read_text
-from byoc.runtime.files.whole_file import write_whole
+from byoc.runtime.files.whole_file import read_file, read_text, write_whole
 
 FOLDER = "costs"
 CHECK_DIGITS = 16

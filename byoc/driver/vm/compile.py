@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from byoc.codegen.tune.tuner import Tuner
 from byoc.contract.options import checked_options
-from byoc.driver.assembly import assemble
+from byoc.driver.assembly import assemble, described, origins
 from byoc.driver.bytecode.lower import lower_function
 from byoc.driver.bytecode.passes import prepare
 from byoc.driver.bytecode.program import ProgramBuilder
 from byoc.driver.compiler.compile import CompileOptions
 from byoc.driver.compiler.integers import host_integers, region_integers
 from byoc.driver.compiler.tuners import tuner_for, with_tuner
-from byoc.driver.fallback import described, origins
 from byoc.driver.host_functions import work_of_functions
 from byoc.driver.pipeline import host_layout
 from byoc.driver.precision import ProductPrecision, host_products

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from byoc.partition.calls import Decision
 from byoc.partition.content.explanation import HOST, seconds
-from byoc.partition.decision import Decision
 
 if TYPE_CHECKING:
     from byoc.partition.content.planned_cut import PlannedCut

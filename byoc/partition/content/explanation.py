@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from byoc.errors import PartitionError
-from byoc.partition.calls import means, nearest
-from byoc.partition.decision import Decision
+from byoc.partition.calls import Decision, means, nearest
 
 HOST = "host"
 

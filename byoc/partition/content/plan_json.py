@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from byoc.partition.decision import Decision
+from byoc.partition.calls import Decision
 
 if TYPE_CHECKING:
     from byoc.partition.content.planned_cut import PlannedCut

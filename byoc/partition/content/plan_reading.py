@@ -12,12 +12,12 @@ from typing import TypeVar
 from byoc.contract.limits import Limits
 from byoc.contract.verdict import Reason, Verdict
 from byoc.errors import PartitionError
+from byoc.partition.calls import Decision
 from byoc.partition.content.plan_json import VERSION
 from byoc.partition.content.planned import PlannedRegion
 from byoc.partition.content.typed_json import typed
 from byoc.partition.cut.cost_breakdown import CostBreakdown, Transfer
 from byoc.partition.cut.matches import ChosenMatch
-from byoc.partition.decision import Decision
 
 Plan = TypeVar("Plan")  # its class, which stands above
 

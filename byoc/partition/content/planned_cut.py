@@ -14,9 +14,8 @@ from byoc.contract.registration import get_backend
 from byoc.contract.verdict import Verdict, callee_name
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
-from byoc.partition.calls import calls_of, functions_of
+from byoc.partition.calls import Decision, calls_of, functions_of
 from byoc.partition.cut.decide import composites_of, dissolve, judged
-from byoc.partition.decision import Decision
 from byoc.relay.expr import Call, Function
 from byoc.relay.op.annotation import is_begin, is_end
 from byoc.relay.transform import InferType, MergeComposite

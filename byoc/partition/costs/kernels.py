@@ -24,7 +24,7 @@ from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.fuse.fuse_ops import fuse_body
 from byoc.relay.transform.fuse.join_groups import is_group
-from byoc.relay.transform.host_stage import host_groups
+from byoc.relay.transform.stages import host_groups
 from byoc.relay.traverse import post_order
 
 Grouping = Callable[[Function], Function]  # a typed function -> the same with a ``Primitive`` function for each kernel

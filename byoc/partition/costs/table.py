@@ -47,7 +47,7 @@ from byoc.partition.costs.model import (
 )
 from byoc.partition.costs.work import call_operations, size
 from byoc.relay.expr import Call
-from byoc.runtime.files.regular_file import read_text
+from byoc.runtime.files.whole_file import read_text
 
 FORMAT = "byoc.costs/1"
 CostFunction = Callable[[Call, UnitPlace], float]

@@ -15,9 +15,8 @@ from byoc.contract.registration import BACKENDS
 from byoc.contract.verdict import Reason, Verdict, callee_name
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
-from byoc.partition.calls import calls_of, functions_of
+from byoc.partition.calls import Decision, calls_of, functions_of
 from byoc.partition.cut.decide import judged
-from byoc.partition.decision import Decision
 from byoc.partition.place import IMAGES
 from byoc.partition.places import DataLayout, Place, Precision
 from byoc.partition.places.relay_casts import insert_relay_casts

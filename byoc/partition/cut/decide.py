@@ -13,8 +13,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.partition.boundaries import Boundaries, BoundaryView
-from byoc.partition.calls import calls_of, functions_of, is_composite
-from byoc.partition.decision import Decision
+from byoc.partition.calls import Decision, calls_of, functions_of, is_composite
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call
 from byoc.relay.narrowing import as_call, as_function

@@ -17,8 +17,7 @@ from byoc.errors import in_one_line
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.boundaries import Boundaries, BoundaryView
-from byoc.partition.calls import calls_of, functions_of
-from byoc.partition.decision import Decision
+from byoc.partition.calls import Decision, calls_of, functions_of
 from byoc.relay.expr import Call, Function
 
 if TYPE_CHECKING:

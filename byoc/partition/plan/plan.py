@@ -17,7 +17,6 @@ from byoc.partition.boundaries import HOST
 from byoc.partition.content.plan_json import plan_to_json
 from byoc.partition.content.planned_cut import PlannedCut
 from byoc.partition.content.replanning import PlanOrigin, Sweep, sweep
-from byoc.partition.show.table import plan_table
 
 if TYPE_CHECKING:
     from byoc.partition.content.difference import PlanDiff
@@ -118,6 +117,8 @@ class Plan(PlannedCut):
         return f"Plan({self.policy}, {targets}: {count}, {placed} of {len(self.decisions)} operators offloaded)"
 
     def __str__(self) -> str:
+        from byoc.partition.show.table import plan_table
+
         return plan_table(self)
 
     def _repr_html_(self) -> str:

@@ -20,21 +20,18 @@ from byoc.ir.collector import paused_collector
 from byoc.ir.module import IRModule
 from byoc.options.entry import takes
 from byoc.partition.boundaries import Boundaries
-from byoc.partition.calls import calls_of, functions_of, inner_calls, is_composite, known_names
-from byoc.partition.content.replanning import Kept, PlanOrigin
-from byoc.partition.content.request import PlanInputs
+from byoc.partition.calls import Decision, calls_of, functions_of, inner_calls, is_composite, known_names
+from byoc.partition.content.replanning import Kept, PlanInputs, PlanOrigin
 from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
 from byoc.partition.cut.decide import decide, form_composites, next_in_order
 from byoc.partition.cut.layouts import asked_layouts
 from byoc.partition.cut.preference import Preferences, form_preferred, preferred_order
 from byoc.partition.cut.refused_matches import with_refused_matches
-from byoc.partition.decision import Decision
 from byoc.partition.options import PlannerRequest
 from byoc.partition.places import Place
 from byoc.partition.places.libraries import with_libraries
 from byoc.partition.plan.plan import Plan
-from byoc.partition.policy.limits import told_drops, within_limits
 from byoc.relay.expr import Call
 from byoc.relay.transform import InferType
 
@@ -141,6 +138,19 @@ def _unasked_limits(request: PlanInputs) -> Iterator[str]:
             yield f"policy cost does not ask for min_operations of {target}: use min_gain"
 
 
+def _held(
+    mod: IRModule, decisions: list[Decision], request: PlanInputs, costs: CostModel | None, dropped: dict[str, None]
+) -> list[Decision]:
+    """*decisions* within the limits that are asked for; *dropped* gets a sentence for what these send home."""
+    if all(limit == Limits() for limit in request.limits.values()):
+        return list(decisions)
+    from byoc.partition.policy.limits import told_drops, within_limits  # which few backends ask for
+
+    held = within_limits(mod, decisions, request.limits, costs)
+    dropped.update(dict.fromkeys(told_drops(decisions, held)))
+    return held
+
+
 def _costs_of_gains(request: PlanInputs) -> CostModel | None:
     """What tells the gains of regions, where a limit asks for them."""
     if not any(limits.min_gain for limits in request.limits.values()):
@@ -173,8 +183,7 @@ def _by_order(mod: IRModule, request: PlanInputs, kept: Kept) -> Made:
     dropped: dict[str, None] = {}
     costs = _costs_of_gains(request)
     while True:
-        held = within_limits(prepared, decisions, request.limits, costs)
-        dropped.update(dict.fromkeys(told_drops(decisions, held)))
+        held = _held(prepared, decisions, request, costs, dropped)
         decisions = [next_in_order(d) for d in held]
         if decisions == held:
             break
@@ -208,8 +217,7 @@ def _by_score(mod: IRModule, request: PlanInputs, kept: Kept) -> Made:
         if asks_for_casts(places):
             cut, numbers = with_casts(prepared, places)
             decisions = cast_decisions(cut, numbers, decided, request.backends)
-        held = within_limits(cut, decisions, request.limits, costs)
-        dropped.update(dict.fromkeys(told_drops(decisions, held)))
+        held = _held(cut, decisions, request, costs, dropped)
         gone = {
             n: replace(after, chosen=HOME_PLACE)
             for n, before, after in zip(numbers, decisions, held, strict=True)

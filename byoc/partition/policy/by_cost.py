@@ -9,14 +9,12 @@ from byoc.contract.limits import Limits
 from byoc.contract.verdict import Reason, Verdict, callee_name
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
-from byoc.partition.calls import functions_of
-from byoc.partition.content.replanning import Kept
-from byoc.partition.content.request import PlanInputs
+from byoc.partition.calls import Alternative, Decision, functions_of
+from byoc.partition.content.replanning import Kept, PlanInputs
 from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
 from byoc.partition.cut.cost_breakdown import CostBreakdown, Transfer
 from byoc.partition.cut.matches import ChosenMatch, with_composites
-from byoc.partition.decision import Alternative, Decision
 from byoc.partition.policy.candidates import Placing, bounds_of, placing
 from byoc.partition.policy.limit_reasons import Absences
 from byoc.partition.problem import HOME, Problem, Solution, region_of_operator

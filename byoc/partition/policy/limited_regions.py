@@ -10,11 +10,10 @@ import numpy as np
 from byoc.contract.limits import Limits
 from byoc.contract.verdict import Reason, Verdict
 from byoc.ir.module import IRModule
-from byoc.partition.calls import functions_of, inner_calls
+from byoc.partition.calls import Decision, functions_of, inner_calls
 from byoc.partition.content.explanation import HOST
 from byoc.partition.costs.model import CostModel
 from byoc.partition.costs.work import call_operations
-from byoc.partition.decision import Decision
 from byoc.partition.policy.candidates import bounds_of
 from byoc.partition.policy.dataflow import Dataflow, dataflow
 from byoc.partition.policy.gains import Gains

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from byoc.contract.limits import Limits
 from byoc.contract.verdict import Reason
 from byoc.ir.module import IRModule
+from byoc.partition.calls import Decision
 from byoc.partition.costs.model import CostModel
-from byoc.partition.decision import Decision
 
 
 def within_limits(

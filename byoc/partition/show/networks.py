@@ -23,7 +23,7 @@ from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.traverse import post_order
-from byoc.runtime.core.distribution import install_command
+from byoc.runtime.core.entry_points import install_command
 
 if TYPE_CHECKING:
     import networkx

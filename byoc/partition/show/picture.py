@@ -13,11 +13,10 @@ from byoc.contract.verdict import callee_name
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
-from byoc.partition.calls import calls_of, functions_of
+from byoc.partition.calls import Decision, calls_of, functions_of
 from byoc.partition.content.explanation import seconds
 from byoc.partition.content.planned_cut import PlannedCut
 from byoc.partition.cut.annotate import regions_of
-from byoc.partition.decision import Decision
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.traverse import post_order

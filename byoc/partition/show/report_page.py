@@ -20,8 +20,8 @@ from byoc.runtime.page.document import fragment as live
 from byoc.runtime.page.parts import Mark, TableCell, legend, picture, table, time_line
 
 if TYPE_CHECKING:
+    from byoc.partition.calls import Decision
     from byoc.partition.content.planned_cut import PlannedCut
-    from byoc.partition.decision import Decision
 
 MOST_DRAWN = 2000  # calls of a graph that a notebook draws
 

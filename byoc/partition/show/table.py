@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from byoc.partition.calls import Decision
 from byoc.partition.costs.work import Boundary
-from byoc.partition.decision import Decision
 
 if TYPE_CHECKING:
     from byoc.partition.content.planned import PlannedRegion

@@ -19,7 +19,7 @@ from byoc.partition.solve.regions import form_regions
 from byoc.partition.solve.relaxation import lower_bound
 from byoc.partition.solve.settle import Settled, Settler, went_home
 from byoc.partition.solve.two_sites import cheapest_cut, is_a_cut
-from byoc.runtime.core.distribution import install_command
+from byoc.runtime.core.entry_points import install_command
 
 LARGEST_PROGRAM = 4000  # operators; beyond, building the program alone takes longer than it has
 METHODS = ("auto", "minimum cut", "integer", "heuristic")

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from byoc.errors import TypeInferenceError, UserError
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import BaseFunc, GlobalVar, RelayExpr
-from byoc.ir.given import all_given
+from byoc.ir.attrs import all_given
+from byoc.ir.expr import BaseFunc, Constructor, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import (

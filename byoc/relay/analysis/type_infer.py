@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from byoc.errors import TypeInferenceError
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar, RelayExpr
-from byoc.ir.given import all_given
+from byoc.ir.attrs import all_given
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import Any, FuncType, RefType, TensorType, TupleType, Type, TypeCall

@@ -13,9 +13,9 @@ from byoc.relay.adt import Match
 from byoc.relay.dataflow_pattern import patterns as p
 from byoc.relay.dataflow_pattern.grouper import Grouper, MatchedGroup
 from byoc.relay.dataflow_pattern.indexed_graph import PARTITIONED, IndexedGraph
-from byoc.relay.dataflow_pattern.match_check import MatchCheck
 from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
+from byoc.relay.match_check import MatchCheck
 from byoc.relay.traverse import children, keep_type, typed_function, typed_rebuild
 
 

@@ -3,7 +3,7 @@
 from byoc.relay.interpreter.entry import evaluate as evaluate
 from byoc.relay.interpreter.entry import evaluate_value as evaluate_value
 from byoc.relay.interpreter.machine import Interpreter as Interpreter
-from byoc.relay.interpreter.machine import run_operator as run_operator
+from byoc.relay.interpreter.operators import run_operator as run_operator
 from byoc.relay.interpreter.values import Closure as Closure
 from byoc.relay.interpreter.values import ConstructorValue as ConstructorValue
 from byoc.relay.interpreter.values import EvaluationScope as EvaluationScope

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from byoc.errors import InputError, UserError
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import RelayExpr
+from byoc.ir.expr import Constructor, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.analysis.variables import free_vars

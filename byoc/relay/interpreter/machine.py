@@ -10,20 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from byoc.errors import InternalError, UserError
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
-from byoc.ir.types import TensorType
 from byoc.relay.adt import Match
 from byoc.relay.analysis.operator_calls import located
 from byoc.relay.expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
+from byoc.relay.interpreter.operators import run_operator
 from byoc.relay.interpreter.values import Closure, ConstructorValue, EvaluationScope, RefValue, Value
-from byoc.relay.narrowing import as_function, operator_of
-from byoc.runtime.kernels.core.registry import get_kernel
+from byoc.relay.narrowing import as_function
 
 Pending = list[tuple[RelayExpr, EvaluationScope]]
 
@@ -197,18 +193,3 @@ _STEPS: dict[type, Callable[..., Pending]] = {
     RefRead: _simple(lambda e: (e.ref,), lambda e, ref: ref.read()),
     RefWrite: _simple(lambda e: (e.ref, e.value), _write),
 }
-
-
-def run_operator(call: Call, args: Sequence[Value]) -> Value:
-    """The result of an operator call on argument values, by the numpy kernel that the operator names.
-
-    Raises KernelError where there is none.
-    """
-    kernel = get_kernel(operator_of(call).kernel)
-    result = kernel(*args, **(call.attrs.as_dict() if call.attrs is not None else {}))
-    if isinstance(result, (tuple, list)):
-        return [np.asarray(r) for r in result]
-    found, ty = np.asarray(result), call._checked_type
-    if isinstance(ty, TensorType) and found.dtype == np.int32 and ty.dtype == "int64":
-        return found.astype(np.int64)  # positions have the dtype of the dimension that they count along
-    return found

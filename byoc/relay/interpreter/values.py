@@ -13,8 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from byoc.errors import InternalError
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import RelayExpr
+from byoc.ir.expr import Constructor, RelayExpr
 from byoc.relay.expr import Call, Function, constant
 from byoc.runtime.core.container import ADT
 from byoc.runtime.core.ndarray import NDArray, from_any

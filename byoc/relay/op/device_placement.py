@@ -13,9 +13,8 @@ from typing import TypeGuard
 
 from byoc import te
 from byoc.errors import UserError
-from byoc.ir.adt import Constructor
 from byoc.ir.attrs import Attrs
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr
 from byoc.ir.op import Op, Sample, register_op
 from byoc.ir.traits import SAME
 from byoc.ir.types import Type

@@ -15,9 +15,8 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.op import RelationOf, Sample, register_op
 from byoc.ir.traits import OpKind, Traits, move
 from byoc.ir.types import Any, TensorType, Type
-from byoc.relay.op.core.layout import arranged, axes_of, data_letters, tensor_of
 from byoc.relay.op.core.type_relations import is_integer, tensor_arg
-from byoc.relay.op.core.window import differ
+from byoc.relay.op.core.window import arranged, axes_of, data_letters, differ, tensor_of
 from byoc.relay.op.dynamic import vector_length
 from byoc.relay.op.image.resize import Resize2DAttrs
 from byoc.relay.op.nn.pad import PadAttrs

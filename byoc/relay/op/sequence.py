@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.errors import TypeInferenceError
-from byoc.ir.adt import TypeData
 from byoc.ir.attrs import Attrs
+from byoc.ir.expr import TypeData
 from byoc.ir.op import register_op
 from byoc.ir.op_parts import Inputs
 from byoc.ir.traits import OpKind, Traits

@@ -15,7 +15,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.registry import register_func
 from byoc.ir.types import GlobalTypeVar
 from byoc.relay.text import parse
-from byoc.runtime.files.regular_file import read_text
+from byoc.runtime.files.whole_file import read_text
 
 FOLDER = Path(__file__).parent
 

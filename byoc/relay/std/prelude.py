@@ -9,8 +9,7 @@ import functools
 from collections.abc import Sequence
 
 from byoc.errors import UserError
-from byoc.ir.adt import Constructor
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.types import Any, GlobalTypeVar, TensorType, TypeCall
 from byoc.relay.analysis.module_types import infer_module

@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
-from byoc.ir.adt import Constructor
 from byoc.ir.attrs import AttrObject, Attrs
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import Constructor, GlobalVar, RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import Type
 from byoc.relay.adt import Match, PatternConstructor, PatternTuple, pattern_children, patterns_of

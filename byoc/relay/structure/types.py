@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from byoc.ir.adt import TypeData
+from byoc.ir.expr import TypeData
 from byoc.ir.types import (
     FuncType,
     GlobalTypeVar,

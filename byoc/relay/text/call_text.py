@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from byoc.ir.adt import Constructor
 from byoc.ir.attrs import Attrs, DictAttrs, freeze
+from byoc.ir.expr import Constructor
 from byoc.ir.op import Op
 from byoc.ir.types import FuncType, Type, TypeVar, type_children
 from byoc.relay.adt import Pattern, PatternVar, patterns_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from byoc.ir.adt import Constructor, TypeData
+from byoc.ir.expr import Constructor, TypeData
 from byoc.ir.module import IRModule
 from byoc.ir.types import (
     DTYPES,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from byoc.ir.adt import TypeData
+from byoc.ir.expr import TypeData
 from byoc.ir.size_var import Var as SizeVariable
 from byoc.ir.types import (
     DTYPES,

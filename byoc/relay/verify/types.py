@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from byoc.errors import TypeInferenceError
+from byoc.ir.attrs import all_given
 from byoc.ir.expr import GlobalVar, RelayExpr
-from byoc.ir.given import all_given
 from byoc.ir.module import IRModule
 from byoc.ir.op import OPS, Op
 from byoc.ir.types import FuncType, TensorType, TupleType, Type

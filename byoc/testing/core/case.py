@@ -25,7 +25,7 @@ from byoc.relay.text import astext, parse
 from byoc.relay.traverse import post_order
 from byoc.runtime.core.ndarray import NDArray, dtype_name, numpy_dtype
 from byoc.runtime.core.small_types import BITS
-from byoc.runtime.files.regular_file import open_file
+from byoc.runtime.files.whole_file import open_file
 
 SCHEMA = 1
 Arrays = tuple[np.ndarray, ...]

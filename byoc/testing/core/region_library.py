@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from byoc.driver.assembly import assemble
-from byoc.driver.fallback import described, origins
+from byoc.driver.assembly import assemble, described, origins
 from byoc.driver.half_regions import HalfRegions
 from byoc.driver.host import lower_host
 from byoc.driver.precision import FP16, HALVES

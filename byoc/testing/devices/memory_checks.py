@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from byoc.runtime.core.device import HardwareLevel
 from byoc.runtime.core.errors import DeviceMemoryError
 from byoc.runtime.devices.device_api import DeviceProperties
-from byoc.runtime.devices.levels import HardwareLevel
 from byoc.testing.devices.trial import GUARD, Broken, DeviceTrial, same
 
 SIZES = (0, 1, 63, 64, 4096, 100_003)  # bytes

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from byoc.codegen.c.export.interface import Interface
 from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOptions
-from byoc.codegen.c.language import rounding
-from byoc.codegen.c.toolchain import float_ranges, gathers, masked_loads, overflow, shared_stores
+from byoc.codegen.c.toolchain import unit_flags
 from byoc.codegen.c.whole.unit import Unit
 from byoc.codegen.kernel.writer import comment_text
 
@@ -49,22 +48,22 @@ class Peculiarities:
     def gcc_flags(self) -> dict[str, str]:
         """Why GCC needs flags that others do not have, and which."""
         reasons = {
-            "GCC's conversion of conditions is wrong about some loops where overflow wraps": overflow.GCC_FLAGS
+            "GCC's conversion of conditions is wrong about some loops where overflow wraps": unit_flags.NO_IF_CONVERSION
             if self.wraps
             else (),
-            "GCC's vectoriser is wrong about some loads from places that are loaded": gathers.GCC_FLAGS
+            "GCC's vectoriser is wrong about some loads from places that are loaded": unit_flags.NO_LOOP_VECTORS
             if self.gathers
             else (),
-            "GCC's conversion of conditions gives neighbouring loads the mask of the first": masked_loads.GCC_FLAGS
+            "GCC's conversion of conditions gives neighbouring loads the mask of the first": unit_flags.NO_IF_CONVERSION
             if self.masks
             else (),
-            "GCC's predictive commoning stores again what another thread has stored": shared_stores.GCC_FLAGS
+            "GCC's predictive commoning stores again what another thread has stored": unit_flags.NO_COMMONING
             if self.team
             else (),
-            "GCC's vectoriser contracts products that are to be rounded before they are added": rounding.NO_VECTORISER
+            "GCC's vectoriser contracts products that are to be rounded before they are added": unit_flags.NO_VECTORISER
             if self.contracts and self.separates
             else (),
-            "GCC leaves steps of a sum that is alone in its loop unfused, for some processors": rounding.EVERY_STEP
+            "GCC leaves steps of a sum that is alone in its loop unfused, for some processors": unit_flags.EVERY_STEP
             if self.contracts
             else (),
         }
@@ -78,8 +77,8 @@ def needed_flags(options: ExportOptions, peculiar: Peculiarities) -> tuple[str, 
     return (
         *VECTOR_FLAGS,
         *options.flags,
-        *(overflow.WRAPPING_FLAGS if peculiar.wraps else ()),
-        *(() if peculiar.contracts else rounding.NO_CONTRACTION),
+        *(unit_flags.WRAPPING_FLAGS if peculiar.wraps else ()),
+        *(() if peculiar.contracts else unit_flags.NO_CONTRACTION),
     )
 
 
@@ -96,9 +95,10 @@ def write_makefile(options: ExportOptions, form: str, has_weights: bool, peculia
     ]
     for why, flags in peculiar.gcc_flags.items():
         lines += [f"# {why}", f"NEEDED += $(if $(findstring clang,$(shell $(CC) --version)),,{flags})"]
+    flag = unit_flags.NO_FLOAT_RANGES[0]
     lines += [
-        f"# {float_ranges.REASON}",
-        f"NEEDED += $(if $(findstring Free Software Foundation,$(shell $(CC) --version)),{float_ranges.GCC_FLAGS[0]})",
+        f"# {unit_flags.WHY_NO_FLOAT_RANGES}",
+        f"NEEDED += $(if $(findstring Free Software Foundation,$(shell $(CC) --version)),{flag})",
     ]
     lines += [
         "",

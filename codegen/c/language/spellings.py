@@ -2,7 +2,7 @@
 
 Every helper gives numpy's result for every input: a NaN wins a minimum, integer division rounds down and gives 0 for
 a divisor of 0, shifts of the whole width or more give what an endless shift would. Signed overflow wraps (the code is
-compiled with the flags of ``toolchain/overflow.py``).
+compiled with the flags of ``toolchain/unit_flags.py``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 
 from byoc.codegen.c.language import narrow
-from byoc.codegen.c.language.rounding import rounded
+from byoc.codegen.c.toolchain.unit_flags import rounded
 from byoc.codegen.kernel.small_floats import Words, conversions, spellings
 from byoc.codegen.kernel.spelling import WIDE_UNSIGNED, Language, float_text, float_to_unsigned, short_name, wrapped
 from byoc.ir.types import STORED

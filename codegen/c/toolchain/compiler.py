@@ -24,17 +24,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from byoc.codegen.c.toolchain.command import CommandError, Commands, Finished, run_command
-from byoc.codegen.c.toolchain.float_ranges import float_range_flags
 from byoc.codegen.c.toolchain.machine import NO_MATRICES, Machine, machine_of, processor_of
 from byoc.codegen.c.toolchain.object_cache import cache_dir, compiler_folder, object_cache
 from byoc.codegen.c.toolchain.sanitizers import requested, sanitizer_flags
-from byoc.codegen.c.toolchain.shared_stores import shared_store_flags
+from byoc.codegen.c.toolchain.unit_flags import float_range_flags, shared_store_flags
 from byoc.errors import CompileError, CompilerNotFoundError
-from byoc.runtime.core.build_limit import compiler_seconds
-from byoc.runtime.core.distribution import install_command
+from byoc.runtime.core.entry_points import install_command
 from byoc.runtime.core.processor import Processor, usable_processors
+from byoc.runtime.core.time_limit import compiler_seconds
 from byoc.runtime.dso.matrix_permission import matrix_refusal
-from byoc.runtime.files.regular_file import read_file
+from byoc.runtime.files.whole_file import read_file
 
 BASE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno")
 NATIVE_FLAGS = ("-march=native",)

@@ -21,8 +21,7 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_dir
 
 from byoc.errors import UserError
-from byoc.runtime.files.regular_file import read_file
-from byoc.runtime.files.whole_file import write_whole
+from byoc.runtime.files.whole_file import read_file, write_whole
 from byoc.runtime.files.work_folder import work_folder
 
 FEWEST_FREE = 32 << 20  # bytes of a disk on which a compiler works

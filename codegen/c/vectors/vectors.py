@@ -13,8 +13,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from byoc.codegen.c.language import narrow
-from byoc.codegen.c.language.rounding import rounded
 from byoc.codegen.c.language.spellings import FUNCTIONS, TYPES
+from byoc.codegen.c.toolchain.unit_flags import rounded
 from byoc.codegen.c.vectors.math import MATH
 from byoc.codegen.kernel.spelling import kind_of, short_name
 from byoc.errors import InternalError

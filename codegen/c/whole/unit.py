@@ -13,12 +13,15 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.c.language.dialect import HOSTED, Dialect
-from byoc.codegen.c.language.rounding import NO_CONTRACTION, sums_products
 from byoc.codegen.c.language.spellings import RESERVED, SUPPORT, TYPES
-from byoc.codegen.c.toolchain.gathers import gathers
 from byoc.codegen.c.toolchain.machine import Machine
-from byoc.codegen.c.toolchain.masked_loads import loads_under_a_condition
-from byoc.codegen.c.toolchain.overflow import computes_on_integers
+from byoc.codegen.c.toolchain.unit_flags import (
+    NO_CONTRACTION,
+    computes_on_integers,
+    gathers,
+    loads_under_a_condition,
+    sums_products,
+)
 from byoc.codegen.c.vectors.math import POLYNOMIALS
 from byoc.codegen.c.vectors.vectors import VectorPart, vector_support
 from byoc.codegen.c.whole.schedule import stage_blocks

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.codegen.c.tiling.team import shared_over
-from byoc.codegen.c.winograd.input_tiles import InputTiles
-from byoc.codegen.c.winograd.output_tiles import OutputTiles, outer_sum
 from byoc.codegen.c.winograd.plan import INPUT, META, OUTPUT, PAD, WEIGHTS, WinogradPlan
+from byoc.codegen.c.winograd.tiles import InputTiles, OutputTiles, outer_sum
 from byoc.codegen.kernel.loops import Alloc, For, If, Prefetch, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier

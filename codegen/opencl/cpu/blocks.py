@@ -10,9 +10,9 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.c.language.rounding import sums_products
 from byoc.codegen.c.rows.rows import rows_of
 from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.toolchain.unit_flags import sums_products
 from byoc.codegen.c.vectors.math import POLYNOMIALS
 from byoc.codegen.c.vectors.vectors import VectorPart
 from byoc.codegen.c.whole.schedule import stage_blocks

@@ -11,9 +11,9 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping
 
-from byoc.codegen.c.language.rounding import rounded
 from byoc.codegen.c.language.spellings import FUNCTIONS as C_FUNCTIONS
 from byoc.codegen.c.language.spellings import RESERVED as C_RESERVED
+from byoc.codegen.c.toolchain.unit_flags import rounded
 from byoc.codegen.c.vectors.vectors import VectorPart, vector_support
 from byoc.codegen.kernel.spelling import Language, short_name
 from byoc.te.expr import INDEX

@@ -10,7 +10,7 @@ from byoc.ir.module import IRModule
 from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform.fuse.fuse_ops import DefuseOps
-from byoc.relay.transform.host_stage import host_groups
+from byoc.relay.transform.stages import host_groups
 
 
 def prepared_for(program: Program, machine: Machine) -> Program:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
-from byoc.runtime.core.distribution import install_command
+from byoc.runtime.core.entry_points import install_command
 from byoc.runtime.core.errors import InputError, UnavailableError
 from byoc.runtime.kernels.core.registry import kernel
 

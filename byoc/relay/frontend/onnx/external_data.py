@@ -16,7 +16,7 @@ from byoc.errors import ImportModelError
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.small_types import SMALL
-from byoc.runtime.files.regular_file import open_file
+from byoc.runtime.files.whole_file import open_file
 
 
 def read_external(tensor: TensorProto, folder: Path | None, model_name: str) -> np.ndarray:

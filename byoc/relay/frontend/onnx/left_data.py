@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 
 from byoc.errors import ImportModelError
-from byoc.runtime.files.regular_file import open_file
+from byoc.runtime.files.whole_file import open_file
 
 LEAST_FILE, LEAST = 1 << 24, 1 << 16  # bytes: of a file, and of a weight, that are worth it
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9

@@ -24,7 +24,7 @@ from byoc.relay.frontend.onnx.left_data import LeftData
 from byoc.runtime.core.container import object_vector
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.small_types import SMALL
-from byoc.runtime.files.regular_file import read_file
+from byoc.runtime.files.whole_file import read_file
 
 MAX_OPSET = 28  # the newest version of the default operator set that the converters were checked against
 Read = TypeVar("Read")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from byoc.ir.attrs import all_given
 from byoc.ir.expr import RelayExpr
-from byoc.ir.given import all_given
 from byoc.ir.op import Op
 from byoc.ir.types import Any, TensorType
 from byoc.relay.analysis.type_infer import infer_expr

@@ -126,3 +126,30 @@ class DeformableConv2DAttrs(Attrs):
 
 ConvAttrs: TypeAlias = Conv1DAttrs | Conv2DAttrs | Conv3DAttrs | DeformableConv2DAttrs
 TransposedAttrs: TypeAlias = Conv1DTransposeAttrs | Conv2DTransposeAttrs | Conv3DTransposeAttrs
+
+
+@dataclass(frozen=True)
+class DenseAttrs(Attrs):
+    """Attributes of ``nn.dense``."""
+
+    units: int | None = written(None)
+    out_dtype: str = ""
+
+
+@dataclass(frozen=True)
+class MatmulAttrs(Attrs):
+    """Attributes of ``nn.matmul``."""
+
+    units: int | None = written(None)
+    out_dtype: str = ""
+    transpose_a: bool = False
+    transpose_b: bool = False
+
+
+@dataclass(frozen=True)
+class BatchMatmulAttrs(Attrs):
+    """Attributes of ``nn.batch_matmul``."""
+
+    out_dtype: str = ""
+    transpose_a: bool = False
+    transpose_b: bool = False  # as in Relay's class; its function has True

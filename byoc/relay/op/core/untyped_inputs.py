@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 from byoc.ir.attrs import Attrs
 from byoc.ir.dims import Any, Dim
 from byoc.ir.types import TensorType, Type
-from byoc.relay.op.core.layout import arranged, axes_of, data_letters, kernel_letters
 from byoc.relay.op.core.type_relations import normalize_axis
-from byoc.relay.op.core.window import per_axis
+from byoc.relay.op.core.window import arranged, axes_of, data_letters, kernel_letters, per_axis
 
 if TYPE_CHECKING:
-    from byoc.relay.op.attributes.convolution import ConvAttrs, TransposedAttrs
-    from byoc.relay.op.attributes.dense import DenseAttrs, MatmulAttrs
+    from byoc.relay.op.attributes.convolution import ConvAttrs, DenseAttrs, MatmulAttrs, TransposedAttrs
 
 Types = Sequence[Type | None]
 

@@ -15,9 +15,8 @@ from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
-from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
 from byoc.relay.op.core.type_relations import is_float, same_dtype, tensor_arg
-from byoc.relay.op.core.window import differ, pad_pairs, per_axis, window_extent
+from byoc.relay.op.core.window import arranged, axes_of, differ, pad_pairs, per_axis, tensor_of, window_extent
 from byoc.relay.op.nn.convolution.compute import pad_stage
 from byoc.te import Index, PrimExpr, Tensor
 

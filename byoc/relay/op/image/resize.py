@@ -15,7 +15,7 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call, Constant, check_expr, constant
 from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 from byoc.relay.op.core.builder import constant_ints, make_call
-from byoc.relay.op.core.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
+from byoc.relay.op.core.window import arranged, axes_of, data_letters, spatial_letters, tensor_of
 from byoc.relay.op.image.coordinates import METHODS, MODES, ROUNDINGS, Interpolation, resize_stages
 from byoc.te import Tensor
 

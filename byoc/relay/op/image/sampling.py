@@ -21,9 +21,8 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
-from byoc.relay.op.core.layout import arranged, axes_of, data_letters, tensor_of
 from byoc.relay.op.core.type_relations import is_float, is_integer, only, tensor_arg, unify_dim
-from byoc.relay.op.core.window import differ
+from byoc.relay.op.core.window import arranged, axes_of, data_letters, differ, tensor_of
 from byoc.relay.op.image.sampling_compute import pixels_of, placed, sampled, taps_of
 
 PADDING_MODES = ("zeros", "border", "reflection")

@@ -23,12 +23,12 @@ from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_cal
 from byoc.relay.op.core.indexing import ZERO, linear_index, split_index
 from byoc.relay.op.core.known_shapes import SizeProduct, dim_product, multiply, shape_product
 from byoc.relay.op.core.type_relations import normalize_axes, normalize_axis, tensor_arg
-from byoc.runtime.kernels.core.newshape import NewDim, plan_newshape
+from byoc.runtime.kernels.core.attributes import NewDim, plan_newshape
 
 
 @dataclass(frozen=True)
 class ReshapeAttrs(Attrs):
-    """Attributes of ``reshape``; see ``byoc.runtime.kernels.core.newshape`` for the special numbers."""
+    """Attributes of ``reshape``; see ``byoc.runtime.kernels.core.attributes`` for the special numbers."""
 
     newshape: tuple[int, ...] = written(())
     allowzero: bool = False

@@ -14,9 +14,8 @@ from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
-from byoc.relay.op.core.layout import arranged, axes_of, data_letters, tensor_of
 from byoc.relay.op.core.type_relations import tensor_arg
-from byoc.relay.op.core.window import per_axis
+from byoc.relay.op.core.window import arranged, axes_of, data_letters, per_axis, tensor_of
 from byoc.relay.op.nn.pool_compute import adaptive_stages
 from byoc.te import Tensor
 

@@ -20,9 +20,8 @@ from byoc.ir.types import Dim, TensorType, Type, dtype_bytes
 from byoc.relay.expr import Call
 from byoc.relay.op.core.arguments import Arguments, Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
-from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
 from byoc.relay.op.core.type_relations import is_integer, tensor_arg
-from byoc.relay.op.core.window import pad_pairs, window_extent
+from byoc.relay.op.core.window import arranged, axes_of, pad_pairs, tensor_of, window_extent
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,12 @@ from byoc.ir.op_parts import Inputs
 from byoc.ir.traits import ProductForm, product
 from byoc.ir.types import Any, Dim, TensorType, Type, tensor_types
 from byoc.relay.expr import Call
-from byoc.relay.op.attributes.dense import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
+from byoc.relay.op.attributes.convolution import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.indexing import broadcast_index
-from byoc.relay.op.core.layout import tensor_of
 from byoc.relay.op.core.type_relations import tensor_arg, unify_dim
 from byoc.relay.op.core.untyped_inputs import dense_weight, matmul_weight
-from byoc.relay.op.core.window import differ
+from byoc.relay.op.core.window import differ, tensor_of
 from byoc.te import Index, PrimExpr, Tensor
 
 

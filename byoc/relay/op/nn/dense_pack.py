@@ -14,9 +14,8 @@ from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
-from byoc.relay.op.core.layout import tensor_of
 from byoc.relay.op.core.type_relations import tensor_arg
-from byoc.relay.op.core.window import differ
+from byoc.relay.op.core.window import differ, tensor_of
 from byoc.runtime.kernels.movement.layouts import parse_layout
 from byoc.te import Index, PrimExpr, Tensor
 

@@ -19,8 +19,8 @@ from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call, Constant
 from byoc.relay.op.core.builder import Operand, as_expr, known_dtype, make_call
 from byoc.relay.op.core.indexing import as_index
-from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
 from byoc.relay.op.core.type_relations import tensor_arg
+from byoc.relay.op.core.window import arranged, axes_of, tensor_of
 from byoc.te import Index, PrimExpr, Tensor
 from byoc.te.expr import Dimension
 

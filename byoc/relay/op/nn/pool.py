@@ -28,8 +28,16 @@ from byoc.relay.op.attributes.pool import (
 )
 from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import make_call
-from byoc.relay.op.core.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
-from byoc.relay.op.core.window import pad_pairs, per_axis, window_extent
+from byoc.relay.op.core.window import (
+    arranged,
+    axes_of,
+    data_letters,
+    pad_pairs,
+    per_axis,
+    spatial_letters,
+    tensor_of,
+    window_extent,
+)
 from byoc.relay.op.nn.pool_compute import avg_stages, max_stages
 from byoc.te import Tensor
 

@@ -15,8 +15,7 @@ import numpy as np
 from byoc import te
 from byoc.ir.types import TensorType
 from byoc.relay.op.core.indexing import ZERO, as_index
-from byoc.relay.op.core.layout import spatial_letters
-from byoc.relay.op.core.window import pad_pairs, per_axis
+from byoc.relay.op.core.window import pad_pairs, per_axis, spatial_letters
 from byoc.relay.op.pointwise.binary import truncated_divide
 from byoc.te import Index, PrimExpr, Tensor
 from byoc.te.expr import INDEX, Dimension

@@ -15,9 +15,8 @@ from byoc.relay.expr import Call
 from byoc.relay.op.attributes.pool import AvgPool2DAttrs, MaxPool2DAttrs, MaxPoolAttrs
 from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
-from byoc.relay.op.core.layout import tensor_of
 from byoc.relay.op.core.type_relations import same_dtype
-from byoc.relay.op.core.window import differ
+from byoc.relay.op.core.window import differ, tensor_of
 
 
 def _relation(types: Sequence[Type], attrs: MaxPoolAttrs) -> Type:

@@ -14,7 +14,7 @@ from byoc.ir.traits import LayoutFlow, OpKind, Traits
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.op.core.builder import make_call
-from byoc.relay.op.core.layout import arranged, axes_of, data_letters, spatial_letters, tensor_of
+from byoc.relay.op.core.window import arranged, axes_of, data_letters, spatial_letters, tensor_of
 from byoc.relay.op.image.coordinates import MODES, Interpolation, resize_stages
 from byoc.relay.op.image.resize import default_rounding
 from byoc.te import Tensor

@@ -18,9 +18,8 @@ from byoc.ir.traits import Conversion, OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
-from byoc.relay.op.core.layout import tensor_of
 from byoc.relay.op.core.type_relations import is_float
-from byoc.relay.op.core.window import differ
+from byoc.relay.op.core.window import differ, tensor_of
 
 
 @dataclass(frozen=True)

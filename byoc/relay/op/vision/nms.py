@@ -17,9 +17,8 @@ from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
-from byoc.relay.op.core.layout import tensor_of
 from byoc.relay.op.core.type_relations import tensor_arg
-from byoc.relay.op.core.window import differ
+from byoc.relay.op.core.window import differ, tensor_of
 from byoc.relay.tuple_wrapper import TupleWrapper
 
 OUTPUT_FORMATS = ("onnx", "tensorflow")

@@ -19,8 +19,7 @@ from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.arguments import Arguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
-from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
-from byoc.relay.op.core.window import differ, per_axis
+from byoc.relay.op.core.window import arranged, axes_of, differ, per_axis, tensor_of
 
 # ``max_of_parts``, ONNX's maximum: of the four weighted pixels of each place, not of their sum
 ALIGN_MODES = ("avg", "max", "max_of_parts")

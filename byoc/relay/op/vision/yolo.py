@@ -12,7 +12,7 @@ from byoc.ir.size_var import SizeExpr, parted, times
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
-from byoc.relay.op.core.layout import tensor_of
+from byoc.relay.op.core.window import tensor_of
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, all_given
 from byoc.ir.expr import RelayExpr
-from byoc.ir.given import all_given
 from byoc.ir.types import TensorType, Type
 from byoc.relay import op as relay
 from byoc.relay.expr import constant

@@ -13,7 +13,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, Type
 from byoc.relay import op as relay
 from byoc.relay.expr import constant
-from byoc.relay.op.attributes.dense import BatchMatmulAttrs, DenseAttrs
+from byoc.relay.op.attributes.convolution import BatchMatmulAttrs, DenseAttrs
 from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.nn.dense_pack import DensePackAttrs
 from byoc.relay.qnn.lowering.parameters import (

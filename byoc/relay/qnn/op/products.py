@@ -18,8 +18,7 @@ from byoc.ir.op import OpPattern, RelationOf, Sample, get_op, register_op
 from byoc.ir.traits import ProductForm, convolution, quantized_product, same_kernels
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
-from byoc.relay.op.attributes.convolution import Conv2DAttrs, Conv2DTransposeAttrs
-from byoc.relay.op.attributes.dense import BatchMatmulAttrs, DenseAttrs
+from byoc.relay.op.attributes.convolution import BatchMatmulAttrs, Conv2DAttrs, Conv2DTransposeAttrs, DenseAttrs
 from byoc.relay.op.core.arguments import Arguments, Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.type_relations import tensor_arg

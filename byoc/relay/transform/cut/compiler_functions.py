@@ -14,7 +14,6 @@ from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo, register_config_option
 from byoc.relay.analysis.module_types import infer_module
-from byoc.relay.analysis.variables import bound_vars
 from byoc.relay.expr import Call, Function, Let, Var
 from byoc.relay.narrowing import as_call, as_function, as_let
 from byoc.relay.traverse import post_order, rewrite, substitute
@@ -163,6 +162,8 @@ def InlineComposites(target: str) -> ModulePass:
 
 def applied(function: Function, args: Sequence[RelayExpr]) -> RelayExpr:
     """The body of *function* over *args*; variables that the body binds are made anew."""
+    from byoc.relay.analysis.variables import bound_vars
+
     values: dict[RelayExpr, RelayExpr] = {
         var: Var(var.name_hint, var.type_annotation, var.span) for var in bound_vars(function.body)
     }

@@ -17,8 +17,8 @@ from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import span_names
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.dataflow_pattern.match_check import MatchCheck
 from byoc.relay.expr import Call, Function
+from byoc.relay.match_check import MatchCheck
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
 

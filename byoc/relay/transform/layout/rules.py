@@ -15,7 +15,7 @@ from byoc.ir.types import Type
 from byoc.relay.transform.layout import inference as base
 from byoc.relay.transform.layout import inference_axes as axes
 from byoc.relay.transform.layout import inference_windows as windows
-from byoc.relay.transform.layout.infer_layout_utils import InferCorrectLayoutOutput, as_layout
+from byoc.relay.transform.layout.convert_layout_rules import InferCorrectLayoutOutput, as_layout
 from byoc.relay.transform.layout.inference import UNDEFINED, CorrectLayouts, LayoutCase, LayoutRule
 
 _CONV = windows.convolution("data_layout", "kernel_layout")

@@ -22,8 +22,7 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, constant
-from byoc.relay.narrowing import as_call, as_constant, as_function, tensor_type
-from byoc.relay.transform.base.channel_values import channel_values
+from byoc.relay.narrowing import as_call, as_constant, as_function, channel_values, tensor_type
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.scales.axes import RulesOfScaling

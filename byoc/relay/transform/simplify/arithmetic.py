@@ -19,9 +19,8 @@ from byoc.ir.passes.pass_info import Numbers
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Constant, constant
-from byoc.relay.narrowing import as_call, operator_of, tensor_type
+from byoc.relay.narrowing import as_call, channel_values, operator_of, tensor_type
 from byoc.relay.transform.base.call_rules import ByOperator, call_op
-from byoc.relay.transform.base.channel_values import channel_values
 from byoc.relay.transform.simplify.rules import (
     Rule,
     folded,

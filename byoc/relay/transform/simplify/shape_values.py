@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from byoc.ir.attrs import all_given
 from byoc.ir.expr import RelayExpr
-from byoc.ir.given import all_given
 from byoc.ir.op import Op
 from byoc.ir.size_var import greater, lesser, parted, plus, times, truncated
 from byoc.ir.types import Dim, TensorType, tensor_types

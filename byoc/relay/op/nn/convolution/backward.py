@@ -18,8 +18,7 @@ from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import Conv2DAttrs
 from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import make_call
-from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
-from byoc.relay.op.core.window import differ, pad_pairs, window_extent
+from byoc.relay.op.core.window import arranged, axes_of, differ, pad_pairs, tensor_of, window_extent
 
 
 def _relation(types: Sequence[Type], attrs: Conv2DAttrs) -> Type:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from byoc import te
-from byoc.relay.op.core.layout import data_letters
+from byoc.relay.op.core.window import data_letters
 from byoc.relay.op.nn.convolution.geometry import Geometry
 from byoc.te import Index, PrimExpr, Tensor
 

@@ -23,9 +23,8 @@ from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import Conv2DAttrs, Conv3DAttrs, ConvAttrs
 from byoc.relay.op.core.arguments import Arguments, DataAndWeight, takes_fields_of
 from byoc.relay.op.core.builder import make_call
-from byoc.relay.op.core.layout import axes_of, data_letters, kernel_letters, tensor_of
 from byoc.relay.op.core.type_relations import tensor_arg
-from byoc.relay.op.core.window import per_axis
+from byoc.relay.op.core.window import axes_of, data_letters, kernel_letters, per_axis, tensor_of
 from byoc.relay.op.nn.convolution.conv import Conv2DArguments, Conv2DOptions, Conv3DOptions
 from byoc.te import Tensor
 

@@ -19,9 +19,8 @@ from byoc.relay.expr import Call
 from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.indexing import as_index
-from byoc.relay.op.core.layout import tensor_of
 from byoc.relay.op.core.type_relations import is_float, same_dtype, tensor_arg, unify_dim
-from byoc.relay.op.core.window import pad_pairs
+from byoc.relay.op.core.window import pad_pairs, tensor_of
 from byoc.relay.op.nn.convolution.compute import pad_stage
 from byoc.te import Index, PrimExpr, Tensor
 

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.errors import TypeInferenceError
-from byoc.ir.attrs import Attrs
+from byoc.ir.attrs import Attrs, all_given
 from byoc.ir.expr import RelayExpr
-from byoc.ir.given import all_given
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.op_parts import Inputs
 from byoc.ir.traits import OpKind, ProductForm, Traits, same_kernels
@@ -23,10 +22,9 @@ from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import DeformableConv2DAttrs
 from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import make_call
-from byoc.relay.op.core.layout import arranged, axes_of, tensor_of
 from byoc.relay.op.core.type_relations import is_float
 from byoc.relay.op.core.untyped_inputs import conv_weight
-from byoc.relay.op.core.window import differ
+from byoc.relay.op.core.window import arranged, axes_of, differ, tensor_of
 from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry, conv_operations, size_of
 
 Types = Sequence[Type | None]

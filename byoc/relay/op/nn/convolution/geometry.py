@@ -18,8 +18,18 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.size_var import times
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.op.attributes.convolution import ConvAttrs, TransposedAttrs
-from byoc.relay.op.core.layout import arranged, axes_of, data_letters, kernel_letters, tensor_of
-from byoc.relay.op.core.window import differ, pad_pairs, per_axis, transposed_extent, window_extent
+from byoc.relay.op.core.window import (
+    arranged,
+    axes_of,
+    data_letters,
+    differ,
+    kernel_letters,
+    pad_pairs,
+    per_axis,
+    tensor_of,
+    transposed_extent,
+    window_extent,
+)
 from byoc.te import Index, PrimExpr, Size, Tensor
 
 if TYPE_CHECKING:

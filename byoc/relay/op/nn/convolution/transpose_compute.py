@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from byoc import te
-from byoc.relay.op.core.layout import kernel_letters
+from byoc.relay.op.core.window import kernel_letters
 from byoc.relay.op.nn.convolution.compute import ByLetter, by_letter, load_at, meta_of
 from byoc.relay.op.nn.convolution.geometry import Geometry
 from byoc.te import Dimension, Index, PrimExpr, Tensor

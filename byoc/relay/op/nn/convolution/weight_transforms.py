@@ -15,8 +15,8 @@ from byoc.ir.op import Sample, register_op
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import make_call
-from byoc.relay.op.core.layout import tensor_of
 from byoc.relay.op.core.type_relations import tensor_arg
+from byoc.relay.op.core.window import tensor_of
 from byoc.runtime.kernels.nn.winograd import transforms_depth
 
 

@@ -1,0 +1,189 @@
+"""Flags that a unit of generated code needs, and why: what GCC gets wrong, and how overflow and rounding go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from byoc.te import PrimExpr, Tensor
+from byoc.te.expr import Binary, Checked, Intrinsic, Reduce, Select
+from byoc.te.tensor import Load
+from byoc.te.walk import operands, unique_nodes
+
+# Ranges of floats: which flag keeps GCC from computing them without end.
+#
+# GCC 13 propagates ranges of floats too, and its pass ``vrp`` goes round for ever in short unrolled chains of maxima
+# that ask for NaN and begin at a constant (GCC 13.3 at ``-O3``, for whatever processor: a softmax of three numbers, a
+# max pool of f64 with padding; not at ``-O2``, and not GCC 12.2). Later versions were not tried, and get the flag as
+# well.
+
+FLOAT_RANGES_SINCE = 13
+NO_FLOAT_RANGES = ("-fno-tree-vrp",)
+WHY_NO_FLOAT_RANGES = "GCC 13 computes the ranges of some chains of maxima without end"
+
+
+def float_range_flags(macros: Mapping[str, str]) -> tuple[str, ...]:
+    """The flags for a compiler that predefines *macros*."""
+    is_gcc = "__GNUC__" in macros and "__clang__" not in macros
+    return NO_FLOAT_RANGES if is_gcc and int(macros["__GNUC__"]) >= FLOAT_RANGES_SINCE else ()
+
+
+# Loads whose place is itself loaded, which GCC must not vectorise, and the flag that keeps it from doing so.
+#
+# GCC 12 is wrong about such loads with AVX-512 when it vectorises the outer of two loops whose inner one runs over a
+# range known only at run time, as every loop that a team shares does: ``t[i * n + j] = p[q[i * n + j]]`` gets zeros
+# (seen with GCC 12.2 at ``-O3 -march=native``; the mask of the gather is spent after the first iteration). It crashes
+# on a place that is checked against a size (an internal compiler error, the same version). Vectors that we write
+# ourselves stay: they have no gather.
+
+NO_LOOP_VECTORS = ("-fno-tree-loop-vectorize",)
+
+
+def gather_flags(gathers: bool, is_gcc: bool) -> tuple[str, ...]:
+    """The flags for a unit that gathers."""
+    return NO_LOOP_VECTORS if gathers and is_gcc else ()
+
+
+def gathers(body: PrimExpr) -> bool:
+    """True when the place of a load in *body* depends on what another load gives, or is checked."""
+    loads = [node for node in unique_nodes(body) if isinstance(node, Load)]
+    return any(
+        isinstance(inner, (Load, Checked)) for load in loads for index in load.indices for inner in unique_nodes(index)
+    )
+
+
+# Loads that only one branch of a condition makes, which GCC must not put under a mask, and the flag that prevents it.
+#
+# GCC's conversion of conditions turns such loads into masked ones, and its vectoriser gives several of them that lie
+# side by side the mask of the first: ``y[3 * i + j] = x[3 * i + j] < 0 ? x[3 * i + j] * s[3 * i + j] : x[3 * i +
+# j]``, j from 0 to 2, gets zeros for what the others should load (GCC 12.2 and 13.3 with AVX-512 at ``-O3``). Vectors
+# that we write ourselves stay: their conditions choose between numbers that are there.
+
+NO_IF_CONVERSION = ("-fno-tree-loop-if-convert",)
+
+
+def masked_load_flags(masks: bool, is_gcc: bool) -> tuple[str, ...]:
+    """The flags for a unit that has loads under a condition."""
+    return NO_IF_CONVERSION if masks and is_gcc else ()
+
+
+def loads_under_a_condition(body: PrimExpr) -> bool:
+    """True when *body* chooses between values of which one has a load that its condition and the other have not."""
+    return any(_chooses_loads(node) for node in unique_nodes(body) if isinstance(node, Select))
+
+
+def _chooses_loads(node: Select) -> bool:
+    asked, one, other = (_loads(part) for part in (node.cond, node.then, node.otherwise))
+    return not one | other <= asked | (one & other)
+
+
+def _loads(expr: PrimExpr) -> frozenset[tuple[object, ...]]:
+    return frozenset((node.tensor, *node.indices) for node in unique_nodes(expr) if isinstance(node, Load))
+
+
+# Stores stay where they stand: which flag that takes, so that the threads of a team may store side by side.
+#
+# GCC's predictive commoning drops a store that a later iteration repeats at the same place, as a row does where a
+# block of columns of the row before will be. What the last iterations would have stored it loads before the loop and
+# stores after it, also where the loop runs so rarely that these elements are another thread's: it gives them their
+# old numbers again (GCC 12.2 at ``-O2`` and ``-O3``: a product of f64[7, 7] and f64[7, 8] on two threads). C11
+# precludes assignments to memory that the program would not modify (5.1.2.4, note 27).
+
+NO_COMMONING = ("-fno-predictive-commoning",)
+
+
+def shared_store_flags(is_gcc: bool) -> tuple[str, ...]:
+    """The flags for code that the threads of a team run."""
+    return NO_COMMONING if is_gcc else ()
+
+
+# Integer overflow wraps, as numpy's does; which flags that takes, and why they are not given to every unit.
+#
+# GCC 12's vectoriser is wrong about conditional loads in a short unrolled loop when ``-fwrapv`` or
+# ``-fno-trapping-math`` is given (an average pool of 2x2 over padded data reads a neighbour's elements; seen with GCC
+# 12.2 at ``-O3 -march=native``). So units are built without them; one that computes on integers, where overflow
+# may happen, is built with ``-fwrapv``, and then without the conversion of conditions that is at fault.
+
+WRAPPING_FLAGS = ("-fwrapv",)
+OVERFLOWING = frozenset(["add", "sub", "mul", "shift_left"])
+
+
+def overflow_flags(wraps: bool, is_gcc: bool) -> tuple[str, ...]:
+    """The flags for a unit whose integers wrap; none for one that computes on floats alone."""
+    if not wraps:
+        return ()
+    return (*WRAPPING_FLAGS, *NO_IF_CONVERSION) if is_gcc else WRAPPING_FLAGS
+
+
+def computes_on_integers(body: PrimExpr) -> bool:
+    """True when a value, not a place to load from nor a condition, is integer arithmetic that may overflow.
+
+    Each node is looked at once: a chain of ``x = x * x`` would else take twice as long with every product.
+    """
+    pending: list[PrimExpr] = [body]
+    seen: set[PrimExpr] = set()
+    while pending:
+        expr = pending.pop()
+        if isinstance(expr, Load) or expr in seen:
+            continue
+        seen.add(expr)
+        if "int" in expr.dtype and _may_overflow(expr):
+            return True
+        pending.extend((expr.then, expr.otherwise) if isinstance(expr, Select) else operands(expr))
+    return False
+
+
+def _may_overflow(expr: PrimExpr) -> bool:
+    if isinstance(expr, Binary):
+        return expr.op in OVERFLOWING
+    return isinstance(expr, (Reduce, Intrinsic))
+
+
+# Which products are contracted with the sum that reads them into one rounding, and how the others are kept from it.
+#
+# Contracted are the steps of sums of products and what stands in our own functions and transforms, for their speed
+# and because no order of rounding is promised there. Everything else rounds as ONNX's operators do one by one: ``x *
+# w - b`` is 0 where b is the product, and what is compared, rounded down or divided by such a difference depends on
+# it.
+#
+# GCC contracts across statements. ``rounded`` stands between a product and the sum; but GCC's vectoriser looks through
+# it, so that a unit without any sum of products is built with contraction off, and one that has both without the
+# vectoriser (what is worth a vector is one in our text).
+
+NO_CONTRACTION = ("-ffp-contract=off",)
+# GCC leaves steps apart that wait for each other, for some processors: a sum alone in its loop would round otherwise
+EVERY_STEP = ("--param=avoid-fma-max-bits=0",)
+NO_VECTORISER = ("-fno-tree-loop-vectorize", "-fno-tree-slp-vectorize")
+_ROUNDED = """static inline @T rounded_@N(@T x) {
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+  return __builtin_assoc_barrier(x);
+#elif defined(__GNUC__) && !defined(__clang__)
+  __asm__("" : "+m"(x));
+  return x;
+#else
+  return x;
+#endif
+}"""
+
+
+def rounding_flags(contracts: bool, separates: bool, is_gcc: bool) -> tuple[str, ...]:
+    """The flags of a unit that *contracts* some products, and *separates* scalar ones from their sums."""
+    if not contracts:
+        return NO_CONTRACTION
+    if not is_gcc:
+        return ()
+    return (*EVERY_STEP, *NO_VECTORISER) if separates else EVERY_STEP
+
+
+def rounded(ctype: str, name: str) -> str:
+    """The definition of ``rounded_<name>``, which gives a *ctype* as it is."""
+    return _ROUNDED.replace("@T", ctype).replace("@N", name)
+
+
+def sums_products(stages: Iterable[Tensor]) -> bool:
+    """Whether a sum of products is among what *stages* compute."""
+    return any(
+        isinstance(node, Reduce) and any(isinstance(n, Binary) and n.op == "mul" for n in unique_nodes(node.body))
+        for stage in stages
+        if stage.body is not None
+        for node in unique_nodes(stage.body)
+    )
