@@ -1,4 +1,4 @@
-"""Import names that modules were known by before they moved: importing one gives the module itself, loaded once.
+"""Import names that modules were known by before they moved, and one copy of each module, however it is found.
 
 ``from byoc.relay.testing import resnet`` finds ``byoc.annex.testing``, and ``byoc.relay.testing.resnet`` is that very
 module's ``resnet``, so that no class exists twice. Source: PEP 451.

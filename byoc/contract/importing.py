@@ -13,7 +13,7 @@ from byoc.contract.backend import Backend
 from byoc.contract.registration import BACKENDS, register_found
 from byoc.errors import UserError, in_one_line
 from byoc.ir import entry_points
-from byoc.runtime.core.source_place import source_of
+from byoc.runtime.core.entry_points import source_of
 from byoc.runtime.modules.module import LOADERS, Module, register_module_loader
 
 _IMPORTED: dict[str, ModuleType] = {}  # file -> what was imported of it

@@ -15,8 +15,7 @@ from byoc.errors import PartitionError
 from byoc.ir import entry_points
 from byoc.ir.module import IRModule
 from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location
-from byoc.runtime.core.entry_points import kind_of
-from byoc.runtime.core.source_place import definition_of, source_of
+from byoc.runtime.core.entry_points import definition_of, kind_of, source_of
 
 if TYPE_CHECKING:
     from byoc.relay.op.contrib.register import PatternTable

@@ -1,4 +1,4 @@
-"""The modules of a library below one root, which owns their constants."""
+"""The modules of a library below one root, which owns their constants; the host's version of each region."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The roots of the expression classes, and the name of a function in a module.
+"""The roots of the expression classes, the name of a function in a module, and algebraic data types.
 
 Expressions compare by identity: sharing a node is part of a graph's meaning. They never change after they are made;
 ``checked_type`` is a cache that type inference fills.

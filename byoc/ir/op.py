@@ -24,7 +24,7 @@ from byoc.ir.op_parts import OpArgument as OpArgument
 from byoc.ir.registry import DeferredRegistry, caller_location, get_global_func
 from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import Any, Type, dtype_bytes, tensor_types
-from byoc.runtime.core.source_place import caller_source, source_of
+from byoc.runtime.core.entry_points import caller_source, source_of
 
 
 class OpPattern(enum.IntEnum):

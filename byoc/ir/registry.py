@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar, overload
 
 from byoc.errors import RegistryError
-from byoc.runtime.core.source_place import source_of
+from byoc.runtime.core.entry_points import source_of
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -48,7 +48,7 @@ class Registry(Generic[T]):
     def register(self, name: str, value: T, *, where: str = "", override: bool = False, source: str = "") -> None:
         """Raises RegistryError when *name* is taken, unless *override*, or by what has the same *source*.
 
-        That is where the value is defined (``byoc.runtime.core.source_place``), for those that may be defined again.
+        That is where the value is defined (``byoc.runtime.core.entry_points``), for those that may be defined again.
         """
         place = where or caller_location()
         if not override:

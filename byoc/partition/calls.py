@@ -1,4 +1,4 @@
-"""The calls that a plan is about, in order, and the names that they go by.
+"""The calls that a plan is about, in order, the names that they go by, and what was decided of each.
 
 Invariant: a call is numbered by its place in post-order over the functions of the module, annotations not counted; the
 number survives annotation and merging, so that decisions can be kept apart from expressions.

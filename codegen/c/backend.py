@@ -20,8 +20,8 @@ from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
+from byoc.codegen.tune import NO_TUNING
 from byoc.codegen.tune.context import cache_sizes, context_of
-from byoc.codegen.tune.level import NO_TUNING
 from byoc.contract.backend import Backend
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.ir.collector import paused_collector

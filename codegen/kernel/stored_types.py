@@ -1,4 +1,4 @@
-"""What lies in memory as bits becomes integers: numbers are made of the bits where they are read, bits where stored.
+"""What lies in memory as bits becomes integers: numbers are made of the bits where they are read; bfloat16 widened.
 
 float16, bfloat16, the floats of 8 and 4 bits and the integers of 4 and 2 bits have no arithmetic in C or in OpenCL. A
 float is a float32 between its load and its store, an integer an int32, and every operation rounds (or wraps) its
@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection
 import numpy as np
 
 from byoc.codegen.kernel.program import Program
+from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.errors import InternalError
 from byoc.ir.types import STORED
 from byoc.runtime.core.ndarray import numpy_dtype
@@ -183,3 +184,48 @@ def _number_of(dtype: str, bits: PrimExpr) -> PrimExpr:
         return low
     sign = (mask + 1) // 2
     return binary("sub", binary("bit_xor", low, sign), sign)
+
+
+NARROW, WIDE = "bfloat16", "float32"
+
+
+def widen_arithmetic(program: Program) -> Program:
+    """*program* with no operation on bfloat16 but conversions, choices and moves; sums are rounded once."""
+    if not any(_computes(s) for g in program.groups for s in g.stages):
+        return program
+
+    def change(stage: Tensor, renamed: Tensor) -> list[Tensor]:
+        return [with_body(renamed, widened(renamed.body))] if renamed.body is not None else [renamed]
+
+    return with_stages(program, change)
+
+
+def _computes(stage: Tensor) -> bool:
+    return stage.body is not None and any(_is_narrow(n) for n in unique_nodes(stage.body))
+
+
+def _is_narrow(expr: PrimExpr) -> bool:
+    """Whether *expr* is an operation on bfloat16."""
+    if isinstance(expr, Binary):
+        return expr.left.dtype == NARROW
+    if isinstance(expr, Intrinsic):
+        return expr.args[0].dtype == NARROW and expr.name != "bits"
+    return isinstance(expr, Reduce) and expr.body.dtype == NARROW
+
+
+def widened(expr: PrimExpr) -> PrimExpr:
+    """*expr* with its operations on bfloat16 between conversions."""
+
+    def leaf(e: PrimExpr) -> PrimExpr | None:
+        if not _is_narrow(e):
+            return None
+        if isinstance(e, Binary):
+            made: PrimExpr = binary(e.op, cast(WIDE, widened(e.left)), cast(WIDE, widened(e.right)))
+        elif isinstance(e, Intrinsic):
+            made = Intrinsic(e.name, [cast(WIDE, widened(a)) for a in e.args])
+        else:
+            assert isinstance(e, Reduce)
+            made = Reduce(e.kind, cast(WIDE, widened(e.body)), e.axes)
+        return cast(e.dtype, made)
+
+    return map_expr(expr, leaf)

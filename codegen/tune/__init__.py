@@ -3,3 +3,5 @@
 A schedule that has several ways has a search space (``kernel.choice.SearchSpace``), and chooses from it itself, by its
 cost model, where nobody knows better.
 """
+
+NO_TUNING = "none"  # the level at which nothing is tried

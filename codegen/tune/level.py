@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.choice import Choice, SearchSpace, SpaceCollector
+from byoc.codegen.tune import NO_TUNING
 from byoc.errors import UserError
 
 
@@ -48,7 +49,6 @@ class Level:
         return _ORDER.index(self.name) >= _ORDER.index(other)
 
 
-NO_TUNING = "none"
 LEVELS = {
     level.name: level
     for level in (

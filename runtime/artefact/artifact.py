@@ -1,4 +1,4 @@
-"""The artefact: one zip file, its members stored uncompressed and aligned, so that they are used where they lie.
+"""The artefact: one zip file, its members stored uncompressed and aligned to be used where they lie, and its seal.
 
 ``manifest.json`` comes first: the schema's version, what made the file, what it needs, and the SHA-256 of every other
 member. A seal over all of it stands in the manifest and behind the code (``seal.py``). The same content gives the same

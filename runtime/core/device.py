@@ -1,4 +1,4 @@
-"""Devices by kind and number: ``cpu(0)``, ``opencl(0)``.
+"""Devices by kind and number, ``cpu(0)``, ``opencl(0)``, and what a machine can do with a backend's regions.
 
 A vendor's own kind is registered (:func:`register_device_kind`) by the entry point of that name in the group
 ``byoc.runtime``, when the kind is first asked for, or by whoever imports the vendor's package.

@@ -1,4 +1,4 @@
-"""The time that a run may take: said once by whoever runs, and kept to by everything that the run goes through.
+"""The time that a run may take, said once and kept to by all that it goes through; and how long compilers may take.
 
 ``with time_limit(seconds)`` holds for the thread: executors ask :func:`check_time` between two steps, native code gets
 the deadline, and who waits for a device waits :func:`seconds_left` at most. A limit within another is the shorter of

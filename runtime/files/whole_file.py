@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all, with nothing left beside it, whatever ends the process.
+"""Reading regular files, and writing a file whole or not at all, with nothing left beside it.
 
 The content goes into a file without a name (``O_TMPFILE``), which the kernel forgets with the process. It gets the
 name that is wanted in one step where that is free; else a name beside it first, and is renamed, for the kernel has no

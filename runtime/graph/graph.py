@@ -1,4 +1,4 @@
-"""A graph in Relay's JSON layout: ``nodes``, ``arg_nodes``, ``heads``, ``node_row_ptr``, ``attrs``."""
+"""A graph in Relay's JSON layout; sequences at its borders, and graphs that are bodies of loops."""
 
 from __future__ import annotations
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from byoc.runtime.core.entry_points import RUNTIME
+from byoc.runtime.core.entry_points import RUNTIME, caller_source
 from byoc.runtime.core.errors import KernelError, UnavailableError
-from byoc.runtime.core.source_place import caller_source
 from byoc.runtime.json.attributes import check_annotation
 from byoc.runtime.kernels import get_kernel
 from byoc.runtime.kernels.core.registry import KERNELS, Kernel, KernelFunction

@@ -7,10 +7,9 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 
 from byoc.runtime.core.device import HardwareLevel
-from byoc.runtime.core.entry_points import advice
+from byoc.runtime.core.entry_points import advice, source_of
 from byoc.runtime.core.errors import ArtifactError, DeviceError, UnavailableError, UserError
 from byoc.runtime.core.ndarray import NDArray
-from byoc.runtime.core.source_place import source_of
 from byoc.runtime.modules.module import OWN, Members, Module, PackedFunction, module_class
 from byoc.runtime.region.known_outputs import has_known_outputs
 from byoc.runtime.region.record import DEVICE, INITIALIZE, LOAD, StageError

@@ -1,4 +1,4 @@
-"""From a simplified module to its plan."""
+"""From a simplified module to its plan, and a plan by measured costs held against the simple cuts."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from byoc.codegen.tune.level import LEVELS, NO_TUNING
+from byoc.codegen.tune import NO_TUNING
 from byoc.contract.registration import backend_names, get_backend
 from byoc.errors import UserError
 
@@ -30,8 +30,9 @@ def tuner_for(
     Raises UserError for an unknown level, and where two levels are asked for.
     """
     levels = _levels(backend_options)
-    if asked == NO_TUNING and not any(LEVELS[level].rounds for level in levels.values()):
+    if asked == NO_TUNING and all(level == NO_TUNING for level in levels.values()):
         return None
+    from byoc.codegen.tune.level import LEVELS
     from byoc.codegen.tune.tuner import tuner_of
 
     tuner = tuner_of(asked, tell)
@@ -52,6 +53,7 @@ def with_tuner(backend_options: BackendOptions, tuner: Tuner | None, asked: obje
     """
     if tuner is None or not tuner.tunes:
         return dict(backend_options)
+    from byoc.codegen.tune.level import LEVELS
     from byoc.codegen.tune.tuner import tuner_of
 
     levels = _levels(backend_options)

@@ -1,4 +1,4 @@
-"""What else a plan could be: pinned, edited, under other limits, without a backend. A plan remembers how it was made.
+"""What a plan is asked for, and what else it could be: pinned, edited, under other limits, without a backend.
 
 A plan that was read from a file has no origin; :meth:`Plan.on` gives it one with its module.
 """

@@ -20,7 +20,7 @@ from byoc.ir.registry import Registry, caller_location
 from byoc.partition.place import ANY, DataLayout, Place, Precision
 from byoc.partition.places.source import CSource, OpenCLSource
 from byoc.relay.expr import Call
-from byoc.runtime.core.source_place import source_of
+from byoc.runtime.core.entry_points import source_of
 from byoc.runtime.kernels.core.registry import KernelFunction
 
 if TYPE_CHECKING:

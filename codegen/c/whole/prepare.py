@@ -14,8 +14,7 @@ from byoc.codegen.c.winograd.rewrite import use_winograd
 from byoc.codegen.kernel.choice import Choices
 from byoc.codegen.kernel.deferred_normalization import defer_normalization
 from byoc.codegen.kernel.program import Program
-from byoc.codegen.kernel.stored_types import as_stored
-from byoc.codegen.kernel.widen import widen_arithmetic
+from byoc.codegen.kernel.stored_types import as_stored, widen_arithmetic
 from byoc.te import Tensor
 from byoc.te.walk import loaded_tensors
 

@@ -1,4 +1,4 @@
-"""The attributes of a kernel that has many of them, as one object.
+"""The attributes of a kernel that has many of them, as one object, and what ``reshape`` is asked for.
 
     @dataclass(frozen=True, kw_only=True)
     class ConvAttributes(KernelAttributes):

@@ -19,8 +19,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from byoc.runtime.core.entry_points import source_of
 from byoc.runtime.core.errors import KernelError
-from byoc.runtime.core.source_place import source_of
 from byoc.runtime.kernels.core.attributes import by_keywords
 
 Arrays = np.ndarray | tuple[np.ndarray, ...]

@@ -21,7 +21,6 @@ from onnx import ModelProto, TensorProto, numpy_helper
 from byoc.errors import ImportModelError
 from byoc.relay.frontend.onnx.dtypes import check_dims, dtype_of
 from byoc.relay.frontend.onnx.left_data import LeftData
-from byoc.runtime.core.container import object_vector
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.files.whole_file import read_file
@@ -57,6 +56,8 @@ class LoadedModel:
             return self._left(tensor, name, where)
         try:
             if tensor.data_type == TensorProto.STRING:  # of which numpy_helper drops the last NULs
+                from byoc.runtime.core.container import object_vector
+
                 return object_vector([s.decode() for s in tensor.string_data]).reshape(tuple(tensor.dims))
             array = numpy_helper.to_array(tensor)
         except UnicodeDecodeError as error:

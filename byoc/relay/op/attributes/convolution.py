@@ -1,4 +1,4 @@
-"""Attributes of the convolutions, plain, transposed and deformable."""
+"""Attributes of the convolutions, plain, transposed and deformable, and of dense products."""
 
 from __future__ import annotations
 

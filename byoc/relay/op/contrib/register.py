@@ -15,7 +15,7 @@ from byoc.ir import entry_points
 from byoc.ir.registry import Registry, caller_location
 from byoc.ir.target_kind import KNOWS_COMPILER
 from byoc.relay.expr import Call
-from byoc.runtime.core.source_place import source_of
+from byoc.runtime.core.entry_points import source_of
 
 if TYPE_CHECKING:
     from byoc.relay.dataflow_pattern import DFPattern

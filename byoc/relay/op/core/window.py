@@ -1,4 +1,4 @@
-"""Sliding windows: the arithmetic of sizes that convolutions, pools and their transposes share.
+"""Layouts, and sliding windows: the sizes that convolutions, pools and their transposes share.
 
 Padding is written as Relay writes it: all that comes before, then all that comes after, ``(top, left, bottom, right)``
 in two dimensions. A dynamic size stays named only where the window keeps it whatever it is; any other dynamic size

@@ -1,4 +1,4 @@
-"""What ConvertLayout makes of each operator: the attribute ``FTVMConvertOpLayout`` of ours, at level 10.
+"""What ConvertLayout makes of each operator (``FTVMConvertOpLayout``, at level 10), and what users give and return.
 
 A rule gets the attributes, the inputs, their types and the layouts asked for (strings, ``default`` for a choice by the
 first of them), and returns another call or None. Source: ``convert_op_layout`` of ``python/tvm/relay/op``.

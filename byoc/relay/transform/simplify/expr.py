@@ -1,4 +1,4 @@
-"""SimplifyExpr: calls that change nothing are dropped, and neighbours that can be one become one.
+"""SimplifyExpr: calls that change nothing are dropped, neighbours that can be one become one, layer norms too.
 
 The rules stand in ``simplify_arithmetic``, ``simplify_shapes`` and ``simplify_casts``; this is how they are applied:
 bottom up, in their order, until none applies. Source: ``relay.transform.SimplifyExpr``, whose rules on dataflow
