@@ -217,9 +217,6 @@ class DictAttrs(Mapping[str, object]):
         return f"DictAttrs({self._items})"
 
 
-T = TypeVar("T")
-
-
 def all_given(values: Sequence[T | None]) -> TypeGuard[Sequence[T]]:
     """True where none of *values* is None.
 
