@@ -18,7 +18,7 @@ from byoc.codegen.c.toolchain.machine import Machine, processor_of
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.runtime.core.processor import this_processor
 
-pytestmark = pytest.mark.needs_cc
+pytestmark = [pytest.mark.needs_cc, pytest.mark.optimized]
 SOURCE = "int forty_two(void) { return 42; }\n"
 
 

@@ -21,6 +21,8 @@ from byoc.relay.interpreter import evaluate
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
 from byoc.runtime.modules.module import LOADERS
 
+pytestmark = pytest.mark.optimized
+
 FOLDER = pathlib.Path(__file__).parents[2] / "tutorials"
 PATHS = sorted(FOLDER.glob("*.ipynb"))
 SAME_EVERYWHERE = ("quickstart", "bring_your_own_codegen", "int8_npu")  # others measure, or tell versions
