@@ -1,7 +1,7 @@
 """``BYOC_OPTIMIZATION``: the level at which the C compiler optimizes generated code.
 
 Without the variable it is 3. Lower levels compile in about half the time into code that runs slower: for tests of what
-generated code computes, where the compiler takes longer than the code. Like all flags the level keeps cached code apart.
+generated code computes, where the compiler takes longer than the code. As any flag, the level keeps cached code apart.
 """
 
 from __future__ import annotations
