@@ -18,7 +18,7 @@ demo: $(VENV)/.demo  ## cut, compile, save, load and run the digit classifier on
 test: $(VENV)/.test  ## the default tests, 20 minutes on two cores
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
-test-optimized: $(VENV)/.test  ## the same with all generated C compiled as users have it (-O3), not that of some tests alone
+test-optimized: $(VENV)/.test  ## the same with all generated code compiled as users have it (-O3), not that of some tests alone
 	BYOC_OPTIMIZATION=3 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 docs: $(VENV)/.docs  ## the documentation site, out/docs/index.html; warnings are errors
