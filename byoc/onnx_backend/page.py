@@ -47,7 +47,13 @@ def table(found: Survey) -> str:
         numbers = [str(len(outcomes)).rjust(5), *(str(counts[kind] or "").rjust(len(kind)) for kind in columns)]
         lines.append("  ".join([name.ljust(width), *numbers]).rstrip())
         lines += [f"    {text}" for text in _reasons(outcomes)]
-    parts = [*lines, "", summary(found)]
+    return "\n".join([*lines, "", short_table(found)])
+
+
+def short_table(found: Survey) -> str:
+    """How many cases are of each kind, what is wrong, what generated code computes, and why it does not more."""
+    parts = [summary(found)]
+    parts += [f"WRONG: {o.case}: {o.reason}" for o in found.outcomes if o.kind == WRONG]
     if found.device != "NUMPY":
         parts += [coverage_text(found), *_table_of_causes(found)]
     return "\n".join(parts)
@@ -171,4 +177,4 @@ def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
     return lines
 
 
-__all__ = ["causes", "coverage_text", "page", "section", "sections_of", "summary", "table"]
+__all__ = ["causes", "coverage_text", "page", "section", "sections_of", "short_table", "summary", "table"]

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
+from byoc.codegen.opencl.backend import LEAST_ELEMENTS
 from byoc.errors import UserError
+from byoc.ir.passes.pass_context import PassContext
 from byoc.onnx_backend.backend import TARGETS, ModelRefusedError, PreparedModel, prepare_for
 from byoc.onnx_backend.cases import OTHER_NUMBERS, SuiteCase, difference
-from byoc.onnx_backend.coverage import Coverage, coverage
+from byoc.onnx_backend.coverage import PLACES, Coverage, coverage
 
 PASSED, CONSTANTS, TOLERATED, REFUSED, WRONG = KINDS = ("passed", "as constants", "tolerated", "refused", "wrong")
 SUPPORTED = (PASSED, CONSTANTS, TOLERATED)
+# beside a device: kernels for the smallest integers too, and no time for the host's compiler, whose code is device CPU's
+BESIDE = {"backend_options": {"c": {"flags": ["-O1"]}}}
+EVERY_SIZE = {LEAST_ELEMENTS: 1}
 RANDOM = "the numbers are random, and the test has those of one generator"
 # cases whose difference is known and harmless, with the reason
 HARMLESS: Mapping[str, str] = {
@@ -77,6 +83,11 @@ class Survey:
             found.setdefault(outcome.operator, []).append(outcome)
         return found
 
+    def places(self) -> dict[str, int]:
+        """Of the cases that pass, how many ran wholly on the device, in parts, on the host."""
+        found = Counter(c.where for _, c in self.covered())
+        return {place: found[place] for place in PLACES}
+
     def covered(self) -> list[tuple[Outcome, Coverage]]:
         """The outcomes that pass of what was compiled, with what generated code computed of each."""
         return [(o, o.coverage) for o in self.outcomes if o.coverage is not None]
@@ -97,6 +108,7 @@ class Survey:
             "device": self.device,
             "counts": self.counts(),
             "generated code": asdict(self.bar()),
+            **({"places": self.places()} if self.device == "OPENCL" else {}),
             "cases": [asdict(o) for o in self.outcomes],
         }
 
@@ -110,26 +122,43 @@ def survey(cases: Iterable[SuiteCase], device: str, tell: Callable[[str], object
     return Survey(device, found)
 
 
+@contextmanager
+def _options_of(device: str) -> Iterator[Mapping[str, object]]:
+    """Options of ``byoc.compile`` for the suite's models, whose tensors are small, inside of their PassContext."""
+    if device == "OPENCL":
+        with PassContext(config=EVERY_SIZE):
+            yield BESIDE
+    else:
+        yield {}
+
+
 def outcome(case: SuiteCase, device: str) -> Outcome:
     """What becomes of *case* on *device*. An exception that is not byoc's own is wrong, not a refusal."""
+
+    def of(kind: str, reason: str = "", covered: Coverage | None = None) -> Outcome:
+        return Outcome(case.name, case.operator, kind, reason, covered)
+
+    covered = None
     try:
         for given, wanted in case.data:
-            prepared, rest = prepare_for(case.model, given, device)
+            with _options_of(device) as options:
+                prepared, rest = prepare_for(case.model, given, device, **options)
             found = prepared.run(rest)
             problem = _problem(found, wanted, case)
-            if problem:
-                if case.name in HARMLESS and problem == OTHER_NUMBERS:  # of the shape and the type that are wanted
-                    return Outcome(
-                        case.name, case.operator, TOLERATED, HARMLESS[case.name], _coverage(prepared, device)
-                    )
-                return Outcome(case.name, case.operator, WRONG, problem)
+            covered = _coverage(prepared, device)
+            if problem and (case.name not in HARMLESS or problem != OTHER_NUMBERS):
+                return of(WRONG, problem)
+            if covered is not None and covered.idle:
+                return of(WRONG, f"no kernel was launched of {', '.join(covered.idle)}")
+            if problem:  # of the shape and the type that are wanted
+                return of(TOLERATED, HARMLESS[case.name], covered)
             if len(rest) != len(given):
-                return Outcome(case.name, case.operator, CONSTANTS, coverage=_coverage(prepared, device))
+                return of(CONSTANTS, covered=covered)
     except UserError as error:
-        return Outcome(case.name, case.operator, REFUSED, reason_of(error))
+        return of(REFUSED, reason_of(error))
     except Exception as error:  # any other is a defect, which the table shall show and not end at
-        return Outcome(case.name, case.operator, WRONG, f"{type(error).__name__}: {error}".splitlines()[0])
-    return Outcome(case.name, case.operator, PASSED, coverage=_coverage(prepared, device))
+        return of(WRONG, f"{type(error).__name__}: {error}".splitlines()[0])
+    return of(PASSED, covered=covered)
 
 
 def _problem(found: Sequence[object], wanted: Sequence[object], case: SuiteCase) -> str:
