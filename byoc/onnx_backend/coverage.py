@@ -37,14 +37,13 @@ class Coverage:
     """What of a case generated code of the device does not compute.
 
     *kernels* has the functions on numpy kernels with the reason of each; *host* the calls that are on the host, beside
-    a device, with the codes of the reasons, *small* those of them that are there only because they are too small to be
-    worth a launch. *missing* are the operators without generated code on the device, whatever their form. *launches*
-    are the kernels that the device was given in the runs so far, *idle* the functions for it that gave it none.
+    a device, with the codes of the reasons. *missing* are the operators without generated code on the device, whatever
+    their form. *launches* are the kernels that the device was given in the runs so far, *idle* the functions for it
+    that gave it none.
     """
 
     kernels: Mapping[str, str] = field(default_factory=dict)
     host: Mapping[str, str] = field(default_factory=dict)
-    small: Sequence[str] = ()
     missing: Sequence[str] = ()
     launches: int = 0
     idle: Sequence[str] = ()
@@ -52,7 +51,7 @@ class Coverage:
     @property
     def where(self) -> str:
         """Where the case ran beside a device, one of ``PLACES``, by the kernels that were launched there."""
-        if self.kernels or self.host:
+        if not self.whole:
             return IN_PARTS if self.launches else ON_HOST
         return ON_DEVICE if self.launches else FOLDED
 
@@ -63,25 +62,22 @@ class Coverage:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is on the host but integers that are too small to be worth a launch."""
-        return not self.kernels and not set(self.host) - set(self.small)
+        """Whether generated code of the device computes all of it."""
+        return not self.kernels and not self.host
 
 
 def coverage(model: ModelProto, library: Library, targets: Sequence[str]) -> Coverage:
     """The coverage of *library*, which was compiled of *model* for *targets* (the host last) and has run."""
     kernels: dict[str, str] = {}
     host: dict[str, str] = {}
-    small: list[str] = []
     for report in _reports(library.report, ""):
         kernels.update(report.kernels)
         for call, codes in report.host.items():
             host[call] = ", ".join(codes)
-            if set(codes) == {WORTH}:
-                small.append(call)
     modules = [m for m in library.module.walk() if isinstance(m, OpenCLModule)]
     idle = [s for m in modules for s in m.symbols if not _launched(m.counts_of(s))]
     launches = _launched(library.device_counts)
-    return Coverage(kernels, host, tuple(small), missing_operators(model, targets), launches, tuple(idle))
+    return Coverage(kernels, host, missing_operators(model, targets), launches, tuple(idle))
 
 
 def _launched(counts: Mapping[str, int]) -> int:

@@ -17,7 +17,7 @@ from byoc.onnx_backend.coverage import PLACES, Coverage, coverage
 
 PASSED, CONSTANTS, TOLERATED, REFUSED, WRONG = KINDS = ("passed", "as constants", "tolerated", "refused", "wrong")
 SUPPORTED = (PASSED, CONSTANTS, TOLERATED)
-# beside a device: kernels for the smallest integers too, and no time for the host's compiler, whose code is device CPU's
+# beside a device: kernels for the smallest integers too, and little time for the host's compiler
 BESIDE = {"backend_options": {"c": {"flags": ["-O1"]}}}
 EVERY_SIZE = {LEAST_ELEMENTS: 1}
 RANDOM = "the numbers are random, and the test has those of one generator"
@@ -49,13 +49,12 @@ class Outcome:
 class Bar:
     """How many of the passing cases, whose operators the device all generates in some form, it computes by itself.
 
-    *cases* are these cases, *kernels* those of them with nothing on numpy kernels, *whole* those that also have nothing
-    on the host but integers that are too small to be worth a launch, and *device* those with nothing on the host.
+    *cases* are these cases, *kernels* those of them with nothing on numpy kernels, and *device* those that also have
+    nothing on the host beside a device.
     """
 
     cases: int
     kernels: int
-    whole: int
     device: int
 
 
@@ -70,6 +69,10 @@ class Survey:
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not any(o.kind == WRONG for o in self.outcomes)
+
+    def whole(self, outcome: Outcome) -> bool:
+        """Whether *outcome* passes, with generated code alone, and beside a device with nothing on the host."""
+        return outcome.kind == PASSED and (outcome.coverage is None or outcome.coverage.whole)
 
     def counts(self) -> dict[str, int]:
         """How many cases are of each kind."""
@@ -99,7 +102,6 @@ class Survey:
             len(found),
             sum(not c.kernels for c in found),
             sum(c.whole for c in found),
-            sum(not c.kernels and not c.host for c in found),
         )
 
     def to_json(self) -> dict[str, object]:

@@ -30,6 +30,18 @@ class Lost:
     reason: str
 
 
+class _Watch:
+    """The time in which this process was there to look: while all are stopped, or the machine sleeps, none passes."""
+
+    def __init__(self) -> None:
+        self.now, self._last = 0.0, time.monotonic()
+
+    def tick(self) -> None:
+        """Look at the clock; a second at most has passed."""
+        last, self._last = self._last, time.monotonic()
+        self.now += min(self._last - last, 1.0)
+
+
 @dataclass
 class _Member(Generic[Found]):
     """A process, its pipe, and the number of the piece that it has since a time."""
@@ -39,12 +51,9 @@ class _Member(Generic[Found]):
     piece: int
     since: float
 
-    def give(self, piece: int) -> None:
-        self.piece, self.since = piece, time.monotonic()
+    def give(self, piece: int, now: float) -> None:
+        self.piece, self.since = piece, now
         self.pipe.send(piece)
-
-    def late(self, seconds: float) -> bool:
-        return time.monotonic() - self.since > seconds
 
     def end(self) -> str:
         """Kill the process where it has not ended, with all that it started; else how it ended."""
@@ -69,18 +78,20 @@ def in_team(
     """
     left = list(reversed(range(len(pieces))))
     team: list[_Member[Found]] = []
+    watch = _Watch()
     try:
         while left or team:
             while left and len(team) < jobs:
                 member = _started(work, pieces, [m.pipe for m in team])
-                member.give(left.pop())
+                member.give(left.pop(), watch.now)
                 team.append(member)
             ready = wait([m.pipe for m in team], timeout=0.2)
+            watch.tick()
             for member in list(team):
                 found: Found | Lost
                 if member.pipe in ready:
                     found = _received(member)
-                elif member.late(seconds):
+                elif watch.now - member.since > seconds:
                     member.end()
                     found = Lost(f"stopped after {seconds:g} s")
                 else:
@@ -91,7 +102,7 @@ def in_team(
                     if not isinstance(found, Lost):
                         member.end()
                 else:
-                    member.give(left.pop())
+                    member.give(left.pop(), watch.now)
                 yield pieces[piece], found
     finally:
         for member in team:
@@ -114,7 +125,7 @@ def _started(work: Callable[[Piece], Found], pieces: Sequence[Piece], others: Se
     with contextlib.suppress(OSError):  # both do it, so that none comes too late
         os.setpgid(cast("int", process.pid), 0)
     there.close()
-    return _Member(process, here, -1, time.monotonic())
+    return _Member(process, here, -1, 0.0)
 
 
 def _serve(
