@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from byoc.cli.main import EXIT_MACHINE, EXIT_OK, EXIT_USER, diagnose
+from byoc.contract.registration import get_backend
 from byoc.errors import DeviceError, UserError
-from byoc.onnx_backend.backend import DEVICES, ByocBackend
+from byoc.onnx_backend.backend import DEVICES, TARGETS, ByocBackend
 from byoc.onnx_backend.cases import SuiteCase, suite
 from byoc.onnx_backend.page import page, short_table, table
 from byoc.onnx_backend.record import Record, Team, by_team
 from byoc.onnx_backend.survey import Survey
-from byoc.onnx_backend.team import in_team
+from byoc.onnx_backend.team import Lost, in_team
 from byoc.options.declaration import Flag, Options, option
 from byoc.options.flags import add_flags, given_options
 from byoc.runtime.artefact.artifact import replace_file
@@ -79,8 +80,9 @@ def run(asked: ConformanceRequest, quiet: bool = True) -> Survey:
         raise UserError(f"--page {asked.page}: the page is of the whole suite; leave --only out")
     if asked.jobs < 1 or not asked.seconds > 0:
         raise UserError(f"--jobs {asked.jobs} --seconds {asked.seconds:g}: expected 1 or more, and more than 0")
-    if not _is_here(asked.device):
-        raise DeviceError(f"device {asked.device} is not on this machine; byoc doctor says what is missing")
+    problem = _why_not_here(asked.device)
+    if problem:
+        raise DeviceError(f"device {asked.device} is not on this machine: {problem}; byoc doctor says what is missing")
     patterns = [_pattern(text) for text in asked.only]
     record = Record(Path(asked.results), asked.device) if asked.results is not None else None
     tell = Teller(quiet)
@@ -96,10 +98,16 @@ def run(asked: ConformanceRequest, quiet: bool = True) -> Survey:
     return found
 
 
-def _is_here(device: str) -> bool:
-    """Whether this machine has *device*, which a process of its own is asked: its context would not survive a fork."""
-    ((_, found),) = in_team(ByocBackend.supports_device, [device], 1, ASKING_SECONDS)
-    return found is True
+def _why_not_here(device: str) -> str:
+    """Why this machine lacks *device*, else empty; a process of its own is asked, since a context survives no fork."""
+    ((_, found),) = in_team(_asked_for, [device], 1, ASKING_SECONDS)
+    return found.reason if isinstance(found, Lost) else found
+
+
+def _asked_for(device: str) -> str:
+    if ByocBackend.supports_device(device):
+        return ""
+    return (get_backend(TARGETS[device][0]).unavailable() or "") if device in TARGETS else "unknown"
 
 
 class Teller:
