@@ -56,6 +56,9 @@ class ConformanceRequest(Options):
         "the page of the documentation, of which the device's section is written anew",
         flag=Flag("--page", metavar="FILE.md"),
     )
+    title: str | None = option(
+        None, "the section's name on the page, if not the device's", flag=Flag("--title", metavar="NAME")
+    )
     jobs: int = option(1, "how many processes run cases side by side", flag=Flag("--jobs", metavar="N"))
     seconds: float = option(
         120.0, "what one case may take before it counts as wrong", flag=Flag("--seconds", metavar="S")
@@ -76,6 +79,8 @@ def run(asked: ConformanceRequest, quiet: bool = True) -> Survey:
             for a file of results that holds something else.
         DeviceError: where this machine lacks the device.
     """
+    if asked.title is not None and asked.page is None:
+        raise UserError(f"--title {asked.title}: it names a section of a page; give --page FILE.md too")
     if asked.page is not None and asked.only:
         raise UserError(f"--page {asked.page}: the page is of the whole suite; leave --only out")
     if asked.jobs < 1 or not asked.seconds > 0:
@@ -93,7 +98,7 @@ def run(asked: ConformanceRequest, quiet: bool = True) -> Survey:
     found = by_team(cases, asked.device, Team(asked.jobs, asked.seconds), record, tell)
     if asked.page is not None:
         path = Path(asked.page)
-        text = page(path.read_text(encoding="utf-8") if path.exists() else "", found)
+        text = page(path.read_text(encoding="utf-8") if path.exists() else "", found, asked.title)
         replace_file(path, lambda file: file.write(text.encode()))
     return found
 

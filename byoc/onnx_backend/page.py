@@ -1,6 +1,6 @@
 """The table of a survey, as text and as a section of the page ``docs/support/onnx.md``.
 
-The page has a section for each device, which is written anew by a run on that device and left alone by others. It
+The page has a section for each device (or title), which is written anew by a run of it and left alone by others. It
 holds no date and no machine, so that the same code gives the same page; the version of onnx is in it, whose suite
 grows.
 """
@@ -30,7 +30,9 @@ host*, the device was given nothing; *nothing to compute*, constants and views w
 
 Made by `python -m byoc.onnx_backend.conformance --device NAME --page docs/support/onnx.md`, a section for each
 device (`--jobs N` for N processes, `--results FILE.jsonl` to go on where a run was cut off, `--json` for each case with
-its reasons); do not edit."""
+its reasons, `--title NAME` for the section of another machine's device); do not edit. It needs byoc, `onnx`, a C
+compiler, for OPENCL `pyopencl`, and no network: `BYOC_OPENCL_DEVICE=gpu python -m byoc.onnx_backend.conformance
+--device OPENCL --jobs 16 --seconds 60 --results gpu.jsonl --short` is a GPU's table."""
 SECTIONS = {
     "NUMPY": "the interpreter of the graph language, on numpy kernels",
     "CPU": "generated C",
@@ -73,10 +75,14 @@ def summary(found: Survey) -> str:
     return f"{cases} cases of onnx {onnx.__version__} on {found.device}: {listed} ({share})"
 
 
-def page(old: str, found: Survey) -> str:
-    """The page *old*, which may be empty, with the section of *found*'s device written anew."""
-    sections = {**sections_of(old), found.device: section(found)}
-    parts = [f"## {device}\n\n{sections[device]}" for device in SECTIONS if device in sections]
+def page(old: str, found: Survey, title: str | None = None) -> str:
+    """The page *old*, which may be empty, with the section of *found* written anew.
+
+    It has the name of the device, or *title*, by which another machine's stands beside it.
+    """
+    sections = {**sections_of(old), title or found.device: section(found)}
+    order = [*SECTIONS, *sorted(set(sections) - set(SECTIONS))]
+    parts = [f"## {name}\n\n{sections[name]}" for name in order if name in sections]
     return "\n\n".join([TITLE, ABOUT, *parts]) + "\n"
 
 
