@@ -135,7 +135,7 @@ def _options_of(device: str) -> Iterator[Mapping[str, object]]:
 
 
 def outcome(case: SuiteCase, device: str) -> Outcome:
-    """What becomes of *case* on *device*. An exception that is not byoc's own is wrong, not a refusal."""
+    """What becomes of *case* on *device*. An exception that is not byoc's own, or in a run, is wrong, not a refusal."""
 
     def of(kind: str, reason: str = "", covered: Coverage | None = None) -> Outcome:
         return Outcome(case.name, case.operator, kind, reason, covered)
@@ -145,7 +145,10 @@ def outcome(case: SuiteCase, device: str) -> Outcome:
         for given, wanted in case.data:
             with _options_of(device) as options:
                 prepared, rest = prepare_for(case.model, given, device, **options)
-            found = prepared.run(rest)
+            try:
+                found = prepared.run(rest)
+            except UserError as error:  # too late for a refusal: a kernel that the driver does not take, say
+                return of(WRONG, f"{type(error).__name__}: {error}".splitlines()[0])
             problem = _problem(found, wanted, case)
             covered = _coverage(prepared, device)
             if problem and (case.name not in HARMLESS or problem != OTHER_NUMBERS):

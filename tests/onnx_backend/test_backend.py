@@ -147,6 +147,8 @@ def test_another_result_is_wrong_and_a_refusal_is_not():
     assert outcome(case(negated, [-X]), "NUMPY").kind == "passed"
     assert outcome(case(negated, [X]), "NUMPY").reason == "other numbers"
     assert outcome(case(negated, [-X, X]), "NUMPY").reason == "1 outputs instead of 2"
+    late = outcome(case(negated, [-X], [X, X]), "NUMPY")  # one input too many
+    assert late.kind == "wrong" and late.reason.startswith("InputError: ")
     unknown = outcome(case([helper.make_node("Nonsense", ["x"], ["y"])], [X]), "NUMPY")
     assert (unknown.kind, unknown.reason) == ("refused", "no Nonsense (domain ai.onnx, opset 20)")
 
