@@ -39,6 +39,7 @@ from byoc.codegen.tune.tuner import Tuner
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.verdict import EVERY, constraint
 from byoc.errors import CompileError, DeviceError, UserError
+from byoc.ir.attrs import as_int
 from byoc.ir.passes.pass_context import PassContext, register_config_option
 from byoc.relay.expr import Call, Function
 from byoc.runtime.core.small_types import SMALL
@@ -81,7 +82,7 @@ def worth_a_launch(call: Call) -> object | None:
     if any(t.dtype.startswith("float") or not t.is_static for t in tensors):
         return None
     largest = max((math.prod(t.concrete_shape) for t in tensors), default=0)
-    least = int(PassContext.current().config.get(LEAST_ELEMENTS, MIN_ELEMENTS))
+    least = as_int(PassContext.current().config.get(LEAST_ELEMENTS, MIN_ELEMENTS))
     return f"{largest} elements" if largest < least else None
 
 
