@@ -23,9 +23,9 @@ from byoc.errors import DeviceError, UserError
 from byoc.onnx_backend.backend import DEVICES, TARGETS, ByocBackend
 from byoc.onnx_backend.cases import SuiteCase, suite
 from byoc.onnx_backend.page import page, short_table, table
-from byoc.onnx_backend.record import Record, Team, by_team
+from byoc.onnx_backend.record import OutcomeFile, Processes, by_team
 from byoc.onnx_backend.survey import Survey
-from byoc.onnx_backend.team import Lost, in_team
+from byoc.onnx_backend.team import LostProcess, in_team
 from byoc.options.declaration import Flag, Options, option
 from byoc.options.flags import add_flags, given_options
 from byoc.runtime.artefact.artifact import replace_file
@@ -89,13 +89,13 @@ def run(asked: ConformanceRequest, quiet: bool = True) -> Survey:
     if problem:
         raise DeviceError(f"device {asked.device} is not on this machine: {problem}; byoc doctor says what is missing")
     patterns = [_pattern(text) for text in asked.only]
-    record = Record(Path(asked.results), asked.device) if asked.results is not None else None
+    record = OutcomeFile(Path(asked.results), asked.device) if asked.results is not None else None
     tell = Teller(quiet)
     tell("making the suite")
     cases = [case for case in suite() if _is_meant(case, patterns)]
     if not cases:
         raise UserError(f"--only {' '.join(asked.only)}: no case of the suite has that in its name or operator")
-    found = by_team(cases, asked.device, Team(asked.jobs, asked.seconds), record, tell)
+    found = by_team(cases, asked.device, Processes(asked.jobs, asked.seconds), record, tell)
     if asked.page is not None:
         path = Path(asked.page)
         text = page(path.read_text(encoding="utf-8") if path.exists() else "", found, asked.title)
@@ -106,7 +106,7 @@ def run(asked: ConformanceRequest, quiet: bool = True) -> Survey:
 def _why_not_here(device: str) -> str:
     """Why this machine lacks *device*, else empty; a process of its own is asked, since a context survives no fork."""
     ((_, found),) = in_team(_asked_for, [device], 1, ASKING_SECONDS)
-    return found.reason if isinstance(found, Lost) else found
+    return found.reason if isinstance(found, LostProcess) else found
 
 
 def _asked_for(device: str) -> str:

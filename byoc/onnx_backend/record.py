@@ -17,18 +17,18 @@ from byoc.errors import UserError
 from byoc.onnx_backend.cases import SuiteCase
 from byoc.onnx_backend.coverage import Coverage
 from byoc.onnx_backend.survey import KINDS, WRONG, Outcome, Survey, outcome
-from byoc.onnx_backend.team import Lost, in_team
+from byoc.onnx_backend.team import LostProcess, in_team
 
 
 @dataclass(frozen=True)
-class Team:
+class Processes:
     """*jobs* processes, of which each may take *seconds* for a case."""
 
     jobs: int = 1
     seconds: float = 120.0
 
 
-class Record:
+class OutcomeFile:
     """The outcomes of *device* that the file at *path* has, and those that are added."""
 
     def __init__(self, path: Path, device: str):
@@ -69,8 +69,8 @@ def outcome_of(data: Mapping[str, object]) -> Outcome:
 def by_team(
     cases: Sequence[SuiteCase],
     device: str,
-    team: Team,
-    record: Record | None = None,
+    team: Processes,
+    record: OutcomeFile | None = None,
     tell: Callable[[str], object] = str,
 ) -> Survey:
     """As ``survey``, by processes; a case whose process is lost, or that takes too long, is wrong.
@@ -81,7 +81,7 @@ def by_team(
     found = {case.name: known[case.name] for case in cases if case.name in known}
     left = [case for case in cases if case.name not in found]
     for case, ended in in_team(lambda one: outcome(one, device), left, team.jobs, team.seconds):
-        one = Outcome(case.name, case.operator, WRONG, ended.reason) if isinstance(ended, Lost) else ended
+        one = Outcome(case.name, case.operator, WRONG, ended.reason) if isinstance(ended, LostProcess) else ended
         found[case.name] = one
         if record is not None:
             record.add(one)
@@ -89,4 +89,4 @@ def by_team(
     return Survey(device, [found[case.name] for case in cases])
 
 
-__all__ = ["Record", "Team", "by_team", "outcome_of"]
+__all__ = ["OutcomeFile", "Processes", "by_team", "outcome_of"]

@@ -24,7 +24,7 @@ _FORK = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostProcess:
     """How a process was lost in the middle of a piece: *reason* is a signal, an exit code, or the time limit."""
 
     reason: str
@@ -69,7 +69,7 @@ class _Member(Generic[Found]):
 
 def in_team(
     work: Callable[[Piece], Found], pieces: Sequence[Piece], jobs: int, seconds: float
-) -> Iterator[tuple[Piece, Found | Lost]]:
+) -> Iterator[tuple[Piece, Found | LostProcess]]:
     """*work* on each of *pieces* in *jobs* processes; what is found must be picklable.
 
     Yields:
@@ -88,18 +88,18 @@ def in_team(
             ready = wait([m.pipe for m in team], timeout=0.2)
             watch.tick()
             for member in list(team):
-                found: Found | Lost
+                found: Found | LostProcess
                 if member.pipe in ready:
                     found = _received(member)
                 elif watch.now - member.since > seconds:
                     member.end()
-                    found = Lost(f"stopped after {seconds:g} s")
+                    found = LostProcess(f"stopped after {seconds:g} s")
                 else:
                     continue
                 piece = member.piece
-                if isinstance(found, Lost) or not left:
+                if isinstance(found, LostProcess) or not left:
                     team.remove(member)
-                    if not isinstance(found, Lost):
+                    if not isinstance(found, LostProcess):
                         member.end()
                 else:
                     member.give(left.pop(), watch.now)
@@ -109,12 +109,12 @@ def in_team(
             member.end()
 
 
-def _received(member: _Member[Found]) -> Found | Lost:
+def _received(member: _Member[Found]) -> Found | LostProcess:
     try:
         found: Found = member.pipe.recv()
     except (EOFError, ConnectionError):
         member.process.join(timeout=5.0)
-        return Lost(member.end())
+        return LostProcess(member.end())
     return found
 
 
@@ -143,4 +143,4 @@ def _serve(
         pipe.send(work(pieces[piece]))
 
 
-__all__ = ["Lost", "in_team"]
+__all__ = ["LostProcess", "in_team"]
