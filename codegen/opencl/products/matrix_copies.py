@@ -1,8 +1,8 @@
 """The kernel of a product with matrix units whose operands memory has as the units take them.
 
 Chunks go from memory to local memory without registers, several steps ahead of their own: on NVIDIA's devices by
-``cp.async``, which the work-item does not wait for (PTX ISA 7.0). Lines have no pad; instead their chunks are exchanged,
-so that an instruction's eight lanes lie in different banks, and local memory has a side for each step on its way.
+``cp.async``, which the work-item does not wait for (PTX ISA 7.0). Lines have no pad; their chunks are exchanged instead
+so that eight lanes of an instruction lie in different banks, and local memory has a side for each step on its way.
 """
 
 from __future__ import annotations
