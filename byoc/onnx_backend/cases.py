@@ -6,6 +6,7 @@ The cases are those that ``onnx.backend.test.runner.Runner`` runs, but for ``rea
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import ModelProto, TypeProto, numpy_helper
+from onnx.backend.test.case.test_case import TestCase
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 SEVERAL = "several operators"
@@ -40,6 +42,24 @@ def suite(kinds: Iterable[str] = KINDS) -> Iterator[SuiteCase]:
         from onnx.backend.test.loader import load_model_tests  # which computes
 
         tests = [test for kind in kinds for test in load_model_tests(kind=kind)]
+    yield from _cases(tests)
+
+
+def cases_named(names: Iterable[str], modules: Iterable[str]) -> Iterator[SuiteCase]:
+    """The cases of these *names*, which *modules* of ``onnx.backend.test.case.node`` make; no others are computed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.case import node
+
+        for module in modules:
+            importlib.import_module(f"{node.__name__}.{module}")
+    wanted = set(names)
+    needed = wanted | {name.partition(EXPANDED)[0] for name in wanted}  # which say what an expanded one is about
+    tests = [test for test in node._NodeTestCases if test.name in needed]
+    yield from (case for case in _cases(tests) if case.name in wanted)
+
+
+def _cases(tests: Sequence[TestCase]) -> Iterator[SuiteCase]:
     models = {test.name: test.model for test in tests if test.model is not None}
     for test in sorted(tests, key=lambda test: test.name):
         data: list[tuple[list[object], list[object]]]

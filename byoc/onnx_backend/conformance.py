@@ -1,5 +1,8 @@
 """``python -m byoc.onnx_backend.conformance``: ONNX's own suite on a device, as a table by operator.
 
+Each case runs in one of ``--jobs`` processes, in ``--seconds`` at most, and is written to ``--results`` as soon as it
+is known; a run that was cut off goes on there. The suite is part of the package ``onnx``: nothing is fetched.
+
 Exit codes are those of the command line: 0 where nothing is wrong, 2 where something is or for a mistake of the user,
 3 for something that this machine lacks.
 """
@@ -15,17 +18,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from byoc.cli.main import EXIT_MACHINE, EXIT_OK, EXIT_USER, diagnose
-from byoc.cli.progress import StageProgress
+from byoc.contract.registration import get_backend
 from byoc.errors import DeviceError, UserError
-from byoc.onnx_backend.backend import DEVICES, ByocBackend
+from byoc.onnx_backend.backend import DEVICES, TARGETS, ByocBackend
 from byoc.onnx_backend.cases import SuiteCase, suite
-from byoc.onnx_backend.page import page, table
-from byoc.onnx_backend.survey import Survey, survey
+from byoc.onnx_backend.page import page, short_table, table
+from byoc.onnx_backend.record import OutcomeFile, Processes, by_team
+from byoc.onnx_backend.survey import Survey
+from byoc.onnx_backend.team import LostProcess, in_team
 from byoc.options.declaration import Flag, Options, option
 from byoc.options.flags import add_flags, given_options
 from byoc.runtime.artefact.artifact import replace_file
 
 NAME = "conformance"
+
+
+ASKING_SECONDS = 120.0  # that a driver may take to say whether it has a device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,29 +56,74 @@ class ConformanceRequest(Options):
         "the page of the documentation, of which the device's section is written anew",
         flag=Flag("--page", metavar="FILE.md"),
     )
+    title: str | None = option(
+        None, "the section's name on the page, if not the device's", flag=Flag("--title", metavar="NAME")
+    )
+    jobs: int = option(1, "how many processes run cases side by side", flag=Flag("--jobs", metavar="N"))
+    seconds: float = option(
+        120.0, "what one case may take before it counts as wrong", flag=Flag("--seconds", metavar="S")
+    )
+    results: str | None = option(
+        None,
+        "a file of a line of JSON for each case: what it has of this device and is not wrong does not run again",
+        flag=Flag("--results", metavar="FILE.jsonl"),
+    )
+    short: bool = option(False, "print counts and reasons, and no line for each operator", flag=Flag("--short"))
 
 
 def run(asked: ConformanceRequest, quiet: bool = True) -> Survey:
     """Run what is asked for, and write the page.
 
     Raises:
-        UserError: for a pattern that is no regular expression, for one that no case has, and for a page of some cases.
+        UserError: for a pattern that is no regular expression, for one that no case has, for a page of some cases, and
+            for a file of results that holds something else.
         DeviceError: where this machine lacks the device.
     """
+    if asked.title is not None and asked.page is None:
+        raise UserError(f"--title {asked.title}: it names a section of a page; give --page FILE.md too")
     if asked.page is not None and asked.only:
         raise UserError(f"--page {asked.page}: the page is of the whole suite; leave --only out")
-    if not ByocBackend.supports_device(asked.device):
-        raise DeviceError(f"device {asked.device} is not on this machine; byoc doctor says what is missing")
+    if asked.jobs < 1 or not asked.seconds > 0:
+        raise UserError(f"--jobs {asked.jobs} --seconds {asked.seconds:g}: expected 1 or more, and more than 0")
+    problem = _why_not_here(asked.device)
+    if problem:
+        raise DeviceError(f"device {asked.device} is not on this machine: {problem}; byoc doctor says what is missing")
     patterns = [_pattern(text) for text in asked.only]
-    with StageProgress(quiet=quiet) as tell:
-        found = survey((case for case in suite() if _is_meant(case, patterns)), asked.device, tell)
-    if not found.outcomes:
+    record = OutcomeFile(Path(asked.results), asked.device) if asked.results is not None else None
+    tell = Teller(quiet)
+    tell("making the suite")
+    cases = [case for case in suite() if _is_meant(case, patterns)]
+    if not cases:
         raise UserError(f"--only {' '.join(asked.only)}: no case of the suite has that in its name or operator")
+    found = by_team(cases, asked.device, Processes(asked.jobs, asked.seconds), record, tell)
     if asked.page is not None:
         path = Path(asked.page)
-        text = page(path.read_text(encoding="utf-8") if path.exists() else "", found)
+        text = page(path.read_text(encoding="utf-8") if path.exists() else "", found, asked.title)
         replace_file(path, lambda file: file.write(text.encode()))
     return found
+
+
+def _why_not_here(device: str) -> str:
+    """Why this machine lacks *device*, else empty; a process of its own is asked, since a context survives no fork."""
+    ((_, found),) = in_team(_asked_for, [device], 1, ASKING_SECONDS)
+    return found.reason if isinstance(found, LostProcess) else found
+
+
+def _asked_for(device: str) -> str:
+    if ByocBackend.supports_device(device):
+        return ""
+    return (get_backend(TARGETS[device][0]).unavailable() or "") if device in TARGETS else "unknown"
+
+
+class Teller:
+    """Tells on a terminal which case was last, in one line that is written over; elsewhere nothing."""
+
+    def __init__(self, quiet: bool):
+        self._quiet = quiet or not sys.stderr.isatty()
+
+    def __call__(self, text: str) -> None:
+        if not self._quiet:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,7 +146,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{NAME}: {sentence}", file=sys.stderr)
         return EXIT_MACHINE if isinstance(error, DeviceError) else code
     wrote = f"\nwrote {asked.page}" if asked.page is not None else ""
-    print(json.dumps(found.to_json(), indent=1) if arguments.json else f"{table(found)}{wrote}")
+    text = short_table(found) if asked.short else table(found)
+    print(json.dumps(found.to_json(), indent=1) if arguments.json else f"{text}{wrote}")
     return EXIT_OK if found.ok else EXIT_USER
 
 

@@ -25,7 +25,10 @@ from byoc.ir.op import OPS, Op
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import post_order
 from byoc.runtime.library import Library
+from byoc.runtime.opencl.module import OpenCLModule
 
+# all of a case by kernels of the device; some; none; nothing is left to compute but constants and views
+PLACES = ON_DEVICE, IN_PARTS, ON_HOST, FOLDED = ("on the device", "in parts", "on the host", "nothing to compute")
 WORTH = "size"  # the code of a call that the backend generates, and leaves to the host because it is too small
 
 
@@ -34,14 +37,23 @@ class Coverage:
     """What of a case generated code of the device does not compute.
 
     *kernels* has the functions on numpy kernels with the reason of each; *host* the calls that are on the host, beside
-    a device, with the codes of the reasons, *small* those of them that are there only because they are too small to be
-    worth a launch. *missing* are the operators without generated code on the device, whatever their form.
+    a device, with the codes of the reasons. *missing* are the operators without generated code on the device, whatever
+    their form. *launches* are the kernels that the device was given in the runs so far, *idle* the functions for it
+    that gave it none.
     """
 
     kernels: Mapping[str, str] = field(default_factory=dict)
     host: Mapping[str, str] = field(default_factory=dict)
-    small: Sequence[str] = ()
     missing: Sequence[str] = ()
+    launches: int = 0
+    idle: Sequence[str] = ()
+
+    @property
+    def where(self) -> str:
+        """Where the case ran beside a device, one of ``PLACES``, by the kernels that were launched there."""
+        if not self.whole:
+            return IN_PARTS if self.launches else ON_HOST
+        return ON_DEVICE if self.launches else FOLDED
 
     @property
     def generated(self) -> bool:
@@ -50,22 +62,26 @@ class Coverage:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is on the host but integers that are too small to be worth a launch."""
-        return not self.kernels and not set(self.host) - set(self.small)
+        """Whether generated code of the device computes all of it."""
+        return not self.kernels and not self.host
 
 
 def coverage(model: ModelProto, library: Library, targets: Sequence[str]) -> Coverage:
-    """The coverage of *library*, which was compiled of *model* for *targets*."""
+    """The coverage of *library*, which was compiled of *model* for *targets* (the host last) and has run."""
     kernels: dict[str, str] = {}
     host: dict[str, str] = {}
-    small: list[str] = []
     for report in _reports(library.report, ""):
         kernels.update(report.kernels)
         for call, codes in report.host.items():
             host[call] = ", ".join(codes)
-            if set(codes) == {WORTH}:
-                small.append(call)
-    return Coverage(kernels, host, tuple(small), missing_operators(model, targets))
+    modules = [m for m in library.module.walk() if isinstance(m, OpenCLModule)]
+    idle = [s for m in modules for s in m.symbols if not _launched(m.counts_of(s))]
+    launches = _launched(library.device_counts)
+    return Coverage(kernels, host, missing_operators(model, targets), launches, tuple(idle))
+
+
+def _launched(counts: Mapping[str, int]) -> int:
+    return counts.get("launches", 0) + counts.get("recorded", 0)
 
 
 @dataclass(frozen=True)
@@ -120,4 +136,4 @@ def generated_operators(target: str) -> frozenset[str]:
     return frozenset(row.name for row in rows if row.taken or {reason.code for reason in row.reasons} == {WORTH})
 
 
-__all__ = ["Coverage", "coverage", "generated_operators", "missing_operators"]
+__all__ = ["PLACES", "Coverage", "coverage", "generated_operators", "missing_operators"]

@@ -1,6 +1,6 @@
 """The table of a survey, as text and as a section of the page ``docs/support/onnx.md``.
 
-The page has a section for each device, which is written anew by a run on that device and left alone by others. It
+The page has a section for each device (or title), which is written anew by a run of it and left alone by others. It
 holds no date and no machine, so that the same code gives the same page; the version of onnx is in it, whose suite
 grows.
 """
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import onnx
 
+from byoc.onnx_backend.coverage import PLACES, Coverage
 from byoc.onnx_backend.survey import CONSTANTS, KINDS, SUPPORTED, WRONG, Outcome, Survey
 
 TITLE = "# What byoc computes of ONNX's own tests"
@@ -21,15 +22,21 @@ Each case of the suite that comes with the package `onnx` (kinds node, simple, p
 pytorch-operator), by operator. *Passed*: the outputs are the standard's, compared as ONNX's test runner does. *As
 constants*: they are where the short lists of numbers (axes, sizes, k) are constants of the model, as exporters write
 them; given when the model runs, they are refused. *Tolerated*: the difference is known and harmless, with the reason.
-*Refused*: an error of one sentence when the model is read or compiled. *Wrong*: anything else. *On kernels*: of the
-cases that pass, those with something on numpy kernels instead of generated code.
+*Refused*: an error of one sentence when the model is read or compiled. *Wrong*: anything else, a crash and more than
+the time of `--seconds` included. *On kernels*: of the cases that pass, those with something on numpy kernels instead of
+generated code. Beside a device, which kernels ran there is counted as they are launched, and a function that was
+compiled for it and launched none is wrong: *on the device*, nothing ran on the host; *in parts*, something did; *on the
+host*, the device was given nothing; *nothing to compute*, constants and views were all that the compiler left.
 
 Made by `python -m byoc.onnx_backend.conformance --device NAME --page docs/support/onnx.md`, a section for each
-device; do not edit."""
+device (`--jobs N` for N processes, `--results FILE.jsonl` to go on where a run was cut off, `--json` for each case with
+its reasons, `--title NAME` for the section of another machine's device); do not edit. It needs byoc, `onnx`, a C
+compiler, for OPENCL `pyopencl`, and no network: `BYOC_OPENCL_DEVICE=gpu python -m byoc.onnx_backend.conformance
+--device OPENCL --jobs 16 --seconds 60 --results gpu.jsonl --short` is a GPU's table."""
 SECTIONS = {
     "NUMPY": "the interpreter of the graph language, on numpy kernels",
     "CPU": "generated C",
-    "OPENCL": "OpenCL, and by the host what that does not take",
+    "OPENCL": "OpenCL, even integers of a few elements, and by the host what that does not take",
 }
 KERNELS = "on kernels"  # cases of which something runs on numpy kernels
 OF_SEVERAL = 3  # cases that are named for one reason
@@ -38,16 +45,21 @@ OF_SEVERAL = 3  # cases that are named for one reason
 def table(found: Survey) -> str:
     """A line for each operator and its reasons below, for a terminal."""
     groups = found.by_operator()
-    columns = [*KINDS, *([] if found.device == "NUMPY" else [KERNELS])]
+    columns = _columns(found)
     width = max([len(name) for name in groups] + [len("operator")])
     lines = ["  ".join(["operator".ljust(width), "cases", *columns])]
     for name, outcomes in groups.items():
-        counts = Counter(o.kind for o in outcomes)
-        counts[KERNELS] = on_kernels(outcomes)
+        counts = _counted(outcomes)
         numbers = [str(len(outcomes)).rjust(5), *(str(counts[kind] or "").rjust(len(kind)) for kind in columns)]
         lines.append("  ".join([name.ljust(width), *numbers]).rstrip())
-        lines += [f"    {text}" for text in _reasons(outcomes)]
-    parts = [*lines, "", summary(found)]
+        lines += [f"    {text}" for text in [*_reasons(outcomes), *_left(outcomes)]]
+    return "\n".join([*lines, "", short_table(found)])
+
+
+def short_table(found: Survey) -> str:
+    """How many cases are of each kind, what is wrong, what generated code computes, and why it does not more."""
+    parts = [summary(found)]
+    parts += [f"WRONG: {o.case}: {o.reason}" for o in found.outcomes if o.kind == WRONG]
     if found.device != "NUMPY":
         parts += [coverage_text(found), *_table_of_causes(found)]
     return "\n".join(parts)
@@ -63,10 +75,14 @@ def summary(found: Survey) -> str:
     return f"{cases} cases of onnx {onnx.__version__} on {found.device}: {listed} ({share})"
 
 
-def page(old: str, found: Survey) -> str:
-    """The page *old*, which may be empty, with the section of *found*'s device written anew."""
-    sections = {**sections_of(old), found.device: section(found)}
-    parts = [f"## {device}\n\n{sections[device]}" for device in SECTIONS if device in sections]
+def page(old: str, found: Survey, title: str | None = None) -> str:
+    """The page *old*, which may be empty, with the section of *found* written anew.
+
+    It has the name of the device, or *title*, by which another machine's stands beside it.
+    """
+    sections = {**sections_of(old), title or found.device: section(found)}
+    order = [*SECTIONS, *sorted(set(sections) - set(SECTIONS))]
+    parts = [f"## {name}\n\n{sections[name]}" for name in order if name in sections]
     return "\n\n".join([TITLE, ABOUT, *parts]) + "\n"
 
 
@@ -80,15 +96,16 @@ def section(found: Survey) -> str:
     """What *found* says, as Markdown: the counts, the operators that pass whole, a table of the others."""
     groups = found.by_operator()
     told = [] if found.device == "NUMPY" else [coverage_text(found), ""]
-    columns = [*KINDS, *([KERNELS] if told else [])]
-    whole = [name for name, outcomes in groups.items() if all(o.kind == KINDS[0] for o in outcomes)]
+    columns = _columns(found)
+    whole = [name for name, outcomes in groups.items() if all(map(found.whole, outcomes))]
+    how = " by generated code alone" if told else ""
     lines = [
         f"Computed by {SECTIONS[found.device]}.",
         "",
         f"{summary(found)}.",
         "",
         *told,
-        f"{len(whole)} operators pass all their cases: {', '.join(f'`{name}`' for name in whole)}.",
+        f"{len(whole)} operators pass all their cases{how}: {', '.join(f'`{name}`' for name in whole)}.",
         "",
         "| operator | cases | " + " | ".join(columns) + " | why |",
         "|---|--:|" + "--:|" * len(columns) + "---|",
@@ -96,13 +113,26 @@ def section(found: Survey) -> str:
     for name, outcomes in groups.items():
         if name in whole:
             continue
-        counts = Counter(o.kind for o in outcomes)
-        counts[KERNELS] = on_kernels(outcomes)
+        counts = _counted(outcomes)
         numbers = [str(len(outcomes)), *(str(counts[kind] or "") for kind in columns)]
-        why = "; ".join(text.replace("|", "\\|") for text in _reasons(outcomes))
+        why = "; ".join(text.replace("|", "\\|") for text in [*_reasons(outcomes), *_left(outcomes)])
         lines.append(f"| `{name}` | {' | '.join(numbers)} | {why} |")
     lines += _table_of_causes(found)
     return "\n".join(lines)
+
+
+def _columns(found: Survey) -> list[str]:
+    """What the table of *found* counts of each operator."""
+    beside = PLACES if found.device == "OPENCL" else ()
+    return [*KINDS, *([] if found.device == "NUMPY" else [KERNELS]), *beside]
+
+
+def _counted(outcomes: Sequence[Outcome]) -> Counter[str]:
+    """How many of *outcomes* are of each kind, on kernels, and at each place."""
+    counts = Counter(o.kind for o in outcomes)
+    counts[KERNELS] = on_kernels(outcomes)
+    counts.update(o.coverage.where for o in outcomes if o.coverage is not None)
+    return counts
 
 
 def on_kernels(outcomes: Sequence[Outcome]) -> int:
@@ -120,10 +150,9 @@ def coverage_text(found: Survey) -> str:
     )
     if found.device != "OPENCL":
         return f"{text}."
-    parts = (f"{n} ({100 * n / max(bar.cases, 1):.1f} %)" for n in (bar.whole, bar.device))
-    return "{}, {} nothing on the host but integers too small to be worth a launch, {} nothing at all.".format(
-        text, *parts
-    )
+    places = ", ".join(f"{number} {place}" for place, number in found.places().items())
+    device = f"{bar.device} ({100 * bar.device / max(bar.cases, 1):.1f} %)"
+    return f"{text}, {device} nothing on the host either. All cases that pass: {places}."
 
 
 def causes(found: Survey) -> dict[str, Counter[str]]:
@@ -133,11 +162,21 @@ def causes(found: Survey) -> dict[str, Counter[str]]:
     """
     counted: dict[str, Counter[str]] = {}
     for outcome, coverage in found.covered():
-        reasons = {f"numpy kernels: {_kind_of(text)}" for text in coverage.kernels.values()}
-        reasons |= {f"host: {codes}" for codes in coverage.host.values()}
-        for reason in reasons:
+        for reason in _reasons_left(coverage):
             counted.setdefault(reason, Counter())[outcome.operator] += 1
     return dict(sorted(counted.items(), key=lambda item: (-item[1].total(), item[0])))
+
+
+def _reasons_left(coverage: Coverage) -> set[str]:
+    """Why something of a case is not computed by generated code of the device."""
+    reasons = {f"numpy kernels: {_kind_of(text)}" for text in coverage.kernels.values()}
+    return reasons | {f"host: {codes}" for codes in coverage.host.values()}
+
+
+def _left(outcomes: Sequence[Outcome]) -> list[str]:
+    """Each such reason once, with the number of cases."""
+    found = Counter(r for o in outcomes if o.coverage is not None for r in _reasons_left(o.coverage))
+    return [f"{text} ({number})" for text, number in sorted(found.items(), key=lambda item: (-item[1], item[0]))]
 
 
 def _kind_of(reason: str) -> str:
@@ -171,4 +210,4 @@ def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
     return lines
 
 
-__all__ = ["causes", "coverage_text", "page", "section", "sections_of", "summary", "table"]
+__all__ = ["causes", "coverage_text", "page", "section", "sections_of", "short_table", "summary", "table"]

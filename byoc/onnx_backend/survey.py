@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
+from byoc.codegen.opencl.backend import LEAST_ELEMENTS
 from byoc.errors import UserError
+from byoc.ir.passes.pass_context import PassContext
 from byoc.onnx_backend.backend import TARGETS, ModelRefusedError, PreparedModel, prepare_for
 from byoc.onnx_backend.cases import OTHER_NUMBERS, SuiteCase, difference
-from byoc.onnx_backend.coverage import Coverage, coverage
+from byoc.onnx_backend.coverage import PLACES, Coverage, coverage
 
 PASSED, CONSTANTS, TOLERATED, REFUSED, WRONG = KINDS = ("passed", "as constants", "tolerated", "refused", "wrong")
 SUPPORTED = (PASSED, CONSTANTS, TOLERATED)
+# beside a device: kernels for the smallest integers too, and little time for the host's compiler
+BESIDE = {"backend_options": {"c": {"flags": ["-O1"]}}}
+EVERY_SIZE = {LEAST_ELEMENTS: 1}
 RANDOM = "the numbers are random, and the test has those of one generator"
 # cases whose difference is known and harmless, with the reason
 HARMLESS: Mapping[str, str] = {
@@ -43,13 +49,12 @@ class Outcome:
 class Bar:
     """How many of the passing cases, whose operators the device all generates in some form, it computes by itself.
 
-    *cases* are these cases, *kernels* those of them with nothing on numpy kernels, *whole* those that also have nothing
-    on the host but integers that are too small to be worth a launch, and *device* those with nothing on the host.
+    *cases* are these cases, *kernels* those of them with nothing on numpy kernels, and *device* those that also have
+    nothing on the host beside a device.
     """
 
     cases: int
     kernels: int
-    whole: int
     device: int
 
 
@@ -65,6 +70,10 @@ class Survey:
         """Whether nothing is wrong."""
         return not any(o.kind == WRONG for o in self.outcomes)
 
+    def whole(self, outcome: Outcome) -> bool:
+        """Whether *outcome* passes, with generated code alone, and beside a device with nothing on the host."""
+        return outcome.kind == PASSED and (outcome.coverage is None or outcome.coverage.whole)
+
     def counts(self) -> dict[str, int]:
         """How many cases are of each kind."""
         found = Counter(o.kind for o in self.outcomes)
@@ -77,6 +86,11 @@ class Survey:
             found.setdefault(outcome.operator, []).append(outcome)
         return found
 
+    def places(self) -> dict[str, int]:
+        """Of the cases that pass, how many ran wholly on the device, in parts, on the host."""
+        found = Counter(c.where for _, c in self.covered())
+        return {place: found[place] for place in PLACES}
+
     def covered(self) -> list[tuple[Outcome, Coverage]]:
         """The outcomes that pass of what was compiled, with what generated code computed of each."""
         return [(o, o.coverage) for o in self.outcomes if o.coverage is not None]
@@ -88,7 +102,6 @@ class Survey:
             len(found),
             sum(not c.kernels for c in found),
             sum(c.whole for c in found),
-            sum(not c.kernels and not c.host for c in found),
         )
 
     def to_json(self) -> dict[str, object]:
@@ -97,6 +110,7 @@ class Survey:
             "device": self.device,
             "counts": self.counts(),
             "generated code": asdict(self.bar()),
+            **({"places": self.places()} if self.device == "OPENCL" else {}),
             "cases": [asdict(o) for o in self.outcomes],
         }
 
@@ -110,26 +124,46 @@ def survey(cases: Iterable[SuiteCase], device: str, tell: Callable[[str], object
     return Survey(device, found)
 
 
+@contextmanager
+def _options_of(device: str) -> Iterator[Mapping[str, object]]:
+    """Options of ``byoc.compile`` for the suite's models, whose tensors are small, inside of their PassContext."""
+    if device == "OPENCL":
+        with PassContext(config=EVERY_SIZE):
+            yield BESIDE
+    else:
+        yield {}
+
+
 def outcome(case: SuiteCase, device: str) -> Outcome:
-    """What becomes of *case* on *device*. An exception that is not byoc's own is wrong, not a refusal."""
+    """What becomes of *case* on *device*. An exception that is not byoc's own, or in a run, is wrong, not a refusal."""
+
+    def of(kind: str, reason: str = "", covered: Coverage | None = None) -> Outcome:
+        return Outcome(case.name, case.operator, kind, reason, covered)
+
+    covered = None
     try:
         for given, wanted in case.data:
-            prepared, rest = prepare_for(case.model, given, device)
-            found = prepared.run(rest)
+            with _options_of(device) as options:
+                prepared, rest = prepare_for(case.model, given, device, **options)
+            try:
+                found = prepared.run(rest)
+            except UserError as error:  # too late for a refusal: a kernel that the driver does not take, say
+                return of(WRONG, f"{type(error).__name__}: {error}".splitlines()[0])
             problem = _problem(found, wanted, case)
-            if problem:
-                if case.name in HARMLESS and problem == OTHER_NUMBERS:  # of the shape and the type that are wanted
-                    return Outcome(
-                        case.name, case.operator, TOLERATED, HARMLESS[case.name], _coverage(prepared, device)
-                    )
-                return Outcome(case.name, case.operator, WRONG, problem)
+            covered = _coverage(prepared, device)
+            if problem and (case.name not in HARMLESS or problem != OTHER_NUMBERS):
+                return of(WRONG, problem)
+            if covered is not None and covered.idle:
+                return of(WRONG, f"no kernel was launched of {', '.join(covered.idle)}")
+            if problem:  # of the shape and the type that are wanted
+                return of(TOLERATED, HARMLESS[case.name], covered)
             if len(rest) != len(given):
-                return Outcome(case.name, case.operator, CONSTANTS, coverage=_coverage(prepared, device))
+                return of(CONSTANTS, covered=covered)
     except UserError as error:
-        return Outcome(case.name, case.operator, REFUSED, reason_of(error))
+        return of(REFUSED, reason_of(error))
     except Exception as error:  # any other is a defect, which the table shall show and not end at
-        return Outcome(case.name, case.operator, WRONG, f"{type(error).__name__}: {error}".splitlines()[0])
-    return Outcome(case.name, case.operator, PASSED, coverage=_coverage(prepared, device))
+        return of(WRONG, f"{type(error).__name__}: {error}".splitlines()[0])
+    return of(PASSED, covered=covered)
 
 
 def _problem(found: Sequence[object], wanted: Sequence[object], case: SuiteCase) -> str:

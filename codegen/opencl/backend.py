@@ -39,6 +39,8 @@ from byoc.codegen.tune.tuner import Tuner
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.verdict import EVERY, constraint
 from byoc.errors import CompileError, DeviceError, UserError
+from byoc.ir.attrs import as_int
+from byoc.ir.passes.pass_context import PassContext, register_config_option
 from byoc.relay.expr import Call, Function
 from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.opencl.build import why_unavailable
@@ -47,6 +49,8 @@ from byoc.runtime.opencl.module import OpenCLModule
 from byoc.runtime.opencl.plan import FunctionPlan
 
 MIN_ELEMENTS = 64
+LEAST_ELEMENTS = "opencl.least_elements"  # of a PassContext: another number; 1 launches kernels for any integers
+register_config_option(LEAST_ELEMENTS, int)
 MEASURED_FROM = "normal"  # the level from which on the device's thresholds are measured where they are not known
 
 
@@ -70,12 +74,16 @@ def not_empty(call: Call) -> object | None:
 
 @constraint("size")
 def worth_a_launch(call: Call) -> object | None:
-    """worth a launch: integers of fewer than 64 elements alone, as in arithmetic on shapes, stay on the host"""
+    """worth a launch: integers of fewer than 64 elements alone, as in arithmetic on shapes, stay on the host
+
+    The number is another one where a PassContext says so (``LEAST_ELEMENTS``).
+    """
     tensors = tensors_of(call)
     if any(t.dtype.startswith("float") or not t.is_static for t in tensors):
         return None
     largest = max((math.prod(t.concrete_shape) for t in tensors), default=0)
-    return f"{largest} elements" if largest < MIN_ELEMENTS else None
+    least = as_int(PassContext.current().config.get(LEAST_ELEMENTS, MIN_ELEMENTS))
+    return f"{largest} elements" if largest < least else None
 
 
 CONSTRAINTS = (

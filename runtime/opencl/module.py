@@ -99,6 +99,10 @@ class OpenCLModule(Module):
         """What was asked of the device so far (:class:`DeviceCounts`), by name, over all symbols and threads."""
         return summed(self._counts.values())
 
+    def counts_of(self, symbol: str) -> Mapping[str, int]:
+        """As ``counts``, of one function."""
+        return summed([self._counts[symbol]])
+
     def keep_sizes(self, count: int) -> None:
         with self._lock:
             self._kept = max(self._kept, count)

@@ -71,6 +71,17 @@ def test_products_are_numpys(rows, terms, columns):
     assert set(schedules_of(library)) == {"block"}
 
 
+@pytest.mark.needs_opencl
+@pytest.mark.parametrize("size", [100, 103, 3])  # vectors whose last one is not full
+def test_every_second_element_is_taken_by_vectors_and_a_rest(size):
+    x = normal(2, size, 2)
+    nodes = [helper.make_node("Gather", ["x", "one"], ["g"], axis=2), helper.make_node("Neg", ["g"], ["y"])]
+    library = byoc.compile(
+        model(nodes, {"x": x.shape}, [("one", np.array(1))]), targets=["opencl"], backend_options=CPU
+    )
+    np.testing.assert_array_equal(library.run({"x": x})[0], -x[..., 1])
+
+
 CONVOLUTIONS = [  # data, weight, attributes
     ((1, 3, 33, 31), (13, 3, 3, 3), {"pads": [1, 1, 1, 1]}),
     ((2, 5, 29, 30), (7, 5, 3, 3), {"strides": [2, 2]}),

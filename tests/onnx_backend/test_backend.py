@@ -122,6 +122,8 @@ def test_the_command_counts_by_operator_and_tells_what_is_refused(capsys):
     assert main(["--only", "("]) == 2
     assert "not a regular expression" in capsys.readouterr().err
     assert main(["--device", "NUMPY", "--only", "NoSuchOperator"]) == 2
+    assert main(["--title", "a GPU"]) == 2
+    assert "give --page" in capsys.readouterr().err
     assert main(["--page", "page.md", "--only", "Relu"]) == 2
     assert "leave --only out" in capsys.readouterr().err
 
@@ -131,6 +133,9 @@ def test_the_page_keeps_the_sections_of_other_devices():
     both = page(first, Survey("NUMPY", [Outcome("test_b", "B", "refused", "no B")]))
     assert list(sections_of(both)) == ["NUMPY", "CPU"] and "no B (1)" in both
     assert page(both, Survey("CPU", [Outcome("test_a", "A", "passed")])) == both
+    third = page(both, Survey("CPU", [Outcome("test_c", "C", "passed")]), "CPU of another machine")
+    assert list(sections_of(third)) == ["NUMPY", "CPU", "CPU of another machine"]
+    assert {name: text for name, text in sections_of(third).items() if name in ("NUMPY", "CPU")} == sections_of(both)
 
 
 def case(nodes, wanted, inputs=(X,)):
@@ -142,6 +147,8 @@ def test_another_result_is_wrong_and_a_refusal_is_not():
     assert outcome(case(negated, [-X]), "NUMPY").kind == "passed"
     assert outcome(case(negated, [X]), "NUMPY").reason == "other numbers"
     assert outcome(case(negated, [-X, X]), "NUMPY").reason == "1 outputs instead of 2"
+    late = outcome(case(negated, [-X], [X, X]), "NUMPY")  # one input too many
+    assert late.kind == "wrong" and late.reason.startswith("InputError: ")
     unknown = outcome(case([helper.make_node("Nonsense", ["x"], ["y"])], [X]), "NUMPY")
     assert (unknown.kind, unknown.reason) == ("refused", "no Nonsense (domain ai.onnx, opset 20)")
 

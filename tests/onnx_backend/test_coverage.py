@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from onnx import helper, parser
 
-from byoc.codegen.opencl.backend import worth_a_launch
+from byoc.codegen.opencl.backend import LEAST_ELEMENTS, worth_a_launch
+from byoc.ir.passes.pass_context import PassContext
 from byoc.onnx_backend.backend import TARGETS, prepare_for
 from byoc.onnx_backend.cases import SuiteCase
 from byoc.onnx_backend.coverage import WORTH, Coverage, coverage, generated_operators, missing_operators
@@ -56,7 +57,10 @@ def test_the_parts_of_control_flow_are_looked_into():
 @pytest.mark.needs_opencl
 def test_integers_that_are_too_small_are_told_apart_from_what_opencl_lacks():
     small = covered("g (int32[6] x) => (int32[6] y) { y = Add (x, x) }", [np.arange(6, dtype="int32")], "OPENCL")
-    assert list(small.host.values()) == [WORTH] and small.whole and small.generated
+    assert list(small.host.values()) == [WORTH] and small.generated and small.where == "on the host"
+    with PassContext(config={LEAST_ELEMENTS: 1}):
+        every = covered("g (int32[6] x) => (int32[6] y) { y = Add (x, x) }", [np.arange(6, dtype="int32")], "OPENCL")
+    assert every.whole and every.launches == 1 and not every.idle and every.where == "on the device"
     lacking = covered(RESHAPED, [X, np.array([3, 2])], "OPENCL")
     assert "shape" in ", ".join(lacking.host.values()) and not lacking.whole
 
@@ -85,7 +89,7 @@ SURVEY = Survey(
     "OPENCL",
     [
         Outcome("test_a", "A", "passed", coverage=Coverage()),
-        Outcome("test_b", "B", "passed", coverage=Coverage(host={"add 0": WORTH}, small=("add 0",))),
+        Outcome("test_b", "B", "passed", coverage=Coverage(host={"add 0": WORTH})),
         Outcome("test_c", "C", "as constants", coverage=Coverage(host={"sort 0": "expression"})),
         Outcome(
             "test_d",
@@ -93,17 +97,18 @@ SURVEY = Survey(
             "passed",
             coverage=Coverage({"f": "Tensor[(?,), float32] has no size (node D_0)"}, {"d 0": "shape"}),
         ),
-        Outcome("test_e", "E", "passed", coverage=Coverage({"f": "sort has no tensor expression"}, {}, (), ("sort",))),
+        Outcome("test_e", "E", "passed", coverage=Coverage({"f": "sort has no tensor expression"}, {}, ("sort",))),
         Outcome("test_f", "F", "refused", "no F"),
     ],
 )
 
 
 def test_the_bar_counts_the_cases_whose_operators_are_generated():
-    assert SURVEY.bar() == Bar(cases=4, kernels=3, whole=2, device=1)
+    assert SURVEY.bar() == Bar(cases=4, kernels=3, device=1)
     text = coverage_text(SURVEY)
     assert text.startswith("Of 5 cases that pass, 4 have only operators") and "3 of these (75.0 %)" in text
-    assert "2 (50.0 %)" in text and "1 (25.0 %)" in text
+    assert "1 (25.0 %) nothing on the host either" in text
+    assert text.endswith("All cases that pass: 0 on the device, 0 in parts, 4 on the host, 1 nothing to compute.")
 
 
 def test_causes_are_grouped_without_names_of_nodes_and_sizes():
@@ -119,6 +124,6 @@ def test_the_survey_tells_it_as_data():
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 18]> {NONZERO}')
     case = SuiteCase("test_it", "NonZero", model, [((X,), (np.array(np.nonzero(X)), np.exp(X)))], 1e-3, 1e-7)
     told = json.loads(json.dumps(survey([case], "CPU").to_json()))
-    assert told["generated code"] == {"cases": 0, "kernels": 0, "whole": 0, "device": 0}
+    assert told["generated code"] == {"cases": 0, "kernels": 0, "device": 0}
     assert told["cases"][0]["kind"] == "passed"
     assert told["cases"][0]["coverage"]["missing"] == ["argwhere"] and told["cases"][0]["coverage"]["kernels"]

@@ -13,7 +13,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 import transformers
-from onnxscript import optimizer  # noqa: F401 - imported once, before processes are forked
 
 from .build import NotMade
 from .catalogue import Architecture, architectures, chosen
@@ -22,6 +21,7 @@ from .judge import judge
 from .page import page, versions
 from .pool import in_processes
 from .results import FILES, Row, add, results, summary
+from .warm import warm
 
 
 def main() -> None:
@@ -47,6 +47,7 @@ def main() -> None:
         tasks = [a for a in tasks if (options.folder / a.name / "result.json").exists()]
     tasks = tasks[: options.most]
     work = Trial(options.folder, options.again)
+    warm()
     ended = in_processes(tasks, work.run, options.workers, options.seconds, lambda a: options.folder / a.name / "log")
     for i, (task, lost) in enumerate(ended):
         row = work.result(task, lost)

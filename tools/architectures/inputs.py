@@ -23,7 +23,7 @@ BINS = (
     "input_dim",
     "feature_size",
 )
-OPTIONAL = ("attention_mask", "decoder_input_ids")
+OPTIONAL = ("attention_mask", "decoder_input_ids", "noise")  # without noise a model draws it, and runs differ
 MODALITIES = ("pixel_values", "input_features", "input_values", "pixel_values_videos")
 
 
@@ -103,6 +103,12 @@ def features_last(settings: Settings, sizes: Sizes) -> torch.Tensor:
     return torch.randn(sizes["batch"], bins, 2 * positions if positions else sizes["frames"])
 
 
+def noise(settings: Settings, sizes: Sizes) -> torch.Tensor:
+    """By what patches of an image are masked: f32[batch, patches]."""
+    image_side = side(settings, sizes, "height")
+    return torch.rand(sizes["batch"], (image_side // settings.number("patch_size", otherwise=16)) ** 2)
+
+
 def series(settings: Settings, sizes: Sizes) -> torch.Tensor:
     """Time series: f32[batch, context, channels]."""
     length = settings.number("context_length", otherwise=32)
@@ -152,6 +158,7 @@ KINDS: dict[str, list[Kind]] = {
         Kind(("batch", None, None), series),
         Kind(("batch", None), lambda settings, sizes: series(settings, sizes)[..., 0]),
     ],
+    "noise": [Kind(("batch", None), noise)],
     "hidden_states": [Kind(("batch", "sequence", None), hidden)],
     "latents": [Kind(("batch", "sequence", None), hidden)],
 }

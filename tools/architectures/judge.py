@@ -12,6 +12,7 @@ import byoc
 from byoc.errors import UserError
 
 MOST = 1e-4
+OPTIONS = {"c": {"flags": ["-O1"]}}  # numbers are asked for and no speed: the compiler takes half the time
 AGREES, DIFFERS, REFUSED, BROKEN = "agrees", "differs", "refused", "byoc failed"
 REFERENCE = "ONNX Runtime failed"  # which is nothing that byoc can answer for
 
@@ -48,7 +49,7 @@ def judge(path: Path, inputs: list[Path]) -> Finding:
     if len(wanted) > 1 and all(want is None for want in wanted[1:]):
         return Finding(REFERENCE, "it runs the exported file at the exported sizes alone")
     try:
-        library = byoc.compile(path, targets=["c"])
+        library = byoc.compile(path, targets=["c"], backend_options=OPTIONS)
     except UserError as err:
         return Finding(REFUSED, sentence(err).replace(f"{path}: ", ""))
     except Exception as err:

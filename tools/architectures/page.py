@@ -15,7 +15,8 @@ HEAD = """# Architectures of `transformers`
 Whether what PyTorch's exporter writes of an architecture of `transformers` computes what ONNX Runtime computes of it,
 to 1e-4 of an output's range: a tiny model of the base class of each kind of configuration, with random weights,
 exported with fixed sizes and with free ones (batch, lengths, image sides: those at which PyTorch's own model runs at
-other sizes), compiled for `c`, and run on the same inputs; with free sizes at the exported ones and at two others.
+other sizes), compiled for `c` (with `-O1`), and run on the same inputs; with free sizes at the exported ones and at two
+others.
 *Not exported* and *ONNX Runtime failed* say nothing of byoc and are counted apart, and so are architectures of which
 the rules of `tools/architectures/shrink.py` and `inputs.py` make no tiny model.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 Task = TypeVar("Task")
+LONGEST_STEP = 1.0  # seconds that one turn counts at most: while the machine sleeps, or all is stopped, no time passes
 
 
 def in_processes(
@@ -22,14 +23,17 @@ def in_processes(
     """
     running: dict[int, tuple[Task, float]] = {}
     waiting = list(reversed(tasks))
+    clock, last = 0.0, time.monotonic()
     while waiting or running:
         while waiting and len(running) < workers:
             task = waiting.pop()
-            running[started(task, work, log(task))] = task, time.monotonic()
+            running[started(task, work, log(task))] = task, clock
         time.sleep(0.05)
+        now = time.monotonic()
+        clock, last = clock + min(now - last, LONGEST_STEP), now
         for pid, (task, since) in list(running.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
-            late = time.monotonic() - since > seconds
+            late = clock - since > seconds
             if not ended and late:
                 os.killpg(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)

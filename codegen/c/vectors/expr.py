@@ -251,7 +251,8 @@ class VectorExprWriter:
         step = self.analysis.step(expr)
         assert step is not None  # another load is done lane by lane
         if step != 1:
-            items = (f"({place})[{step * k}]" for k in range(self.count))
+            items = [f"({place})[{step * k}]" for k in range(self.count)]
+            items += ["0"] * (self.lanes - self.count)  # which OpenCL C does not add by itself
             return f"({self.type(dtype)}){{{', '.join(items)}}}"
         if dtype != expr.dtype:
             place = self.bytes_at(f"({place})")

@@ -16,7 +16,7 @@ from byoc.ir.types import Any, TensorType
 from byoc.relay import op as relay
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.expr import Call, Tuple, bind_span
-from byoc.relay.narrowing import as_call, tensor_type
+from byoc.relay.narrowing import as_call, as_tensor_type, tensor_type, tuple_type
 from byoc.relay.op.movement.shape import reshape
 from byoc.relay.transform.base.call_rules import ByOperator
 from byoc.relay.transform.simplify.rules import Rule, keeps_type, law, merged
@@ -109,11 +109,50 @@ def concatenate(call: Call) -> RelayExpr | None:
     return fields[0] if len(fields) == 1 else None
 
 
+def _is_empty(expr: RelayExpr) -> bool:
+    ty = expr.checked_type
+    return isinstance(ty, TensorType) and 0 in ty.shape
+
+
+@law("concatenate((x, nothing)) = concatenate((x,))")
+def concatenate_nothing(call: Call) -> RelayExpr | None:
+    """What has no element is left out of a concatenation that has some."""
+    fields = call.args[0].fields if isinstance(call.args[0], Tuple) else ()
+    kept = [field for field in fields if not _is_empty(field)]
+    if not kept or len(kept) == len(fields):
+        return None
+    joined = Tuple(kept, call.args[0].span)
+    return merged("concatenate", [joined], {"axis": call.attrs["axis"]}, call) if len(kept) > 1 else kept[0]
+
+
+@law("split(x) into x and nothing = (x, nothing)")
+def split_nothing(call: Call) -> RelayExpr | None:
+    """A split of which one part is everything, as of a head that is rotated whole, is no split."""
+    data, parts = call.args[0], tuple_type(call).fields
+    if _is_empty(data) or not all(isinstance(t, TensorType) and t.is_static for t in parts):
+        return None
+    if sum(t == data.checked_type for t in parts) != 1:
+        return None
+    fields = [data if t == data.checked_type else _nothing(as_tensor_type(t), call) for t in parts]
+    return Tuple(fields, call.span)
+
+
+def _nothing(ty: TensorType, call: Call) -> RelayExpr:
+    return merged("zeros", [], {"shape": ty.concrete_shape, "dtype": ty.dtype}, call)
+
+
 @law("a slice of everything is x")
 def strided_slice(call: Call) -> RelayExpr | None:
     """A slice in steps of one that takes everything is none."""
     strides = call.attrs["strides"]
     return keeps_type(call) if all(s == 1 for s in strides or ()) else None
+
+
+@law("a slice without elements = zeros of its shape")
+def slice_nothing(call: Call) -> RelayExpr | None:
+    """A slice of no element is filled with nothing, which is a constant, and does not wait for what it cuts."""
+    ty = _static(call)
+    return _nothing(ty, call) if ty is not None and _is_empty(call) else None
 
 
 @law("a padding of nothing is x")
@@ -174,8 +213,9 @@ def says_new_shape(op: Op) -> bool:
 
 _BY_NAME: dict[str, tuple[Rule, ...]] = {
     "nn.pad": (pad,),
-    "concatenate": (concatenate,),
-    "strided_slice": (strided_slice,),
+    "concatenate": (concatenate, concatenate_nothing),
+    "split": (split_nothing,),
+    "strided_slice": (strided_slice, slice_nothing),
     "zeros_like": (filled_like("zeros"),),
     "ones_like": (filled_like("ones"),),
     "full_like": (filled_like("full"),),
