@@ -1,7 +1,7 @@
 """Whole models tuned on the device against the cost model's choice: ``python -m benchmarks.opencl.tuned``.
 
-Each model is compiled as it is and once more with its kernels tuned there at ``--level``, the cache empty at first; both
-give the same numbers within TOLERANCE of the output's range, and are then timed in turns of one run, numpy to numpy
+Each model is compiled as it is and once more with its kernels tuned there at ``--level``, the cache empty at first.
+Both give the same numbers within TOLERANCE of the output's range, and are then timed in turns, from numpy to numpy
 (``rounds.py``). Printed are milliseconds, how many times as fast the tuned one is, what compiling and a first call take
 both ways, and what tuning says of itself. ``--models FOLDER`` takes ONNX files from there; what is not in it is made
 here (``device_cases.py``). The status is 1 when outputs differ.
