@@ -13,12 +13,12 @@ from byoc.errors import ByocError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import infer_function
+from byoc.relay.bind import bind
 from byoc.relay.dataflow_pattern import DFPattern, DFPatternCallback, rewrite, wildcard
 from byoc.relay.dataflow_pattern.rewriting import NodeMap
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.functor import ExprMutator
 from byoc.relay.interpreter import evaluate
-from byoc.relay.bind import bind
 
 POINTS = np.linspace(-3, 3, 7, dtype="float32")
 ACTIVATIONS: Mapping[str, tuple[Callable[[DFPattern], DFPattern], Callable[[float], float]]] = {

@@ -34,6 +34,7 @@ from byoc.contrib.onednn.table import BUILDERS
 from byoc.contrib.region_program import Program, step
 from byoc.errors import in_one_line
 from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.dataflow_pattern import DFPattern, is_op, wildcard
@@ -70,7 +71,8 @@ class OnednnGenerator(RegionGenerator[int]):
     def call(self, node: RegionNode, *arguments: int) -> list[int] | int:
         """One operator; of an activation, the constants by which it is written are not needed."""
         attrs = {} if node.attrs is None else dict(node.attrs.items())
-        self.steps.append(step(node.name, arguments[: len(node.call.args)], attrs, node.outputs))
+        read = arguments if isinstance(node.call.op, Op) else arguments[: len(node.call.args)]
+        self.steps.append(step(node.name, read, attrs, node.outputs))
         made = [self._next() for _ in node.outputs]
         return made if len(made) != 1 else made[0]
 

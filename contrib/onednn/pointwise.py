@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from byoc.contrib.onednn.algorithms import (
     BINARY,
@@ -26,11 +28,15 @@ from byoc.contrib.onednn.building import (
     VARIANCE,
     Builder,
     Value,
+    is_reference,
 )
 from byoc.contrib.onednn.fusing import sizes_along
 from byoc.contrib.onednn.library import Desc, Primitive
 from byoc.contrib.onednn.steps import Step, builds
 from byoc.contrib.onednn.windows import global_pool
+from byoc.runtime.core.ndarray import numpy_dtype
+
+OF_NOTHING = {"sum": 0.0, "prod": 1.0, "mean": np.nan, "max": -np.inf, "min": np.inf}  # reductions without elements
 
 
 def axis_of(step: Step, ndim: int, default: int, name: str = "axis") -> int:
@@ -51,12 +57,12 @@ def eltwise(builder: Builder, step: Step, data: Value) -> Value:
             "eltwise_forward", library.engine, FORWARD, alg, desc, builder.any_of(desc), alpha, beta, attributes
         )
 
-    return _one(builder, step, *builder.best(make, data))
+    return _one(builder, step.shape, *builder.best(make, data))
 
 
-def _one(builder: Builder, step: Step, primitive: Primitive, data: Value) -> Value:
-    """The result of a *primitive* of one tensor."""
-    result = builder.temporary(primitive.asked(QUERY_DST, 0, step.shape, data.dtype))
+def _one(builder: Builder, shape: Sequence[int], primitive: Primitive, data: Value) -> Value:
+    """The result of a *primitive* of one tensor, which has *shape*."""
+    result = builder.temporary(primitive.asked(QUERY_DST, 0, shape, data.dtype))
     builder.add(primitive, {SRC: data, DST: result})
     return result
 
@@ -87,17 +93,29 @@ def binary(builder: Builder, step: Step, left: Value, right: Value) -> Value:
 
 @builds(*SOFTMAX)
 def softmax(builder: Builder, step: Step, data: Value) -> Value:
-    """Along one axis."""
-    library, axis = builder.library, axis_of(step, len(data.shape), -1)
+    """Along one axis, which is made the last one where oneDNN has fast code for that alone."""
+    library, axis, last = builder.library, axis_of(step, len(data.shape), -1), len(data.shape) - 1
 
-    def make(desc: Desc) -> Primitive:
-        attributes = library.attributes().finished()
+    def along(axis: int) -> Callable[[Desc], Primitive]:
         alg = SOFTMAX[step.operator]
-        return library.primitive(
-            "softmax_forward", library.engine, FORWARD, alg, desc, builder.any_of(desc), axis, attributes
+        return lambda desc: library.primitive(
+            "softmax_forward",
+            library.engine,
+            FORWARD,
+            alg,
+            desc,
+            builder.any_of(desc),
+            axis,
+            library.attributes().finished(),
         )
 
-    return _one(builder, step, *builder.best(make, data))
+    primitive, source = builder.best(along(axis), data)
+    if axis == last or not is_reference(primitive):
+        return _one(builder, step.shape, primitive, source)
+    order = [*(k for k in range(last + 1) if k != axis), axis]
+    turned = builder.in_order(data.permuted(order))
+    result = _one(builder, turned.shape, along(last)(turned.desc), turned)
+    return result.permuted([order.index(k) for k in range(last + 1)])
 
 
 @builds("nn.layer_norm")
@@ -145,26 +163,34 @@ def _affine(step: Step, gamma: Value, beta: Value) -> tuple[int, dict[int, Value
 
 @builds(*REDUCTIONS)
 def reduction(builder: Builder, step: Step, data: Value) -> Value:
-    """Over some of the axes; means and maxima of whole images are pools, for which there is faster code."""
-    library, ndim = builder.library, len(data.shape)
+    """Over some of the axes, which are made the last ones where oneDNN has fast code for that alone.
+
+    Means and maxima of whole images are pools, for which there is faster code.
+    """
+    ndim = len(data.shape)
     axes = reduced_axes(step.attributes, ndim)
-    shape = [1 if k in axes else size for k, size in enumerate(data.shape)]
-    if list(shape) == list(data.shape):
+    if 0 in data.shape:
+        return builder.array(np.full(step.shape or (1,), OF_NOTHING[step.operator], numpy_dtype(data.dtype)))
+    if all(data.shape[axis] == 1 for axis in axes):
         return builder.reshaped(data, step.shape)
     if step.operator in ("mean", "max") and ndim in (3, 4, 5) and axes == tuple(range(2, ndim)):
         return builder.reshaped(global_pool(builder, data, step.operator), step.shape)
+    primitive, source = builder.best(lambda desc: _reducing(builder, step, desc, axes), data)
+    if is_reference(primitive):
+        order = [*(k for k in range(ndim) if k not in axes), *axes]
+        source = builder.in_order(data.permuted(order))
+        axes = tuple(range(ndim - len(axes), ndim))
+        primitive = _reducing(builder, step, source.desc, axes)
+    shape = [1 if k in axes else size for k, size in enumerate(source.shape)]
+    return builder.reshaped(_one(builder, shape, primitive, source), step.shape)
 
-    def make(desc: Desc) -> Primitive:
-        attributes = library.attributes().finished()
-        alg = REDUCTIONS[step.operator]
-        return library.primitive(
-            "reduction", library.engine, alg, desc, builder.any_of(desc, shape), 0.0, 0.0, attributes
-        )
 
-    primitive, data = builder.best(make, data)
-    result = builder.temporary(primitive.asked(QUERY_DST, 0, shape, data.dtype))
-    builder.add(primitive, {SRC: data, DST: result})
-    return builder.reshaped(result, step.shape)
+def _reducing(builder: Builder, step: Step, desc: Desc, axes: Sequence[int]) -> Primitive:
+    """The reduction over *axes*, whose result has them with one element."""
+    library, alg = builder.library, REDUCTIONS[step.operator]
+    target = builder.any_of(desc, [1 if k in axes else size for k, size in enumerate(desc.shape)])
+    attributes = library.attributes().finished()
+    return library.primitive("reduction", library.engine, alg, desc, target, 0.0, 0.0, attributes)
 
 
 def reduced_axes(attributes: Mapping[str, Any], ndim: int) -> tuple[int, ...]:

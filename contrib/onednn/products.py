@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from byoc.contrib.onednn.algorithms import BINARY, CONVOLUTION, DECONVOLUTION, ELTWISE, FORWARD
 from byoc.contrib.onednn.building import (
     BIAS,
@@ -26,6 +28,7 @@ from byoc.contrib.onednn.fusing import is_along, sizes_along
 from byoc.contrib.onednn.library import Attributes, Desc, Primitive, Unimplemented
 from byoc.contrib.onednn.steps import Behind, Step, build, builds
 from byoc.contrib.onednn.window import CANONICAL, pads_of, per_axis
+from byoc.runtime.core.ndarray import numpy_dtype
 
 Make = Callable[[Desc | None, Any], Primitive]  # (the bias, attributes) -> the product
 
@@ -203,6 +206,10 @@ def matmul(builder: Builder, step: Step, left: Value, right: Value) -> Value:
 def _matmul(builder: Builder, step: Step, left: Value, right: Value) -> Value:
     batch = [max(a, b) for a, b in zip(left.shape[:-2], right.shape[:-2], strict=True)]
     shape = [*batch, left.shape[-2], right.shape[-1]]
+    if left.shape[-1] == 0:
+        if step.behind:
+            raise Unimplemented("a product without terms")
+        return builder.array(np.zeros(shape, numpy_dtype(left.dtype)))
     ending = Ending(builder, step, range(len(shape)), shape)
     ending.bias = None if ending.bias is None else builder.reshaped(ending.bias, sizes_along((shape[-1],), len(shape)))
 
