@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-GELU, SWISH, MISH = "onednn.gelu", "onednn.swish", "onednn.mish"
+GELU, SWISH = "onednn.gelu", "onednn.swish"
 FORWARD = 0x60  # dnnl_forward_inference
 CONVOLUTION, DECONVOLUTION = 0x1, 0xA
 MAX_POOL, AVG_POOL_WITH_PADDING, AVG_POOL = 0x1FF, 0x2FF, 0x3FF
@@ -24,6 +24,7 @@ BINARY: Mapping[str, int] = {
 COMMUTATIVE = frozenset(("add", "multiply", "maximum", "minimum"))
 Function = tuple[int, float, float]  # the number, and the two that it takes
 
+# its logarithm has no right digit near 1 (of 1 + 1e-6 it gives 2.4e-6), nor has its mish, which is made of it
 _PLAIN: Mapping[str, Function] = {
     "nn.relu": (0x20, 0.0, 0.0),
     "tanh": (0x21, 0.0, 0.0),
@@ -32,12 +33,10 @@ _PLAIN: Mapping[str, Function] = {
     "negative": (0x26, -1.0, 0.0),
     "sigmoid": (0x29, 0.0, 0.0),
     "exp": (0x2A, 0.0, 0.0),
-    "log": (0x2D, 0.0, 0.0),
     "rsqrt": (0x30, 1.0, -0.5),
     "round": (0x32, 0.0, 0.0),
     SWISH: (0x2C, 1.0, 0.0),
     GELU: (0x31, 0.0, 0.0),
-    MISH: (0x33, 0.0, 0.0),
 }
 ELTWISE: Mapping[str, Callable[[Mapping[str, Any]], Function]] = {
     **{name: (lambda attributes, function=function: function) for name, function in _PLAIN.items()},

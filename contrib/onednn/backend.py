@@ -39,6 +39,7 @@ from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.dataflow_pattern import DFPattern, is_op, wildcard
 from byoc.relay.expr import Call, Constant, Function, Tuple, Var
+from byoc.relay.traverse import post_order
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import Signature, TensorSpec
 
@@ -133,6 +134,17 @@ def _alone(call: Call) -> Function:
 
     body = Call(call.op, [given(a) for a in call.args], call.attrs)
     return infer_function(Function(params, body, attrs={"global_symbol": "alone"}))
+
+
+def problem_of(function: Function) -> str | None:
+    """Why oneDNN does not compute all of a region, in a clause; None where it does, on this machine."""
+    missing = unavailable()
+    if missing is not None:
+        return missing
+    calls = (node for node in post_order(inlined(function).body) if isinstance(node, Call))
+    return next(
+        (str(verdict) for verdict in (judge(call, OnednnBackend.constraints) for call in calls) if not verdict), None
+    )
 
 
 @register_backend

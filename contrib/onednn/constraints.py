@@ -146,7 +146,7 @@ def attributes_alone(call: Call) -> str | None:
 
 @constraint("activation")
 def whole_activations(call: Call) -> str | None:
-    """of composites, operators that it has, and gelu, swish and mish with their own constants"""
+    """of composites, operators that it has, and gelu and swish with their own constants"""
     if not isinstance(call.op, Function):
         return None
     names = [callee_name(c) for c in post_order(inlined(call.op).body) if isinstance(c, Call)]

@@ -159,7 +159,8 @@ LAYERS = {
     ],
     "byoc.contrib": [
         "byoc.contrib",
-        "byoc.contrib.dnnl",
+        "byoc.contrib.onednn.relay",
+        "byoc.contrib.onednn",
         "byoc.contrib.torch",
         "byoc.contrib.xnnpack",
     ],

@@ -136,7 +136,7 @@ ADDED_FUNCTIONS = {
         )
     },
     **{
-        f"relay._ffi_api.get_optimal_layout_for_{kind}": "byoc.contrib.dnnl.layouts:plain_layouts"
+        f"relay._ffi_api.get_optimal_layout_for_{kind}": "byoc.contrib.onednn.relay.layouts:plain_layouts"
         for kind in ("conv", "conv_transpose")
     },
     "tvm.relay.collage.estimate_seconds": "byoc.annex.collage.estimate_seconds:estimate_seconds",
