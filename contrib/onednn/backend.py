@@ -39,7 +39,7 @@ from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.dataflow_pattern import DFPattern, is_op, wildcard
 from byoc.relay.expr import Call, Constant, Function, Tuple, Var
-from byoc.relay.traverse import post_order
+from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import Signature, TensorSpec
 
@@ -141,7 +141,7 @@ def problem_of(function: Function) -> str | None:
     missing = unavailable()
     if missing is not None:
         return missing
-    calls = (node for node in post_order(inlined(function).body) if isinstance(node, Call))
+    calls = (node for node in post_order(inlined(function).body, dataflow_children) if isinstance(node, Call))
     return next(
         (str(verdict) for verdict in (judge(call, OnednnBackend.constraints) for call in calls) if not verdict), None
     )

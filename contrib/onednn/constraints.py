@@ -13,7 +13,7 @@ from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.narrowing import tensor_type
-from byoc.relay.traverse import post_order
+from byoc.relay.traverse import dataflow_children, post_order
 
 FLOATS = ("float32", "float16", "bfloat16")
 MOST_AXES = 6
@@ -107,8 +107,7 @@ def centres(call: Call) -> str | None:
     attrs = call.attrs
     method = str(attrs.method)
     if getattr(attrs, "coordinate_transformation_mode", "half_pixel") == "half_pixel" and "linear" in method:
-        linear = callee_name(call) == "image.resize2d" and not getattr(attrs, "roi", None)
-        return None if linear else method
+        return None if callee_name(call) == "image.resize2d" else method
     types = [tensor_type(e) for e in (call.args[0], call)]
     whole = all(t.is_static for t in types) and all(
         int(b) % int(a) == 0 for a, b in zip(types[0].shape, types[1].shape, strict=True)
@@ -149,7 +148,7 @@ def whole_activations(call: Call) -> str | None:
     """of composites, operators that it has, and gelu and swish with their own constants"""
     if not isinstance(call.op, Function):
         return None
-    names = [callee_name(c) for c in post_order(inlined(call.op).body) if isinstance(c, Call)]
+    names = [callee_name(c) for c in post_order(inlined(call.op).body, dataflow_children) if isinstance(c, Call)]
     return next((name for name in names if name not in BUILDERS), None)
 
 

@@ -41,7 +41,8 @@ class Plan:
         sizes: Mapping[str, int],
     ):
         """Raises Unimplemented where oneDNN has no primitive for a step."""
-        self.library, self.symbol = library, signature.symbol
+        self.library, self.symbol, self.threads = library, signature.symbol, library.threads
+        library.share_processors()  # for as many as which code is made
         builder = Builder(library, constants)
         shapes = [(s.concrete_shape(sizes), s.dtype) for s in signature.inputs]
         values = [builder.given(Kind.INPUT, k, *told) for k, told in enumerate(shapes)]

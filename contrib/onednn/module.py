@@ -80,8 +80,8 @@ class OnednnModule(Module):
 
     def _planned(self, symbol: str, shapes: Sizes, sizes: Mapping[str, int]) -> tuple[Plan, list[Execution]]:
         """The plan for inputs of *shapes*, made once, with the executions of it that nobody runs now."""
-        plans = self._plans[symbol]
-        if shapes not in plans:
+        plans, threads = self._plans[symbol], library().threads
+        if shapes not in plans or plans[shapes][0].threads != threads:  # as a forked child has fewer
             constants = self._constants.setdefault(symbol, Constants([]))
             plan = Plan(library(), self.programs[symbol], self.signatures[symbol], constants, sizes)
             while len(plans) >= MOST_PLANS:

@@ -9,6 +9,7 @@ import numpy as np
 
 from byoc.contrib.onednn.algorithms import (
     BINARY,
+    COMMUTATIVE,
     ELTWISE,
     FORWARD,
     REDUCTIONS,
@@ -75,17 +76,23 @@ def binary(builder: Builder, step: Step, left: Value, right: Value) -> Value:
         axis = axis_of(step, ndim, 1)
         right = builder.reshaped(right, [right.shape[0] if k == axis else 1 for k in range(ndim)])
     left, right = (builder.reshaped(v, sizes_along(v.shape, ndim)) for v in (left, right))
-    whole = left if left.shape == (step.shape or (1,)) else right  # which the result lies as
+    operator = "add" if step.operator == "nn.bias_add" else step.operator
+    shape = step.shape or (1,)
+    if left.shape != shape == right.shape and operator == "subtract":
+        right, operator = eltwise(builder, Step("negative", {}, [shape], step.dtypes), right), "add"
+    if left.shape != shape and operator in COMMUTATIVE:  # there is fast code where the second broadcasts
+        left, right = right, left
     if left.shape == right.shape:
         right = builder.to(right, left.desc)
+    elif right.shape != (1,) * ndim or left.shape != shape:
+        right = builder.in_order(right)
+        left = left if left.shape == shape else builder.in_order(left)
     attributes = library.attributes()
     for post in step.behind:
         attributes.add_eltwise(*ELTWISE[post.operator](post.attributes))
-    target = builder.any_of(whole.desc, step.shape) if whole is left else library.desc(step.shape, left.dtype)
-    if whole is right:
-        left, right = builder.in_order(left), builder.in_order(right)
-    alg = BINARY["add" if step.operator == "nn.bias_add" else step.operator]
-    primitive = library.primitive("binary", library.engine, alg, left.desc, right.desc, target, attributes.finished())
+    target = builder.any_of(left.desc, shape) if left.shape == shape else library.desc(shape, left.dtype)
+    tensors = (left.desc, right.desc, target, attributes.finished())
+    primitive = library.primitive("binary", library.engine, BINARY[operator], *tensors)
     result = builder.temporary(primitive.asked(QUERY_DST, 0, step.shape, left.dtype))
     builder.add(primitive, {SRC: left, SRC_1: right, DST: result})
     return result
