@@ -39,6 +39,7 @@ from byoc.runtime.core.build_limit import TimeLimitError, bounded
 from byoc.runtime.core.errors import foreign_text
 from byoc.runtime.kernels import KERNELS
 from byoc.runtime.modules.module import Module, constant_arrays_of
+from byoc.runtime.region.running import running
 
 if TYPE_CHECKING:
     from byoc.driver.half_regions import HalfRegions
@@ -117,7 +118,8 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
         raise CompileError(f"backend {name!r} failed on {_place(var, region)}: {region.attrs[UNCONVERTED]}")
     try:
         lowered = region if request.halves is None else request.halves.lowered(region, backend, options)
-        module = _in_time(lambda: backend.compile(lowered, options), request.timeout)
+        with running(f"backend {name!r} compiled {_place(var, region)}"):
+            module = _in_time(lambda: backend.compile(lowered, options), request.timeout)
     except (CompilerNotFoundError, DeviceError):
         raise
     except (Exception, SystemExit) as error:  # whatever a vendor's code raises

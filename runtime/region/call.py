@@ -20,9 +20,11 @@ from byoc.runtime.core.errors import ContractError
 from byoc.runtime.core.ndarray import NDArray, read_only
 from byoc.runtime.core.packed_function import PackedFunction
 from byoc.runtime.core.time_limit import time_limit
+from byoc.runtime.region.attempted_exit import attempted_exit, is_of_signal
 from byoc.runtime.region.checks import CheckedCall, check_returned, fill_outputs
 from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.locked import held, locked
+from byoc.runtime.region.running import is_recorded, running
 from byoc.runtime.region.vendor_time_limit import within_time_limit
 
 
@@ -76,8 +78,11 @@ class RegionCall:
             try:
                 if self._ready is None:
                     self._ready = self._prepared()
-                check_returned(within_time_limit(self._ready, self._guard.place, self._seconds))
+                with running(self._guard.doing) if is_recorded() else contextlib.nullcontext():
+                    check_returned(within_time_limit(self._ready, self._guard.place, self._seconds))
                 return
+            except SystemExit as error:
+                self._failed(attempted_exit(error))
             except Exception as error:  # whatever a vendor's code raises
                 self._failed(error)
         self._run_host()
@@ -127,8 +132,10 @@ class RegionCall:
                     self._begin_watch(start)
                 before = [call._pending for call in self._after if call._pending is not None]
                 guard = self._guard
-                with held(guard.lock, guard.place, guard.seconds or guard.wait_seconds):
+                with running(guard.doing), held(guard.lock, guard.place, guard.seconds or guard.wait_seconds):
                     self._pending = start(self._arrays, before)
+        except SystemExit as error:
+            self._failed(attempted_exit(error))
         except Exception as error:  # whatever a vendor's code raises
             self._failed(error)
         return self._pending is not None
@@ -153,12 +160,17 @@ class RegionCall:
         is_stale = any(call.was_repaired for call in after)
         try:
             wait = locked(pending.wait, self._guard.lock)
-            check_returned(within_time_limit(wait, self._guard.place, self._guard.seconds or self._guard.wait_seconds))
+            seconds = self._guard.seconds or self._guard.wait_seconds
+            with running(self._guard.doing):
+                check_returned(within_time_limit(wait, self._guard.place, seconds))
             if self._watch is not None and not is_stale:
                 self._watch.end()
-        except Exception as error:  # whatever a vendor's code raises
+        except (Exception, SystemExit) as error:  # whatever a vendor's code raises
+            if isinstance(error, SystemExit) and is_of_signal(error):
+                self._pending, self.is_started = pending, True  # as below
+                raise
             if not is_stale:
-                self._failed(error)
+                self._failed(attempted_exit(error) if isinstance(error, SystemExit) else error)
                 self._run_host()
                 self.was_repaired = True
         except BaseException:  # a signal's handler raised: the work goes on, and is to be abandoned
