@@ -315,6 +315,7 @@ LOADERS: dict[str, str | type[Module]] = {
     "metadata": "byoc.runtime.modules.metadata:MetadataModule",
     "opencl": "byoc.runtime.opencl.module:OpenCLModule",
     "origin": "byoc.runtime.origin:OriginModule",
+    "packed_c": "byoc.runtime.dso.packed_module:PackedModule",
 }
 
 OWN = frozenset(LOADERS)  # the types of byoc's own modules

@@ -125,6 +125,7 @@ BELOW = (
 # global function of TVM's -> where it is; loaded when it is first called
 ADDED_FUNCTIONS = {
     "relay.ext.ccompiler": f"{THIN}.ccompiler:compile_region",
+    "runtime.CSourceModuleCreate": f"{THIN}.csource:create",
     "relay.ext.dnnl": f"{THIN}.onednn:compile_region",
     **{
         f"relay.ext.cmsisnn.transform.{name}": f"{THIN}.relay.vendor_passes:no_change"
