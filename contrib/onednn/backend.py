@@ -14,6 +14,7 @@ import numpy as np
 
 from byoc.contract import (
     NAN_LOST,
+    NAN_SPREAD,
     Backend,
     PatternEntry,
     RegionGenerator,
@@ -28,11 +29,11 @@ from byoc.contrib.onednn.algorithms import ELTWISE
 from byoc.contrib.onednn.building import Constants, is_reference
 from byoc.contrib.onednn.constraints import TAKEN
 from byoc.contrib.onednn.execution import Plan
-from byoc.contrib.onednn.library import Unimplemented, library, unavailable
+from byoc.contrib.onednn.library import library, unavailable
 from byoc.contrib.onednn.module import OnednnModule
 from byoc.contrib.onednn.table import BUILDERS
 from byoc.contrib.region_program import Program, step
-from byoc.errors import in_one_line
+from byoc.errors import DeviceError, in_one_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types
@@ -42,8 +43,6 @@ from byoc.relay.expr import Call, Constant, Function, Tuple, Var
 from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import Signature, TensorSpec
-
-PROBED = 4  # what a size that is free is taken for, where the library is asked
 
 
 class OnednnGenerator(RegionGenerator[int]):
@@ -96,6 +95,8 @@ def fast_code(call: Call) -> str | None:
     module = OnednnGenerator(_alone(call)).generate()
     assert isinstance(module, OnednnModule)
     (signature,), (program,) = module.signatures.values(), module.programs.values()
+    if signature.size_names:
+        return None  # the library says it when the sizes are known
     return _problem(repr(program), signature, program)
 
 
@@ -112,8 +113,8 @@ def _asked(signature: Signature, program: Program) -> str | None:
     """Why the library has no fast code for *program*, whose constants are taken for zeros."""
     arrays = [np.zeros(s.concrete_shape({}), numpy_dtype(s.dtype)) for s in signature.constants]
     try:
-        plan = Plan(library(), program, signature, Constants(arrays), dict.fromkeys(signature.size_names, PROBED))
-    except Unimplemented as error:
+        plan = Plan(library(), program, signature, Constants(arrays), {})
+    except DeviceError as error:
         return in_one_line(error)
     made = [action.primitive for action in plan.actions if action.primitive is not None]
     return next((f"{p.name} alone" for p in made if is_reference(p)), None)
@@ -154,7 +155,7 @@ class OnednnBackend(Backend):
     name = "onednn"
     options = ()
     needs_sizes = True
-    deviations = (NAN_LOST,)  # its relu and maxima bound as the processor's do
+    deviations = (NAN_LOST, NAN_SPREAD)  # its relu bounds as the processor does; its resize multiplies by zeros
     constraints = (*TAKEN, fast_code)
 
     def unavailable(self) -> str | None:

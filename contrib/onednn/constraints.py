@@ -56,6 +56,12 @@ def plain_layouts(call: Call) -> str | None:
     )
 
 
+@constraint("rank", of=("nn.matmul", "nn.batch_matmul"))
+def matrices(call: Call) -> str | None:
+    """products of matrices, or of stacks of them"""
+    return next((str(tensor_type(a)) for a in call.args if tensor_type(a).ndim < 2), None)
+
+
 @constraint("layout", of="layout_transform")
 def plain_transforms(call: Call) -> str | None:
     """layouts of plain axes, each once"""
@@ -110,7 +116,7 @@ def centres(call: Call) -> str | None:
         return None if callee_name(call) == "image.resize2d" else method
     types = [tensor_type(e) for e in (call.args[0], call)]
     whole = all(t.is_static for t in types) and all(
-        int(b) % int(a) == 0 for a, b in zip(types[0].shape, types[1].shape, strict=True)
+        int(a) and int(b) % int(a) == 0 for a, b in zip(types[0].shape, types[1].shape, strict=True)
     )
     mode = str(getattr(attrs, "coordinate_transformation_mode", "asymmetric"))
     nearest = "nearest" in method and whole and mode in ("asymmetric", "half_pixel")
@@ -163,6 +169,7 @@ TAKEN = (
     one_float_type,
     named_sizes,
     plain_layouts,
+    matrices,
     plain_transforms,
     windows_that_see,
     axes_of_normalizations,

@@ -8,7 +8,7 @@ from byoc.contrib.onednn.building import DST, MANY_SRC, QUERY_DST, Builder, Valu
 from byoc.contrib.onednn.steps import Step, builds
 
 
-@builds("reshape", "squeeze", "expand_dims", "nn.batch_flatten", "copy", "nn.dropout")
+@builds("reshape", "squeeze", "expand_dims", "nn.batch_flatten", "copy")
 def reshape(builder: Builder, step: Step, data: Value) -> Value:
     """The same elements under another shape."""
     return builder.reshaped(data, step.shape)

@@ -189,15 +189,20 @@ def _kernels(builder: Builder, weight: Value, step: Step, groups: int, channels:
 @builds("nn.dense")
 def dense(builder: Builder, step: Step, data: Value, weight: Value) -> Value:
     """``data: f32[…, k], weight: f32[n, k] -> f32[…, n]``."""
+    return _with_ending(_dense, builder, step, data, weight)
+
+
+def _dense(builder: Builder, step: Step, data: Value, weight: Value) -> Value:
     rows = builder.reshaped(data, (math.prod(data.shape[:-1]), data.shape[-1]))
-    result = _with_ending(_matmul, builder, step, rows, weight.permuted([1, 0]))
-    return builder.reshaped(result, step.shape)
+    return builder.reshaped(_matmul(builder, step, rows, weight.permuted([1, 0])), step.shape)
 
 
 @builds("nn.matmul", "nn.batch_matmul")
 def matmul(builder: Builder, step: Step, left: Value, right: Value) -> Value:
     """``f32[…, m, k] x f32[…, k, n] -> f32[…, m, n]``; each side may be transposed."""
-    swapped = [*range(len(left.shape) - 2), len(left.shape) - 1, len(left.shape) - 2]
+    ndim = max(len(left.shape), len(right.shape))
+    left, right = (builder.reshaped(v, sizes_along(v.shape, ndim)) for v in (left, right))
+    swapped = [*range(ndim - 2), ndim - 1, ndim - 2]
     left = left.permuted(swapped) if step.get("transpose_a", False) else left
     right = right.permuted(swapped) if step.get("transpose_b", False) else right
     return _with_ending(_matmul, builder, step, left, right)
