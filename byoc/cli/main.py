@@ -26,7 +26,7 @@ from byoc.cli.flags.backend_imports import IMPORTING, VARIABLE, import_backends
 from byoc.cli.flags.backend_imports import add_arguments as add_imports
 from byoc.errors import CompilerNotFoundError, DeviceError, InternalError, OutOfMemoryError, UserError
 from byoc.runtime.region.attempted_exit import attempted_exit
-from byoc.runtime.region.running import watched
+from byoc.runtime.region.watched import watched
 
 EXIT_OK, EXIT_INTERNAL, EXIT_USER, EXIT_MACHINE = 0, 1, 2, 3
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141  # 128 and the number of the signal

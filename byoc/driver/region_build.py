@@ -39,7 +39,7 @@ from byoc.runtime.core.build_limit import TimeLimitError, bounded
 from byoc.runtime.core.errors import foreign_text
 from byoc.runtime.kernels import KERNELS
 from byoc.runtime.modules.module import Module, constant_arrays_of
-from byoc.runtime.region.running import running
+from byoc.runtime.region.record import running
 
 if TYPE_CHECKING:
     from byoc.driver.half_regions import HalfRegions

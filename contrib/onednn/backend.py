@@ -28,7 +28,7 @@ from byoc.contrib.onednn.activations import ACTIVATIONS, inlined
 from byoc.contrib.onednn.algorithms import ELTWISE
 from byoc.contrib.onednn.building import Constants, is_reference
 from byoc.contrib.onednn.constraints import TAKEN
-from byoc.contrib.onednn.execution import Plan
+from byoc.contrib.onednn.execution import PrimitivePlan
 from byoc.contrib.onednn.library import library, unavailable
 from byoc.contrib.onednn.module import OnednnModule
 from byoc.contrib.onednn.table import BUILDERS
@@ -113,7 +113,7 @@ def _asked(signature: Signature, program: Program) -> str | None:
     """Why the library has no fast code for *program*, whose constants are taken for zeros."""
     arrays = [np.zeros(s.concrete_shape({}), numpy_dtype(s.dtype)) for s in signature.constants]
     try:
-        plan = Plan(library(), program, signature, Constants(arrays), {})
+        plan = PrimitivePlan(library(), program, signature, Constants(arrays), {})
     except DeviceError as error:
         return in_one_line(error)
     made = [action.primitive for action in plan.actions if action.primitive is not None]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from byoc.contrib.onednn.library import ANY, Desc, Library, Primitive
+from byoc.contrib.onednn.library import ANY, Desc, OnednnLibrary, Primitive
 from byoc.runtime.core.ndarray import dtype_name
 
 ALIGNMENT = 64  # bytes, of a line of the processor's cache
@@ -23,7 +23,7 @@ SCRATCHPAD, SCALES, ZERO_POINTS, POST_SRC_1, MANY_SRC = 80, 4096, 8192, 32768, 1
 QUERY_SRC, QUERY_WEIGHTS, QUERY_DST = 0x81, 0x83, 0x85
 
 
-class Kind(enum.Enum):
+class BufferKind(enum.Enum):
     """Whose memory a buffer is."""
 
     INPUT = "input"
@@ -33,10 +33,10 @@ class Kind(enum.Enum):
 
 
 @dataclass(eq=False)
-class Buffer:
+class TensorBuffer:
     """Memory that values share: the caller's, by its number, a constant's array, or a place that is planned."""
 
-    kind: Kind
+    kind: BufferKind
     nbytes: int
     number: int = 0
     array: np.ndarray | None = None
@@ -54,7 +54,7 @@ class Value:
     """A tensor: how it lies in its buffer."""
 
     desc: Desc
-    buffer: Buffer
+    buffer: TensorBuffer
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -82,14 +82,14 @@ class Constants:
     """The constants of a region, and what was reordered of them."""
 
     arrays: Sequence[np.ndarray]
-    buffers: dict[int, Buffer] = field(default_factory=dict)
-    reordered: list[tuple[Buffer, Desc, Value]] = field(default_factory=list)
+    buffers: dict[int, TensorBuffer] = field(default_factory=dict)
+    reordered: list[tuple[TensorBuffer, Desc, Value]] = field(default_factory=list)
 
-    def buffer(self, number: int) -> Buffer:
+    def buffer(self, number: int) -> TensorBuffer:
         """The memory of constant *number*."""
         if number not in self.buffers:
             array = np.asarray(self.arrays[number], order="C")
-            self.buffers[number] = Buffer(Kind.CONSTANT, array.nbytes, array=array)
+            self.buffers[number] = TensorBuffer(BufferKind.CONSTANT, array.nbytes, array=array)
         return self.buffers[number]
 
     @property
@@ -101,30 +101,32 @@ class Constants:
 class Builder:
     """Collects the actions of a program, for certain sizes of its inputs."""
 
-    def __init__(self, library: Library, constants: Constants):
+    def __init__(self, library: OnednnLibrary, constants: Constants):
         self.library, self.constants = library, constants
         self.actions: list[Action] = []
-        self.buffers: list[Buffer] = []
+        self.buffers: list[TensorBuffer] = []
         self.last_reads: dict[int, int] = {}  # of values by their numbers: the step after which nobody reads them
         self.values: dict[int, Value] = {}
         self.step = 0  # the one that is being built
 
     # values ---------------------------------------------------------------------------------------------------------
 
-    def given(self, kind: Kind, number: int, shape: Sequence[int], dtype: str) -> Value:
+    def given(self, kind: BufferKind, number: int, shape: Sequence[int], dtype: str) -> Value:
         """A tensor of the caller's, in the order of its axes."""
         desc = self.library.desc(shape, dtype)
-        buffer = self.constants.buffer(number) if kind is Kind.CONSTANT else Buffer(kind, desc.nbytes, number)
+        buffer = (
+            self.constants.buffer(number) if kind is BufferKind.CONSTANT else TensorBuffer(kind, desc.nbytes, number)
+        )
         return Value(desc, buffer)
 
     def array(self, array: np.ndarray) -> Value:
         """A constant that is no constant of the region."""
         desc = self.library.desc(array.shape, dtype_name(array.dtype))
-        return Value(desc, Buffer(Kind.CONSTANT, array.nbytes, array=array))
+        return Value(desc, TensorBuffer(BufferKind.CONSTANT, array.nbytes, array=array))
 
     def temporary(self, desc: Desc) -> Value:
         """A tensor that nobody has written yet."""
-        buffer = Buffer(Kind.TEMPORARY, desc.nbytes)
+        buffer = TensorBuffer(BufferKind.TEMPORARY, desc.nbytes)
         self.buffers.append(buffer)
         return Value(desc, buffer)
 
@@ -155,14 +157,14 @@ class Builder:
         """*value* as *desc* says; a reorder, unless it lies so. That of a constant is made now, and once."""
         if value.desc == desc:
             return Value(desc, value.buffer)
-        if value.buffer.kind is not Kind.CONSTANT:
+        if value.buffer.kind is not BufferKind.CONSTANT:
             result = self.temporary(desc)
             self.reorder(value, result)
             return result
         for buffer, source, made in self.constants.reordered:
             if buffer is value.buffer and source == value.desc and made.desc == desc:
                 return made
-        result = Value(desc, Buffer(Kind.CONSTANT, desc.nbytes, array=aligned(desc.nbytes)))
+        result = Value(desc, TensorBuffer(BufferKind.CONSTANT, desc.nbytes, array=aligned(desc.nbytes)))
         primitive = self.reordering(value.desc, desc)
         run_actions(self.library, [Action(primitive, {SRC: value, DST: result})])
         self.constants.reordered.append((value.buffer, value.desc, result))
@@ -198,7 +200,7 @@ class Builder:
 
     def is_free_after(self, value: Value, step: int) -> bool:
         """Whether nobody reads the memory of *value* after *step*, so that its reader may write there."""
-        if value.buffer.kind is not Kind.TEMPORARY:
+        if value.buffer.kind is not BufferKind.TEMPORARY:
             return False
         sharing = [number for number, other in self.values.items() if other.buffer is value.buffer]
         return all(self.last_reads.get(number, step) <= step for number in sharing)
@@ -221,7 +223,7 @@ def address(array: np.ndarray) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def run_actions(library: Library, actions: Sequence[Action]) -> None:
+def run_actions(library: OnednnLibrary, actions: Sequence[Action]) -> None:
     """Run actions whose values all have arrays, once."""
     stream = library.stream()
     library.share_processors()
@@ -230,13 +232,15 @@ def run_actions(library: Library, actions: Sequence[Action]) -> None:
         arguments = [memory_of(library, number, value) for number, value in action.arguments.items()]
         pads = action.primitive.scratchpad
         pad = aligned(pads.nbytes)
-        arguments.append(memory_of(library, SCRATCHPAD, Value(pads, Buffer(Kind.TEMPORARY, pads.nbytes, array=pad))))
+        arguments.append(
+            memory_of(library, SCRATCHPAD, Value(pads, TensorBuffer(BufferKind.TEMPORARY, pads.nbytes, array=pad)))
+        )
         status = library.lib.dnnl_primitive_execute(action.primitive.pointer, stream, len(arguments), arguments)
         library.check(status, "a reorder")
     library.check(library.lib.dnnl_stream_wait(stream), "a reorder")
 
 
-def memory_of(library: Library, number: int, value: Value) -> tuple[int, Any]:
+def memory_of(library: OnednnLibrary, number: int, value: Value) -> tuple[int, Any]:
     """An argument of a primitive: its number, and a memory object of *value*, whose array is known."""
     array = value.buffer.array
     handle = library.ffi.NULL if array is None else library.ffi.cast("void *", address(array))

@@ -10,16 +10,16 @@ import numpy as np
 from byoc.contrib.onednn.building import (
     ALIGNMENT,
     Action,
-    Buffer,
+    BufferKind,
     Builder,
     Constants,
-    Kind,
+    TensorBuffer,
     Value,
     address,
     aligned,
 )
 from byoc.contrib.onednn.fusing import Chain, chains_of
-from byoc.contrib.onednn.library import Library
+from byoc.contrib.onednn.library import OnednnLibrary
 from byoc.contrib.onednn.steps import Behind, Step, build
 from byoc.contrib.onednn.table import BUILDERS
 from byoc.contrib.region_program import Program
@@ -29,12 +29,12 @@ from byoc.runtime.core.signature import Signature, TensorSpec
 assert BUILDERS  # the families of operators, which register themselves
 
 
-class Plan:
+class PrimitivePlan:
     """What is computed for certain sizes: primitives, and where in one memory their temporary values lie."""
 
     def __init__(
         self,
-        library: Library,
+        library: OnednnLibrary,
         program: Program,
         signature: Signature,
         constants: Constants,
@@ -45,9 +45,9 @@ class Plan:
         library.share_processors()  # for as many as which code is made
         builder = Builder(library, constants)
         shapes = [(s.concrete_shape(sizes), s.dtype) for s in signature.inputs]
-        values = [builder.given(Kind.INPUT, k, *told) for k, told in enumerate(shapes)]
+        values = [builder.given(BufferKind.INPUT, k, *told) for k, told in enumerate(shapes)]
         shapes = [(s.concrete_shape({}), s.dtype) for s in signature.constants]
-        values += [builder.given(Kind.CONSTANT, k, *told) for k, told in enumerate(shapes)]
+        values += [builder.given(BufferKind.CONSTANT, k, *told) for k, told in enumerate(shapes)]
         builder.values = dict(enumerate(values))
         chains = chains_of(program)
         builder.last_reads = {number: k for k, chain in enumerate(chains) for number in chain.reads}
@@ -82,18 +82,18 @@ def _give(builder: Builder, value: Value, number: int, spec: TensorSpec, sizes: 
     if 0 in shape:
         return
     buffer = value.buffer
-    if buffer.kind is Kind.TEMPORARY and value.desc.is_plain and value.desc.nbytes == buffer.nbytes:
-        buffer.kind, buffer.number = Kind.OUTPUT, number
+    if buffer.kind is BufferKind.TEMPORARY and value.desc.is_plain and value.desc.nbytes == buffer.nbytes:
+        buffer.kind, buffer.number = BufferKind.OUTPUT, number
         return
-    builder.reorder(value, builder.given(Kind.OUTPUT, number, value.shape, spec.dtype))
+    builder.reorder(value, builder.given(BufferKind.OUTPUT, number, value.shape, spec.dtype))
 
 
-def _placed(buffers: Sequence[Buffer]) -> tuple[dict[Buffer, int], int]:
+def _placed(buffers: Sequence[TensorBuffer]) -> tuple[dict[TensorBuffer, int], int]:
     """Where each temporary buffer begins, and the bytes of all: large ones first, each at the lowest place that is free
     while it is used.
     """
-    placed: list[tuple[int, int, Buffer]] = []
-    waiting = [b for b in buffers if b.kind is Kind.TEMPORARY and b.last >= 0]
+    placed: list[tuple[int, int, TensorBuffer]] = []
+    waiting = [b for b in buffers if b.kind is BufferKind.TEMPORARY and b.last >= 0]
     for buffer in sorted(waiting, key=lambda b: -b.nbytes):
         begin = 0
         for start, end, other in sorted(placed, key=lambda p: p[0]):
@@ -108,11 +108,11 @@ def _placed(buffers: Sequence[Buffer]) -> tuple[dict[Buffer, int], int]:
 class Execution:
     """What one call of a plan needs for itself: memory for temporary values, and a queue."""
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: PrimitivePlan):
         self.plan, self.library = plan, plan.library
         self.memory = aligned(plan.nbytes)
         self.stream = self.library.stream()
-        self.outside: list[tuple[Any, Buffer]] = []  # memory objects of the caller's arrays
+        self.outside: list[tuple[Any, TensorBuffer]] = []  # memory objects of the caller's arrays
         self.calls = [self._prepared(action) for action in plan.actions]
 
     def _prepared(self, action: Action) -> tuple[Any, Any, int, Action]:
@@ -125,14 +125,14 @@ class Execution:
             handle = self._handle(value.buffer)
             create = library.lib.dnnl_memory_create
             memory = library.new("dnnl_memory_t", create, value.desc.pointer, library.engine, handle)
-            if value.buffer.kind in (Kind.INPUT, Kind.OUTPUT):
+            if value.buffer.kind in (BufferKind.INPUT, BufferKind.OUTPUT):
                 self.outside.append((memory, value.buffer))
             arguments.append((number, memory))
         array = library.ffi.new("dnnl_exec_arg_t[]", arguments)
         self._kept = [*getattr(self, "_kept", ()), arguments]  # the array holds pointers alone
         return (action.primitive.pointer, array, len(arguments), action)
 
-    def _handle(self, buffer: Buffer) -> Any:
+    def _handle(self, buffer: TensorBuffer) -> Any:
         """Where *buffer* lies; of the caller's arrays nothing is known yet."""
         ffi = self.library.ffi
         if buffer.array is not None:
@@ -144,7 +144,7 @@ class Execution:
     def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Compute *outputs*, all of them in the order of their axes without gaps. Raises DeviceError."""
         library, ffi = self.library, self.library.ffi
-        places = {Kind.INPUT: [address(a) for a in inputs], Kind.OUTPUT: [address(a) for a in outputs]}
+        places = {BufferKind.INPUT: [address(a) for a in inputs], BufferKind.OUTPUT: [address(a) for a in outputs]}
         for memory, buffer in self.outside:
             pointer = ffi.cast("void *", places[buffer.kind][buffer.number])
             library.check(library.lib.dnnl_memory_set_data_handle(memory, pointer), "a tensor")
@@ -161,7 +161,7 @@ class Execution:
     def _zero(self, action: Action, outputs: Sequence[np.ndarray]) -> None:
         for value in action.arguments.values():
             buffer = value.buffer
-            if buffer.kind is Kind.OUTPUT:
+            if buffer.kind is BufferKind.OUTPUT:
                 outputs[buffer.number].fill(0)
             else:
                 begin = self.plan.offsets[buffer]

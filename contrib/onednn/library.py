@@ -111,7 +111,7 @@ class Unimplemented(DeviceError):
 class Desc:
     """A descriptor: the sizes and dtype of a tensor, and the order in which its elements lie in memory."""
 
-    def __init__(self, library: Library, pointer: Any, shape: Sequence[int], dtype: str):
+    def __init__(self, library: OnednnLibrary, pointer: Any, shape: Sequence[int], dtype: str):
         self.library, self.pointer = library, pointer
         self.shape, self.dtype = tuple(shape) or (1,), dtype  # oneDNN has no tensor without axes
 
@@ -160,7 +160,7 @@ class Desc:
 class Attributes:
     """What a primitive does beside its own work: operations on its result, and scales of integers."""
 
-    def __init__(self, library: Library):
+    def __init__(self, library: OnednnLibrary):
         self.library = library
         self.pointer = library.new("dnnl_primitive_attr_t", library.lib.dnnl_primitive_attr_create)
         library.check(library.lib.dnnl_primitive_attr_set_scratchpad_mode(self.pointer, _USER_SCRATCHPAD), "scratchpad")
@@ -199,7 +199,7 @@ class Attributes:
 class Primitive:
     """Code for one operation on tensors of certain descriptors."""
 
-    def __init__(self, library: Library, descriptor: Any, what: str):
+    def __init__(self, library: OnednnLibrary, descriptor: Any, what: str):
         self.library, self._descriptor = library, descriptor
         self.pointer = library.new("dnnl_primitive_t", library.lib.dnnl_primitive_create, descriptor, what=what)
         self.scratchpad = self.asked(_QUERY_SCRATCHPAD, 0, (), "uint8")
@@ -220,7 +220,7 @@ class Primitive:
         return str(self.library.ffi.string(place[0]).decode())
 
 
-class Library:
+class OnednnLibrary:
     """The library at *path*, and the processor as its engine. Raises OSError where there is none."""
 
     def __init__(self, path: str):
@@ -310,12 +310,12 @@ def _candidates() -> list[str]:
 
 
 @functools.cache
-def _found(candidates: tuple[str, ...]) -> Library | str:
+def _found(candidates: tuple[str, ...]) -> OnednnLibrary | str:
     """The first of them that works, else why none does."""
     problem = "it is not installed"
     for path in candidates:
         try:
-            library = Library(path)
+            library = OnednnLibrary(path)
         except (OSError, AttributeError) as error:  # cffi's for a function that a library does not have
             problem = f"{path}: {error}"
             continue
@@ -332,7 +332,7 @@ def unavailable() -> str | None:
     return f"oneDNN is not here ({found}): {ADVICE}" if isinstance(found, str) else None
 
 
-def library() -> Library:
+def library() -> OnednnLibrary:
     """The library. Raises UnavailableError where it is not here."""
     found = _found(tuple(_candidates()))
     if isinstance(found, str):

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from byoc.contrib.onednn.building import Constants
-from byoc.contrib.onednn.execution import Execution, Plan
+from byoc.contrib.onednn.execution import Execution, PrimitivePlan
 from byoc.contrib.onednn.fusing import chains_of
 from byoc.contrib.onednn.library import library, unavailable
 from byoc.contrib.onednn.table import BUILDERS
@@ -31,6 +31,7 @@ KIND, VERSION = "onednn regions", 1
 PROGRAM = "program.json"
 MOST_PLANS = 64  # of a symbol, for different sizes of its inputs; then the oldest is forgotten
 Sizes = tuple[tuple[int, ...], ...]
+Planned = tuple[PrimitivePlan, list[Execution]]  # with the executions of it that nobody runs now
 
 
 class OnednnModule(Module):
@@ -44,7 +45,9 @@ class OnednnModule(Module):
         self.programs, self.signatures = dict(programs), {s.symbol: s for s in signatures}
         self.symbols = tuple(self.programs)
         self._constants: dict[str, Constants] = {}
-        self._plans: dict[str, dict[Sizes, tuple[Plan, list[Execution]]]] = {symbol: {} for symbol in self.programs}
+        self._plans: dict[str, dict[Sizes, tuple[PrimitivePlan, list[Execution]]]] = {
+            symbol: {} for symbol in self.programs
+        }
         self._lock = new_rlock()
 
     def unavailable(self) -> str | None:
@@ -78,12 +81,12 @@ class OnednnModule(Module):
             return functools.partial(self._call, name)
         return super().get_function(name, query_imports)
 
-    def _planned(self, symbol: str, shapes: Sizes, sizes: Mapping[str, int]) -> tuple[Plan, list[Execution]]:
+    def _planned(self, symbol: str, shapes: Sizes, sizes: Mapping[str, int]) -> Planned:
         """The plan for inputs of *shapes*, made once, with the executions of it that nobody runs now."""
         plans, threads = self._plans[symbol], library().threads
         if shapes not in plans or plans[shapes][0].threads != threads:  # as a forked child has fewer
             constants = self._constants.setdefault(symbol, Constants([]))
-            plan = Plan(library(), self.programs[symbol], self.signatures[symbol], constants, sizes)
+            plan = PrimitivePlan(library(), self.programs[symbol], self.signatures[symbol], constants, sizes)
             while len(plans) >= MOST_PLANS:
                 del plans[next(iter(plans))]
             plans[shapes] = (plan, [])

@@ -19,8 +19,8 @@ from byoc.contrib.onednn.building import (
     SRC,
     SRC_1,
     WEIGHTS,
+    BufferKind,
     Builder,
-    Kind,
     Value,
     is_reference,
 )
@@ -222,7 +222,7 @@ def _matmul(builder: Builder, step: Step, left: Value, right: Value) -> Value:
         library = builder.library
         left_desc = left.desc if left.desc.is_plain else builder.any_of(left.desc)
         result = library.desc(shape, left.dtype)
-        right_desc = builder.any_of(right.desc) if right.buffer.kind is Kind.CONSTANT else right.desc
+        right_desc = builder.any_of(right.desc) if right.buffer.kind is BufferKind.CONSTANT else right.desc
         return library.primitive("matmul", library.engine, left_desc, right_desc, bias, result, attributes)
 
     return ending.run(make, {SRC: (left, QUERY_SRC), WEIGHTS: (right, QUERY_WEIGHTS)})

@@ -12,10 +12,8 @@ from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.source_place import source_of
 from byoc.runtime.devices.levels import HardwareLevel
 from byoc.runtime.modules.module import OWN, Members, Module, PackedFunction, module_class
-from byoc.runtime.region.attempted_exit import attempted_exit
 from byoc.runtime.region.known_outputs import has_known_outputs
-from byoc.runtime.region.record import DEVICE, INITIALIZE, LOAD, StageError
-from byoc.runtime.region.running import running
+from byoc.runtime.region.record import DEVICE, INITIALIZE, LOAD, StageError, running
 
 
 class LostModule(Module):
@@ -69,10 +67,16 @@ def load_or_lose(type_key: str, symbols: Sequence[str], members: Members, load: 
     try:
         return load()
     except SystemExit as error:
-        told = UnavailableError(f"modules of type {type_key!r} cannot be loaded: {attempted_exit(error)}")
+        told = UnavailableError(f"modules of type {type_key!r} cannot be loaded: {_exit_of(error)}")
         return LostModule(type_key, symbols, members, load, told)
     except Exception as error:  # whatever a vendor's code raises
         return LostModule(type_key, symbols, members, load, error)
+
+
+def _exit_of(error: SystemExit) -> Exception:
+    from byoc.runtime.region.attempted_exit import attempted_exit
+
+    return attempted_exit(error)
 
 
 @contextlib.contextmanager
@@ -106,7 +110,7 @@ def told_loader(type_key: str) -> Iterator[None]:
     except UserError:
         raise
     except SystemExit as error:
-        text = f"{source_of(module_class(type_key))}: {attempted_exit(error)}"
+        text = f"{source_of(module_class(type_key))}: {_exit_of(error)}"
         raise UnavailableError(f"the loader of module type {type_key!r} failed, {text}") from error
     except Exception as error:  # whatever a vendor's code raises
         if type_key in OWN:
@@ -179,7 +183,7 @@ def load_function(owner: Module, symbol: str, initialize: Callable[[str], None],
         if function is None:
             raise ArtifactError(f"the module {module.type_key} has no function {symbol!r}")
     except SystemExit as error:
-        raise StageError(stage, attempted_exit(error)) from error
+        raise StageError(stage, _exit_of(error)) from error
     except Exception as error:  # whatever a vendor's code raises
         raise StageError(stage, error) from error
     return function

@@ -37,9 +37,9 @@ from byoc.runtime.region.record import (
     Region,
     Shapes,
     explained,
+    running,
     stage_of,
 )
-from byoc.runtime.region.running import running
 from byoc.runtime.region.seconds import region_seconds, wait_seconds
 
 KEPT_FAILURES = 64  # shapes for which a backend is known to fail

@@ -126,7 +126,7 @@ BELOW = (
 ADDED_FUNCTIONS = {
     "relay.ext.ccompiler": f"{THIN}.ccompiler:compile_region",
     "runtime.CSourceModuleCreate": f"{THIN}.csource:create",
-    "relay.ext.dnnl": f"{THIN}.onednn:compile_region",
+    "relay.ext.dnnl": "byoc.contrib.onednn.relay.region:compile_region",
     **{
         f"relay.ext.cmsisnn.transform.{name}": f"{THIN}.relay.vendor_passes:no_change"
         for name in (

@@ -1,7 +1,6 @@
-"""What a vendor's code is at, kept where another process reads it when this one has died.
+"""A process that waits for the end of this one, and says in one sentence what vendor's code was running, if any was.
 
-Nothing is kept unless a command asks for it (``byoc run`` does). Then a process of its own waits for the end of this
-one, and says in one sentence what was running, if anything was.
+``byoc run`` asks for it. What runs stands in memory that both share.
 """
 
 from __future__ import annotations
@@ -14,10 +13,12 @@ import sys
 import threading
 from collections.abc import Iterator
 
+from byoc.runtime.region.record import told_running
+
 SIZE = 4096  # bytes of the record: a length of two bytes, and the text
 
 
-class Record:
+class RunningRecord:
     """What runs now on each thread, in memory that a forked process shares."""
 
     def __init__(self) -> None:
@@ -42,39 +43,16 @@ class Record:
         return self._memory[2 : 2 + size].decode(errors="replace")
 
 
-_active: Record | None = None
-
-
-@contextlib.contextmanager
-def running(text: str) -> Iterator[None]:
-    """Keep that this thread is at *text* meanwhile, where it is asked for."""
-    if _active is None:
-        yield
-        return
-    record = _active
-    before = record.set(text)
-    try:
-        yield
-    finally:
-        record.set(before)
-
-
-def is_recorded() -> bool:
-    """Whether somebody wants to know what runs."""
-    return _active is not None
-
-
 @contextlib.contextmanager
 def watched(command: str) -> Iterator[None]:
     """Have a process say what was running, if this one dies meanwhile; for the main thread, before others are started.
 
     *command* begins its sentence, on the standard error. Where processes cannot be forked, nobody watches.
     """
-    global _active
     if not hasattr(os, "fork") or threading.active_count() > 1:
         yield
         return
-    record = Record()
+    record = RunningRecord()
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -82,18 +60,16 @@ def watched(command: str) -> Iterator[None]:
     if pid == 0:
         _watch(command, record, reader, writer)
     os.close(reader)
-    _active = record
     try:
-        yield
+        with told_running(record.set):
+            yield
     finally:
-        _active = None
-        record.set(None)
         os.close(writer)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
 
 
-def _watch(command: str, record: Record, reader: int, writer: int) -> None:
+def _watch(command: str, record: RunningRecord, reader: int, writer: int) -> None:
     """Wait until the parent is gone, and say what it was at; never returns."""
     try:
         os.close(writer)
