@@ -18,15 +18,13 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 
 from byoc import __version__
 from byoc.cli.flags.backend_imports import IMPORTING, VARIABLE, import_backends
 from byoc.cli.flags.backend_imports import add_arguments as add_imports
 from byoc.errors import CompilerNotFoundError, DeviceError, InternalError, OutOfMemoryError, UserError
-from byoc.runtime.region.attempted_exit import attempted_exit
-from byoc.runtime.region.watched import watched
 
 EXIT_OK, EXIT_INTERNAL, EXIT_USER, EXIT_MACHINE = 0, 1, 2, 3
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141  # 128 and the number of the signal
@@ -155,11 +153,15 @@ def _ran(command: Command, arguments: argparse.Namespace, is_alone: bool) -> tup
 
     Of a command that runs models, in a process that *is_alone*, another process tells what was running if it dies.
     """
-    watch = watched(f"byoc {arguments.command}") if is_alone and arguments.command in _RUNNING else nullcontext()
+    watch: AbstractContextManager[None] = nullcontext()
+    if is_alone and arguments.command in _RUNNING:
+        watch = importlib.import_module("byoc.runtime.region.watched").watched(f"byoc {arguments.command}")
     try:
         with watch:
             return command(arguments)
     except SystemExit as error:
+        from byoc.runtime.region.attempted_exit import attempted_exit
+
         raise InternalError(f"while this command was at work, {attempted_exit(error)}") from error
 
 

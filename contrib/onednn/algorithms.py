@@ -38,8 +38,15 @@ _PLAIN: Mapping[str, Function] = {
     SWISH: (0x2C, 1.0, 0.0),
     GELU: (0x31, 0.0, 0.0),
 }
+
+
+def _same(function: Function) -> Callable[[Mapping[str, Any]], Function]:
+    """Of an operator without attributes."""
+    return lambda attributes: function
+
+
 ELTWISE: Mapping[str, Callable[[Mapping[str, Any]], Function]] = {
-    **{name: (lambda attributes, function=function: function) for name, function in _PLAIN.items()},
+    **{name: _same(function) for name, function in _PLAIN.items()},
     "nn.leaky_relu": lambda attributes: (0x20, float(attributes["alpha"]), 0.0),
     "clip": lambda attributes: (0x2F, float(attributes["a_min"]), float(attributes["a_max"])),
 }

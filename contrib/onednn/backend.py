@@ -190,7 +190,7 @@ class OnednnBackend(Backend):
 
 def _any_op(*names: str) -> DFPattern:
     """One of these products, of any two tensors."""
-    patterns = [is_op(name)(wildcard(), wildcard()) for name in names]
+    patterns: list[DFPattern] = [is_op(name)(wildcard(), wildcard()) for name in names]
     return functools.reduce(lambda a, b: a | b, patterns)
 
 

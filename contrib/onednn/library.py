@@ -154,7 +154,8 @@ class Desc:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Desc) and bool(self.library.lib.dnnl_memory_desc_equal(self.pointer, other.pointer))
 
-    __hash__ = None  # type: ignore[assignment]  # the library compares, and has no number for it
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
 
 
 class Attributes:

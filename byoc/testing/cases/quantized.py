@@ -111,7 +111,9 @@ def _regions(backend: Backend, mod: IRModule) -> list[Function]:
 
 def _model(op: Op, sample: Sample, how: Quantized, seed: int, is_long: bool) -> IRModule:
     """A model of one call of *op*, with what it reads and gives quantized and dequantized again."""
-    attrs, params, scales = attributes(op, sample), [], []
+    attrs = attributes(op, sample)
+    params: list[Var] = []
+    scales: list[float] = []
     args: list[RelayExpr] = []
     plain: list[RelayExpr] = []
     is_product = op.traits.product is not None
@@ -178,8 +180,8 @@ def _range_of(array: np.ndarray, how: Quantized) -> tuple[float, int]:
 
 def _fake(value: RelayExpr, scale: float, zero: int, how: Quantized) -> RelayExpr:
     """*value* quantized and dequantized again."""
-    ends: Sequence[RelayExpr] = (_scale(scale), _zero(zero))
-    return dequantize(quantize(value, *ends, out_dtype=how.data, rounding=TOEVEN), *ends)
+    one, other = _scale(scale), _zero(zero)
+    return dequantize(quantize(value, one, other, out_dtype=how.data, rounding=TOEVEN), one, other)
 
 
 def _scale(value: float) -> RelayExpr:
