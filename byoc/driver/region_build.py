@@ -39,7 +39,6 @@ from byoc.runtime.core.build_limit import TimeLimitError, bounded
 from byoc.runtime.core.errors import foreign_text
 from byoc.runtime.kernels import KERNELS
 from byoc.runtime.modules.module import Module, constant_arrays_of
-from byoc.runtime.region.record import running
 
 if TYPE_CHECKING:
     from byoc.driver.half_regions import HalfRegions
@@ -111,6 +110,8 @@ def build_regions(mod: IRModule, request: BuildRequest, tell: Callable[[str], No
 
 def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> Module:
     """The module of a region. Raises CompileError naming backend and region for whatever goes wrong in a backend."""
+    from byoc.runtime.region.record import running
+
     name = str(region.attrs["Compiler"])
     backend: Backend = get_backend(name)
     options = request.backend_options.get(name, {})

@@ -231,8 +231,7 @@ def tree_members(root: Module) -> tuple[dict[str, object], dict[str, bytes]]:
         if arrays:
             members[f"{place}/{ARRAYS_MEMBER}"] = write_weights(arrays)
         pending.extend((child, len(entries)) for child in reversed(module.imports))
-        symbols = list(module.symbols)
-        entry = {"type_key": module.type_key, "path": place, "parent": parent, "symbols": symbols}
+        entry = {"type_key": module.type_key, "path": place, "parent": parent, "symbols": list(module.symbols)}
         entries.append({**entry, **packages_of(module)})
     needed = [symbol for module in root.walk() for symbol, names in module.constants().items() if names]
     if needed and not any(module.arrays() for module in root.walk()):

@@ -159,8 +159,8 @@ LAYERS = {
     ],
     "byoc.contrib": [
         "byoc.contrib",
-        "byoc.contrib.onednn.relay",
         "byoc.contrib.onednn",
+        "byoc.contrib.onednn.relay",
         "byoc.contrib.torch",
         "byoc.contrib.xnnpack",
     ],
