@@ -8,7 +8,7 @@ ZIG := $(if $(COMPILER),,$(COMMA)zig)
 
 ZOO ?= zoo
 
-.PHONY: demo docs notebooks lint types test test-slow health fuzz fuzz-files bench bench-opencl bench-partition bench-plan clean
+.PHONY: demo docs notebooks lint types test test-optimized test-slow health fuzz fuzz-files bench bench-opencl bench-partition bench-plan clean
 
 SECONDS ?= 600
 
@@ -16,7 +16,10 @@ demo: $(VENV)/.demo  ## cut, compile, save, load and run the digit classifier on
 	$(BIN)/python examples/digits/demo.py
 
 test: $(VENV)/.test  ## the default tests, 20 minutes on two cores
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+test-optimized: $(VENV)/.test  ## the same with all generated code compiled as users have it (-O3), not that of some tests alone
+	BYOC_OPTIMIZATION=3 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 docs: $(VENV)/.docs  ## the documentation site, out/docs/index.html; warnings are errors
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html -c docs -d out/doctrees . out/docs
@@ -32,7 +35,7 @@ types: $(VENV)/.test  ## type errors and ignores by package; none above tools/he
 	$(BIN)/python -m tools.health.types --gate
 
 test-slow: $(VENV)/.test  ## the long tests
-	$(BIN)/python -m pytest -n auto -m slow --timeout 5400 -o faulthandler_timeout=5400
+	BYOC_OPTIMIZATION=3 $(BIN)/python -m pytest -n auto --dist worksteal -m slow --timeout 5400 -o faulthandler_timeout=5400
 
 fuzz: $(VENV)/.test  ## random models through every backend for SECONDS; what goes wrong is kept in out/fuzz
 	$(BIN)/python -m fuzz models --seconds $(SECONDS) --json out/fuzz.json

@@ -55,8 +55,27 @@ def draw_the_same_in_any_order(item):
         generator.bit_generator.state = STATES.setdefault(module.__name__, generator.bit_generator.state)
 
 
+ASKED = os.environ.get("BYOC_OPTIMIZATION")  # by whoever runs the tests: then all compile at that level
+POCL = {"POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable", "POCL_WORK_GROUP_METHOD": "loops"}  # without LLVM's optimizations
+
+
+def compile_in_less_time(item):
+    """Compilers take longer than the code that they make: at low levels GCC and PoCL take half the time or less.
+
+    Tests that are marked ``optimized``, and all where a level is asked for, compile as users do.
+    """
+    level = os.environ["BYOC_OPTIMIZATION"] = ASKED or ("3" if item.get_closest_marker("optimized") else "1")
+    for name, value in POCL.items():
+        if level != "3":
+            os.environ[name] = value
+        else:
+            os.environ.pop(name, None)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     draw_the_same_in_any_order(item)
+    compile_in_less_time(item)
     needs = {"needs_cc": missing_compiler, "needs_opencl": missing_device}
     for marker, missing in needs.items():
         if item.get_closest_marker(marker) and missing():

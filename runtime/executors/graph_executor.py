@@ -7,7 +7,8 @@ whose shapes are known only afterwards is marked ``dynamic`` and returns its out
 
 An input that lies in memory as the code reads it (contiguous, aligned, writable, of the right dtype) is not copied: the
 functions get the caller's own memory, which they read during the run and never write to. It may be changed between
-runs; it is copied where an output is the same memory, or where it is this executor's own.
+runs; it is copied where an output is the same memory, or where it is this executor's own. Of a call's outputs the large
+ones are not copied either: the caller gets the memory that they were written to, and the next run has other memory.
 
 Nodes that can be started (regions on a device of their own) are waited for when their outputs are read; until then the
 memory that they read and write is nobody else's (``overlap.py``).
@@ -37,6 +38,7 @@ from byoc.runtime.region.vendor_time_limit import run_again
 
 Step = Callable[[], object]  # of a started node a RegionCall
 Wrap = Callable[[Node, Step], Step]
+LARGE_OUTPUT = 1 << 18  # bytes from which other memory costs less than a copy
 
 
 class GraphExecutor(Executor):
@@ -59,14 +61,16 @@ class GraphExecutor(Executor):
         self._is_overlapping = any(self._overlap.is_started(k) for k in range(len(self._calls)))
         self._roots = graph.storage()
         self._shared = {self._roots[head] for head in graph.heads}  # their memory is handed out
-        self._uses = self._uses_of_inputs()
+        self._uses = self._uses_of([node.outputs[0] for node in graph.inputs])
+        self._given_away = self._uses_of(self._outputs_alone())
+        self._given: list[Entry] = []  # of those, whose memory the caller has by now
         self._taken: dict[str, np.ndarray] = {}  # the inputs that are read where they lie
         checked = {name for inner in module.walk() for name in getattr(inner, "sanitizers", ())}
         self._is_guarded = "address" in checked  # each value has memory of its own, whose ends are known
         self._complete = False
         self._sizes: Sizes | None = None
         self._buffers: dict[Entry, np.ndarray] = {}
-        self._own: list[np.ndarray] = []
+        self._own: dict[Entry | None, np.ndarray] = {}  # the arena, and what outputs are written to
         self._steps: list[Callable[[], object]] = []
         self.memory = MemoryPlan((), 0)
         self.wrap: Wrap | None = None  # what a profiler puts around the steps of a run
@@ -151,17 +155,24 @@ class GraphExecutor(Executor):
                 self._place(entry, self._empty(value.shape, entry))
             np.copyto(self._buffers[entry], value)
 
-    def _uses_of_inputs(self) -> dict[Entry, tuple[list[Entry], list[int]]]:
-        """For each input the entries that are its memory, and the calls that read it."""
-        uses: dict[Entry, tuple[list[Entry], list[int]]] = {node.outputs[0]: ([], []) for node in self.graph.inputs}
+    def _uses_of(self, roots: Sequence[Entry]) -> dict[Entry, tuple[list[Entry], list[int]]]:
+        """For each of *roots* the entries that are its memory, and the calls that read or fill it."""
+        uses: dict[Entry, tuple[list[Entry], list[int]]] = {root: ([], []) for root in roots}
         for entry, root in self._roots.items():
             if root in uses:
                 uses[root][0].append(entry)
         for k, node in enumerate(self._calls):
-            for root in dict.fromkeys(self._roots[e] for e in node.inputs):
+            for root in dict.fromkeys(self._roots[e] for e in (*node.inputs, *node.outputs)):
                 if root in uses:
                     uses[root][1].append(k)
         return uses
+
+    def _outputs_alone(self) -> list[Entry]:
+        """The memory of outputs that is no input's and no other output's, where its dtype is one of numbers."""
+        inputs = {node.outputs[0] for node in self.graph.inputs}
+        roots = [self._roots[head] for head in self.graph.heads if None not in self.graph.specs[head].shape]
+        alone = [root for root in roots if root not in inputs and roots.count(root) == 1]
+        return [root for root in alone if not self._dtype(root).hasobject]
 
     def _can_take(self, value: np.ndarray, entry: Entry) -> bool:
         flags = value.flags
@@ -169,14 +180,17 @@ class GraphExecutor(Executor):
             return False
         if value.dtype.hasobject or entry in self._shared:
             return False
-        return not any(np.may_share_memory(value, array) for array in self._own)
+        return not any(np.may_share_memory(value, array) for array in self._own.values())
 
     def _place(self, entry: Entry, memory: np.ndarray) -> None:
         """Let *memory* be what the input *entry* and its reshapes are read from."""
-        names, readers = self._uses[entry]
+        self._move(self._uses[entry], memory)
+
+    def _move(self, uses: tuple[list[Entry], list[int]], memory: np.ndarray) -> None:
+        names, calls = uses
         for name in names:
             self._buffers[name] = memory.reshape(self._buffers[name].shape)
-        for k in readers:
+        for k in calls:
             self._steps[k] = self._prepare(self._calls[k], self.sizes)
 
     def get_output(self, index: int = 0) -> NDArray:
@@ -216,11 +230,26 @@ class GraphExecutor(Executor):
         return self._buffers.get(entry)
 
     def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
-        """Set *inputs*, run, and return copies of all outputs."""
+        """Set *inputs*, run, and return all outputs, which are the caller's."""
         for name, value in inputs.items():
             self.set_input(name, value)
         self.run()
-        return [self._buffers[head].copy() for head in self.graph.heads]
+        return [self._given_output(head) for head in self.graph.heads]
+
+    def _given_output(self, head: Entry) -> np.ndarray:
+        """An output's own memory where it is large and nothing else, else a copy."""
+        memory, root = self._buffers[head], self._roots[head]
+        if memory.nbytes < LARGE_OUTPUT or root not in self._given_away or self._is_guarded:
+            return memory.copy()
+        self._given.append(root)
+        return memory
+
+    def _replace_given(self) -> None:
+        """Other memory for the outputs whose memory the caller has."""
+        given, self._given = self._given, []
+        for root in given:
+            self._own[root] = self._empty(self._own[root].shape, root)
+            self._move(self._given_away[root], self._own[root])
 
     def _bind(self) -> None:
         sizes = self._bound_sizes()
@@ -229,7 +258,9 @@ class GraphExecutor(Executor):
             self._taken.clear()
             self._allocate(sizes)
             self._steps = [self._prepare(node, sizes) for node in self._calls]
+            self._given.clear()
             self._sizes = sizes
+        self._replace_given()
 
     def _allocate(self, sizes: Mapping[str, int]) -> None:
         """Place every entry of known shape: intermediates in one arena, inputs and outputs in buffers of their own."""
@@ -255,7 +286,7 @@ class GraphExecutor(Executor):
             for root in dict.fromkeys(roots.values())
         }
         heads = {roots[head] for head in self.graph.heads if head in roots}
-        self._own = [arena, *(storage[root] for root in dict.fromkeys(roots.values()) if root in heads)]
+        self._own = {None: arena, **{root: storage[root] for root in dict.fromkeys(roots.values()) if root in heads}}
         self._buffers = {entry: storage[roots[entry]].reshape(shape) for entry, shape in shapes.items()}
 
     def _empty(self, shape: tuple[int, ...], entry: Entry) -> np.ndarray:

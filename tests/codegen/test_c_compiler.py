@@ -15,10 +15,10 @@ from byoc.codegen.c.toolchain import object_cache
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.float_ranges import float_range_flags
 from byoc.codegen.c.toolchain.machine import Machine, processor_of
-from byoc.errors import CompileError, CompilerNotFoundError
+from byoc.errors import CompileError, CompilerNotFoundError, UserError
 from byoc.runtime.core.processor import this_processor
 
-pytestmark = pytest.mark.needs_cc
+pytestmark = [pytest.mark.needs_cc, pytest.mark.optimized]
 SOURCE = "int forty_two(void) { return 42; }\n"
 
 
@@ -153,6 +153,25 @@ def test_a_compiler_that_refuses_the_native_flag_is_used_without_it(monkeypatch,
     monkeypatch.setenv("CC", str(_script(tmp_path, "plain-cc", f'{refuse}\nexec {real} "$@"')))
     found = find_compiler()
     assert "-march=native" not in found.flags and "-O3" in found.flags
+
+
+@pytest.mark.parametrize(("named", "flag"), [("", "-O3"), ("0", "-O0"), ("1", "-O1"), ("3", "-O3")])
+def test_the_level_of_optimization_is_that_of_the_environment_and_else_the_highest(monkeypatch, named, flag):
+    monkeypatch.setenv("BYOC_OPTIMIZATION", named)
+    assert [f for f in find_compiler().flags if f.startswith("-O")] == [flag]
+
+
+def test_code_of_another_level_is_another_entry(cache, monkeypatch):
+    for level in ("1", "3", "1"):
+        monkeypatch.setenv("BYOC_OPTIMIZATION", level)
+        find_compiler().build(SOURCE)
+    assert len(list(cache.glob("*.so"))) == 2
+
+
+def test_a_level_that_there_is_not_is_refused(monkeypatch):
+    monkeypatch.setenv("BYOC_OPTIMIZATION", "fast")
+    with pytest.raises(UserError, match=r"^BYOC_OPTIMIZATION: there is no level 'fast'; name one of 0, 1, 2, 3, or"):
+        find_compiler()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from byoc.codegen.kernel.lower import lower_function
 from byoc.relay.analysis.module_types import infer_function
 from byoc.te import compute, placeholder
 
+pytestmark = pytest.mark.optimized
+
 
 @pytest.mark.needs_cc
 @pytest.mark.parametrize("shape", [(18, 1), (18, 4), (5, 7), (3, 2, 9)], ids=str)

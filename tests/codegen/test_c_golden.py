@@ -16,6 +16,8 @@ from byoc.ir.span import Span
 from byoc.ir.types import Any, TensorType
 from byoc.relay.expr import Function, const, var
 
+pytestmark = pytest.mark.optimized
+
 AVX512 = Machine(64, 24)
 
 

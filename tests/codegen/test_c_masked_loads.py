@@ -17,6 +17,8 @@ from byoc.codegen.kernel.region import fuse_body
 from byoc.ir.size_var import SizeVar
 from byoc.te import compute, if_then_else, placeholder
 
+pytestmark = pytest.mark.optimized
+
 
 @pytest.mark.needs_cc
 @pytest.mark.parametrize("columns", [2, 3, 5])

@@ -16,6 +16,8 @@ from byoc.codegen.kernel.lower import lower_function
 from byoc.relay.analysis.module_types import infer_function
 from byoc.te import compute, placeholder, reduce_axis, sum
 
+pytestmark = pytest.mark.optimized
+
 
 def model(expr):
     return relay.transform.InferType()(byoc.IRModule.from_expr(expr))

@@ -20,6 +20,8 @@ from byoc.codegen.kernel.simplify import Simplifier
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.dso.module import DsoModule
 
+pytestmark = pytest.mark.optimized
+
 AVX512 = Machine(64, 24)
 
 

@@ -23,7 +23,7 @@ FLAGS = ("-Wall", "-Wextra", "-Werror", "-Wno-psabi", *os.environ.get("BYOC_TEST
 MACHINES = {"avx512": Machine(64, 24), "avx": Machine(32, 12), "sse": Machine()}
 
 
-@pytest.fixture(scope="module", params=list(MACHINES))
+@pytest.fixture(scope="module", params=[pytest.param("avx512", marks=pytest.mark.optimized), "avx", "sse"])
 def module(request):
     """All cases in one library, written for one machine."""
     machine = MACHINES[request.param]

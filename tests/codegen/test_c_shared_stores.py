@@ -8,7 +8,7 @@ import pytest
 
 from byoc.codegen.c.toolchain.compiler import find_compiler
 
-pytestmark = pytest.mark.needs_cc
+pytestmark = [pytest.mark.needs_cc, pytest.mark.optimized]
 # Two rows of two blocks: block 0's thread stores o[0:4] and o[8:12], block 1's counts in o[4:8] and o[12:16].
 SOURCE = """
 #include <pthread.h>

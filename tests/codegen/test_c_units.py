@@ -17,6 +17,8 @@ from byoc.ir.types import Any, TensorType
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function, const, var
 
+pytestmark = pytest.mark.optimized
+
 MACHINE = Machine(64, 24)
 
 

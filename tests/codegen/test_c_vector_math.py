@@ -18,7 +18,7 @@ from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.vectors.vectors import vector_support
 from byoc.codegen.c.whole.support import PREAMBLE
 
-pytestmark = pytest.mark.needs_cc
+pytestmark = [pytest.mark.needs_cc, pytest.mark.optimized]
 EDGES = [
     0.0,
     -0.0,

@@ -130,7 +130,7 @@ def _programs(machine: Machine) -> list[Program]:
     return [prepare(lower_function(f, f"case_{k}"), machine) for k, f in enumerate(FUNCTIONS.values())]
 
 
-@pytest.fixture(scope="module", params=list(MACHINES))
+@pytest.fixture(scope="module", params=[pytest.param("avx512", marks=pytest.mark.optimized), "avx", "sse", "plain"])
 def module(request) -> DsoModule:
     """All cases in one library, written for one machine."""
     programs = _programs(MACHINES[request.param])

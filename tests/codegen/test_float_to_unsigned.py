@@ -8,6 +8,8 @@ from onnx import TensorProto, helper
 import byoc
 from byoc.runtime.kernels.core.registry import get_kernel
 
+pytestmark = pytest.mark.optimized
+
 FLOATS = [5.9, -1, -5.5, -0.0, 3e9, 2**32, 1e10, -1e10, 2**62, 9.3e18, 1.8e19, 2**64, np.nan, np.inf, -np.inf]
 LOWEST = -(2**63)
 HELD = [5, -1, -5, 0, 3 * 10**9, 2**32, 10**10, -(10**10), 2**62]  # by a signed integer of 64 bits

@@ -27,7 +27,8 @@ from byoc.relay.expr import Function, Var
 
 DEVICE = dataclasses.replace(ANY_GPU, units=132, local_memory=48 << 10, max_group=1024, matrix_units=EMULATED)
 TILES = [t for t, _ in matrix_tiles(TF32)]
-SMALL = next(t for t in TILES if (t.rows, t.columns) == (32, 32))
+SMALL, COPIED = (next(t for t in TILES if str(t) == "32x32" and t.copied == copied) for copied in (False, True))
+WAYS = pytest.mark.parametrize("tile", [SMALL, COPIED], ids=["by registers", "copied"])
 
 
 def rounded(values: np.ndarray, products: str) -> np.ndarray:
@@ -94,16 +95,20 @@ def test_every_tile_computes_sizes_that_it_does_not_divide(units, tile):
 @pytest.mark.needs_opencl
 @pytest.mark.parametrize("terms", [16, 64, 77, 128, 152], ids=["one chunk", "lines", "single", "two", "chunks"])
 @pytest.mark.parametrize("products", ["tf32", "bfloat16"])
-def test_any_number_of_terms(units, products, terms):
-    units(SMALL)
+@WAYS
+def test_any_number_of_terms(units, products, terms, tile):
+    if tile.copied and (terms == 77 or products == "bfloat16"):
+        pytest.skip("no chunk of 16 bytes of memory is one of local memory")
+    units(tile)
     x, w = randoms((20, terms), (36, terms))
     got = run(dense(20, 36, terms), x, w, shape=(20, 36), products=products)
     close(got, np.maximum(rounded(x, products) @ rounded(w, products).T, 0))
 
 
 @pytest.mark.needs_opencl
-def test_three_products_are_nearly_float32(units):
-    units(SMALL)
+@WAYS
+def test_three_products_are_nearly_float32(units, tile):
+    units(tile)
     x, w = randoms((40, 96), (33, 96))
     got = run(dense(40, 33, 96), x, w, shape=(40, 33), products="3xtf32")
     want = np.maximum(x.astype("float64") @ w.T.astype("float64"), 0)
@@ -114,9 +119,12 @@ def test_three_products_are_nearly_float32(units):
 
 @pytest.mark.needs_opencl
 @pytest.mark.parametrize("products", FORMATS)
-def test_infinities_and_nans_stay_what_they_are(units, products):
+@WAYS
+def test_infinities_and_nans_stay_what_they_are(units, products, tile):
     """But for 3xtf32, whose smaller products of an infinity are NaN."""
-    units(SMALL)
+    if tile.copied and products == "bfloat16":
+        pytest.skip("memory has float32")
+    units(tile)
     x, w = np.ones((3, 3 * 16), "float32"), np.ones((16, 48), "float32")
     x = np.repeat(x, 6, 0)
     x[0, 5], x[1, 7], x[2, 3] = np.inf, np.nan, -np.inf
@@ -128,8 +136,9 @@ def test_infinities_and_nans_stay_what_they_are(units, products):
 
 
 @pytest.mark.needs_opencl
-def test_sizes_that_a_call_says(units):
-    units(SMALL)
+@WAYS
+def test_sizes_that_a_call_says(units, tile):
+    units(tile)
     x, w = randoms((37, 80), (50, 80))
     got = run(dense(Any("N"), 50, 80), x, w, shape=(37, 50), products="tf32")
     close(got, np.maximum(rounded(x, "tf32") @ rounded(w, "tf32").T, 0))
@@ -183,9 +192,9 @@ def model_of(dtype: int, path, terms=96):
 
 
 @pytest.mark.needs_opencl
-@pytest.mark.parametrize("terms", [96, 77])
-def test_halves_are_multiplied_as_they_are_without_being_asked_for(units, tmp_path, terms):
-    units(SMALL)
+@pytest.mark.parametrize(("terms", "tile"), [(96, SMALL), (77, SMALL), (96, COPIED)])
+def test_halves_are_multiplied_as_they_are_without_being_asked_for(units, tmp_path, terms, tile):
+    units(tile)
     x, w = model_of(TensorProto.FLOAT16, tmp_path / "m.onnx", terms)
     library = byoc.compile(tmp_path / "m.onnx", targets="opencl", backend_options={"opencl": {"half": "memory"}})
     got = library.run({"x": x})
@@ -242,6 +251,28 @@ def test_on_nvidias_devices_instructions_multiply(units, format):
     kind = {"tf32": "m16n8k8.row.col.f32.tf32.tf32.f32", "float16": "m16n8k16.row.col.f32.f16.f16.f32"}
     assert f"mma.sync.aligned.{kind.get(base, 'm16n8k16.row.col.f32.bf16.bf16.f32')}" in source
     assert "ldmatrix.sync.aligned.m8n8.x4.shared.b16" in source and f"multiply_{base}(sums" in source
+
+
+def test_on_nvidias_devices_operands_are_copied_while_others_are_multiplied(units):
+    units(COPIED, device=dataclasses.replace(DEVICE, matrix_units=PTX))
+    source = backend.compile_functions({"f": fuse_body(dense(128, 256, 512))}, {"products": "tf32"}).get_source()
+    assert source.count("cp.async.commit_group") == COPIED.ahead + 1, "before the loop, and in it"
+    assert f"cp.async.wait_group {COPIED.ahead - 1};" in source and "rounded_tf32(load_matrices(" in source
+
+
+def test_no_tile_is_copied_whose_operands_memory_has_otherwise(units):
+    """A convolution's patches lie apart; of float32 bfloat16 has other words."""
+    device = dataclasses.replace(DEVICE, matrix_units=PTX)
+    units(COPIED, device=device)
+    function = dense(128, 256, 512)
+    for products, copied in (("tf32", True), ("3xtf32", True), ("bfloat16", False)):
+        source = backend.compile_functions({"f": fuse_body(function)}, {"products": products}).get_source()
+        assert ("copy_chunk(" in source) == copied
+    x, w = Var("x", TensorType((1, 32, 13, 13))), relay.const(randoms((32, 32, 3, 3))[0])
+    body = relay.nn.conv2d(x, w, kernel_size=(3, 3), channels=32)
+    typed = relay.transform.InferType()(relay.IRModule.from_expr(Function([x], body)))["main"]
+    source = backend.compile_functions({"f": fuse_body(typed)}, {"products": "tf32"}).get_source()
+    assert "copy_chunk(" not in source
 
 
 @pytest.mark.parametrize("given", ["fp8", 16, None])

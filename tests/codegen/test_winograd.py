@@ -38,6 +38,8 @@ from byoc.runtime.dso.module import DsoModule
 from byoc.te import compute, placeholder
 from byoc.te.evaluate import evaluate
 
+pytestmark = pytest.mark.optimized
+
 FLAGS = ("-Wall", "-Wextra", "-Werror", "-Wno-psabi", *os.environ.get("BYOC_TEST_CFLAGS", "").split())
 SAME = (1, 1, 1, 1)
 AVX512, AVX, SSE = Machine(64, 24, 32), Machine(32, 12, 16), Machine(16, 8, 16)

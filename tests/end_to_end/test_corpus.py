@@ -18,7 +18,7 @@ from fuzz.judge.oracle import wanted
 from fuzz.loader import LoaderProcess
 
 CORPUS = sorted((pathlib.Path(__file__).parents[1] / "corpus").glob("*.json"))
-pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_opencl]
+pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_opencl, pytest.mark.optimized]
 
 
 @pytest.fixture(scope="module")

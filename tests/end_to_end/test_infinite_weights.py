@@ -7,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import byoc
 
-pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_opencl]
+pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_opencl, pytest.mark.optimized]
 CASES = {
     "strided": ([1, 4, 5, 6], [4, 3, 3, 3], {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
     "stride 1": ([1, 4, 5, 6], [4, 3, 3, 3], {"pads": [1, 1, 1, 1]}),

@@ -16,7 +16,6 @@ from byoc.cli.new_backend_command import KINDS, MODEL, write_package
 from tools.health.sources import ROOT
 
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
-SLOW = pytest.mark.slow
 RUN = """
 import json, sys
 import numpy as np
@@ -66,8 +65,9 @@ class Environment:
         subprocess.run(pip, check=True, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.needs_cc
-@pytest.mark.parametrize("kind", ["kernels", pytest.param("subgraph", marks=SLOW), pytest.param("source", marks=SLOW)])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_package_is_built_installed_and_runs_a_real_model(kind, tmp_path, capsys):
     package = tmp_path / "vendor"
     assert main(["new-backend", "zed", "--kind", kind, "-o", str(package)]) == 0
@@ -99,16 +99,15 @@ def test_the_package_is_built_installed_and_runs_a_real_model(kind, tmp_path, ca
 
 
 @pytest.mark.needs_cc
-@pytest.mark.parametrize("kind", ["subgraph", "source"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_demo_of_each_kind_runs_where_the_package_stands(kind, tmp_path):
     """As an installer in place leaves it: the package on the path, and what it says of itself."""
     write_package("zed", kind, tmp_path)
     about = tmp_path / "byoc_zed-0.1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: byoc-zed\nVersion: 0.1.0\n")
-    (about / "entry_points.txt").write_text(
-        "[byoc.backends]\nzed = byoc_zed.backend:ZedBackend\n[byoc.runtime]\nzed = byoc_zed.runtime:ZedModule\n"
-    )
+    runtime = "[byoc.runtime]\nzed = byoc_zed.runtime:ZedModule\n" if KINDS[kind].brings else ""
+    (about / "entry_points.txt").write_text(f"[byoc.backends]\nzed = byoc_zed.backend:ZedBackend\n{runtime}")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "demo.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

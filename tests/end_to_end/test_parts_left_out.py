@@ -116,15 +116,24 @@ def test_a_part_that_is_asked_for_is_named(part, missing, trees, tmp_path):
     assert "cannot be imported" in done.stdout and done.stderr == ""
 
 
-@pytest.mark.parametrize("words", [("cache", "list"), ("warm", "d.byoc"), ("run", "d.byoc", "--devices", "cpu")])
-def test_a_command_that_needs_a_part_says_so(words, trees, tmp_path):
-    installation = Installation(trees, tmp_path, "opencl")
+@pytest.fixture(scope="module")
+def without_opencl(trees, tmp_path_factory):
+    """An installation without OpenCL, in whose folder a compiled model lies."""
+    installation = Installation(trees, tmp_path_factory.mktemp("work"), "opencl")
     done = installation.byoc("compile", str(DIGITS), "-t", "json", "-o", "d.byoc")
     assert done.returncode == 0, done.stderr
-    done = installation.byoc(*words)
+    return installation
+
+
+@pytest.mark.parametrize("words", [("cache", "list"), ("warm", "d.byoc"), ("run", "d.byoc", "--devices", "cpu")])
+def test_a_command_that_needs_a_part_says_so(words, without_opencl):
+    done = without_opencl.byoc(*words)
     assert done.returncode == 3 and len(done.stderr.splitlines()) == 1, done.stderr
     assert "byoc is installed without byoc.runtime.opencl, which this needs" in done.stderr
-    done = installation.byoc("--help")
+
+
+def test_the_help_says_which_part_is_left_out(without_opencl):
+    done = without_opencl.byoc("--help")
     assert done.returncode == 0 and "byoc is installed without byoc.runtime.opencl" in done.stdout.replace("\n", " ")
 
 

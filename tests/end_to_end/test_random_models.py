@@ -19,6 +19,8 @@ import byoc
 from fuzz.generators.draft import RandomModel, random_model
 from fuzz.generators.moves import PROPOSALS
 
+pytestmark = pytest.mark.optimized
+
 TARGETS = (["c"], ["opencl", "c"], ["json", "c"], ["opencl", "json", "c"])
 STRICT = {"c": {"flags": ["-Werror=discarded-qualifiers", "-Wcast-qual", "-Werror=cast-qual"]}}
 THREADS = int(os.environ["BYOC_TEST_THREADS"]) if "BYOC_TEST_THREADS" in os.environ else None

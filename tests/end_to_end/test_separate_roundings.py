@@ -7,7 +7,7 @@ import pytest
 
 import byoc
 
-pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_opencl]
+pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_opencl, pytest.mark.optimized]
 TARGETS = (["c"], ["opencl", "c"], ["json", "c"])
 HEADER = '<ir_version: 9, opset_import: ["" : 17]> g '
 RNG = np.random.default_rng(0)

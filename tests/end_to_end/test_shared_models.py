@@ -12,6 +12,8 @@ import pytest
 
 import byoc
 
+pytestmark = pytest.mark.optimized
+
 MODELS = pathlib.Path(__file__).parents[3] / "shared" / "models"
 TOLERANCE = 1e-4  # of the output's range
 INPUTS = {

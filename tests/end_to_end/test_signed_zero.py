@@ -6,6 +6,8 @@ from onnx import TensorProto, helper
 
 import byoc
 
+pytestmark = pytest.mark.optimized
+
 X = np.array([0.0, -0.0, 1.0, np.inf, -np.inf] * 7, "float32")
 
 

@@ -15,7 +15,7 @@ from tabular_and_quantised import classifier, quantised, regressor, residual_net
 
 import byoc
 
-pytestmark = pytest.mark.needs_cc
+pytestmark = [pytest.mark.needs_cc, pytest.mark.optimized]
 Feeds = Mapping[str, np.ndarray]
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from byoc.runtime import Graph, GraphExecutor, Module
 from byoc.runtime.core.errors import InputError, UserError
+from byoc.runtime.executors import graph_executor
 
 
 def graph(dim=3, dynamic=False):
@@ -64,6 +65,30 @@ def test_one_call_sets_runs_and_returns_copies(options):
     np.testing.assert_array_equal(second, (X + 1) * 2)
     run({"x": X * 0, "y": Y})
     np.testing.assert_array_equal(second, (X + 1) * 2)
+
+
+@pytest.mark.parametrize("large", [1, 1 << 40], ids=["given away", "copied"])
+def test_outputs_are_the_callers_whatever_runs_later(large, monkeypatch):
+    """In the order in which a caller may use them: kept, written to, given back as an input, read once more."""
+    monkeypatch.setattr(graph_executor, "LARGE_OUTPUT", large)
+    run = executor(dim="N")
+    first, second = run({"x": X, "y": Y})
+    third, fourth = run({"x": second, "y": Y})
+    np.testing.assert_array_equal(second, (X + 1) * 2)
+    np.testing.assert_array_equal(fourth, (second + 1) * 2)
+    second[:] = -1
+    again = run({"x": second, "y": Y})[1]
+    np.testing.assert_array_equal(again, np.zeros_like(X))
+    np.testing.assert_array_equal(fourth, ((X + 1) * 2 + 1) * 2)
+    outputs = [first, second, third, fourth, again]
+    assert not any(np.may_share_memory(a, b) for k, a in enumerate(outputs) for b in outputs[:k])
+    run.set_input("x", X)
+    run.run()
+    np.testing.assert_array_equal(run.get_output(1).numpy(), (X + 1) * 2)
+    np.testing.assert_array_equal(again, np.zeros_like(X))
+    two = run({"x": X[:1], "y": Y})[1]
+    np.testing.assert_array_equal(two, (X[:1] + 1) * 2)
+    np.testing.assert_array_equal(again, np.zeros_like(X))
 
 
 def test_inputs_are_set_by_name_or_position_and_outputs_are_read():

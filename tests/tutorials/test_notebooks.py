@@ -21,8 +21,11 @@ from byoc.relay.interpreter import evaluate
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
 from byoc.runtime.modules.module import LOADERS
 
+pytestmark = pytest.mark.optimized
+
 FOLDER = pathlib.Path(__file__).parents[2] / "tutorials"
 PATHS = sorted(FOLDER.glob("*.ipynb"))
+LONG = ("opencl",)  # which tunes for half a minute; tests/tune and tests/driver/test_profile_opencl.py have its parts
 SAME_EVERYWHERE = ("quickstart", "bring_your_own_codegen", "int8_npu")  # others measure, or tell versions
 PICTURES = {"quickstart": 1, "bring_your_own_codegen": 0, "where_should_it_run": 2, "wrong_numbers": 0, "int8_npu": 0}
 PICTURES |= {"profile_and_cost": 0, "opencl": 3}
@@ -40,7 +43,9 @@ def outputs_of(cell):
 
 @pytest.mark.needs_cc
 @pytest.mark.needs_opencl
-@pytest.mark.parametrize("path", PATHS, ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path", [pytest.param(p, marks=[pytest.mark.slow] if p.stem in LONG else [], id=p.stem) for p in PATHS]
+)
 def test_a_notebook_runs_and_gives_what_is_stored_in_it(path):
     notebook = nbformat.read(path, as_version=4)
     stored = [outputs_of(cell) for cell in code_cells(notebook)]

@@ -22,7 +22,7 @@ from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
-from byoc.te.expr import INDEX, Binary, Const, Intrinsic, Reduce, Select
+from byoc.te.expr import INDEX, Binary, Const, Dimension, Intrinsic, Number, Reduce, Select
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, unique_nodes
 
@@ -142,6 +142,7 @@ class TileBody:
         self.c, self.tile, self.height, self.start, self.block, self.known = c, tile, height, start, block, known
         self.lane = Index("lane", tile.lanes)
         self.ahead = _streamed(c, tile)
+        self.step, self.share = Index("step", tile.width + 1), Index("share", 2 * tile.width * c.points)
         dtype = c.reduce.dtype
         self.sums = {
             (r, v): placeholder((tile.lanes,), dtype, f"sum_{r}_{v}")
@@ -158,7 +159,8 @@ class TileBody:
 
     def statements(self) -> list[Stmt]:
         allocs: list[Stmt] = [Alloc(t, const(0, t.dtype), vector=True) for t in self.sums.values()]
-        return [*allocs, *self.summed(self.c.reduce.axes, {}, range(self.height)), *self.finish()]
+        terms = self.summed(self.c.reduce.axes, {}, range(self.height))
+        return [*allocs, *self._ahead_places(), *terms, *self.finish()]
 
     def summed(self, axes: Sequence[Index], fixed: dict[Index, PrimExpr], rows: Sequence[int]) -> list[Stmt]:
         """The terms of *rows* over *axes*: within the guards' bounds, term by term where these differ by row."""
@@ -202,25 +204,46 @@ class TileBody:
 
     def _prefetch(self, access: Access, fixed: dict[Index, PrimExpr]) -> list[Stmt]:
         """A piece of the next panel at this term: the passes over the present one fetch it evenly, as it lies."""
-        assert self.start is not None
         line = CACHE_LINE // dtype_bytes(access.load.dtype)
-        turn = binary("div", self.start, self.tile.rows)
-        known = all(isinstance(a.extent, int) for a in (self.c.row, *self.c.shared_batch) if a is not None)
-        passes: int = -(-estimated_size([self.c.row_count]) // self.tile.rows)
-        for axis in reversed(self.c.shared_batch):
-            turn, passes = turn + axis * passes, passes * estimated_size([axis.extent])
-        if not known:
-            passes = -(-self.tile.width // line)  # the first of them, each a line at a term, however many there are
         term: PrimExpr = const(0, INDEX)
         for axis in self.c.reduce.axes:
             term = term * as_index(axis.extent) + fixed.get(axis, axis)
-        step = -(-self.tile.width // passes)
-        term = turn * self.c.points + term
-        place = (term if known else binary("min", term, passes * self.c.points - 1)) * step
+        turn, passes = self._passes()
+        if isinstance(passes, int):
+            step: Number = -(-self.tile.width // passes)
+            place, fetched = (turn * self.c.points + term) * step, range(0, step, line)
+        else:
+            place, fetched = self.share + term * self.step, range(1)  # a step is at most a line
         first: dict[Index, PrimExpr] = {a: const(0, INDEX) for a in self.c.reduce.axes}
         first[self.c.lane] = (self.block + 1) * self.tile.width
         *outer, last = (at(i, first) for i in access.load.indices)
-        return [Prefetch(access.load.tensor, [*outer, last + place + k]) for k in range(0, step, line)]
+        return [Prefetch(access.load.tensor, [*outer, last + place + k]) for k in fetched]
+
+    def _passes(self) -> tuple[PrimExpr, Number]:
+        """Which pass over the present panel this tile is, and how many there are."""
+        assert self.start is not None
+        turn = binary("div", self.start, self.tile.rows)
+        passes: Dimension = binary("div", as_index(self.c.row_count) + (self.tile.rows - 1), self.tile.rows)
+        for axis in reversed(self.c.shared_batch):
+            turn, passes = turn + axis * passes, passes * axis.extent
+        return turn, _int_or(passes)
+
+    def _ahead_places(self) -> list[Stmt]:
+        """Where the number of passes is known only when it runs: what one of them fetches of the next panel, and where.
+
+        As many passes as the panel is wide fetch an element at a term, fewer some more, at most a line. It is computed
+        before the loop over terms, which then only moves a pointer.
+        """
+        if self.ahead is None or isinstance((found := self._passes())[1], int):
+            return []
+        turn, passes = found
+        width, line = self.tile.width, CACHE_LINE // dtype_bytes(self.ahead.load.dtype)
+        fetching = binary("min", binary("max", passes, -(-width // line)), width)
+        last = binary("div", const(width - 1, INDEX), self.step)
+        return [
+            Let(self.step, binary("div", fetching + (width - 1), fetching)),
+            Let(self.share, binary("min", turn, last) * self.c.points * self.step),
+        ]
 
     def _by_row(self, access: Access) -> bool:
         return self.c.row is not None and access.steps[self.c.row] != 0

@@ -27,6 +27,7 @@ from byoc.codegen.c.toolchain.command import CommandError, Commands, Finished, r
 from byoc.codegen.c.toolchain.float_ranges import float_range_flags
 from byoc.codegen.c.toolchain.machine import NO_MATRICES, Machine, machine_of, processor_of
 from byoc.codegen.c.toolchain.object_cache import cache_dir, compiler_folder, object_cache
+from byoc.codegen.c.toolchain.optimization import optimization_level
 from byoc.codegen.c.toolchain.sanitizers import requested, sanitizer_flags
 from byoc.codegen.c.toolchain.shared_stores import shared_store_flags
 from byoc.errors import CompileError, CompilerNotFoundError
@@ -36,7 +37,6 @@ from byoc.runtime.core.processor import Processor, usable_processors
 from byoc.runtime.dso.matrix_permission import matrix_refusal
 from byoc.runtime.files.regular_file import read_file
 
-BASE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno")
 NATIVE_FLAGS = ("-march=native",)
 LINK_FLAGS = ("-shared", "-pthread")
 LIBRARIES = ("-lm",)
@@ -243,10 +243,10 @@ def candidates() -> list[tuple[str, ...]]:
 def find_compiler() -> CCompiler:
     """The first C compiler that works.
 
-    Under ``BYOC_SANITIZE`` it compiles with sanitizers. Raises CompilerNotFoundError with one sentence when there is
-    none, or when the one that ``$CC`` names does not work.
+    Under ``BYOC_SANITIZE`` it compiles with sanitizers, under ``BYOC_OPTIMIZATION`` at another level. Raises
+    CompilerNotFoundError with one sentence when there is none, or when the one that ``$CC`` names does not work.
     """
-    found = _find(tuple(candidates()), requested())
+    found = _find(tuple(candidates()), requested(), optimization_level())
     if isinstance(found, CCompiler):
         return found
     if os.environ.get("CC", "").strip():
@@ -257,7 +257,7 @@ def find_compiler() -> CCompiler:
 
 
 @functools.lru_cache(maxsize=8)
-def _find(commands: tuple[tuple[str, ...], ...], sanitizers: tuple[str, ...]) -> CCompiler | str:
+def _find(commands: tuple[tuple[str, ...], ...], sanitizers: tuple[str, ...], level: str) -> CCompiler | str:
     """The first of *commands* that works as a C compiler, or why the last does not."""
     problem = ""
     for command in commands:
@@ -267,7 +267,8 @@ def _find(commands: tuple[tuple[str, ...], ...], sanitizers: tuple[str, ...]) ->
             problem = str(error)
             continue
         problem = "it does not tell its macros"
-        for flags in ((*BASE_FLAGS, *NATIVE_FLAGS), BASE_FLAGS):
+        base = ("-std=gnu11", f"-O{level}", "-fPIC", "-fno-math-errno")
+        for flags in ((*base, *NATIVE_FLAGS), base):
             macros = _macros(command, flags)
             if macros is not None and matrix_refusal(processor_of(macros)):
                 flags, macros = (*flags, *NO_MATRICES), _macros(command, (*flags, *NO_MATRICES))

@@ -10,9 +10,10 @@ from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range
 from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.products.kernel import product_kernel
+from byoc.codegen.opencl.products.matrix_copies import copying_kernel
 from byoc.codegen.opencl.products.matrix_format import BFLOAT16, FLOAT16, FORMATS, MatrixFormat
 from byoc.codegen.opencl.products.matrix_kernel import matrix_kernel
-from byoc.codegen.opencl.products.matrix_terms import number_in_memory
+from byoc.codegen.opencl.products.matrix_terms import Terms, can_be_copied, number_in_memory
 from byoc.codegen.opencl.products.matrix_tile import MatrixTile, matrix_tiles
 from byoc.codegen.opencl.products.shape import BlockProduct, guarded
 from byoc.codegen.opencl.products.tile import TILES, DeviceTile, Pace, cost_of
@@ -39,7 +40,8 @@ class TileCandidate:
     ) -> KernelPlan:
         """The kernel that computes *p* so, for calls in which all of *when* holds."""
         if isinstance(self.tile, MatrixTile):
-            return matrix_kernel(p, self.tile, simplify, profile.matrix_units, when)
+            make = copying_kernel if self.tile.copied else matrix_kernel
+            return make(p, self.tile, simplify, profile.matrix_units, when)
         return product_kernel(p, self.tile, simplify, when)
 
 
@@ -52,7 +54,7 @@ def candidates(p: BlockProduct, profile: DeviceProfile, parts: Sequence[int] = (
     found: list[tuple[DeviceTile | MatrixTile, Pace]] = [*TILES]
     format = format_of(p, profile)
     if format is not None:
-        found += matrix_tiles(format)
+        found += [(tile, pace) for tile, pace in matrix_tiles(format) if not tile.copied or _copied(p, tile)]
     legal = [
         (tile, pace)
         for tile, pace in found
@@ -60,6 +62,13 @@ def candidates(p: BlockProduct, profile: DeviceProfile, parts: Sequence[int] = (
     ]
     made = [TileCandidate(t, n, cost_of(sizes, t, pace, n, profile.units)) for t, pace in legal for n in parts]
     return sorted(made, key=lambda c: c.cost)
+
+
+def _copied(p: BlockProduct, tile: MatrixTile) -> bool:
+    """Whether both operands of *p* go to local memory as they lie, in steps of *tile*."""
+    simplify = Simplifier()
+    terms = Terms.of(p.reduce.axes, tile.format, tile.points, simplify)
+    return all(can_be_copied(operand, terms, simplify) for operand in (p.left, p.right))
 
 
 def format_of(p: BlockProduct, profile: DeviceProfile) -> MatrixFormat | None:

@@ -124,7 +124,7 @@ static inline uint low_tf32(uint x) {
 }
 """
 _PLAIN_PRODUCTS = {
-    "tf32": "as_float(a) * as_float(b)",
+    "tf32": "as_float(word_tf32(as_float(a))) * as_float(word_tf32(as_float(b)))",
     "tf32x3": "as_float(low_tf32(a)) * as_float(high_tf32(b)) + as_float(high_tf32(a)) * as_float(low_tf32(b)) "
     "+ as_float(high_tf32(a)) * as_float(high_tf32(b))",
     "float16": "vload_half(0, (const half *)&a) * vload_half(0, (const half *)&b) "
@@ -152,9 +152,10 @@ def plain_functions(short: str) -> str:
     """What kernels call where products are emulated."""
     base = "tf32" if short == "tf32x3" else short
     dot = f"""\
-static inline float dot_{short}(float sum, __local const uint *left, __local const uint *right, int words) {{
+static inline float dot_{short}(float sum, __local const uint *left, __local const uint *right, int words,
+                               int left_turn, int right_turn) {{
   for (int k = 0; k < words; ++k) {{
-    const uint a = left[k], b = right[k];
+    const uint a = left[k ^ left_turn], b = right[k ^ right_turn];
     sum += {_PLAIN_PRODUCTS[short]};
   }}
   return sum;
@@ -164,4 +165,42 @@ static inline float dot_{short}(float sum, __local const uint *left, __local con
     return "\n".join([_PLAIN_WORDS[base], *split, dot])
 
 
-MATRIX_SUPPORT = {"matrix_ptx": ptx_functions, "matrix_plain": plain_functions}  # helpers of kernels, by their names
+_COPIES = {
+    PTX: """\
+static inline void copy_chunk(__local uint *to, __global const uint *from, int inside) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :: "r"((uint)(size_t)to), "l"((ulong)from), "r"(inside ? 16 : 0) : "memory");
+}
+""",
+    EMULATED: """\
+static inline void copy_chunk(__local uint *to, __global const uint *from, int inside) {
+  *(__local uint4 *)to = inside ? *(__global const uint4 *)from : (uint4)(0);
+}
+""",
+}
+
+
+_ROUNDED = """\
+static inline uint4 rounded_tf32(uint4 x) {
+  const float4 f = as_float4(x);
+  return (uint4)(word_tf32(f.s0), word_tf32(f.s1), word_tf32(f.s2), word_tf32(f.s3));
+}
+"""
+
+
+def rounding_function(short: str) -> str:
+    """What kernels call where units read words of tf32 that were copied as float32."""
+    return _ROUNDED
+
+
+def copy_functions(units: str) -> str:
+    """What kernels call where operands are copied, by how units are reached."""
+    return _COPIES[units]
+
+
+MATRIX_SUPPORT = {  # helpers of kernels, by their names
+    "matrix_ptx": ptx_functions,
+    "matrix_plain": plain_functions,
+    "matrix_copies": copy_functions,
+    "matrix_rounded": rounding_function,
+}

@@ -36,11 +36,11 @@ def matrix_kernel(
     p: BlockProduct, tile: MatrixTile, simplify: Simplifier, units: str, when: tuple[Range, ...] = ()
 ) -> KernelPlan:
     """The kernel that computes *p* by *tile* on *units*, for calls in which all of *when* holds."""
-    return _MatrixKernel(p, tile, simplify, units).plan(when)
+    return MatrixKernel(p, tile, simplify, units).plan(when)
 
 
 @dataclass(frozen=True)
-class _Chunk:
+class Chunk:
     """What a work-item moves of one lane in each step: its *registers*, a set for each step that is on its way, the
     lane's *line* in local memory, and where.
 
@@ -58,18 +58,28 @@ class _Chunk:
     def declared(self) -> list[Stmt]:
         """The declarations of its registers."""
         flat = [r for own in self.registers for r in own]
+        if not flat:
+            return []
         return [Alloc(r) for r in flat] if self.direct is None else [VectorRegisters(flat, self.direct.raw)]
 
 
-class _MatrixKernel(TiledProduct):
+Chunks = Mapping[Tensor, Sequence[Chunk]]  # by where they go in local memory
+
+
+class MatrixKernel(TiledProduct):
+    """Operands by registers; another way to local memory has its own :meth:`steps_of`."""
+
+    sets: int  # of registers of a chunk
+
     def __init__(self, p: BlockProduct, tile: MatrixTile, simplify: Simplifier, units: str):
         super().__init__(p, tile.rows, tile.columns, tile.points, simplify)
         self.tile, self.units = tile, units
         self.format = tile.format
         self.item = Index("item", tile.items)
         self.all_terms = Terms.of(p.reduce.axes, self.format, tile.points, simplify)
-        self.left = placeholder((2, tile.rows, tile.line), "uint32", "left")
-        self.right = placeholder((2, tile.columns, tile.line), "uint32", "right")
+        self.sets = 0 if tile.copied else tile.ahead
+        self.left = placeholder((tile.sides, tile.rows, tile.line), "uint32", "left")
+        self.right = placeholder((tile.sides, tile.columns, tile.line), "uint32", "right")
         self.sums = placeholder((tile.high, tile.wide, 4), self.dtype, "sums")
 
     def plan(self, when: tuple[Range, ...]) -> KernelPlan:
@@ -87,17 +97,25 @@ class _MatrixKernel(TiledProduct):
             *before,
             Alloc(self.sums, const(0, self.dtype)),
             *(stmt for c in (*left, *right) for stmt in c.declared()),
-            *self.pipeline(
-                tile.ahead,
-                lambda step, k: self._load(chunks, step, k),
-                lambda side, k: self._to_local(chunks, side, k),
-                lambda side: [MatrixStep(self.sums, self.left, self.right, side, self.item, tile, self.units)],
-            ),
+            *self.steps_of(chunks),
             *self._store(),
         ]
         return KernelPlan(f"matrix{tile}", statements, self.extent, True, when, tile.items)
 
-    def _chunks(self, operand: Operand, name: str, lanes: int, block: Index, before: list[Stmt]) -> list[_Chunk]:
+    def steps_of(self, chunks: Chunks) -> Sequence[Stmt]:
+        """The loop over the steps, in which what a work-item moves goes to local memory, and the sums grow."""
+        return self.pipeline(
+            self.tile.ahead,
+            lambda step, k: self._load(chunks, step, k),
+            lambda side, k: self._to_local(chunks, side, k),
+            lambda side: [self.multiply(side)],
+        )
+
+    def multiply(self, side: PrimExpr) -> Stmt:
+        """The products of the step that *side* of local memory has."""
+        return MatrixStep(self.sums, self.left, self.right, side, self.item, self.tile, self.units)
+
+    def _chunks(self, operand: Operand, name: str, lanes: int, block: Index, before: list[Stmt]) -> list[Chunk]:
         """What one work-item moves of *operand*, whose tile has so many *lanes*."""
         items, item, per_lane = self.tile.items, self.item, self.tile.chunks
         lanes_at: dict[int, list[Index]] = {}
@@ -115,15 +133,14 @@ class _MatrixKernel(TiledProduct):
                 lanes_at[lane_key] = self.lane_axes(operand.lanes, f"{name}{lane_key}", lane, lanes, block, before)
             count = self.format.chunk if direct is None else vectors_of(self.format, direct)
             registers = tuple(
-                tuple(placeholder((), "float32", f"{name}{k}_{j}_{n}") for j in range(count))
-                for n in range(self.tile.ahead)
+                tuple(placeholder((), "float32", f"{name}{k}_{j}_{n}") for j in range(count)) for n in range(self.sets)
             )
             value = substitute_axes(operand.value, operand.lanes, lanes_at[lane_key])
             own = None if direct is None else direct.over(operand.lanes, lanes_at[lane_key])
-            chunks.append(_Chunk(registers, lane, number, key, value, own))
+            chunks.append(Chunk(registers, lane, number, key, value, own))
         return chunks
 
-    def _load(self, chunks: Mapping[Tensor, Sequence[_Chunk]], step: PrimExpr, k: int) -> list[Stmt]:
+    def _load(self, chunks: Chunks, step: PrimExpr, k: int) -> list[Stmt]:
         """The chunks of both operands at *step* go into the *k*-th registers."""
         statements: list[Stmt] = []
         for tensor, own in chunks.items():
@@ -135,7 +152,7 @@ class _MatrixKernel(TiledProduct):
                 statements += self._chunk_loaded(c, known[c.key], c.registers[k])
         return statements
 
-    def _chunk_loaded(self, chunk: _Chunk, terms: ChunkTerms, registers: Sequence[Tensor]) -> list[Stmt]:
+    def _chunk_loaded(self, chunk: Chunk, terms: ChunkTerms, registers: Sequence[Tensor]) -> list[Stmt]:
         axes = self.p.reduce.axes
         if chunk.direct is not None:
             direct = chunk.direct.over(axes, terms.indices[0])
@@ -149,7 +166,7 @@ class _MatrixKernel(TiledProduct):
             loaded.append(Store(register, (), value))
         return loaded
 
-    def _to_local(self, chunks: Mapping[Tensor, Sequence[_Chunk]], side: PrimExpr, k: int) -> list[Stmt]:
+    def _to_local(self, chunks: Chunks, side: PrimExpr, k: int) -> list[Stmt]:
         return [
             ChunkToLocal(tensor, (side, c.line, c.number * CHUNK), c.registers[k], self.format, self.units, c.direct)
             for tensor, own in chunks.items()

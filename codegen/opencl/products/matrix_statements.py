@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.opencl.device.statements import KernelWriter, OwnText
-from byoc.codegen.opencl.products.matrix_format import CHUNK, EMULATED, PTX, WARP, MatrixFormat
+from byoc.codegen.opencl.products.matrix_format import CHUNK, EMULATED, PTX, TF32, WARP, MatrixFormat
 from byoc.codegen.opencl.products.matrix_terms import DirectLoad
 from byoc.codegen.opencl.products.matrix_tile import MatrixTile
 from byoc.te import Index, PrimExpr, Tensor
@@ -84,6 +84,7 @@ class MatrixStep(OwnText):
     units: str
 
     def write(self, writer: KernelWriter) -> None:
+        writer.exprs.helpers.setdefault((FUNCTIONS[self.units], self.tile.format.short))
         if self.units == PTX:
             self._instructions(writer)
         else:
@@ -92,7 +93,7 @@ class MatrixStep(OwnText):
     def _lines(self, writer: KernelWriter, at_left: str, at_right: str) -> tuple[str, str]:
         """Pointers to the words of this work-item in the lines of its warp."""
         tile, names, length = self.tile, writer.exprs.names, self.tile.line
-        item, side = writer.index(self.item), writer.exprs.text(writer.exprs.simplify(self.side), 12)
+        item, side = writer.index(self.item), writer.exprs.text(writer.exprs.simplify(self.side), 13)
         found = []
         parts = (
             (self.left, tile.rows, f"{item} / {WARP} / {tile.across} * {tile.rows // tile.down}", at_left),
@@ -112,17 +113,21 @@ class MatrixStep(OwnText):
         item, sums = writer.index(self.item), names(self.sums, self.sums.name)
         half, length = f"{item} / 8 % 2", tile.line
         left, right = self._lines(
-            writer,
-            f"({item} % 8 + {half} * 8) * {length} + {item} / 16 % 2 * {CHUNK}",
-            f"({item} % 8 + {item} / 16 % 2 * 8) * {length} + {half} * {CHUNK}",
+            writer, f"({item} % 8 + {half} * 8) * {length}", f"({item} % 8 + {item} / 16 % 2 * 8) * {length}"
         )
         base = "tf32" if tile.format.split else tile.format.name
+        load = "load_matrices({})"
+        if tile.copied and tile.format == TF32:
+            writer.exprs.helpers.setdefault(("matrix_rounded", base))
+            load = "rounded_tf32(load_matrices({}))"
         for words in range(0, tile.words, 8):
             with writer.writer.block("{"):
+                at_left = self._chunk_at(words // CHUNK, f"{item} / 16 % 2", f"{item}")
+                at_right = self._chunk_at(words // CHUNK, half, f"{item}")
                 for k in range(tile.high):
-                    line(f"const uint4 a{k} = load_matrices({left} + {k * 16 * length + words});")
+                    line(f"const uint4 a{k} = {load.format(f'{left} + {k * 16 * length} + {at_left}')};")
                 for k in range(tile.wide // 2):
-                    line(f"const uint4 b{k} = load_matrices({right} + {k * 16 * length + words});")
+                    line(f"const uint4 b{k} = {load.format(f'{right} + {k * 16 * length} + {at_right}')};")
                 if not tile.format.split:
                     self._multiply(writer, base, sums, "a", "b")
                     continue
@@ -133,6 +138,12 @@ class MatrixStep(OwnText):
                             line(f"const uint4 {part}_{name}{k} = (uint4)({of});")
                 for one, other in (("low_a", "high_b"), ("high_a", "low_b"), ("high_a", "high_b")):
                     self._multiply(writer, base, sums, one, other)
+
+    def _chunk_at(self, first: int, next_: str, lane: str) -> str:
+        """The words before chunk *first*, or the *next_* one, of a line whose lane of eight is that of *lane*."""
+        if not self.tile.copied:
+            return f"{first * CHUNK} + {next_} * {CHUNK}"
+        return f"(({first} + {next_}) ^ {self.tile.turned(lane)}) * {CHUNK}"
 
     def _multiply(self, writer: KernelWriter, base: str, sums: str, left: str, right: str) -> None:
         for i in range(self.tile.high):
@@ -152,5 +163,9 @@ class MatrixStep(OwnText):
         with writer.writer.block(f"for (int {k} = 0; {k} < {4 * tile.high * tile.wide}; ++{k}) {{"):
             row = f"({k} / {4 * tile.wide} * 16 + {k} / 2 % 2 * 8) * {length}"
             column = f"({k} / 4 % {tile.wide} * 8 + {k} % 2) * {length}"
-            call = f"dot_{tile.format.short}({sums}[{k}], {left} + {row}, {right} + {column}, {tile.words})"
+            turns = "0, 0"
+            if tile.copied:
+                lanes = f"({item} % {WARP} / 4)", f"({item} % 4 * 2 + {k} % 2)"
+                turns = ", ".join(f"({tile.turned(lane)}) * {CHUNK}" for lane in lanes)
+            call = f"dot_{tile.format.short}({sums}[{k}], {left} + {row}, {right} + {column}, {tile.words}, {turns})"
             writer.writer.line(f"{sums}[{k}] = {call};")

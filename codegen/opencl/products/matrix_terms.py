@@ -142,3 +142,9 @@ class DirectLoad:
         indices = [substitute_axes(i, old, new) for i in self.load.indices]
         guards = tuple(substitute_axes(g, old, new) for g in self.guards)
         return DirectLoad(self.load.of(self.load.tensor, indices), guards, self.raw)
+
+
+def can_be_copied(operand: Operand, terms: Terms, simplify: Simplifier) -> bool:
+    """Whether local memory may have the chunks of *operand* as memory has them: words that a unit reads."""
+    direct = DirectLoad.of(operand, terms, simplify)
+    return direct is not None and (direct.raw or terms.format.bits == 32)

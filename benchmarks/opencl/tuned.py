@@ -1,0 +1,101 @@
+"""Whole models tuned on the device against the cost model's choice: ``python -m benchmarks.opencl.tuned``.
+
+Each model is compiled as it is and once more with its kernels tuned there at ``--level``, the cache empty at first; both
+give the same numbers within TOLERANCE of the output's range, and are then timed in turns of one run, numpy to numpy
+(``rounds.py``). Printed are milliseconds, how many times as fast the tuned one is, what compiling and a first call take
+both ways, and what tuning says of itself. ``--models FOLDER`` takes ONNX files from there; what is not in it is made
+here (``device_cases.py``). The status is 1 when outputs differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.opencl.device_cases import case_of, onnx_file
+from benchmarks.rounds import Schedule, interleave
+
+TOLERANCE = 1e-4
+DEFAULT = "resnet18,resnet50,mobilenetv2,bert,vit"
+
+
+def random_inputs(specs: Sequence[Any]) -> list[np.ndarray]:
+    """Seeded numbers for the inputs of a library; of integers small ones, which any table has."""
+    rng = np.random.default_rng(0)
+    return [
+        (rng.integers(0, 1000, s.shape) if "int" in s.dtype else rng.standard_normal(s.shape)).astype(s.dtype)
+        for s in specs
+    ]
+
+
+def compiled(path: Path, level: str) -> tuple[Any, float]:
+    """A model for the device, its kernels tuned at *level*, with the seconds that compiling and a first call take."""
+    import byoc
+
+    begin = time.perf_counter()
+    library = byoc.compile(path, targets="opencl", tune=level)
+    library(*random_inputs(library.inputs))
+    return library, time.perf_counter() - begin
+
+
+def measure(name: str, options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    """One model both ways."""
+    path = onnx_file(case_of(name), options.models, scratch)
+    plain, plain_seconds = compiled(path, "none")
+    tuned, tuned_seconds = compiled(path, options.level)
+    inputs = random_inputs(plain.inputs)
+    outputs = [np.asarray(library(*inputs), "float64") for library in (plain, tuned)]
+    difference = float(np.abs(outputs[0] - outputs[1]).max() / max(np.ptp(outputs[0]), 1e-30))
+    calls: dict[str, Callable[[], object]] = {"none": lambda: plain(*inputs), options.level: lambda: tuned(*inputs)}
+    times = interleave(calls, Schedule(rounds=options.rounds))
+    return {
+        "model": name,
+        "difference": difference,
+        "none": times["none"].to_json(),
+        options.level: times[options.level].to_json(),
+        "ratio": times["none"].median / times[options.level].median,
+        "seconds": {"none": plain_seconds, options.level: tuned_seconds},
+        "tuning": tuned.report["tuning"]["text"].splitlines()[0],
+    }
+
+
+def main() -> int:
+    """Measure every model, print a line for each, and say whether all agreed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default=DEFAULT, help="models, by commas")
+    parser.add_argument("--models", type=Path, help="a folder of ONNX files")
+    parser.add_argument("--level", default="fast", choices=["fast", "normal", "wide", "heavy"])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--json", type=Path, help="write all that was found here")
+    options = parser.parse_args()
+    rows = []
+    print(f"{'model':14}{'none ms':>12}{options.level + ' ms':>12}{'times':>8}{'none s':>9}{options.level + ' s':>9}")
+    for name in options.only.split(","):
+        with tempfile.TemporaryDirectory() as scratch:
+            os.environ["BYOC_CACHE_DIR"] = scratch
+            rows.append(found := measure(name, options, Path(scratch)))
+        base, other, seconds = found["none"], found[options.level], found["seconds"]
+        print(
+            f"{name:14}{1e3 * base['median']:12.3f}{1e3 * other['median']:12.3f}{found['ratio']:8.2f}"
+            f"{seconds['none']:9.1f}{seconds[options.level]:9.1f}",
+            f"  {found['tuning']}",
+            flush=True,
+        )
+    if options.json is not None:
+        options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    wrong = [row["model"] for row in rows if not row["difference"] <= TOLERANCE]
+    for model in wrong:
+        print(f"{model}: the outputs differ by more than {TOLERANCE:g} of their range")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
