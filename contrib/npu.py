@@ -60,7 +60,7 @@ def constant_weights(call: Call) -> str | None:
 def channels_innermost(call: Call) -> str | None:
     """layout NHWC"""
     layout = call.attrs.data_layout if hasattr(call.attrs, "data_layout") else call.attrs.layout
-    return None if layout == "NHWC" else str(layout)
+    return next((str(name) for name in (layout, call.attrs.out_layout) if name not in ("", "NHWC")), None)
 
 
 @constraint("groups", of="qnn.conv2d")

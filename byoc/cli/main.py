@@ -18,6 +18,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 
 from byoc.base import __version__
@@ -64,6 +65,8 @@ COMMANDS = (
     "compare",
 )
 _OF_DEVICES = ("cache", "warm")
+_RUNNING = ("run", "compile", "profile")  # a backend's code, in this process
+Command = Callable[[argparse.Namespace], tuple[Mapping[str, object], str, int]]
 EPILOG = (
     "exit codes: 0 done, 1 internal error, 2 a mistake in the command, the model or the inputs, or what "
     "certify, bisect and compare found wrong, 3 something that this "
@@ -124,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     named = [w for w in words[:1] if w in COMMANDS]  # one command loads what it needs, not what all need
     arguments = argparse.Namespace(command=(*named, "")[0], json="--json" in words)  # until they are read
-    command: Callable[[argparse.Namespace], tuple[Mapping[str, object], str, int]]
+    command: Command
     try:
         arguments = parser(named or COMMANDS).parse_args(words)
         command = command_module(arguments.command).run
@@ -133,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if os.environ.get(SANITIZE_VARIABLE) and argv is None:
                 importlib.import_module("byoc.cli.sanitized").start_again_where_needed()
             import_backends(arguments.command, arguments)
-            data, text, code = command(arguments)
+            data, text, code = _ran(command, arguments, is_alone=argv is None)
         print(json.dumps(data, indent=1) if arguments.json else text, flush=True)
         return code
     except BrokenPipeError:
@@ -143,6 +146,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except Exception as error:
         return _fail(arguments, error)
+
+
+def _ran(command: Command, arguments: argparse.Namespace, is_alone: bool) -> tuple[Mapping[str, object], str, int]:
+    """What *command* gives. Raises InternalError where code of a backend asked Python to exit in it.
+
+    Of a command that runs models, in a process that *is_alone*, another process tells what was running if it dies.
+    """
+    watch: AbstractContextManager[None] = nullcontext()
+    if is_alone and arguments.command in _RUNNING:
+        watch = importlib.import_module("byoc.runtime.region.watched").watched(f"byoc {arguments.command}")
+    try:
+        with watch:
+            return command(arguments)
+    except SystemExit as error:
+        from byoc.runtime.region.attempted_exit import attempted_exit
+
+        raise InternalError(f"while this command was at work, {attempted_exit(error)}") from error
 
 
 def _warn(

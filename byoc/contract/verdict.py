@@ -189,7 +189,7 @@ def judge(call: Call, constraints: Iterable[Constraint]) -> Verdict:
     for condition in constraints:
         try:
             reasons += condition.refusals(call)
-        except Exception as error:  # one mistake of a vendor must not hide what the other constraints say
+        except (Exception, SystemExit) as error:  # one mistake of a vendor must not hide what the other ones say
             text = f"the constraint {condition.code} ({condition.text}) failed when asked"
             reasons.append(Reason(FAILED_CODE, f"{text}: {in_one_line(error)}"))
     return Verdict(not reasons, callee_name(call), span_names(call.span), tuple(reasons))

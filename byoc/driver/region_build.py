@@ -110,6 +110,8 @@ def build_regions(mod: IRModule, request: BuildRequest, tell: Callable[[str], No
 
 def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> Module:
     """The module of a region. Raises CompileError naming backend and region for whatever goes wrong in a backend."""
+    from byoc.runtime.region.record import running
+
     name = str(region.attrs["Compiler"])
     backend: Backend = get_backend(name)
     options = request.backend_options.get(name, {})
@@ -117,7 +119,8 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
         raise CompileError(f"backend {name!r} failed on {_place(var, region)}: {region.attrs[UNCONVERTED]}")
     try:
         lowered = region if request.halves is None else request.halves.lowered(region, backend, options)
-        module = _in_time(lambda: backend.compile(lowered, options), request.timeout)
+        with running(f"backend {name!r} compiled {_place(var, region)}"):
+            module = _in_time(lambda: backend.compile(lowered, options), request.timeout)
     except (CompilerNotFoundError, DeviceError):
         raise
     except (Exception, SystemExit) as error:  # whatever a vendor's code raises

@@ -11,11 +11,12 @@ from byoc.testing.cases.large import LARGE, large_cases
 from byoc.testing.cases.layouts import LAYOUT, layout_cases
 from byoc.testing.cases.operators import CONSTANT, DTYPE, EMPTY, FREE, SAMPLE, BackendAnswers, operator_cases
 from byoc.testing.cases.patterns import PATTERN, PATTERN_SAMPLES, pattern_cases
+from byoc.testing.cases.quantized import QUANTIZED, quantized_cases
 from byoc.testing.cases.special import SPECIAL, special_cases
 from byoc.testing.core.case import Case
 
 # kinds in the order in which they are tried: what models have first
-KINDS = (SAMPLE, PATTERN, PATTERN_SAMPLES, LARGE, COMBINED, CONSTANT, LAYOUT, SPECIAL, EMPTY, FREE, DTYPE)
+KINDS = (SAMPLE, PATTERN, PATTERN_SAMPLES, QUANTIZED, LARGE, COMBINED, CONSTANT, LAYOUT, SPECIAL, EMPTY, FREE, DTYPE)
 OF_PATTERNS = (PATTERN, PATTERN_SAMPLES, LARGE)
 
 
@@ -30,6 +31,7 @@ def all_cases(asked: BackendAnswers, seed: int, only: Sequence[str]) -> list[Cas
     is_every = not only or any(is_wanted(only, kind) for kind in OF_PATTERNS)
     found += pattern_cases(asked, seed, lambda name: is_every or is_wanted(only, name))
     found += layout_cases(asked, seed)
+    found += quantized_cases(asked, seed)
     wanted = [c for c in found if not only or is_wanted(only, c.operator) or is_wanted(only, c.kind)]
     seen: dict[tuple[str, str], int] = {}
     ranked = []

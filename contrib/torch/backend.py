@@ -7,7 +7,6 @@ the device. Float32 is computed as float32; option ``precision="tf32"`` lets pro
 from __future__ import annotations
 
 import importlib
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,10 +21,10 @@ from byoc.contract import (
     register_backend,
 )
 from byoc.contract.verdict import calls_in
+from byoc.contrib.region_program import Program, step
 from byoc.contrib.torch.constraints import CONVOLUTIONS, TAKEN, one_for_each_channel
 from byoc.contrib.torch.device import PRECISIONS, misnamed, torch_missing
 from byoc.contrib.torch.module import TorchModule
-from byoc.contrib.torch.program import Program
 from byoc.contrib.torch.table import KERNELS
 from byoc.contrib.torch.windows import CONV_BIAS, DENSE_BIAS
 from byoc.errors import UserError
@@ -56,15 +55,12 @@ class TorchGenerator(RegionGenerator[int]):
         return self.count - 1
 
     @makes(*KERNELS)
-    def step(self, node: RegionNode, *arguments: int) -> list[int] | int:
+    def call(self, node: RegionNode, *arguments: int) -> list[int] | int:
         """One call, of any operator in the table; a composite has the attributes of its product."""
         call = node.call if isinstance(node.call.op, Op) else _product(node.call)
-        attrs = {} if call.attrs is None else {str(k): _plain(v) for k, v in call.attrs.items()}
-        results = [{**spec.to_json(), "shape": _plain(spec.shape)} for spec in node.outputs]
-        self.steps.append(
-            {"operator": node.name, "arguments": list(arguments), "attributes": attrs, "results": results}
-        )
-        made = [self._next() for _ in results]
+        attrs = {} if call.attrs is None else dict(call.attrs.items())
+        self.steps.append(step(node.name, arguments, attrs, node.outputs))
+        made = [self._next() for _ in node.outputs]
         return made if len(made) != 1 else made[0]
 
     def compile(self, results: Sequence[int]) -> Module:
@@ -81,17 +77,6 @@ class TorchGenerator(RegionGenerator[int]):
 
 def _product(call: Call) -> Call:
     return next(c for c in calls_in(call) if callee_name(c) in (*CONVOLUTIONS, "nn.dense"))
-
-
-def _plain(value: object) -> object:
-    """An attribute as JSON has it; an infinity as text."""
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if value is None or isinstance(value, (bool, float, str)):
-        return value
-    return int(value) if isinstance(value, int) else str(value)
 
 
 @register_backend

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from byoc.contrib.model_module import aliased
+from byoc.contrib.region_program import Program, checked_program
 from byoc.contrib.torch.device import DEVICE_VARIABLE, PRECISIONS, chosen_device, device_problem, numbers
-from byoc.contrib.torch.program import Program, checked_program, computed
+from byoc.contrib.torch.program import computed
+from byoc.contrib.torch.table import KERNELS
 from byoc.runtime.core.errors import ArtifactError, ByocError, DeviceError, InputError
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.signature import Signature, TensorSpec
@@ -131,7 +133,7 @@ class TorchModule(Module):
             read_json(content[PROGRAM], PROGRAM), PROGRAM, ("device", "precision", "signatures", "programs")
         )
         signatures = Signature.list_from_json(told["signatures"], at(PROGRAM, "signatures"))
-        programs = [checked_program(program, place) for place, program in numbered(told, "programs", PROGRAM)]
+        programs = [checked_program(program, place, KERNELS) for place, program in numbered(told, "programs", PROGRAM)]
         if len(programs) != len(signatures):
             raise ArtifactError(f"{PROGRAM}: {len(programs)} programs for {len(signatures)} symbols")
         device, precision = (text_of(told[name], at(PROGRAM, name)) for name in ("device", "precision"))

@@ -1,4 +1,4 @@
-"""A region as a program of steps over numbered values: read from an artefact, and one step of it computed."""
+"""One step of a region's program computed by PyTorch."""
 
 from __future__ import annotations
 
@@ -8,13 +8,8 @@ from typing import Any
 
 from byoc.contrib.torch.kernels import Step
 from byoc.contrib.torch.table import KERNELS
-from byoc.runtime.core.errors import ArtifactError, KernelError
+from byoc.runtime.core.errors import KernelError
 from byoc.runtime.core.signature import TensorSpec
-from byoc.runtime.core.strict_json import at, list_of, mapping_of, number_of, numbered, object_of, text_of, texts_of
-
-FIELDS = ("inputs", "constants", "steps", "outputs")
-STEP_FIELDS = ("operator", "arguments", "attributes", "results")
-Program = Mapping[str, Any]
 
 
 def computed(symbol: str, told: Mapping[str, Any], tensors: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
@@ -36,30 +31,3 @@ def computed(symbol: str, told: Mapping[str, Any], tensors: Sequence[Any], sizes
                 f"{symbol}: {told['operator']} gave {value.dtype}{list(value.shape)}, expected {dtype}{list(shape)}"
             )
     return results
-
-
-def checked_program(data: object, where: str) -> Program:
-    """*data* as a program whose steps are in the table and read what stands before them. Raises ArtifactError."""
-    program = object_of(data, where, FIELDS)
-    known = number_of(program["inputs"], at(where, "inputs")) + len(
-        texts_of(program["constants"], at(where, "constants"))
-    )
-    for place, item in numbered(program, "steps", where):
-        step = object_of(item, place, STEP_FIELDS)
-        operator = text_of(step["operator"], at(place, "operator"))
-        if operator not in KERNELS:
-            raise ArtifactError(f"{place}: no operator is called {operator!r} here: install a newer byoc")
-        _below(known, step["arguments"], at(place, "arguments"))
-        results = list_of(step["results"], at(place, "results"))
-        for k, result in enumerate(results):
-            TensorSpec.from_json(result, at(place, f"results[{k}]"))
-        mapping_of(step["attributes"], at(place, "attributes"))
-        known += len(results)
-    _below(known, program["outputs"], at(where, "outputs"))
-    return program
-
-
-def _below(known: int, data: object, where: str) -> None:
-    wrong = next((k for k in list_of(data, where) if not number_of(k, where) < known), None)
-    if wrong is not None:
-        raise ArtifactError(f"{where}: value {wrong} is none of the {known} before it")

@@ -12,7 +12,7 @@ from byoc.runtime.core.errors import ArtifactError, DeviceError, UnavailableErro
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.modules.module import OWN, Members, Module, PackedFunction, module_class
 from byoc.runtime.region.known_outputs import has_known_outputs
-from byoc.runtime.region.record import DEVICE, INITIALIZE, LOAD, StageError
+from byoc.runtime.region.record import DEVICE, INITIALIZE, LOAD, StageError, running
 
 
 class LostModule(Module):
@@ -65,8 +65,17 @@ def load_or_lose(type_key: str, symbols: Sequence[str], members: Members, load: 
     """What *load* gives, or a :class:`LostModule` in its place; :func:`check_lost` says whether that can be borne."""
     try:
         return load()
+    except SystemExit as error:
+        told = UnavailableError(f"modules of type {type_key!r} cannot be loaded: {_exit_of(error)}")
+        return LostModule(type_key, symbols, members, load, told)
     except Exception as error:  # whatever a vendor's code raises
         return LostModule(type_key, symbols, members, load, error)
+
+
+def _exit_of(error: SystemExit) -> Exception:
+    from byoc.runtime.region.attempted_exit import attempted_exit
+
+    return attempted_exit(error)
 
 
 @contextlib.contextmanager
@@ -95,9 +104,13 @@ def class_for(type_key: str) -> type[Module]:
 def told_loader(type_key: str) -> Iterator[None]:
     """Say of what a vendor's loader raises that it did, and where. Raises UnavailableError; byoc's own errors pass."""
     try:
-        yield
+        with running(f"a module of type {type_key!r} was loaded"):
+            yield
     except UserError:
         raise
+    except SystemExit as error:
+        text = f"{source_of(module_class(type_key))}: {_exit_of(error)}"
+        raise UnavailableError(f"the loader of module type {type_key!r} failed, {text}") from error
     except Exception as error:  # whatever a vendor's code raises
         if type_key in OWN:
             raise  # what byoc's own loaders stumble over is damaged
@@ -168,6 +181,8 @@ def load_function(owner: Module, symbol: str, initialize: Callable[[str], None],
         function = module.get_function(symbol)
         if function is None:
             raise ArtifactError(f"the module {module.type_key} has no function {symbol!r}")
+    except SystemExit as error:
+        raise StageError(stage, _exit_of(error)) from error
     except Exception as error:  # whatever a vendor's code raises
         raise StageError(stage, error) from error
     return function

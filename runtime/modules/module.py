@@ -231,8 +231,7 @@ def tree_members(root: Module) -> tuple[dict[str, object], dict[str, bytes]]:
         if arrays:
             members[f"{place}/{ARRAYS_MEMBER}"] = write_weights(arrays)
         pending.extend((child, len(entries)) for child in reversed(module.imports))
-        symbols = list(module.symbols)
-        entry = {"type_key": module.type_key, "path": place, "parent": parent, "symbols": symbols}
+        entry = {"type_key": module.type_key, "path": place, "parent": parent, "symbols": list(module.symbols)}
         entries.append({**entry, **packages_of(module)})
     needed = [symbol for module in root.walk() for symbol, names in module.constants().items() if names]
     if needed and not any(module.arrays() for module in root.walk()):
@@ -315,6 +314,7 @@ LOADERS: dict[str, str | type[Module]] = {
     "metadata": "byoc.runtime.modules.metadata:MetadataModule",
     "opencl": "byoc.runtime.opencl.module:OpenCLModule",
     "origin": "byoc.runtime.origin:OriginModule",
+    "packed_c": "byoc.runtime.dso.packed_module:PackedModule",
 }
 
 OWN = frozenset(LOADERS)  # the types of byoc's own modules

@@ -22,6 +22,7 @@ from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.region.checks import CheckedCall, check_returned, fill_outputs
 from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.locked import held, locked
+from byoc.runtime.region.record import is_told_running, running
 from byoc.runtime.region.vendor_time_limit import within_time_limit
 
 
@@ -75,8 +76,11 @@ class RegionCall:
             try:
                 if self._ready is None:
                     self._ready = self._prepared()
-                check_returned(within_time_limit(self._ready, self._guard.place, self._seconds))
+                with running(self._guard.doing) if is_told_running() else contextlib.nullcontext():
+                    check_returned(within_time_limit(self._ready, self._guard.place, self._seconds))
                 return
+            except SystemExit as error:
+                self._exited(error)
             except Exception as error:  # whatever a vendor's code raises
                 self._failed(error)
         self._run_host()
@@ -126,8 +130,10 @@ class RegionCall:
                     self._begin_watch(start)
                 before = [call._pending for call in self._after if call._pending is not None]
                 guard = self._guard
-                with held(guard.lock, guard.place, guard.seconds or guard.wait_seconds):
+                with running(guard.doing), held(guard.lock, guard.place, guard.seconds or guard.wait_seconds):
                     self._pending = start(self._arrays, before)
+        except SystemExit as error:
+            self._exited(error)
         except Exception as error:  # whatever a vendor's code raises
             self._failed(error)
         return self._pending is not None
@@ -152,12 +158,16 @@ class RegionCall:
         is_stale = any(call.was_repaired for call in after)
         try:
             wait = locked(pending.wait, self._guard.lock)
-            check_returned(within_time_limit(wait, self._guard.place, self._guard.seconds or self._guard.wait_seconds))
+            seconds = self._guard.seconds or self._guard.wait_seconds
+            with running(self._guard.doing):
+                check_returned(within_time_limit(wait, self._guard.place, seconds))
             if self._watch is not None and not is_stale:
                 self._watch.end()
-        except Exception as error:  # whatever a vendor's code raises
+        except (Exception, SystemExit) as error:  # whatever a vendor's code raises
             if not is_stale:
-                self._failed(error)
+                self._pending, self.is_started = pending, True  # as below, where a signal's handler raised it
+                self._exited(error) if isinstance(error, SystemExit) else self._failed(error)
+                self._pending, self.is_started = None, False
                 self._run_host()
                 self.was_repaired = True
         except BaseException:  # a signal's handler raised: the work goes on, and is to be abandoned
@@ -177,6 +187,12 @@ class RegionCall:
         if pending is not None:
             with contextlib.suppress(Exception), time_limit(seconds):
                 within_time_limit(pending.wait, self._guard.place)
+
+    def _exited(self, error: SystemExit) -> None:
+        """The backend's code asked Python to exit. Raises *error* where a handler of signals did."""
+        from byoc.runtime.region.attempted_exit import attempted_exit
+
+        self._failed(attempted_exit(error))
 
     def _failed(self, error: Exception) -> None:
         self._ready = None

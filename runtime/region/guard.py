@@ -37,6 +37,7 @@ from byoc.runtime.region.record import (
     Region,
     Shapes,
     explained,
+    running,
     stage_of,
 )
 from byoc.runtime.region.seconds import region_seconds, wait_seconds
@@ -82,7 +83,8 @@ class RegionGuard:
         with self._lock:
             if self._function is None:
                 start = time.perf_counter()
-                with held(self.lock, self.place, self.seconds or self.wait_seconds):
+                loading = running(f"{self.region.describe(self.symbol)} was loaded and initialised")
+                with loading, held(self.lock, self.place, self.seconds or self.wait_seconds):
                     self._function = self._load()
                 self.initialize_seconds = time.perf_counter() - start
             return self._function
@@ -110,6 +112,11 @@ class RegionGuard:
     def place(self) -> str:
         """What a run waits for that waits for the region."""
         return f"{self.region.target} computed {self.symbol} (nodes {', '.join(self.region.nodes)})"
+
+    @property
+    def doing(self) -> str:
+        """What its backend does while it computes, for a message."""
+        return f"{self.region.describe(self.symbol)} was running"
 
     def inputs_of(self, count: int) -> int | None:
         """How many of *count* arrays, inputs then outputs, are inputs; None where nobody told, or told otherwise."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 from byoc.runtime.core.errors import ArtifactError, ByocError, DeviceError, foreign_text
@@ -126,6 +126,39 @@ def describe(symbol: str, target: str, nodes: tuple[str, ...], operators: tuple[
     kind = "nodes" if nodes else "operators"
     named = f" ({kind} {', '.join(names[:NODES_NAMED])}{more})" if names else ""
     return f"region {symbol}{named} on {target}"
+
+
+_tell: Callable[[str | None], str | None] | None = None  # who wants to know what runs on a thread
+
+
+@contextlib.contextmanager
+def told_running(tell: Callable[[str | None], str | None]) -> Iterator[None]:
+    """Have *tell* be told what vendor's code each thread is at, in words; it gives what that thread was at before."""
+    global _tell
+    _tell = tell
+    try:
+        yield
+    finally:
+        _tell = None
+
+
+def is_told_running() -> bool:
+    """Whether somebody wants to know what runs."""
+    return _tell is not None
+
+
+@contextlib.contextmanager
+def running(text: str) -> Iterator[None]:
+    """Say that this thread is at *text* meanwhile, where somebody wants to know."""
+    tell = _tell
+    if tell is None:
+        yield
+        return
+    before = tell(text)
+    try:
+        yield
+    finally:
+        tell(before)
 
 
 @contextlib.contextmanager

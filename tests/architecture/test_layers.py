@@ -166,7 +166,8 @@ LAYERS = {
     ],
     "byoc.contrib": [
         "byoc.contrib",
-        "byoc.contrib.dnnl",
+        "byoc.contrib.onednn",
+        "byoc.contrib.onednn.relay",
         "byoc.contrib.torch",
         "byoc.contrib.xnnpack",
     ],

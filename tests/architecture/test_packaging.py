@@ -203,6 +203,7 @@ def test_every_extra_names_packages_that_an_installation_can_find():
         "zig",
         "solve",
         "sign",
+        "onednn",
         "onnxruntime",
         "openvino",
         "xnnpack",

@@ -7,7 +7,7 @@ import pytest
 import byoc.compat.tvm as compat
 import byoc.compat.tvm_modules.relay.analysis_api
 import byoc.contrib.bnns
-import byoc.contrib.dnnl
+import byoc.contrib.onednn.relay
 import byoc.relay.qnn.fake.fake_quantization_to_integer
 import byoc.relay.qnn.op
 import byoc.relay.transform

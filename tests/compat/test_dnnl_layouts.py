@@ -79,7 +79,7 @@ def test_layouts_of_an_integration_that_has_the_library_are_taken(relay, dnnl):
     ],
 )
 def test_blocks_are_small_letters(relay, letters, plain, layout):
-    from byoc.contrib.dnnl.layouts import in_letters_of
+    from byoc.contrib.onednn.relay.layouts import in_letters_of
 
     assert in_letters_of(letters, plain) == layout
 
@@ -87,7 +87,7 @@ def test_blocks_are_small_letters(relay, letters, plain, layout):
 def test_a_letter_that_is_no_axis_is_refused(relay):
     import tvm
 
-    from byoc.contrib.dnnl.layouts import in_letters_of
+    from byoc.contrib.onednn.relay.layouts import in_letters_of
 
     with pytest.raises(tvm.TVMError, match="a layout of 4 axes has the letters abcd, got 'abce'"):
         in_letters_of("abce", "NCHW")

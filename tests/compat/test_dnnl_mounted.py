@@ -19,7 +19,7 @@ def normal(*shape):
 def dnnl(installed):
     from tvm import relay
 
-    assert relay.op.contrib.dnnl.__name__ == "byoc.contrib.dnnl"
+    assert relay.op.contrib.dnnl.__name__ == "byoc.contrib.onednn.relay"
     installed.mount(pathlib.Path(__file__).parent / "vendors_dnnl")
     from tvm.relay.op.contrib import dnnl
 

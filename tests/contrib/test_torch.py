@@ -11,8 +11,8 @@ import pytest
 import byoc
 from byoc import relay
 from byoc.contract import get_backend
+from byoc.contrib.region_program import checked_program
 from byoc.contrib.torch.module import TorchModule
-from byoc.contrib.torch.program import checked_program
 from byoc.contrib.torch.table import KERNELS
 from byoc.errors import UserError
 from byoc.ir.op import OPS
@@ -101,7 +101,7 @@ def test_a_damaged_program_is_refused():
         ({"steps": [{**program["steps"][0], "arguments": [-1]}]}, "arguments"),
     ):
         with pytest.raises(ArtifactError, match=text):
-            checked_program({**program, **damage}, "program")
+            checked_program({**program, **damage}, "program", KERNELS)
 
 
 # with PyTorch ---------------------------------------------------------------------------------------------------------

@@ -125,7 +125,8 @@ BELOW = (
 # global function of TVM's -> where it is; loaded when it is first called
 ADDED_FUNCTIONS = {
     "relay.ext.ccompiler": f"{THIN}.ccompiler:compile_region",
-    "relay.ext.dnnl": f"{THIN}.onednn:compile_region",
+    "runtime.CSourceModuleCreate": f"{THIN}.csource:create",
+    "relay.ext.dnnl": "byoc.contrib.onednn.relay.region:compile_region",
     **{
         f"relay.ext.cmsisnn.transform.{name}": f"{THIN}.relay.vendor_passes:no_change"
         for name in (
@@ -136,7 +137,7 @@ ADDED_FUNCTIONS = {
         )
     },
     **{
-        f"relay._ffi_api.get_optimal_layout_for_{kind}": "byoc.contrib.dnnl.layouts:plain_layouts"
+        f"relay._ffi_api.get_optimal_layout_for_{kind}": "byoc.contrib.onednn.relay.layouts:plain_layouts"
         for kind in ("conv", "conv_transpose")
     },
     "tvm.relay.collage.estimate_seconds": "byoc.annex.collage.estimate_seconds:estimate_seconds",

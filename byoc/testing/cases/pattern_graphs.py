@@ -118,7 +118,7 @@ def _build_operator(
         before: Given = {}
         for _, given in parts:
             before.update(given)
-        places = [built.get(a) for a in args]
+        places = [built.get(a, known.get(a)) for a in args]  # a leaf may stand in what is built before it too
         calls: Iterator[tuple[Call, Given]]
         if not inner:
             calls = itertools.chain(
@@ -134,11 +134,11 @@ def _build_operator(
             if changed is None:
                 continue
             expr, more = _as_leaves(changed, args, new)
-            known.update({a: e for a, e in zip(args, expr.args, strict=True) if _is_leaf(a)})
+            leaves = {a: e for a, e in zip(args, expr.args, strict=True) if _is_leaf(a) and a not in known}
+            known.update(leaves)
             yield expr, {**before, **more}
-            for a in args:
-                if _is_leaf(a):
-                    known.pop(a, None)
+            for leaf in leaves:
+                known.pop(leaf, None)
 
 
 def _check_arity(op: Op, count: int) -> None:

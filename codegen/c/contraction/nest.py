@@ -210,7 +210,7 @@ class TileBody:
             term = term * as_index(axis.extent) + fixed.get(axis, axis)
         turn, passes = self._passes()
         if isinstance(passes, int):
-            step: Number = -(-self.tile.width // passes)
+            step = -(-self.tile.width // passes)
             place, fetched = (turn * self.c.points + term) * step, range(0, step, line)
         else:
             place, fetched = self.share + term * self.step, range(1)  # a step is at most a line
@@ -219,14 +219,14 @@ class TileBody:
         *outer, last = (at(i, first) for i in access.load.indices)
         return [Prefetch(access.load.tensor, [*outer, last + place + k]) for k in fetched]
 
-    def _passes(self) -> tuple[PrimExpr, Number]:
+    def _passes(self) -> tuple[PrimExpr, Dimension]:
         """Which pass over the present panel this tile is, and how many there are."""
         assert self.start is not None
         turn = binary("div", self.start, self.tile.rows)
         passes: Dimension = binary("div", as_index(self.c.row_count) + (self.tile.rows - 1), self.tile.rows)
         for axis in reversed(self.c.shared_batch):
             turn, passes = turn + axis * passes, passes * axis.extent
-        return turn, _int_or(passes)
+        return turn, _int_or(as_index(passes))
 
     def _ahead_places(self) -> list[Stmt]:
         """Where the number of passes is known only when it runs: what one of them fetches of the next panel, and where.

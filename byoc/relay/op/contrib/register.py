@@ -28,7 +28,7 @@ PATTERN_TABLES: Registry[Callable[[], PatternTable]] = Registry("pattern table")
 TARGET_PREDICATES: Registry[Callable[[Call], object]] = Registry("target predicate")
 KNOWS_COMPILER.append(PATTERN_TABLES.__contains__)
 # target -> the module of byoc that brings it; a vendor's own table of that name replaces ours
-INTEGRATIONS = {name: f"byoc.contrib.{name}" for name in ("dnnl", "bnns")}
+INTEGRATIONS = {"bnns": "byoc.contrib.bnns", "dnnl": "byoc.contrib.onednn.relay"}
 
 
 def load_target(name: str) -> None:

@@ -1,7 +1,7 @@
 """Quantized blocks as oneDNN computes them: an integer product, then a strict sequence of operations in float32.
 
 ``qnn.conv2d`` or ``qnn.dense``, its bias and ``qnn.requantize``, perhaps with a ``qnn.add`` of another tensor behind
-them, become the sequence of :func:`byoc.contrib.dnnl.patterns.make_qnn_pattern`. With scales s and zero
+them, become the sequence of :func:`byoc.contrib.onednn.relay.patterns.make_qnn_pattern`. With scales s and zero
 points z of the requantization (in, out) and of the addition (left, right, sum)::
 
     acc  = product with zero points 0, cast to float32

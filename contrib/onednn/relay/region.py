@@ -1,16 +1,19 @@
-"""``relay.ext.dnnl``: byoc's code generators where TVM's integration calls oneDNN.
+"""``relay.ext.dnnl``: regions of TVM's integration, computed by oneDNN where it is here and has their primitives.
 
-A region is generated C where every operator in it has a tensor expression, else a JSON graph over the numpy kernels
-(float16, shapes that are known only at run time). Source: ``relay.ext.dnnl`` of TVM, for what a region may hold.
+What it does not compute (where it is not installed, float16 on a processor without it, quantized blocks) is generated C
+where every operator of the region has a tensor expression, else a JSON graph over the numpy kernels; a warning says so,
+with the reason. Source: ``relay.ext.dnnl`` of TVM, for what a region may hold.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 from byoc.codegen.c.backend import CBackend
 from byoc.codegen.json.backend import JsonBackend
 from byoc.codegen.kernel.lower import unsupported_reason
+from byoc.contrib.onednn.backend import OnednnBackend, problem_of
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, get_op
 from byoc.relay.expr import Call, Function
@@ -26,6 +29,13 @@ _RANGES = {"int8": (-128.0, 127.0), "uint8": (0.0, 255.0), "int32": (-(2.0**31),
 
 def compile_region(function: Function) -> Module:
     """The library of a region under its ``global_symbol``. Raises CompileError for a region without that attribute."""
+    problem = problem_of(function)
+    if problem is None:
+        return OnednnBackend().compile(function, {})
+    symbol = function.attrs.get("global_symbol", "a region")
+    warnings.warn(
+        f"relay.ext.dnnl: {symbol} is computed by byoc's own kernels: {problem}", RuntimeWarning, stacklevel=2
+    )
     region = _QuantizedComposites().visit(function)
     assert isinstance(region, Function)
     backend = CBackend() if unsupported_reason(region) is None else JsonBackend()

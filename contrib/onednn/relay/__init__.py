@@ -4,10 +4,10 @@ Importing this package registers the pattern table and the ``target.dnnl`` attri
 table imports it. The regions go to whoever is registered as ``relay.ext.dnnl``: under TVM's names, byoc's generators.
 """
 
-from byoc.contrib.dnnl.layouts import alter_conv, alter_conv_transpose, legalize_group_conv
-from byoc.contrib.dnnl.patterns import is_compute_intensive, pattern_table, prune_dnnl_subgraphs
-from byoc.contrib.dnnl.quantized import legalize_qnn_for_dnnl
-from byoc.contrib.dnnl.rewrites import (
+from byoc.contrib.onednn.relay.layouts import alter_conv, alter_conv_transpose, legalize_group_conv
+from byoc.contrib.onednn.relay.patterns import is_compute_intensive, pattern_table, prune_dnnl_subgraphs
+from byoc.contrib.onednn.relay.quantized import legalize_qnn_for_dnnl
+from byoc.contrib.onednn.relay.rewrites import (
     DenseReshapeBiasGeluRewrite,
     LayerNormRewrite,
     rewrite_dense_bias_gelu_reshape_last,

@@ -1,0 +1,65 @@
+"""What a step of a program is, and the table of functions that build one of primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from byoc.contrib.onednn.building import Builder, Value
+
+
+@dataclass(frozen=True)
+class Behind:
+    """What runs on a product's result in the same primitive: an operator, and the other tensor that it reads."""
+
+    operator: str
+    attributes: Mapping[str, Any]
+    operand: Value | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator: its attributes as JSON has them, and for each result its shape and its element type by name."""
+
+    operator: str
+    attributes: Mapping[str, Any]
+    shapes: Sequence[tuple[int, ...]]
+    dtypes: Sequence[str]
+    behind: Sequence[Behind] = field(default=())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the first result."""
+        return self.shapes[0]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.attributes[name]
+
+    def get(self, name: str, default: Any) -> Any:
+        """An attribute, or *default* where the operator has none of that name, or an empty one."""
+        return self.attributes.get(name) or default
+
+
+Build = Callable[..., Any]  # (builder, step, *values) -> a value, or a list of them for several results
+BUILDERS: dict[str, Build] = {}
+
+
+def builds(*names: str) -> Callable[[Build], Build]:
+    """Put a function into the table, for operators (or composites) of these *names*."""
+
+    def register(build: Build) -> Build:
+        for name in names:
+            assert name not in BUILDERS, name
+            BUILDERS[name] = build
+        return build
+
+    return register
+
+
+def build(builder: Builder, step: Step, values: Sequence[Value]) -> list[Value]:
+    """The values that *step* gives. Raises Unimplemented where oneDNN has no primitive for it."""
+    if not any(0 not in shape for shape in step.shapes):  # nothing to compute
+        return [builder.plain(shape, dtype) for shape, dtype in zip(step.shapes, step.dtypes, strict=True)]
+    made = BUILDERS[step.operator](builder, step, *values)
+    return list(made) if isinstance(made, (list, tuple)) else [made]

@@ -1,0 +1,119 @@
+"""A shared library of functions in TVM's convention for packed functions in C, called with tensors of DLPack.
+
+Each symbol is ``int f(TVMValue *args, int *codes, int count, TVMValue *result, int *result_code, void *)`` and returns
+0 where all went well. Source: ``TVMBackendPackedCFunc`` of TVM's ``c_backend_api.h``, and ``CSourceModule``.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import cffi
+import numpy as np
+
+from byoc.runtime.core.errors import ArtifactError, InputError, KernelError, UnavailableError
+from byoc.runtime.core.ndarray import dtype_name, from_any
+from byoc.runtime.core.processor import Processor, this_processor
+from byoc.runtime.core.signature import symbol_of
+from byoc.runtime.core.strict_json import list_of, read_json
+from byoc.runtime.dso.library_file import LibraryFile
+from byoc.runtime.modules.module import Members, Module, PackedFunction
+
+_TENSOR, _CPU = 7, 1  # kTVMDLTensorHandle, kDLCPU
+_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # of DLDataType, by numpy's kinds
+_BFLOAT = 4
+_TYPES = """
+typedef struct { int32_t device_type; int32_t device_id; } DLDevice;
+typedef struct { uint8_t code; uint8_t bits; uint16_t lanes; } DLDataType;
+typedef struct {
+  void *data; DLDevice device; int32_t ndim; DLDataType dtype; int64_t *shape; int64_t *strides; uint64_t byte_offset;
+} DLTensor;
+typedef union { int64_t v_int64; double v_float64; void *v_handle; } TVMValue;
+"""
+_FFI = cffi.FFI()
+_FFI.cdef(_TYPES)
+_NAMES = ("lib.so", "processor.json", "symbols.json", "source.c")
+
+
+class PackedModule(Module):
+    """Functions of a library that was compiled from C, with the source and the processor that it needs."""
+
+    type_key = "packed_c"
+
+    def __init__(self, library: bytes, symbols: Sequence[str], source: str, processor: Processor):
+        super().__init__()
+        self._library, self.symbols, self._source, self.processor = library, tuple(symbols), source, processor
+        self._file = LibraryFile(library)
+
+    def unavailable(self) -> str | None:
+        return this_processor().lacks(self.processor)
+
+    def get_source(self, fmt: str = "") -> str:
+        return self._source
+
+    def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
+        if name not in self.symbols:
+            return super().get_function(name, query_imports)
+        return functools.partial(_call, name, self._opened(name))
+
+    def _opened(self, symbol: str) -> Any:
+        """The function *symbol*. Raises UnavailableError on another machine, ArtifactError where it is not there."""
+        problem = self.unavailable()
+        if problem is not None:
+            raise UnavailableError(f"{symbol} cannot run here: {problem}")
+        declaration = f"int {symbol}(void *, int *, int, void *, int *, void *);"  # TVMValues, which are ours
+        try:
+            return getattr(self._file.open(declaration), symbol)
+        except AttributeError:
+            raise ArtifactError(
+                f"the C of {', '.join(self.symbols)} has no visible function {symbol!r}: declare it with TVM_DLL"
+            ) from None
+
+    def save(self) -> dict[str, bytes]:
+        told = (self._library, self.processor.to_json(), list(self.symbols), self._source)
+        texts = [part if isinstance(part, (bytes, str)) else json.dumps(part) for part in told]
+        return {name: t if isinstance(t, bytes) else t.encode() for name, t in zip(_NAMES, texts, strict=True)}
+
+    @classmethod
+    def load(cls, members: Members) -> PackedModule:
+        missing = next((name for name in _NAMES if name not in members), None)
+        if missing is not None:
+            raise ArtifactError(f"a module of type {cls.type_key!r} needs the member {missing!r}: save the model again")
+        processor, symbols = (read_json(members[name], name) for name in _NAMES[1:3])
+        names = [symbol_of(name, "symbols.json", of_c=True) for name in list_of(symbols, "symbols.json")]
+        source = bytes(members["source.c"]).decode(errors="replace")
+        return cls(bytes(members["lib.so"]), names, source, Processor.from_json(processor))
+
+
+def _call(symbol: str, function: Any, *args: object) -> None:
+    """Inputs, then outputs, which are filled. Raises InputError for a dtype without a code, KernelError if it fails."""
+    arrays = [from_any(a) for a in args]
+    kept = [_tensor(symbol, array) for array in arrays]
+    values = _FFI.new("TVMValue[]", max(len(kept), 1))
+    for k, (tensor, _) in enumerate(kept):
+        values[k].v_handle = tensor
+    codes = _FFI.new("int[]", [_TENSOR] * len(kept) or [0])
+    result, code = _FFI.new("TVMValue *"), _FFI.new("int *")
+    status = function(values, codes, len(kept), result, code, _FFI.NULL)
+    if status:
+        raise KernelError(f"{symbol} returned {status}, and 0 where all goes well")
+
+
+def _tensor(symbol: str, array: np.ndarray) -> tuple[Any, Any]:
+    """*array* as a DLTensor, with what it points to."""
+    name = dtype_name(array.dtype)
+    kind = _BFLOAT if name == "bfloat16" else _CODES.get(array.dtype.kind)
+    if kind is None:
+        raise InputError(f"{symbol}: C that was written for TVM takes numbers and truth values, got {name}")
+    counts = [*array.shape, *(step // array.itemsize for step in array.strides)]
+    sizes = _FFI.new("int64_t[]", counts or [0])
+    tensor = _FFI.new("DLTensor *")
+    tensor.data = _FFI.cast("void *", array.__array_interface__["data"][0])
+    tensor.device.device_type, tensor.ndim = _CPU, array.ndim
+    tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes = kind, array.itemsize * 8, 1
+    tensor.shape = sizes
+    tensor.strides = _FFI.NULL if array.flags.c_contiguous else sizes + array.ndim
+    return tensor, sizes
