@@ -47,7 +47,7 @@ from byoc.relay.expr import (
     Var,
     constant,
 )
-from byoc.relay.interpreter.machine import run_operator
+from byoc.relay.interpreter.operators import run_operator
 from byoc.relay.narrowing import as_function, operator_of
 from byoc.relay.text.trampoline import Step, run
 from byoc.relay.transform.base.infer_type import FunctionPass

@@ -19,7 +19,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, TupleType, Type, tensor_types
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
-from byoc.relay.interpreter.machine import run_operator
+from byoc.relay.interpreter.operators import run_operator
 from byoc.relay.interpreter.values import Value
 from byoc.relay.traverse import children, post_order
 from byoc.runtime.core.ndarray import numpy_dtype

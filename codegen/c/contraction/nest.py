@@ -22,7 +22,7 @@ from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
-from byoc.te.expr import INDEX, Binary, Const, Dimension, Intrinsic, Number, Reduce, Select
+from byoc.te.expr import INDEX, Binary, Const, Dimension, Intrinsic, Reduce, Select
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, unique_nodes
 
