@@ -13,8 +13,8 @@ import pytest
 from byoc.codegen.c.toolchain import compiler as compilers
 from byoc.codegen.c.toolchain import object_cache
 from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.compiler_flags import float_range_flags
 from byoc.codegen.c.toolchain.machine import Machine, processor_of
-from byoc.codegen.c.toolchain.unit_flags import float_range_flags
 from byoc.errors import CompileError, CompilerNotFoundError, UserError
 from byoc.runtime.core.processor import this_processor
 

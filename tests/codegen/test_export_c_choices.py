@@ -12,7 +12,7 @@ import byoc
 from byoc.cli.main import main
 from byoc.codegen.c.export.options import export_options
 from byoc.codegen.c.toolchain.compiler import find_compiler
-from byoc.codegen.c.toolchain.unit_flags import NO_COMMONING as SHARED_STORES
+from byoc.codegen.c.toolchain.compiler_flags import NO_COMMONING as SHARED_STORES
 from byoc.codegen.tune.database import Database
 from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.record import Trial

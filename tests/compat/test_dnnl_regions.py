@@ -208,10 +208,10 @@ def test_pools_of_every_float_run_on_both_engines(relay, engine, dtype, monkeypa
     import tvm
 
     from byoc.codegen.json.backend import JsonBackend
-    from byoc.compat.tvm_modules import onednn
+    from byoc.contrib.onednn.relay import region
 
     if engine == "JSON":
-        monkeypatch.setattr(onednn, "CBackend", JsonBackend)
+        monkeypatch.setattr(region, "CBackend", JsonBackend)
     x = relay.var("x", shape=(1, 4, 9, 9), dtype=dtype)
     for pool in (relay.nn.max_pool2d, relay.nn.avg_pool2d):
         cut = parted(relay, pool(x, (3, 3), (2, 2), padding=(1, 1)))

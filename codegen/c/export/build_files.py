@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from byoc.codegen.c.export.interface import Interface
 from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOptions
-from byoc.codegen.c.toolchain import unit_flags
+from byoc.codegen.c.toolchain import compiler_flags, unit_flags
 from byoc.codegen.c.whole.unit import Unit
 from byoc.codegen.kernel.writer import comment_text
 
@@ -57,7 +57,7 @@ class Peculiarities:
             "GCC's conversion of conditions gives neighbouring loads the mask of the first": unit_flags.NO_IF_CONVERSION
             if self.masks
             else (),
-            "GCC's predictive commoning stores again what another thread has stored": unit_flags.NO_COMMONING
+            "GCC's predictive commoning stores again what another thread has stored": compiler_flags.NO_COMMONING
             if self.team
             else (),
             "GCC's vectoriser contracts products that are to be rounded before they are added": unit_flags.NO_VECTORISER
@@ -95,9 +95,9 @@ def write_makefile(options: ExportOptions, form: str, has_weights: bool, peculia
     ]
     for why, flags in peculiar.gcc_flags.items():
         lines += [f"# {why}", f"NEEDED += $(if $(findstring clang,$(shell $(CC) --version)),,{flags})"]
-    flag = unit_flags.NO_FLOAT_RANGES[0]
+    flag = compiler_flags.NO_FLOAT_RANGES[0]
     lines += [
-        f"# {unit_flags.WHY_NO_FLOAT_RANGES}",
+        f"# {compiler_flags.WHY_NO_FLOAT_RANGES}",
         f"NEEDED += $(if $(findstring Free Software Foundation,$(shell $(CC) --version)),{flag})",
     ]
     lines += [
