@@ -107,6 +107,20 @@ def axes_of_normalizations(call: Call) -> str | None:
     return None if axis == (ndim - 1 if name == "nn.layer_norm" else 1) else f"axis {axis} of {ndim}"
 
 
+@constraint("dtype", of=("nn.layer_norm", "nn.batch_norm"))
+def float32_normalizations(call: Call) -> str | None:
+    """normalizations of float32: the scale and the shift of a primitive are float32, whatever its data are"""
+    return next((t.dtype for t in _types(call) if t.dtype != "float32"), None)
+
+
+@constraint("window", of=tuple(name for name in CONVOLUTIONS if name.endswith("transpose")))
+def ends_within_a_stride(call: Call) -> str | None:
+    """transposed convolutions whose output_padding is less than their strides"""
+    n = tensor_type(call.args[0]).ndim - 2
+    strides, added = per_axis(call.attrs.strides, n), per_axis(call.attrs.output_padding, n)
+    return f"output_padding {list(added)}" if any(a >= s for a, s in zip(added, strides, strict=True)) else None
+
+
 @constraint("resize", of=("image.resize2d", "nn.upsampling"))
 def centres(call: Call) -> str | None:
     """linear between centres of elements, or each element as often as a whole number says"""
@@ -173,6 +187,8 @@ TAKEN = (
     plain_transforms,
     windows_that_see,
     axes_of_normalizations,
+    float32_normalizations,
+    ends_within_a_stride,
     centres,
     zeros_around,
     forwards,
