@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from benchmarks.plan.partition import FAMILIES, TARGETS, is_mine, pattern_table
 from benchmarks.plan.results import Large
 from byoc.contract import Backend, PatternEntry, Verdict, accept, refuse, register_backend
-from byoc.driver.compiler.planning import plan_module
+from byoc.driver.compiler.module_plan import plan_module
 from byoc.driver.pipeline import optimize
 from byoc.errors import CompileError
 from byoc.partition.costs import MixedModel, Table, TableModel

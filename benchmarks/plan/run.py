@@ -34,7 +34,7 @@ from benchmarks.plan.price import price
 from benchmarks.plan.results import AGAIN, Bar, Found, Group, Way, group_lines, large_bar, noise_of, zoo_bars
 from benchmarks.rounds import Schedule, interleave
 from byoc.contract import get_backend, register_backend
-from byoc.driver.compiler.planning import plan_module
+from byoc.driver.compiler.module_plan import plan_module
 from byoc.driver.costs import MachineCosts
 from byoc.driver.pipeline import optimize
 from byoc.errors import ByocError

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from byoc.cli.progress import StageProgress
-from byoc.driver.compiler.planning import accelerators
+from byoc.driver.compiler.module_plan import accelerators
 from byoc.driver.costs import MachineCosts
 from byoc.driver.costs.machine import LONGEST_SECONDS, is_calibrated
 from byoc.driver.costs.peaks import device_peak_of

@@ -16,7 +16,7 @@ from byoc.cli.tensors.arrays import named_arrays, named_sizes, parse_sizes, rand
 from byoc.debug.machine_runs import load_executable
 from byoc.driver.compiler.compile_times import timed_build, timed_compile
 from byoc.driver.options import CompileRequest
-from byoc.driver.vm.planned import compile_planned
+from byoc.driver.vm.cut_model import compile_planned
 from byoc.errors import UserError
 from byoc.options.flags import add_flags, given_options
 from byoc.runtime.artefact.artifact import replace_file

@@ -24,7 +24,7 @@ from byoc.debug.unfused import HOST, compile_unfused
 from byoc.debug.values import Value, values_of
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.options import CompileRequest
-from byoc.driver.vm.planned import compile_planned
+from byoc.driver.vm.cut_model import compile_planned
 from byoc.errors import ByocError, UserError
 from byoc.ir.module import IRModule
 from byoc.runtime.artefact.artifact import read_artifact

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from byoc.contract.backend import Backend, contradiction
 from byoc.contract.registration import get_backend
-from byoc.driver.replan import Loss, RegionLostError, lost
+from byoc.driver.losses import Loss, RegionLostError, lost
 from byoc.errors import (
     ByocError,
     CompileError,

@@ -8,7 +8,7 @@ import byoc
 from byoc.cli.main import main
 from byoc.debug import compare, sides
 from byoc.driver.options import CompileRequest
-from byoc.driver.vm.planned import compile_planned
+from byoc.driver.vm.cut_model import compile_planned
 from byoc.errors import UserError
 from byoc.runtime.vm.executable import ExecutableModule
 

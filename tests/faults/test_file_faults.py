@@ -18,7 +18,7 @@ import byoc
 import byoc.runtime
 from byoc.cli.main import main
 from byoc.cli.tensors.sample_files import SampleFiles
-from byoc.driver.compiler.planning import read_plan
+from byoc.driver.compiler.module_plan import read_plan
 from byoc.driver.costs.store import CostStore
 from byoc.driver.onnx_placement import proto_of
 from byoc.errors import ArtifactError, UserError

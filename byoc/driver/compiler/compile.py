@@ -10,7 +10,7 @@ from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble, described, origins
 from byoc.driver.bytecode.control import external, with_externs, with_parts
 from byoc.driver.compiler.integers import host_integers, region_integers, simplified
-from byoc.driver.compiler.planning import (
+from byoc.driver.compiler.module_plan import (
     Model,
     accelerators,
     named_targets,
@@ -24,13 +24,13 @@ from byoc.driver.compiler.region_sizes import at_places, in_halves, with_told_si
 from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.host_functions import work_of_functions
+from byoc.driver.losses import RegionLostError, unavailable
 from byoc.driver.model import module_of
 from byoc.driver.options import CompileRequest, PlanRequest
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
 from byoc.driver.precision import FP16, HALVES, INT8, HostProducts, ProductPrecision, host_products, with_precision
 from byoc.driver.region_build import BuildRequest, build_regions, keeping_unconverted
-from byoc.driver.replan import RegionLostError, unavailable
 from byoc.errors import (
     PartitionError,
     UserError,
@@ -48,7 +48,7 @@ from byoc.runtime.core.strict_json import list_of
 from byoc.runtime.library import Library
 
 if TYPE_CHECKING:
-    from byoc.driver.replan import Loss
+    from byoc.driver.losses import Loss
 
 if TYPE_CHECKING:  # what few compilations ask for is imported where they do
     from byoc.driver.compiler.target_quantization import TargetQuantization

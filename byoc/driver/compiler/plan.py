@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from byoc.driver.bytecode.control import parted
 from byoc.driver.compiler.integers import simplified
-from byoc.driver.compiler.planning import accelerators, named_targets, not_slower, plan_module, silent, target_alone
+from byoc.driver.compiler.module_plan import accelerators, named_targets, not_slower, plan_module, silent, target_alone
 from byoc.driver.model import module_of
 from byoc.driver.options import PRECISIONS, PlanRequest
 from byoc.driver.pipeline import check_pass_names

@@ -16,7 +16,7 @@ from byoc.ir.span import span_names
 from byoc.ir.traits import OpKind, ProductForm, Traits
 from byoc.ir.types import TensorType, tensor_types
 from byoc.partition.calls import calls_of, functions_of, inner_calls
-from byoc.partition.content.planned import PlannedRegion
+from byoc.partition.content.region_measures import PlannedRegion
 from byoc.partition.costs import AnalyticModel
 from byoc.partition.costs.analytic import registered_profile
 from byoc.partition.plan.plan import Plan

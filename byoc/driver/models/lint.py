@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 from byoc.driver.compiler.compile import CompileOptions, host_main
 from byoc.driver.compiler.integers import region_integers, simplified
-from byoc.driver.compiler.planning import accelerators, named_targets, plan_module, silent
+from byoc.driver.compiler.module_plan import accelerators, named_targets, plan_module, silent
 from byoc.driver.host import lower_host
 from byoc.driver.model import as_onnx, module_of
 from byoc.driver.models.advice import SHOWN, Advice, advice

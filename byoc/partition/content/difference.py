@@ -10,7 +10,7 @@ from byoc.partition.calls import Decision
 from byoc.partition.content.explanation import HOST, seconds
 
 if TYPE_CHECKING:
-    from byoc.partition.content.planned_cut import PlannedCut
+    from byoc.partition.content.cut import PlannedCut
 
 
 @dataclass(frozen=True)

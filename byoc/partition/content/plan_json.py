@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from byoc.partition.calls import Decision
 
 if TYPE_CHECKING:
-    from byoc.partition.content.planned_cut import PlannedCut
+    from byoc.partition.content.cut import PlannedCut
 
 VERSION = 3
 

@@ -14,7 +14,7 @@ from byoc.contract.verdict import Reason, Verdict
 from byoc.errors import PartitionError
 from byoc.partition.calls import Decision
 from byoc.partition.content.plan_json import VERSION
-from byoc.partition.content.planned import PlannedRegion
+from byoc.partition.content.region_measures import PlannedRegion
 from byoc.partition.content.typed_json import typed
 from byoc.partition.cut.cost_breakdown import CostBreakdown, Transfer
 from byoc.partition.cut.matches import ChosenMatch

@@ -1,4 +1,4 @@
-"""The Plan: a cut of a module (``content/planned_cut.py``), and what users do with it.
+"""The Plan: a cut of a module (``content/cut.py``), and what users do with it.
 
 It stands between partitioning and compiling: printed, drawn, saved as JSON, applied to the module that it was made for,
 and made again with changes. Invariant: it holds decisions and numbers, no expressions, but for what it was made from.
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from byoc.contract.verdict import Reason
 from byoc.errors import PartitionError
 from byoc.partition.boundaries import HOST
+from byoc.partition.content.cut import PlannedCut
 from byoc.partition.content.plan_json import plan_to_json
-from byoc.partition.content.planned_cut import PlannedCut
-from byoc.partition.content.replanning import PlanOrigin, Sweep, sweep
+from byoc.partition.content.plan_origin import PlanOrigin, Sweep, sweep
 
 if TYPE_CHECKING:
     from byoc.partition.content.difference import PlanDiff

@@ -21,7 +21,7 @@ from byoc.ir.module import IRModule
 from byoc.options.entry import takes
 from byoc.partition.boundaries import Boundaries
 from byoc.partition.calls import Decision, calls_of, functions_of, inner_calls, is_composite, known_names
-from byoc.partition.content.replanning import Kept, PlanInputs, PlanOrigin
+from byoc.partition.content.plan_origin import Kept, PlanInputs, PlanOrigin
 from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
 from byoc.partition.cut.decide import decide, form_composites, next_in_order
@@ -36,7 +36,7 @@ from byoc.relay.expr import Call
 from byoc.relay.transform import InferType
 
 if TYPE_CHECKING:
-    from byoc.partition.content.planned import PlannedRegion
+    from byoc.partition.content.region_measures import PlannedRegion
     from byoc.partition.cut.matches import ChosenMatch
 
 
@@ -119,7 +119,7 @@ def remake(mod: IRModule, request: PlanInputs, kept: Kept) -> Plan:
     notes = (*unknown, *request.notes, *plan.notes, *_unasked_limits(request), *dishonoured)
     regions: Iterator[PlannedRegion] = iter(())
     if plan.cuts(prepared):
-        from byoc.partition.content.planned import planned_regions
+        from byoc.partition.content.region_measures import planned_regions
 
         regions = planned_regions(*plan.annotate_numbered(prepared), plan.mod_name)
     return replace(

@@ -10,7 +10,7 @@ from byoc.contract.verdict import Reason, Verdict, callee_name
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.calls import Alternative, Decision, functions_of
-from byoc.partition.content.replanning import Kept, PlanInputs
+from byoc.partition.content.plan_origin import Kept, PlanInputs
 from byoc.partition.costs import cost_model
 from byoc.partition.costs.model import CostModel
 from byoc.partition.cut.cost_breakdown import CostBreakdown, Transfer

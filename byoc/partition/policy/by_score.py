@@ -12,7 +12,7 @@ from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.partition.boundaries import BoundaryView
 from byoc.partition.calls import Decision, calls_of, functions_of
 from byoc.partition.content.explanation import HOST
-from byoc.partition.content.replanning import PlanInputs
+from byoc.partition.content.plan_origin import PlanInputs
 from byoc.partition.cut.decide import judged
 from byoc.partition.places import Place, Placed, PlacementUnit, score_places
 from byoc.partition.places.kernel import Kernel

@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from byoc.ir.dot import quoted, region_colour
 from byoc.ir.module import IRModule
-from byoc.partition.content.planned_cut import PlannedCut
+from byoc.partition.content.cut import PlannedCut
 from byoc.partition.show.picture import HOST, Box, Picture, PictureLayout, layered, picture_of
 from byoc.runtime.page.colours import colour as colour_of
 

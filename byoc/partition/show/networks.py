@@ -16,7 +16,7 @@ from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.partition.boundaries import HOST
 from byoc.partition.calls import calls_of, functions_of
-from byoc.partition.content.planned_cut import PlannedCut
+from byoc.partition.content.cut import PlannedCut
 from byoc.partition.costs.work import boundary, call_operations, constant_bytes
 from byoc.partition.policy.dataflow import constants_of, sources_of
 from byoc.relay.analysis.regions.annotated_regions import open_children

@@ -14,8 +14,8 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.calls import Decision, calls_of, functions_of
+from byoc.partition.content.cut import PlannedCut
 from byoc.partition.content.explanation import seconds
-from byoc.partition.content.planned_cut import PlannedCut
 from byoc.partition.cut.annotate import regions_of
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call, Function, Var

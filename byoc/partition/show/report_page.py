@@ -21,7 +21,7 @@ from byoc.runtime.page.parts import Mark, TableCell, legend, picture, table, tim
 
 if TYPE_CHECKING:
     from byoc.partition.calls import Decision
-    from byoc.partition.content.planned_cut import PlannedCut
+    from byoc.partition.content.cut import PlannedCut
 
 MOST_DRAWN = 2000  # calls of a graph that a notebook draws
 

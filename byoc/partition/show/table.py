@@ -10,8 +10,8 @@ from byoc.partition.calls import Decision
 from byoc.partition.costs.work import Boundary
 
 if TYPE_CHECKING:
-    from byoc.partition.content.planned import PlannedRegion
-    from byoc.partition.content.planned_cut import PlannedCut
+    from byoc.partition.content.cut import PlannedCut
+    from byoc.partition.content.region_measures import PlannedRegion
     from byoc.partition.cut.cost_breakdown import CostBreakdown
 
 HEADER = ("region", "target", "operators", "bytes in", "bytes out", "constants", "operations")

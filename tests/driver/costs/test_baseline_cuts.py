@@ -9,7 +9,7 @@ import byoc
 from byoc import relay
 from byoc.codegen.json.backend import JsonBackend
 from byoc.contract import callee_name, constraint, register_backend
-from byoc.driver.compiler import planning as module
+from byoc.driver.compiler import module_plan as module
 from byoc.driver.costs import MachineCosts
 from byoc.ir.module import IRModule
 from byoc.partition.costs.analytic import default_profile

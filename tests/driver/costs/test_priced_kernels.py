@@ -15,7 +15,7 @@ import pytest
 from byoc.codegen.json.backend import compile_functions
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
-from byoc.driver.compiler.planning import plan_module
+from byoc.driver.compiler.module_plan import plan_module
 from byoc.driver.host import lower_host
 from byoc.driver.model import module_of
 from byoc.driver.pipeline import optimize, prepare_host

@@ -15,7 +15,7 @@ from byoc.contract.verdict import Reason, Verdict, refuse
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.boundaries import FORCE, Boundaries, PlacementRule
-from byoc.partition.content.planned_cut import PlannedCut
+from byoc.partition.content.cut import PlannedCut
 from byoc.partition.cut.layouts import AskedLayouts
 from byoc.partition.cut.preference import Preferences
 from byoc.partition.options import OBJECTIVES, TIME_LIMIT

@@ -23,7 +23,7 @@ from byoc.relay.traverse import post_order
 
 if TYPE_CHECKING:
     from byoc.partition.content.explanation import Explained
-    from byoc.partition.content.planned import PlannedRegion
+    from byoc.partition.content.region_measures import PlannedRegion
     from byoc.partition.cut.cost_breakdown import CostBreakdown, Transfer
     from byoc.partition.cut.matches import ChosenMatch
 
