@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import numpy as np
-
 from byoc.contract import EVERY, Backend, constraint
 from byoc.contract.signature import signature_of
 from byoc.contract.verdict import Constraint
+from byoc.contrib.call_alone import call_alone, zeros_like
 from byoc.contrib.model_module import OnnxModule
 from byoc.errors import CompileError, in_one_line
 from byoc.ir.expr import RelayExpr
-from byoc.ir.types import TensorType, tensor_types
+from byoc.ir.types import tensor_types
 from byoc.relay.analysis.module_types import infer_function
-from byoc.relay.expr import Call, Constant, Function, Tuple, Var
+from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.onnx_writer import to_onnx, unwritable
-from byoc.runtime.core.ndarray import NDArray
 
 SMALL = 64  # elements of a constant that a library may want to see
 
@@ -62,7 +60,7 @@ def opened_by(module: type[OnnxModule], text: str) -> Constraint:
         empty = module({}, [])
         if unwritable(call) is not None or empty.unavailable() is not None:
             return None
-        function = _alone(call)
+        function = call_alone(call, _small)
         key = to_onnx(function).SerializeToString()
         if key not in known:
             try:
@@ -76,25 +74,11 @@ def opened_by(module: type[OnnxModule], text: str) -> Constraint:
     return constraint("kernel", of=EVERY, machine=True)(check)
 
 
-def _alone(call: Call) -> Function:
-    """A function of *call* alone, whose small constants stay."""
-    params: list[Var] = []
-
-    def given(arg: RelayExpr) -> RelayExpr:
-        if isinstance(arg, Tuple):
-            return Tuple([given(field) for field in arg.fields])
-        if isinstance(arg, Constant) and arg.data.numpy().size <= SMALL:
-            return arg if arg.data.dtype == "string" else Constant(NDArray(np.zeros_like(arg.data.numpy())))
-        ty = arg.checked_type
-        if isinstance(ty, TensorType):
-            params.append(Var(f"x{len(params)}", ty))
-            return params[-1]
-        fields = [Var(f"x{len(params) + k}", t) for k, t in enumerate(tensor_types(ty))]
-        params.extend(fields)
-        return Tuple(fields)
-
-    alone = Call(call.op, [given(a) for a in call.args], call.attrs)
-    return infer_function(Function(params, alone))
+def _small(constant: Constant) -> RelayExpr | None:
+    """What a library is given in the place of a constant: itself or zeros where it is small, which decide."""
+    if constant.data.numpy().size > SMALL:
+        return None
+    return constant if constant.data.dtype == "string" else zeros_like(constant)
 
 
 __all__ = ["OnnxBackend", "opened_by", "written_as_onnx"]

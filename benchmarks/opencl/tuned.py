@@ -14,12 +14,13 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.engines import random_inputs
 from benchmarks.opencl.device_cases import case_of, onnx_file
 from benchmarks.rounds import Schedule, interleave
 
@@ -27,13 +28,10 @@ TOLERANCE = 1e-4
 DEFAULT = "resnet18,resnet50,mobilenetv2,bert,vit"
 
 
-def random_inputs(specs: Sequence[Any]) -> list[np.ndarray]:
-    """Seeded numbers for the inputs of a library; of integers small ones, which any table has."""
-    rng = np.random.default_rng(0)
-    return [
-        (rng.integers(0, 1000, s.shape) if "int" in s.dtype else rng.standard_normal(s.shape)).astype(s.dtype)
-        for s in specs
-    ]
+def inputs_of(path: Path, library: Any) -> list[np.ndarray]:
+    """Seeded inputs of *library*, the model of that file, in its order."""
+    named = random_inputs(path)
+    return [named[spec.name] for spec in library.inputs]
 
 
 def compiled(path: Path, level: str) -> tuple[Any, float]:
@@ -42,7 +40,7 @@ def compiled(path: Path, level: str) -> tuple[Any, float]:
 
     begin = time.perf_counter()
     library = byoc.compile(path, targets="opencl", tune=level)
-    library(*random_inputs(library.inputs))
+    library(*inputs_of(path, library))
     return library, time.perf_counter() - begin
 
 
@@ -51,7 +49,7 @@ def measure(name: str, options: argparse.Namespace, scratch: Path) -> dict[str, 
     path = onnx_file(case_of(name), options.models, scratch)
     plain, plain_seconds = compiled(path, "none")
     tuned, tuned_seconds = compiled(path, options.level)
-    inputs = random_inputs(plain.inputs)
+    inputs = inputs_of(path, plain)
     outputs = [np.asarray(library(*inputs), "float64") for library in (plain, tuned)]
     difference = float(np.abs(outputs[0] - outputs[1]).max() / max(np.ptp(outputs[0]), 1e-30))
     calls: dict[str, Callable[[], object]] = {"none": lambda: plain(*inputs), options.level: lambda: tuned(*inputs)}

@@ -17,13 +17,13 @@ from byoc.contract import (
     NAN_SPREAD,
     Backend,
     PatternEntry,
-    RegionGenerator,
     RegionNode,
     constraint,
     judge,
     makes,
     register_backend,
 )
+from byoc.contrib.call_alone import call_alone
 from byoc.contrib.onednn.activations import ACTIVATIONS, inlined
 from byoc.contrib.onednn.algorithms import ELTWISE
 from byoc.contrib.onednn.building import Constants, is_reference
@@ -32,58 +32,32 @@ from byoc.contrib.onednn.execution import PrimitivePlan
 from byoc.contrib.onednn.library import library, unavailable
 from byoc.contrib.onednn.module import OnednnModule
 from byoc.contrib.onednn.table import BUILDERS
-from byoc.contrib.region_program import Program, step
+from byoc.contrib.program_generator import ProgramGenerator
+from byoc.contrib.region_program import Program
 from byoc.errors import DeviceError, in_one_line
-from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.dataflow_pattern import DFPattern, is_op, wildcard
-from byoc.relay.expr import Call, Constant, Function, Tuple, Var
+from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.core.ndarray import numpy_dtype
-from byoc.runtime.core.signature import Signature, TensorSpec
+from byoc.runtime.core.signature import Signature
 
 
-class OnednnGenerator(RegionGenerator[int]):
+class OnednnGenerator(ProgramGenerator):
     """Writes the program of one region."""
 
     def __init__(self, function: Function, options: Mapping[str, object] | None = None):
         super().__init__(inlined(infer_function(function)), options)
 
-    def construct(self) -> None:
-        self.count = 0
-        self.steps: list[dict[str, object]] = []
-        self.specs: list[TensorSpec] = []
-
-    def input(self, spec: TensorSpec) -> int:
-        return self._next()
-
-    def constant(self, spec: TensorSpec, array: np.ndarray) -> int:
-        self.specs.append(spec)
-        return self._next()
-
-    def _next(self) -> int:
-        self.count += 1
-        return self.count - 1
-
     @makes(*BUILDERS)
     def call(self, node: RegionNode, *arguments: int) -> list[int] | int:
         """One operator; of an activation, the constants by which it is written are not needed."""
-        attrs = {} if node.attrs is None else dict(node.attrs.items())
         read = arguments if isinstance(node.call.op, Op) else arguments[: len(node.call.args)]
-        self.steps.append(step(node.name, read, attrs, node.outputs))
-        made = [self._next() for _ in node.outputs]
-        return made if len(made) != 1 else made[0]
+        return self.written(node, read, node.attrs)
 
     def compile(self, results: Sequence[int]) -> OnednnModule:
-        program: Program = {
-            "inputs": len(self.inputs),
-            "constants": [spec.name for spec in self.specs],
-            "steps": self.steps,
-            "outputs": list(results),
-        }
-        signature = Signature(self.symbol, tuple(self.inputs), tuple(self.outputs), tuple(self.specs))
+        program, signature = self.program(results)
         return OnednnModule({self.symbol: program}, [signature])
 
 
@@ -92,7 +66,7 @@ def fast_code(call: Call) -> str | None:
     """what oneDNN has code for on this processor, beside its reference"""
     if unavailable() is not None or not judge(call, TAKEN):
         return None  # one may plan for another machine; and what is refused cannot be written
-    module = OnednnGenerator(_alone(call)).generate()
+    module = OnednnGenerator(call_alone(call)).generate()
     assert isinstance(module, OnednnModule)
     (signature,), (program,) = module.signatures.values(), module.programs.values()
     if signature.size_names:
@@ -118,23 +92,6 @@ def _asked(signature: Signature, program: Program) -> str | None:
         return in_one_line(error)
     made = [action.primitive for action in plan.actions if action.primitive is not None]
     return next((f"{p.name} alone" for p in made if is_reference(p)), None)
-
-
-def _alone(call: Call) -> Function:
-    """A function of *call* alone, whose constants are zeros of their shapes."""
-    params: list[Var] = []
-
-    def given(arg: RelayExpr) -> RelayExpr:
-        if isinstance(arg, Tuple):
-            return Tuple([given(field) for field in arg.fields])
-        if isinstance(arg, Constant):
-            return arg
-        types = [Var(f"x{len(params) + k}", t) for k, t in enumerate(tensor_types(arg.checked_type))]
-        params.extend(types)
-        return types[0] if isinstance(arg.checked_type, TensorType) else Tuple(types)
-
-    body = Call(call.op, [given(a) for a in call.args], call.attrs)
-    return infer_function(Function(params, body, attrs={"global_symbol": "alone"}))
 
 
 def problem_of(function: Function) -> str | None:

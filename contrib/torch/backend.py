@@ -14,14 +14,13 @@ from byoc.contract import (
     NAN_SPREAD,
     Backend,
     PatternEntry,
-    RegionGenerator,
     RegionNode,
     callee_name,
     makes,
     register_backend,
 )
 from byoc.contract.verdict import calls_in
-from byoc.contrib.region_program import Program, step
+from byoc.contrib.program_generator import ProgramGenerator
 from byoc.contrib.torch.constraints import CONVOLUTIONS, TAKEN, one_for_each_channel
 from byoc.contrib.torch.device import PRECISIONS, misnamed, torch_missing
 from byoc.contrib.torch.module import TorchModule
@@ -31,46 +30,20 @@ from byoc.errors import UserError
 from byoc.ir.op import Op
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.expr import Call, Function
-from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.modules.module import Module
 
 
-class TorchGenerator(RegionGenerator[int]):
+class TorchGenerator(ProgramGenerator):
     """Writes the program of one region."""
-
-    def construct(self) -> None:
-        self.count = 0
-        self.steps: list[dict[str, object]] = []
-        self.specs: list[TensorSpec] = []
-
-    def input(self, spec: TensorSpec) -> int:
-        return self._next()
-
-    def constant(self, spec: TensorSpec, array: Any) -> int:
-        self.specs.append(spec)
-        return self._next()
-
-    def _next(self) -> int:
-        self.count += 1
-        return self.count - 1
 
     @makes(*KERNELS)
     def call(self, node: RegionNode, *arguments: int) -> list[int] | int:
         """One call, of any operator in the table; a composite has the attributes of its product."""
         call = node.call if isinstance(node.call.op, Op) else _product(node.call)
-        attrs = {} if call.attrs is None else dict(call.attrs.items())
-        self.steps.append(step(node.name, arguments, attrs, node.outputs))
-        made = [self._next() for _ in node.outputs]
-        return made if len(made) != 1 else made[0]
+        return self.written(node, arguments, call.attrs)
 
     def compile(self, results: Sequence[int]) -> Module:
-        program: Program = {
-            "inputs": len(self.inputs),
-            "constants": [spec.name for spec in self.specs],
-            "steps": self.steps,
-            "outputs": list(results),
-        }
-        signature = Signature(self.symbol, tuple(self.inputs), tuple(self.outputs), tuple(self.specs))
+        program, signature = self.program(results)
         device, precision = (str(self.options.get(name, "")) for name in ("device", "precision"))
         return TorchModule({self.symbol: program}, [signature], device, precision or PRECISIONS[0])
 

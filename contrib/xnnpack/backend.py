@@ -11,10 +11,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from byoc.contract import EVERY, NAN_LOST, Backend, PatternEntry, callee_name, constraint, judge, register_backend
 from byoc.contract.constraints import constant_weights, dtypes, layouts, operators, static_sizes
+from byoc.contrib.call_alone import call_alone
 from byoc.contrib.xnnpack.module import XnnpackModule, left_to_litert
 from byoc.contrib.xnnpack.network import (
     CONV,
@@ -28,13 +27,10 @@ from byoc.contrib.xnnpack.network import (
     window_of,
 )
 from byoc.errors import in_one_line
-from byoc.ir.expr import RelayExpr
-from byoc.ir.types import TensorType, tensor_types
-from byoc.relay.analysis.module_types import infer_function
+from byoc.ir.types import tensor_types
 from byoc.relay.dataflow_pattern import is_constant, is_op, wildcard
-from byoc.relay.expr import Call, Constant, Function, Tuple, Var
+from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.narrowing import tensor_type
-from byoc.runtime.core.ndarray import NDArray
 
 LAYOUT_AXES = frozenset("NCHW")
 
@@ -164,7 +160,7 @@ def run_by_xnnpack(call: Call) -> str | None:
     """what XNNPACK runs in LiteRT"""
     if XnnpackModule({}, []).unavailable() is not None or not judge(call, TAKEN):
         return None  # one may plan for another machine; and what is refused cannot be written
-    function = _alone(call)
+    function = call_alone(call)
     module = XnnpackGenerator(function).generate()
     assert isinstance(module, XnnpackModule)
     return _known(module.models["alone"])
@@ -182,23 +178,6 @@ def _known(model: bytes) -> str | None:
         except (ValueError, RuntimeError) as error:
             KNOWN[key] = in_one_line(error)
     return KNOWN[key]
-
-
-def _alone(call: Call) -> Function:
-    """A function of *call* alone, whose constants are zeros of their shapes."""
-    params: list[Var] = []
-
-    def given(arg: RelayExpr) -> RelayExpr:
-        if isinstance(arg, Tuple):
-            return Tuple([given(field) for field in arg.fields])
-        if isinstance(arg, Constant):
-            return Constant(NDArray(np.zeros_like(arg.data.numpy())))
-        types = [Var(f"x{len(params) + k}", t) for k, t in enumerate(tensor_types(arg.checked_type))]
-        params.extend(types)
-        return types[0] if isinstance(arg.checked_type, TensorType) else Tuple(types)
-
-    body = Call(call.op, [given(a) for a in call.args], call.attrs)
-    return infer_function(Function(params, body, attrs={"global_symbol": "alone"}))
 
 
 @register_backend

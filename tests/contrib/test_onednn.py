@@ -1,13 +1,12 @@
 """Regions through oneDNN: numbers, what runs in one primitive, layouts, threads, forks, artefacts; and without it."""
 
-import json
 import os
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
+from library_runs import run_by_threads, run_without_the_compiler
 
 import byoc
 from byoc import relay
@@ -163,19 +162,7 @@ def test_a_network_is_right_and_its_weights_are_reordered_once(onednn):
 
 def test_the_artefact_runs_in_a_process_without_the_compiler(onednn, tmp_path):
     mod = network()
-    byoc.compile(mod, ["onednn", "c"]).save(tmp_path / "m.byoc")
-    np.save(tmp_path / "x.npy", data())
-    code = (
-        "import sys, json, numpy as np, byoc.runtime\n"
-        "library = byoc.runtime.load(sys.argv[1])\n"
-        "np.savez(sys.argv[3], *library.run({'x': np.load(sys.argv[2])}))\n"
-        "print(json.dumps([m for m in sys.modules if m.startswith(('byoc.ir', 'byoc.relay', 'byoc.contract'))]))"
-    )
-    words = [str(tmp_path / name) for name in ("m.byoc", "x.npy", "out.npz")]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout.splitlines()[-1]) == []
-    with np.load(tmp_path / "out.npz") as saved:
-        check([saved[name] for name in saved.files], mod, data())
+    check(run_without_the_compiler(byoc.compile(mod, ["onednn", "c"]), data(), tmp_path), mod, data())
 
 
 def test_a_forked_child_runs_too(onednn, tmp_path):
@@ -207,18 +194,7 @@ def test_free_sizes_and_threads(onednn):
     mod = typed([x], relay.sum(relay.nn.relu(relay.nn.dense(x, const(rng, 3, 4))), axis=[0]))
     library = byoc.compile(mod, ["onednn", "c"])
     arrays = [np.random.default_rng(k).standard_normal((k, 4)).astype("float32") for k in range(8)]  # one is empty
-    found = [None] * len(arrays)
-
-    def run(k):
-        for _ in range(5):
-            (found[k],) = library.run({"x": arrays[k]})
-
-    threads = [threading.Thread(target=run, args=(k,)) for k in range(len(arrays))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for one, array in zip(found, arrays, strict=True):
+    for one, array in zip(run_by_threads(library, arrays), arrays, strict=True):
         check([one], mod, array)
 
 

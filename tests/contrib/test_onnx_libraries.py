@@ -1,12 +1,10 @@
 """Regions through ONNX Runtime and OpenVINO: what they take, the numbers, several outputs, threads, the artefact."""
 
-import json
-import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
+from library_runs import run_by_threads, run_without_the_compiler
 
 import byoc
 from byoc import relay
@@ -58,20 +56,7 @@ def test_a_region_is_one_model_with_several_outputs(library_name):
 
 def test_the_artefact_runs_in_a_process_without_the_compiler(library_name, tmp_path):
     mod = network()
-    byoc.compile(mod, [library_name, "c"]).save(tmp_path / "m.byoc")
-    np.save(tmp_path / "x.npy", data())
-    code = (
-        "import sys, json, numpy as np, byoc.runtime\n"
-        "library = byoc.runtime.load(sys.argv[1])\n"
-        "outputs = library.run({'x': np.load(sys.argv[2])})\n"
-        "np.savez(sys.argv[3], *outputs)\n"
-        "print(json.dumps([m for m in sys.modules if m.startswith(('byoc.ir', 'byoc.relay', 'byoc.contract'))]))"
-    )
-    words = [str(tmp_path / name) for name in ("m.byoc", "x.npy", "out.npz")]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout.splitlines()[-1]) == []
-    with np.load(tmp_path / "out.npz") as saved:
-        check([saved[name] for name in saved.files], mod, data())
+    check(run_without_the_compiler(byoc.compile(mod, [library_name, "c"]), data(), tmp_path), mod, data())
 
 
 def test_free_sizes_and_threads(library_name):
@@ -84,18 +69,7 @@ def test_free_sizes_and_threads(library_name):
     library = byoc.compile(mod, [library_name, "c"])
     assert any(m.type_key == library_name for m in library.module.imports)
     arrays = [np.random.default_rng(k).standard_normal((k + 1, 4)).astype("float32") for k in range(8)]
-    found = [None] * len(arrays)
-
-    def run(k):
-        for _ in range(5):
-            (found[k],) = library.run({"x": arrays[k]})
-
-    threads = [threading.Thread(target=run, args=(k,)) for k in range(len(arrays))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for one, array in zip(found, arrays, strict=True):
+    for one, array in zip(run_by_threads(library, arrays), arrays, strict=True):
         np.testing.assert_allclose(one, np.maximum(array @ weight.data.numpy().T, 0), rtol=1e-4, atol=1e-5)
 
 

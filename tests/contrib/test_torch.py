@@ -1,12 +1,10 @@
 """Regions through PyTorch: numbers, several outputs, free sizes, threads, devices, the artefact; and without it."""
 
-import json
-import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
+from library_runs import run_by_threads, run_without_the_compiler
 
 import byoc
 from byoc import relay
@@ -119,20 +117,7 @@ def test_a_region_has_several_outputs(torch):
 
 def test_the_artefact_runs_in_a_process_without_the_compiler(torch, tmp_path):
     mod = network()
-    compiled(mod).save(tmp_path / "m.byoc")
-    np.save(tmp_path / "x.npy", data())
-    code = (
-        "import sys, json, numpy as np, byoc.runtime\n"
-        "library = byoc.runtime.load(sys.argv[1])\n"
-        "outputs = library.run({'x': np.load(sys.argv[2])})\n"
-        "np.savez(sys.argv[3], *outputs)\n"
-        "print(json.dumps([m for m in sys.modules if m.startswith(('byoc.ir', 'byoc.relay', 'byoc.contract'))]))"
-    )
-    words = [str(tmp_path / name) for name in ("m.byoc", "x.npy", "out.npz")]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout.splitlines()[-1]) == []
-    with np.load(tmp_path / "out.npz") as saved:
-        check([saved[name] for name in saved.files], mod, data())
+    check(run_without_the_compiler(compiled(mod), data(), tmp_path), mod, data())
 
 
 def test_free_sizes_and_threads(torch):
@@ -142,18 +127,7 @@ def test_free_sizes_and_threads(torch):
     body = relay.nn.relu(relay.nn.dense(x, weight))
     library = compiled(relay.transform.InferType()(byoc.IRModule.from_expr(relay.Function([x], body))))
     arrays = [np.random.default_rng(k).standard_normal((k, 4)).astype("float32") for k in range(8)]  # one is empty
-    found = [None] * len(arrays)
-
-    def run(k):
-        for _ in range(5):
-            (found[k],) = library.run({"x": arrays[k]})
-
-    threads = [threading.Thread(target=run, args=(k,)) for k in range(len(arrays))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for one, array in zip(found, arrays, strict=True):
+    for one, array in zip(run_by_threads(library, arrays), arrays, strict=True):
         np.testing.assert_allclose(one, np.maximum(array @ weight.data.numpy().T, 0), rtol=1e-4, atol=1e-5)
 
 

@@ -1,11 +1,10 @@
 """Regions through XNNPACK: what is taken and in which layout, the numbers, the file that is written, the artefact."""
 
-import json
-import subprocess
 import sys
 
 import numpy as np
 import pytest
+from library_runs import run_without_the_compiler
 
 import byoc
 from byoc import relay
@@ -73,19 +72,7 @@ def test_a_network_becomes_one_region_that_xnnpack_runs_whole(litert):
 
 def test_the_artefact_runs_in_a_process_without_the_compiler(litert, tmp_path):
     mod = network()
-    byoc.compile(mod, ["xnnpack", "c"]).save(tmp_path / "m.byoc")
-    np.save(tmp_path / "x.npy", data())
-    code = (
-        "import sys, json, numpy as np, byoc.runtime\n"
-        "library = byoc.runtime.load(sys.argv[1])\n"
-        "np.savez(sys.argv[3], *library.run({'x': np.load(sys.argv[2])}))\n"
-        "print(json.dumps([m for m in sys.modules if m.startswith(('byoc.ir', 'byoc.relay', 'byoc.contract'))]))"
-    )
-    words = [str(tmp_path / name) for name in ("m.byoc", "x.npy", "out.npz")]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout.splitlines()[-1]) == []
-    with np.load(tmp_path / "out.npz") as saved:
-        check([saved[name] for name in saved.files], mod, data())
+    check(run_without_the_compiler(byoc.compile(mod, ["xnnpack", "c"]), data(), tmp_path), mod, data())
 
 
 @pytest.mark.parametrize(
