@@ -19,7 +19,7 @@ from byoc.codegen.kernel.rewrite_stages import with_body
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.opencl.device.kernel_plan import product
 from byoc.codegen.opencl.device.profile import DeviceProfile
-from byoc.codegen.opencl.group_fusion import readers_of
+from byoc.codegen.opencl.group_fusion import groups_joined, readers_of
 from byoc.codegen.opencl.products.candidates import format_of
 from byoc.codegen.opencl.products.shape import BlockProduct
 from byoc.codegen.opencl.read_through import left_to_readers, tiled_product
@@ -29,24 +29,29 @@ from byoc.te.walk import checks_of, map_expr
 
 KINDS = ("sum", "max", "min")
 MOST_POINTS = 9  # of a window, which is written out
-MOST_ROWS = 128  # of the product, whose tiles of rows each compute the window: measured on an H100, MobileNetV2 (ARCHITECTURE)
+MOST_ROWS = (
+    128  # of the product, whose tiles of rows each compute the window: measured on an H100, MobileNetV2 (ARCHITECTURE)
+)
 
 
 def compute_windows_in_products(program: Program, profile: DeviceProfile) -> Program:
     """*program* without the stages over small windows that products in tiles alone read."""
     simplify = Simplifier()
     readers = readers_of(program)
+    taken: dict[Tensor, Tensor] = {}
 
     def value(stage: Tensor, renamed: Tensor) -> Tensor | None:
         window = _window(renamed)
         if window is None or len(readers[stage]) != 1 or tiled_product(stage, simplify) is not None:
             return None
-        p = tiled_product(readers[stage][0], simplify)
+        (reader,) = readers[stage]
+        p = tiled_product(reader, simplify)
         if p is None or format_of(p, profile) is not None or not _takes(p, stage, simplify):
             return None
+        taken[reader] = stage
         return with_body(renamed, map_expr(renamed.element, lambda e: _written_out(window) if e is window else None))
 
-    return left_to_readers(program, value)
+    return groups_joined(left_to_readers(program, value), program, taken)
 
 
 def _window(stage: Tensor) -> Reduce | None:

@@ -1,6 +1,7 @@
 """Depthwise convolutions and pools that the 1x1 convolution behind them computes as it fetches its operand."""
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -27,15 +28,20 @@ def model(nodes, weights, batch=1, outputs=("y",)):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
 
-def schedules_of(data, batch=1, **options):
-    """The schedules of the kernels that are launched, after a look at what ONNX Runtime gives."""
+def launches_of(data, batch=1, **options):
+    """The kernels that are launched, after a look at what ONNX Runtime gives."""
     library = byoc.compile(data, targets=["opencl"], backend_options={"opencl": {"schedules": "gpu", **options}})
     x = draw(batch, CHANNELS, SIDE, SIDE)
     wanted = onnxruntime.InferenceSession(data).run(None, {"x": x})
     for a, b in zip(library.run({"x": x}), wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
     plans = [plan for m in library.module.walk() if m.type_key == "opencl" for plan in m.plans]
-    return [launch.variants[0].schedule for plan in plans for launch in plan.launches]
+    return [launch for plan in plans for launch in plan.launches]
+
+
+def schedules_of(data, batch=1, **options):
+    """The schedules of the kernels that are launched, likewise."""
+    return [launch.variants[0].schedule for launch in launches_of(data, batch, **options)]
 
 
 def weights(rows=ROWS):
@@ -50,6 +56,18 @@ def test_a_depthwise_convolution_goes_into_the_product_behind_it(strides, batch)
     data = model(nodes, [*weights(), ("b", draw(CHANNELS)), *RELU6], batch)
     (schedule,) = schedules_of(data, batch)
     assert schedule.startswith("product")
+
+
+def test_the_kernel_is_that_of_both_nodes_and_counts_a_window_once():
+    nodes = [helper.make_node(*made[:2], [made[2]], name=made[0] + made[2], **made[3]) for made in (DEPTHWISE, PROJECT)]
+    data = onnx.load_model_from_string(model([DEPTHWISE, PROJECT], weights()))
+    for node, named in zip(data.graph.node, nodes, strict=True):
+        node.name = named.name
+    (launch,) = launches_of(data.SerializeToString())
+    assert launch.nodes == ("Convd", "Convy")
+    assert launch.work.operators == ("nn.conv2d", "nn.conv2d")
+    windows, products = 2 * 9 * CHANNELS * SIDE**2, 2 * ROWS * CHANNELS * SIDE**2
+    assert launch.work.operations == windows + products
 
 
 def test_with_a_free_batch_too():
