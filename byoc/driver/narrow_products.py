@@ -155,8 +155,10 @@ class NarrowProducts(HostProducts):
 
 def is_product(call: Call) -> bool:
     """Whether *call* is one of the operators that gain by lower precision, on float32 alone."""
+    if not is_always_converted(call):  # others may be of sequences
+        return False
     types = [t for ty in (*(a.checked_type for a in call.args), call.checked_type) for t in tensor_types(ty)]
-    return is_always_converted(call) and all(t.dtype == WIDE for t in types)
+    return all(t.dtype == WIDE for t in types)
 
 
 def _integer_precision(call: Call) -> tuple[str, str]:

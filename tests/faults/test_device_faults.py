@@ -45,8 +45,9 @@ LOST = {
 
 
 def built(monkeypatch, fallback, **instead):
-    """A library whose sessions see *instead* of pyopencl's functions."""
-    library = byoc.compile(DIGITS, ["opencl", "c"], fallback=fallback)
+    """A library whose sessions see *instead* of pyopencl's functions, and put kernels into the queue one by one."""
+    options = {"opencl": {"mode": "record=none"}}
+    library = byoc.compile(DIGITS, ["opencl", "c"], fallback=fallback, backend_options=options)
     monkeypatch.setattr(session, "import_pyopencl", lambda: Failing(**instead))
     return library
 
