@@ -1,7 +1,7 @@
 """Whether the parts of an artefact fit each other: graph, modules, constants, the whole program.
 
 Each part was read by itself before. Here every number of one that another relies on is compared, so that nothing that
-runs later, native code least of all, meets an array that is not what it was told.
+runs later, native code least of all, meets an array that is not what it expects.
 """
 
 from __future__ import annotations

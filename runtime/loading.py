@@ -60,7 +60,7 @@ def load(
 def read_library(path: str | os.PathLike[str], mapped: bool = False, trusted: Sequence[bytes] | None = None) -> Library:
     """As :func:`load`, but without asking whether this machine can run it: to look into it.
 
-    It needs no vendor's package: ``Library.problems`` tells of modules that cannot be loaded.
+    It needs no vendor's package: ``Library.problems`` lists modules that cannot be loaded.
     """
     return _read(Path(path), mapped, trusted, bears_lost=True)
 

@@ -27,8 +27,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--samples",
         metavar="FOLDER_OR_NPZ",
-        help="several settings of the inputs, of which the first that shows a mistake is told: a folder of .npz files "
-        "with the inputs by name (.npy for one input), or one .npz whose arrays hold samples along a first axis",
+        help="several settings of the inputs, of which the first that shows a mistake is reported: a folder of .npz "
+        "files with the inputs by name (.npy for one input), or one .npz whose arrays hold samples along a first axis",
     )
     add_flags(command, "bisect", BisectRequest)
 

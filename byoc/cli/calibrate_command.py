@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
 
 
 def _peaks(backends: Sequence[str], again: bool, problems: list[str]) -> dict[str, Peak]:
-    """What the devices of *backends* can do at most; what cannot be measured is told among the *problems*."""
+    """What the devices of *backends* can do at most; what cannot be measured is listed in *problems*."""
     found = {}
     for name in backends:
         try:

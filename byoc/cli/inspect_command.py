@@ -75,7 +75,7 @@ def inspect_artifact(path: Path, source: bool) -> tuple[Mapping[str, object], st
 
 
 def _told(report: Mapping[str, object]) -> str:
-    """What the artefact tells of itself beside its plan."""
+    """What the artefact records of itself beside its plan."""
     return "".join(lines(report) for lines in (fallback_lines, quantization_lines, memory_note_lines))
 
 

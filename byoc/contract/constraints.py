@@ -20,7 +20,7 @@ from byoc.relay.expr import Call, Constant, Function
 
 
 def operators(*names: str, table: Container[str] | None = None) -> Constraint:
-    """These operators and composites, or those that a kernel *table* has. A name that there is not is told when the
+    """These operators and composites, or those that a kernel *table* has. An unknown name is reported when the
     backend is used.
 
     >>> print(operators("add", "nn.relu").text)

@@ -1,9 +1,9 @@
 """``byoc.bisect``: the first part of a compiled model whose numbers leave the reference, and the operator in it.
 
-The model is cut as ``byoc.compile`` cuts it. Of several samples of the inputs, the first that shows a mistake is told.
-Each region, and each group of the host's share, is compiled alone and run on what the reference gives it, so that the
-first that is wrong is wrong of itself; then each operator of it, and where each is right alone, the smallest group of
-operators that is not. All of that is in a worker process: what crashes there, or comes to no end, has left the
+The model is cut as ``byoc.compile`` cuts it. Of several samples of the inputs, the first that shows a mistake is
+reported. Each region, and each group of the host's share, is compiled alone and run on what the reference gives it, so
+that the first that is wrong is wrong of itself; then each operator of it, and where each is right alone, the smallest
+group of operators that is not. All of that is in a worker process: what crashes there, or comes to no end, has left the
 reference too, and so has what writes to its inputs.
 """
 

@@ -44,8 +44,8 @@ class Bisection:
 
     *part* is the first region or group that does, *operator* the operator in it, or the last of the smallest group of
     operators that does together. *text* and *inputs* are its case, *case* the file in which it is. *sample* is the
-    number, from 0, of the setting of inputs that is told, of as many as *samples*: the first that shows a mistake, else
-    the one with the most noise.
+    number, from 0, of the setting of inputs that is reported, of as many as *samples*: the first that shows a mistake,
+    else the one with the most noise.
     """
 
     model: str

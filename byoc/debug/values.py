@@ -38,7 +38,7 @@ def values_of(
     """Each value between the nodes of *library*, in the order in which they are computed, node by node.
 
     A value is called by the last ONNX node that it comes from, with a number where a node gives several. *with_read*
-    keeps what each function read, too. *tell* is told of each node before it is run.
+    keeps what each function read, too. *tell* is called with each node before it is run.
     """
     executor = library.graph_executor()
     for name, array in inputs.items():
@@ -62,7 +62,7 @@ def values_of(
 
 
 class _Told:
-    """A step of a run that is told before it begins: the ONNX nodes of *node*, and the function that it calls."""
+    """A step of a run that is reported before it begins: the ONNX nodes of *node*, and the function that it calls."""
 
     def __init__(
         self, tell: Callable[[str], None], origins: Sequence[tuple[str, ...]], node: Node, step: Callable[[], object]

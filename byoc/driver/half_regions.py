@@ -45,8 +45,8 @@ HEADROOM = 2.0  # by which other inputs may exceed what the samples reached
 
 @dataclass
 class HalfRegions:
-    """Makes the regions of one build; *products* tells what became of each product, by target, *refusals* which target
-    has none and why. *targets* are those whose regions are in half precision; None for all.
+    """Makes the regions of one build; *products* records what became of each product, by target, *refusals* which
+    target has none and why. *targets* are those whose regions are in half precision; None for all.
     """
 
     beyond: Beyond

@@ -43,7 +43,7 @@ WIDE_HOST = "halves are for regions of targets that take them"
 
 
 class NarrowProducts(HostProducts):
-    """The pass that gives products their operands in bfloat16; *outcomes* tells what became of each call.
+    """The pass that gives products their operands in bfloat16; *outcomes* records what became of each call.
 
     The code is for *machine*, or for this one.
     """

@@ -33,7 +33,7 @@ from byoc.runtime.library import Library
 Sample = Mapping[str, np.ndarray]
 Key = tuple[str, tuple[str, ...]]
 CompileHost = Callable[[IRModule], Library]
-REPORT = "quantization"  # where the report of a library tells of it
+REPORT = "quantization"  # its key in the report of a library
 COMPARED = 16  # samples whose outputs are kept, to measure the error
 BYTES = frozenset(["int8", "uint8"])
 
@@ -89,7 +89,7 @@ class Calibration:
 class HostQuantization:
     """The quantization of one model.
 
-    *reasons* tells of each product that was left, by its operator and nodes, why, in their order; *told* is for the
+    *reasons* lists for each product that was left, by its operator and nodes, why, in their order; *told* is for the
     report, *errors* are what the compiled library loses on samples, by output.
     """
 

@@ -10,7 +10,7 @@ import importlib
 from byoc.runtime.core.entry_points import EntryPoints
 
 BACKENDS = EntryPoints("byoc.backends", "backend")
-REGISTRATION = "byoc.contract.registration"  # is told what an entry point gives; imported when there is one
+REGISTRATION = "byoc.contract.registration"  # gets what an entry point gives; imported when there is one
 
 _MISTAKES: dict[str, str | None] = {}  # what the registration said of what a name gave
 

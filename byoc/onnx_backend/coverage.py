@@ -93,7 +93,7 @@ class _Told:
 
 
 def _reports(report: Mapping[str, Any], place: str) -> Iterator[_Told]:
-    """What *report* tells, and those of the parts of its control flow, whose names begin with *place*."""
+    """What *report* says, and those of the parts of its control flow, whose names begin with *place*."""
     fallbacks, plan = report["host_fallbacks"], report["plan"]
     host = {}
     for number, decision in enumerate(plan["decisions"] if plan["targets"] else ()):

@@ -5,7 +5,7 @@
         precision: str = option("f32", "what products compute in", choices=("f32", "bf16"), flag=Flag("--precision"))
 
 Type checkers see an ordinary dataclass. An instance holds what somebody asked for and was checked when it was made:
-choices, ranges and truth values; what only the rest of the compiler can tell is checked there. A class that inherits
+choices, ranges and truth values; what only the rest of the compiler knows is checked there. A class that inherits
 from several has the options of all.
 """
 

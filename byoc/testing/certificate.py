@@ -22,7 +22,7 @@ from byoc.testing.checks import CRASHED, DEVIATES, FAILED, LATE, SLOW, UNTRIED, 
 
 SCHEMA = 2  # 2: crashed cases, deviations, what failed when asked, what was left unfinished, reasons of refusals
 RIGHT = "right"
-VERDICTS = (RIGHT, DEVIATES, WRONG, CRASHED, LATE, FAILED, SLOW, UNTRIED)  # in the order in which they are told
+VERDICTS = (RIGHT, DEVIATES, WRONG, CRASHED, LATE, FAILED, SLOW, UNTRIED)  # in the order in which they are reported
 WORST = (WRONG, CRASHED, LATE, FAILED, SLOW, UNTRIED, DEVIATES, RIGHT)
 FAILURES = (WRONG, CRASHED, LATE, FAILED)
 MOST_SHOWN = 20  # causes of failures that are printed; all cases stand in the file

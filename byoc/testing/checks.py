@@ -66,7 +66,7 @@ class Examiner:
     """Puts cases of one backend through checks.
 
     *tolerance* is by dtype, *options* are the backend's, *precision* is asked of it. *saved* runs artefacts in another
-    process; without it that is not asked. *tell* is told each step before it is taken.
+    process; without it that is not asked. *tell* is called with each step before it is taken.
     """
 
     backend: Backend

@@ -30,7 +30,7 @@ LEAST_INTEGER_DB = 30.0  # of integers, which a rounding may move by one
 def model_results(
     examiner: Examiner, model: str | os.PathLike[str], tell: Callable[[str], None]
 ) -> tuple[CaseResult, SpeedRow | None]:
-    """What becomes of *model*, and its times where it ran; *tell* is told each step before it is taken."""
+    """What becomes of *model*, and its times where it ran; *tell* is called with each step before it is taken."""
     name, backend = Path(model).name, examiner.backend
     tell(COMPILE)
     options = {backend.name: dict(examiner.options)} if examiner.options else None

@@ -1,7 +1,7 @@
-"""The cases of a certification in worker processes, the most telling first, and the smallest case of each failure.
+"""The cases of a certification in worker processes, the most informative first, and the smallest case of each failure.
 
-A worker that crashes, or says nothing for too long, is told by its case, and the next cases go to another. Whatever
-ends the run early leaves what was found until then.
+A worker that crashes, or says nothing for too long, is reported with its case, and the next cases go to another.
+Whatever ends the run early leaves what was found until then.
 """
 
 from __future__ import annotations

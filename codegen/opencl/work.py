@@ -1,9 +1,10 @@
 """What a kernel has to do, counted from its expressions: arithmetic on data, and the bytes that must move at least.
 
 Counts are those of the stages as they are written, each element once: what a schedule computes twice, pads, or reads
-again because a cache was too small is its own, and lowers the rate that a profile tells. Comparisons, casts, selections
-and 64-bit integers, which are positions nearly always, are no operations; a fold counts one for each of its points. A
-convolution by Winograd's method counts as the sum of products that it is, so that its rate may be above the peak.
+again because a cache was too small is its own, and lowers the rate that a profile reports. Comparisons, casts,
+selections and 64-bit integers, which are positions nearly always, are no operations; a fold counts one for each of its
+points. A convolution by Winograd's method counts as the sum of products that it is, so that its rate may be above the
+peak.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def counted_work(
 ) -> CountedWork | None:
     """The work of a kernel that computes *stages*, reads *sources* and fills *targets*.
 
-    None where it is more than a plan can tell.
+    None where it is more than a plan can record.
     """
     operations = nbytes = as_index(0)
     read: dict[Tensor, PrimExpr] = {}

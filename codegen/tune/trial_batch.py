@@ -1,7 +1,7 @@
 """A batch of trials: compiled candidates for one kernel, checked against the first of them, and timed in turns.
 
 A batch is data, so that another process can run it, in which a candidate may crash or never end
-(``worker_process.py``). Whoever runs it is told which candidate is about to do something.
+(``worker_process.py``). Whoever runs it is notified which candidate is about to do something.
 """
 
 from __future__ import annotations

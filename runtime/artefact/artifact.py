@@ -184,7 +184,7 @@ def read_artifact(path: Path, mapped: bool = False, trusted: Sequence[bytes] | N
     With *mapped* the file is mapped, to be shared with other processes, and must not be written into. With *trusted*,
     public keys, it must be signed by one of them, which is looked at first.
 
-    Raises ArtifactError with one sentence for whatever is wrong; a seal that does not fit is told by ``edited``.
+    Raises ArtifactError with one sentence for whatever is wrong; a seal that does not fit is recorded in ``edited``.
     """
     from byoc.runtime.artefact.signing import SIGNATURES, check_signature
     from byoc.runtime.artefact.zip_directory import read_directory

@@ -23,7 +23,7 @@ from byoc.runtime.core.errors import InputError
 def is_computable(name: str, known: Collection[str]) -> bool:
     """Whether the size *name* is among *known* ones, or follows from them.
 
-    ``(4*N)`` from N, and N from ``(4*N)``; ``(div(N,2)*M)`` from ``(div(N,2)+1)`` and M, although nothing tells N.
+    ``(4*N)`` from N, and N from ``(4*N)``; ``(div(N,2)*M)`` from ``(div(N,2)+1)`` and M, although nothing gives N.
     """
     is_there = name in known or names_in(name) <= (plain := _told_by(frozenset(known)))
     return is_there or _follows(polynomial(name), plain, {_held_atom(n) for n in known})
@@ -31,7 +31,7 @@ def is_computable(name: str, known: Collection[str]) -> bool:
 
 @functools.cache
 def _told_by(known: frozenset[str]) -> frozenset[str]:
-    """The plain names that *known* ones tell."""
+    """The plain names that *known* ones determine."""
     found = {name for name in known if not is_derived(name)}
     waiting = [name for name in known if is_derived(name)]
     while True:
@@ -43,7 +43,7 @@ def _told_by(known: frozenset[str]) -> frozenset[str]:
 
 
 def _only_unknown(name: str, known: Collection[str]) -> str | None:
-    """The plain name that the size *name* tells, where all else in it is *known*: it stands in one term, alone."""
+    """The plain name that the size *name* determines, where all else in it is *known*: it stands in one term, alone."""
     unknown = [n for n in names_in(name) if n not in known]
     if len(unknown) != 1:
         return None

@@ -25,7 +25,7 @@ from types import FrameType, FunctionType, MethodType, ModuleType
 # The name under which byoc is installed, and the commands that messages advise.
 #
 # The package index has another project called ``byoc``: the import name and the command are ``byoc``, the
-# distribution is not. Whatever tells a user to install something takes the words from here.
+# distribution is not. Whatever asks a user to install something takes the words from here.
 
 DISTRIBUTION = "byoc-compiler"
 
@@ -77,7 +77,7 @@ class EntryPoints:
         return [entry.name for entry in importlib.metadata.entry_points(group=self.group)]
 
     def load(self, name: str) -> Loaded:
-        """Import what brings *name*, once. What a package raises there is told, not raised."""
+        """Import what brings *name*, once. What a package raises there is recorded, not raised."""
         if name not in self._loaded and name not in vars(self._loading):
             setattr(self._loading, name, True)
             try:

@@ -109,8 +109,8 @@ def _place(error: BaseException) -> str:
 # The error of an index outside its dimension, the same sentence from every backend.
 #
 # A *check* is the name of one test of indices: the ONNX node and the axis. Native code and devices know it by a number
-# and tell the *place* that they found: the index, counted from the end where it is negative, as an unsigned number.
-# A length is told as it was given.
+# and report the *place* that they found: the index, counted from the end where it is negative, as an unsigned number.
+# A length is reported as it was given.
 
 OF_LENGTHS = ", length along axis "  # in the name of a check: what it looks at are no positions but numbers of elements
 OF_BROADCAST = "the sizes "  # how the name of a check begins that two sizes are the same, or one of them 1

@@ -202,14 +202,14 @@ class Signature:
         return sizes
 
     def check_told(self, spec: TensorSpec, sizes: Sizes) -> None:
-        """Raises InputError for an output whose size *sizes* do not tell."""
+        """Raises InputError for an output whose size *sizes* do not determine."""
         if any(not (isinstance(d, int) or sizes.tells(d)) for d in spec.shape):
-            raise InputError(f"{self.symbol}: output {spec.name}{spec} has a size that its inputs do not tell")
+            raise InputError(f"{self.symbol}: output {spec.name}{spec} has a size that its inputs do not determine")
 
     def empty_outputs(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """New arrays for the outputs, as large as *inputs* say.
 
-        Raises InputError when an input does not fit or does not tell a size.
+        Raises InputError when an input does not fit or does not determine a size.
         """
         sizes = self.bind_sizes(inputs)
         for spec in self.outputs:

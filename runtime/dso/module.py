@@ -288,9 +288,9 @@ class _NativeFunction:
 
     @property
     def untold_sizes(self) -> tuple[str, ...]:
-        """The sizes that the function needs and its inputs do not tell: whoever calls it knows them.
+        """The sizes that the function needs and its inputs do not determine: whoever calls it knows them.
 
-        A function that is given ``(div(H,14))`` tokens and needs ``(4*div(H,14)+1)`` is not told H.
+        A function that is given ``(div(H,14))`` tokens and needs ``(4*div(H,14)+1)`` is not given H.
         """
         signature = self.signature
         told = {d for spec in signature.inputs for d in spec.shape if isinstance(d, str)}
@@ -324,7 +324,7 @@ class _NativeFunction:
             )
         sizes = signature.bind_sizes(arrays[:count])
         for spec, array in zip(signature.outputs, arrays[count:], strict=True):
-            _check_output(signature.symbol, spec, array, sizes)  # which may tell a size that no input does
+            _check_output(signature.symbol, spec, array, sizes)  # which may determine a size that no input does
         for array in arrays:
             if not array.flags.c_contiguous:
                 raise InputError(f"{signature.symbol}: an array of shape {list(array.shape)} is not contiguous")
@@ -357,7 +357,7 @@ def _run_alone(run: Callable[..., int], args: object, sizes: object, need: int, 
 
 
 def _check_output(symbol: str, spec: TensorSpec, array: np.ndarray, sizes: Sizes) -> None:
-    """Raises InputError for an array that is not as *spec*; one whose size no input tells binds that size."""
+    """Raises InputError for an array that is not as *spec*; one whose size no input determines binds that size."""
     if array.ndim == len(spec.shape):
         for dim, size in zip(spec.shape, array.shape, strict=True):
             if isinstance(dim, str):

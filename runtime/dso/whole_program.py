@@ -2,7 +2,7 @@
 
 ``int32_t <symbol>(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team, Externals *externals)``:
 *args* are the inputs, the constants and the outputs. Where every size is a number, the values between have their
-places in the code, in ``arena_bytes`` bytes. Else ``<symbol>_buffers(sizes, bytes)`` tells how many bytes each buffer
+places in the code, in ``arena_bytes`` bytes. Else ``<symbol>_buffers(sizes, bytes)`` returns how many bytes each buffer
 takes, :attr:`WholeProgram.lifetimes` in which steps it is needed, and the chosen offsets follow the sizes.
 """
 
@@ -82,7 +82,7 @@ class WholeProgram:
 
     @property
     def buffers_symbol(self) -> str:
-        """The function that tells the bytes of each buffer, where they are planned at run time."""
+        """The function that returns the bytes of each buffer, where they are planned at run time."""
         return f"{self.symbol}_buffers"
 
     def to_json(self) -> dict[str, object]:
@@ -144,7 +144,7 @@ class WholeProgram:
         named = [d for spec in specs for d in spec.shape if not isinstance(d, int)]
         unknown = [d for d in named if d is None or not is_computable(d, sizes)]
         if unknown:
-            raise ArtifactError(f"{where}: the size {unknown[0]!r} is none that an input tells")
+            raise ArtifactError(f"{where}: the size {unknown[0]!r} is none that an input determines")
 
 
 MOST_STEPS = 1 << 22

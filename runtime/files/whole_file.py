@@ -123,7 +123,7 @@ def _write_nameless(path: Path, write: Write) -> bool:
     """As :func:`write_whole`; False where the file system has no such files."""
     try:
         descriptor = os.open(path.parent, os.O_RDWR | _NAMELESS | os.O_CLOEXEC, _MODE)
-    except OSError:  # with many errors, by the file system's age; a file with a name tells what is wrong
+    except OSError:  # with many errors, by the file system's age; a file with a name says what is wrong
         return False
     with os.fdopen(descriptor, "wb") as file:
         write(file)

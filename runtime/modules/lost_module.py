@@ -54,7 +54,7 @@ class LostModule(Module):
     def level(self) -> HardwareLevel:
         try:
             return self.found().level()
-        except Exception:  # whatever a vendor's code raises; ``unavailable`` tells it
+        except Exception:  # whatever a vendor's code raises; ``unavailable`` states it
             return HardwareLevel.UNAVAILABLE
 
     def save(self) -> dict[str, bytes]:
@@ -125,7 +125,7 @@ def check_lost(root: Module, bears_missing: bool = False) -> None:
     """Raise the error of the first module of the tree that could not be loaded and that nothing stands in for.
 
     With *bears_missing* one whose backend is not here, or does not load it, may stay lost: the artefact is only looked
-    into. Damaged members are told all the same.
+    into. Damaged members are reported all the same.
     """
     covered = covered_symbols(root)
     for module in root.walk():

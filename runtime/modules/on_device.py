@@ -1,4 +1,4 @@
-"""What a module tells of its device, where it has one: memory, counts, events; by default nothing."""
+"""What a module reports of its device, where it has one: memory, counts, events; by default nothing."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class OpenCLModule(Module):
     def memory(self, symbol: str) -> Mapping[str, int]:
         """The device's memory for inputs, outputs and temporaries, and what no plan can do without, in bytes.
 
-        Nothing is told for sizes that are free, and a device that aligns buffers to more takes a little more.
+        Nothing is reported for sizes that are free, and a device that aligns buffers to more takes a little more.
         """
         plan = self._plans[symbol]
         if plan.signature.size_names:

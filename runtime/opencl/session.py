@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 Named = tuple[tuple[str, int], ...]  # sizes
 KEPT_SIZES = 4
 HANGING_SECONDS = 30.0  # that a call which was given up may still take before the next one
-MOST_RECORDS = 64  # sets of sizes whose kernels are told
+MOST_RECORDS = 64  # sets of sizes whose kernels are reported
 
 
 def gains_by_quiet(info: DeviceInfo) -> bool:
@@ -281,10 +281,10 @@ class Session:
         try:
             self._tell(timed.told())
         except self._cl.Error as error:
-            raise self.failed("is profiled, and the driver tells no times", error) from error
+            raise self.failed("is profiled, and the driver reports no times", error) from error
 
     def check_indices(self, words: np.ndarray) -> None:
-        """Raises InputError where a call's *words* tell of an index outside its dimension."""
+        """Raises InputError where a call's *words* report an index outside its dimension."""
         assert self._found is not None
         self._found.done(words)
         check, place, extent = (int(w) for w in words)

@@ -47,7 +47,7 @@ def told_of_copy(name: str, nbytes: int) -> Told:
 
 
 class TimedEvents:
-    """The events of a call of *symbol* with what is told of them, and when each was put into the queue *queue*."""
+    """The events of a call of *symbol* with what is recorded of them, and when each was put into the queue *queue*."""
 
     def __init__(self, symbol: str, queue: str = "", clock: Callable[[], float] = time.perf_counter):
         self._symbol, self._queue, self._clock = symbol, queue or symbol, clock
@@ -60,7 +60,7 @@ class TimedEvents:
     def told(self) -> list[DeviceEvent]:
         """What happened, for events that are complete, in the order in which they were put into the queue.
 
-        Raises pyopencl's error where the driver tells no times.
+        Raises pyopencl's error where the driver reports no times.
         """
         found = [(told, _times(event), seen) for told, event, seen in self._events]
         if not found:

@@ -35,7 +35,7 @@ STARTED = "regions that are started work beside the host: what rows take togethe
 
 @dataclass(frozen=True)
 class Runs:
-    """How often, and by which clock (``time.perf_counter``, which events of modules are told in, but in tests)."""
+    """How often, and by which clock (``time.perf_counter``, in which events of modules are given, but in tests)."""
 
     repeat: int = 10
     warmup: int = 2
@@ -222,7 +222,7 @@ def function_record(
 
 
 def _part(last: DeviceEvent, runs: Sequence[Sequence[DeviceEvent]]) -> PartRecord:
-    """What its module told of a kernel or a copy in each run, *last* of all."""
+    """What its module reported of a kernel or a copy in each run, *last* of all."""
     spans = tuple(tuple((e.begin, e.end) for e in run) for run in runs)
     waits = tuple(tuple(e.waits for e in run) for run in runs) if last.queue else ()
     return PartRecord(last.name, spans, last.nodes, last.sizes, last.facts, last.queue, waits)
@@ -239,7 +239,7 @@ def peaks_of(root: MetadataModule) -> tuple[dict[str, Peak], list[str]]:
         try:
             peak = module.peak()
         except DeviceError as error:
-            problems.append(f"shares of a peak are not told: {error}")
+            problems.append(f"shares of a peak are not known: {error}")
             continue
         if peak is not None:
             found.update(dict.fromkeys(names, peak))

@@ -164,7 +164,7 @@ class _Work:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What a function adds to a row; *part* is what its module told, where the row is that alone."""
+    """What a function adds to a row; *part* is what its module reported, where the row is that alone."""
 
     key: tuple[str, str]
     seconds: Sequence[float]
@@ -242,7 +242,7 @@ def _operators(function: FunctionRecord) -> list[str]:
 
 
 def _by_kernel(function: FunctionRecord, name: str, peak: Peak | None) -> Iterator[_Piece]:
-    """The function; what its module told of it stands in its place, with what is left of the calls."""
+    """The function; what its module reported of it stands in its place, with what is left of the calls."""
     work, seconds = _whole_work(function, peak), function.seconds()
     if not function.parts:
         more = _calls(function), False, function.nodes, _operators(function)

@@ -79,7 +79,7 @@ def _laid_out(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _results(function: PackedFunction, signature: Signature | None, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """What *function* returns; one that fills its outputs gets them, of the sizes that the inputs tell."""
+    """What *function* returns; one that fills its outputs gets them, of the sizes that the inputs determine."""
     returning: Callable[..., list[np.ndarray]] | None = getattr(function, "call_returning", None)
     if returning is not None:
         return returning(inputs)

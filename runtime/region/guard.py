@@ -119,7 +119,7 @@ class RegionGuard:
         return f"{self.region.describe(self.symbol)} was running"
 
     def inputs_of(self, count: int) -> int | None:
-        """How many of *count* arrays, inputs then outputs, are inputs; None where nobody told, or told otherwise."""
+        """How many of *count* arrays, inputs then outputs, are inputs; None where it is not known, or contradicted."""
         told = self.region.signature
         if told is None or count != len(told.inputs) + len(told.outputs):
             return None

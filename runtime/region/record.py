@@ -26,7 +26,7 @@ class Region:
     """A backend's share of a model: the target that compiled it, and the ONNX nodes that are in it.
 
     ``operators`` are the Relay operators and composites in it, for messages about a model without node names;
-    ``signature`` is what its function takes and gives, ``seconds`` what a run of it may take, where that was told.
+    ``signature`` is what its function takes and gives, ``seconds`` what a run of it may take, where that is known.
     """
 
     target: str
@@ -133,7 +133,7 @@ _tell: Callable[[str | None], str | None] | None = None  # who wants to know wha
 
 @contextlib.contextmanager
 def told_running(tell: Callable[[str | None], str | None]) -> Iterator[None]:
-    """Have *tell* be told what vendor's code each thread is at, in words; it gives what that thread was at before."""
+    """Call *tell* with what vendor's code each thread is at, in words; it returns what that thread was at before."""
     global _tell
     _tell = tell
     try:

@@ -67,7 +67,7 @@ class LibraryCalls:
         for spec in symbol.outputs:
             if any(not (isinstance(d, int) or sizes.tells(d)) for d in spec.shape):
                 raise UserError(
-                    f"{symbol.symbol}: output {spec.name}{spec} has a size that its inputs do not tell, and the "
+                    f"{symbol.symbol}: output {spec.name}{spec} has a size that its inputs do not determine, and the "
                     "function of its module cannot return it: keep the operator on the host"
                 )
             outputs.append(NDArray(np.empty(spec.concrete_shape(sizes), numpy_dtype(spec.dtype))))

@@ -114,7 +114,7 @@ def test_a_window_that_does_not_fit_refuses_the_inputs():
         Sizes({"H": 2})[name]
 
 
-def test_sizes_bind_what_is_not_told_and_compute_what_is():
+def test_sizes_bind_what_is_not_given_and_compute_what_is():
     sizes = Sizes()
     assert sizes.bind("(N*N)", 16) == 16 and not sizes.tells("(8*N)")
     assert sizes.bind("N", 3) == 3 and sizes.bind("(2*N)", 5) == 6  # which is what an input is held to
@@ -123,7 +123,7 @@ def test_sizes_bind_what_is_not_told_and_compute_what_is():
         sizes["M"]
 
 
-def test_a_size_that_follows_from_one_other_tells_it():
+def test_a_size_that_follows_from_one_other_determines_it():
     sizes = Sizes()
     assert sizes.bind("(4*N+P)", 20) == 20 and not sizes.tells("N")
     assert sizes.bind("(2*P)", 8) == 8 and sizes["P"] == 4 and sizes.bind("(4*N+P)", 9) == 20
@@ -203,7 +203,7 @@ def test_names_of_different_sizes_stay_different():
     assert len({unguarded_name(name) for name in names}) == len(names)
 
 
-def test_what_a_function_of_an_unknown_name_is_tells_sizes_that_are_made_of_it():
+def test_what_a_function_of_an_unknown_name_is_determines_sizes_that_are_made_of_it():
     """A part of a model is given tensors whose sizes follow from the model's, without those themselves."""
     half, third = quotient(polynomial("H"), 2), quotient(polynomial("W") + polynomial(1), 3)
     one, two, area = (name_of(size) for size in (half + half + polynomial(1), third, half * third))

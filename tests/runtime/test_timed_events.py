@@ -41,7 +41,7 @@ def test_an_event_has_not_ended_after_it_was_asked():
 @pytest.mark.parametrize(
     ("times", "wanted"),
     [
-        ((0, 0, 50, 60), (50, 50, 50, 60)),  # only the two that every driver tells
+        ((0, 0, 50, 60), (50, 50, 50, 60)),  # only the two that every driver reports
         ((100, 90, 110, 120), (100, 100, 110, 120)),
         ((100, 130, 110, 120), (100, 110, 110, 120)),
         ((100, 101, 99, 98), (100, 100, 100, 100)),
@@ -64,13 +64,13 @@ def test_what_a_launch_does_is_reported_for_the_sizes_of_the_call():
     assert found.facts == EventFacts("tile8", ("nn.conv2d",), "float32", 2000, 100)
 
 
-def test_a_plan_without_counts_tells_the_variant_alone():
+def test_a_plan_without_counts_gives_the_variant_alone():
     made = launch(None)
     assert told_of_launch(made, made.variants[0], (128, 64), {"N": 2}).facts == EventFacts("tile8")
     assert told_of_copy("copy in", 12).facts == EventFacts(bytes=12)
 
 
-def test_a_count_that_cannot_be_one_is_not_told():
+def test_a_count_that_cannot_be_one_is_not_reported():
     made = launch(KernelWork(["div", 8, "N"], ["sub", "N", 9]))
     facts = told_of_launch(made, made.variants[0], (128, 64), {"N": 0}).facts
     assert (facts.operations, facts.bytes) == (None, None)

@@ -74,7 +74,7 @@ def _form(function: Function, key: str) -> tuple[str, ...]:
 
 
 def told_of(modules: list[ControlModule]) -> list[dict[str, object]]:
-    """What a report tells of functions with control flow: each with its parts, and why it runs on the machine."""
+    """What a report lists of functions with control flow: each with its parts, and why it runs on the machine."""
     return [
         {
             "symbol": module.signature.symbol,

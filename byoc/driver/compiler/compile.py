@@ -335,7 +335,7 @@ def output_names(main: Function, host: HostProgram) -> list[str]:
 
 
 def report(plan: Plan, host: HostProgram) -> dict[str, object]:
-    """What the artefact tells about how it was made: the plan as data and as text, why host functions run on numpy
+    """What the artefact records about how it was made: the plan as data and as text, why host functions run on numpy
     kernels, and why the model runs node by node, where it does.
     """
     told: dict[str, object] = {

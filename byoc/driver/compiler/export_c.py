@@ -36,7 +36,7 @@ NARROWED, FP16 = "bf16", "fp16"
 
 
 class Exported(dict[str, int]):
-    """The bytes of each file by its name; *notes* tell in what the products compute, and why not in what was asked."""
+    """The bytes of each file by its name; *notes* give the products' precision, and why it is not the one asked for."""
 
     def __init__(self, sizes: Mapping[str, int], notes: Sequence[str]):
         super().__init__(sizes)
@@ -47,8 +47,8 @@ class Exported(dict[str, int]):
 def export_c(asked: ExportRequest) -> Exported:
     """Write a model as C that needs no Python into *folder*.
 
-    README.txt, and ``notes`` of what is returned, tell in what the products compute. Of *backend_options* those of
-    ``c`` count.
+    README.txt, and ``notes`` of what is returned, say in what precision the products compute. Of *backend_options*
+    those of ``c`` count.
 
     Returns:
         The bytes of each file by its name.

@@ -141,9 +141,9 @@ def not_slower(
     Args:
         plan: what the policy chose.
         costs: as the user gave them; where none of them is measured, nothing is built.
-        build: compiles a plan. What it raises for *plan* or the host is told in a note, a target for which it raises
-            is left out.
-        tell: hears of what takes seconds.
+        build: compiles a plan. What it raises for *plan* or the host is recorded in a note, a target for which it
+            raises is left out.
+        tell: called with each step that takes seconds.
         alone: the plan that gives a target all that it takes, and the host the rest.
     """
     words = costs.values() if isinstance(costs, Mapping) else [costs]

@@ -79,8 +79,8 @@ class MachineCosts:
     def profile(self, backend: str) -> Profile | None:
         """What the device of *backend* can do: as kept, else by a calibration that takes seconds to a minute.
 
-        What a busy machine gave is kept for ``BUSY_SECONDS``, and told among the problems each time that it is used.
-        None where nothing of it can be built here, or its vendor has registered one.
+        What a busy machine gave is kept for ``BUSY_SECONDS``, and reported among the problems each time that it is
+        used. None where nothing of it can be built here, or its vendor has registered one.
         """
         if not is_calibrated(backend):
             return None
@@ -101,7 +101,7 @@ class MachineCosts:
         return known
 
     def calibrate(self, backend: str) -> Profile | None:
-        """What is found now, which is kept; None where nothing of it can be built here, which the problems tell."""
+        """What is found now, which is kept; None where nothing of it can be built here, which the problems state."""
         from byoc.driver.costs.alone import build_alone
         from byoc.driver.costs.calibrate import BUSY, Calibrator
         from byoc.partition.place import in_host_memory

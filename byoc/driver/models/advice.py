@@ -47,7 +47,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class AdviceRule:
-    """``applies`` to a call; it is told where more than *share* of the operators are such."""
+    """``applies`` to a call; it is given where more than *share* of the operators are such."""
 
     code: str
     text: str

@@ -13,7 +13,7 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class Explained:
-    """The decisions that a name means; ``str()`` tells them. *stand_ins* says why the host computes a region."""
+    """The decisions that a name means; ``str()`` prints them. *stand_ins* says why the host computes a region."""
 
     name: str
     decisions: tuple[Decision, ...]

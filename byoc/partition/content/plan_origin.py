@@ -94,7 +94,7 @@ class PlanOrigin(Generic[Made]):
         return self.remake(self.mod, replace(self.request, limits=limits), {})
 
     def without(self, gone: Mapping[str, Reason]) -> Made:
-        """The best plan without the targets *gone*, whose operators tell why as their verdict."""
+        """The best plan without the targets *gone*, whose operators give the reason as their verdict."""
         backends = tuple(_Gone(b, gone[b.name]) if b.name in gone else b for b in self.request.backends)
         return self.remake(self.mod, replace(self.request, backends=backends), {})
 

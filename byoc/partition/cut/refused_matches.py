@@ -1,8 +1,8 @@
 """Matches of patterns that were refused: by the pattern's check, or by the backend's verdict on the composite.
 
-They are told in the verdicts on the operators that they cover, whether these were then taken alone or not. Matches are
-found in the graph as it was before composites were formed; what a plan decides is known again by its operator and its
-ONNX nodes, or by its number where nothing became a composite.
+They are recorded in the verdicts on the operators that they cover, whether these were then taken alone or not. Matches
+are found in the graph as it was before composites were formed; what a plan decides is known again by its operator and
+its ONNX nodes, or by its number where nothing became a composite.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def with_refused_matches(
     boundaries: Boundaries,
     unchecked: Callable[[str], bool],
 ) -> tuple[Decision, ...]:
-    """*decisions* about *mod* whose verdicts also tell of refused matches (see :func:`refused_matches`)."""
+    """*decisions* about *mod* whose verdicts also list refused matches (see :func:`refused_matches`)."""
     if not backends:
         return tuple(decisions)
     from byoc.contract.checks import pattern_entries

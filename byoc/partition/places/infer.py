@@ -50,7 +50,7 @@ class InsertedCast:
 
 @dataclass(frozen=True)
 class Casting:
-    """A graph with types: *types* of each tensor as it is made; *casts*, each after what it reads; *reads* tells which
+    """A graph with types: *types* of each tensor as it is made; *casts*, each after what it reads; *reads* says which
     cast's result the input k of operator n is, *results* the same for the results, None being the tensor itself.
 
     *exact*: the number of casts of each tensor is proven least.

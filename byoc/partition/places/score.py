@@ -175,7 +175,7 @@ def score_places(
 ) -> list[Placed]:
     """A place for each of *units*, under the ordered wish *places*.
 
-    A place of a target that has kernels, but none there, is passed over, and every unit is told so.
+    A place of a target that has kernels, but none there, is passed over, and every unit is warned.
 
     Raises PartitionError for a wish that is empty, names a place twice or one of a target that nobody serves, and for a
     unit without a kernel on the target of any place, naming it.

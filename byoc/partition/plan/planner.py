@@ -152,7 +152,7 @@ def _held(
 
 
 def _costs_of_gains(request: PlanInputs) -> CostModel | None:
-    """What tells the gains of regions, where a limit asks for them."""
+    """What computes the gains of regions, where a limit asks for them."""
     if not any(limits.min_gain for limits in request.limits.values()):
         return None
     return cost_model(request.costs, request.names)

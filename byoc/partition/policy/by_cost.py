@@ -161,7 +161,7 @@ def choice_of(
     objective: str,
     absences: Sequence[Absences],
 ) -> PlacedModule:
-    """*solutions* in the words of a plan; *absences* tell, by function, what limits kept from its place."""
+    """*solutions* in the words of a plan; *absences* list, by function, what limits kept from its place."""
     composites = tuple(
         p.matches[c].chosen for p, s in zip(placings, solutions, strict=True) for c in s.chosen if c in p.matches
     )

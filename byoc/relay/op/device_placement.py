@@ -83,7 +83,7 @@ DEVICE_COPY.set_attr("FoldConstantKeeps", True)
 
 DeviceLike = VirtualDevice | Device | str
 
-# operators and constructors are on any device; the device of the others is told where they are bound
+# operators and constructors are on any device; the device of the others is set where they are bound
 _TOLD_ELSEWHERE = (Op, Constructor, GlobalVar, Var, Function)
 
 
@@ -139,7 +139,7 @@ def var_on_device(var: Var, device: VirtualDevice) -> Var:
 
 
 def maybe_on_device(body: RelayExpr, device: VirtualDevice) -> RelayExpr:
-    """*body* on *device* for good, where its device cannot be told without: not for variables and functions.
+    """*body* on *device* for good, where its device is not known without: not for variables and functions.
 
     Source: ``MaybeOnDeviceFixed``.
     """

@@ -147,7 +147,7 @@ def _model(op: Op, sample: Sample, how: Quantized, seed: int, is_long: bool) -> 
 
 
 def _told(attrs: Attrs | None, result: np.ndarray, inputs: Sequence[RelayExpr]) -> Attrs | None:
-    """*attrs* of a convolution with its channels and the size of its kernel, which models always tell."""
+    """*attrs* of a convolution with its channels and the size of its kernel, which models always state."""
     if attrs is None or not {"kernel_layout", "channels"} <= set(attrs.keys()):
         return attrs
     layout = str(attrs["out_layout"] or attrs["data_layout"])

@@ -47,7 +47,7 @@ NOT_FOUND = (
 Result = TypeVar("Result")
 _DESCRIPTORS = 16  # that one compilation may have open at a time
 _MOST_TOLD = 400  # characters of what a compiler says that go into our sentence
-_PROBE_SECONDS = 60.0  # in which a compiler tells its version, and its macros
+_PROBE_SECONDS = 60.0  # in which a compiler prints its version, and its macros
 _OF_THE_SYSTEM = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _NATIVE = b"\x7fELF" if sys.platform.startswith("linux") else b""  # how an object and a library begin
 
@@ -265,7 +265,7 @@ def _find(commands: tuple[tuple[str, ...], ...], sanitizers: tuple[str, ...], le
         except CommandError as error:
             problem = str(error)
             continue
-        problem = "it does not tell its macros"
+        problem = "it does not print its macros"
         base = ("-std=gnu11", f"-O{level}", "-fPIC", "-fno-math-errno")
         for flags in ((*base, *NATIVE_FLAGS), base):
             macros = _macros(command, flags)

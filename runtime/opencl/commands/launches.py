@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ReadyKernel(NamedTuple):
-    """A kernel whose arguments are set, its sizes, and what is told of it to whoever profiles."""
+    """A kernel whose arguments are set, its sizes, and what profilers get of it."""
 
     kernel: pyopencl.Kernel
     global_size: tuple[int, ...]

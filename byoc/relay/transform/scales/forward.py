@@ -1,6 +1,6 @@
 """Scales that go forward into the weights after them.
 
-First every value is told by all its readers whether they take it unscaled (:class:`Message`), from results to inputs;
+First all readers of a value state whether they take it unscaled (:class:`Message`), from results to inputs;
 then each product that may be left out is carried as a value and its scale, up to the weights that take it. It walks by
 a loop of its own, since a value becomes such a pair. Source: ``ForwardPrep`` and the forward rewrites of
 ``src/relay/transforms/fold_scale_axis.cc``.
