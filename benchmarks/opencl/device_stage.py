@@ -139,7 +139,7 @@ class Stage:
         import byoc
 
         asked, options = self.asked(Path(self.spec.onnx)), dict(self.spec.options)
-        if self.precision == "tf32":  # a wish about the device's products alone
+        if self.precision == "tf32":  # an option of the device's products alone
             given = options.get("backend_options", {})
             options["backend_options"] = {**given, "opencl": {**given.get("opencl", {}), "products": "tf32"}}
         elif self.precision != "f32":

@@ -1,4 +1,4 @@
-"""Packages whose names are loaded when they are first used, so that a model's road imports no more than it walks on.
+"""Packages whose names are loaded when they are first used, so that compiling a model imports no more than it needs.
 
 Beside such a package's ``__init__.py`` stands an ``__init__.pyi``, which is the one list of its names: type checkers
 and editors read it as it is (PEP 484), and so does :func:`lazy_names` (PEP 562). A line is ``from module import name as

@@ -128,7 +128,7 @@ class HostOptions(PrecisionOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ProgressOptions(Options):
-    """Who hears what is being done."""
+    """Where progress is reported."""
 
     progress: Callable[[str], None] | None = option(
         None, "a function that is called with what is done next, in words", key=Keyed.APART

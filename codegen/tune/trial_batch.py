@@ -79,7 +79,7 @@ class AnyTrialBatch(Protocol):
         """The candidates."""
 
     def run(self, tell: Tell) -> list[Outcome]:
-        """What became of each candidate, in their order; *tell* hears the number of the one that is about to run."""
+        """What became of each candidate, in order; *tell* is called with the number of the one that is about to run."""
 
     def only(self, numbers: Sequence[int]) -> AnyTrialBatch:
         """The batch of these of its candidates."""

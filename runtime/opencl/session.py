@@ -85,7 +85,7 @@ class Session:
         options: RunOptions = RunOptions(),  # noqa: B008  # frozen
     ):
         cl = import_pyopencl()
-        self._tell = tell  # what hears of the times of kernels and copies
+        self._tell = tell  # what gets the times of kernels and copies
         driver_use().keep(self)
         self._cl, self._plan, self._program, self._opened = cl, plan, program, opened
         self._read = {b for launch in plan.launches for b in launch.buffers}  # of another input only the sizes count

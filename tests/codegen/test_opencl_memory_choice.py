@@ -220,7 +220,7 @@ def test_the_command_that_explains_says_why_a_place_is_passed_over(tmp_path, cap
     assert main([*words, *(w for place in wish for w in ("--place", place))]) == 0
     told = capsys.readouterr().out
     assert "place opencl/int8/ImageDefault: its kernels hold floats as float or fp16" in told
-    assert "for opencl/float/ImageDefault by formula code, the first wish" in told
+    assert "for opencl/float/ImageDefault by formula code, the preferred place" in told
 
 
 @pytest.mark.needs_opencl

@@ -39,7 +39,7 @@ def plan_module(
 ) -> Plan:
     """The plan of the simplified module *mod*; *model* is what it was read from, whose tensors a file may name.
 
-    *tell* hears of what takes seconds.
+    *tell* is called with each step that takes seconds.
     """
     lines: tuple[PlacementRule, ...] = ()
     notes: tuple[str, ...] = ()

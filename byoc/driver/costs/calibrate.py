@@ -73,8 +73,8 @@ class Sheet:
 class Calibrator:
     """What the device of *backend* can do, with *base* for what cannot be measured.
 
-    *caches* are the bytes of its nearer memories. *tell* hears which probe is built; what is not built or timed at
-    *until*, by *clock*, is left out.
+    *caches* are the bytes of its nearer memories. *tell* is called with the probe that is built; what is not built or
+    timed at *until*, by *clock*, is left out.
     """
 
     tell: Callable[[str], object] = staticmethod(lambda stage: None)

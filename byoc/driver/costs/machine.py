@@ -44,7 +44,7 @@ class MachineCosts:
     """This machine's numbers, for *threads* of host code (all processors by default; a function is asked when it is
     known that somebody wants them), in *store*.
 
-    *tell* hears of what takes seconds, which a calibration does no longer than *longest*.
+    *tell* is called with each slow step; a calibration takes no longer than *longest*.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ from byoc.relay.transform import CompositeRecord
 @dataclass(frozen=True)
 class PlanInputs:
     """The policy, the backends in order of preference, what the user says about places, the limits (the user's, else
-    the backend's own); for policy ``cost`` what things cost and what is wanted; for ``score`` the ordered wish of
+    the backend's own); for policy ``cost`` what things cost and what is wanted; for ``score`` the ordered list of
     places (none: each target's own, then the host) and the formula; for ``order`` the priority lists of operators.
     *layouts* are those that the backends ask for, which the module has already.
     """

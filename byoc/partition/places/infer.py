@@ -248,7 +248,7 @@ class _Inference:
     def _between(
         self, tensor: int, steps: Sequence[CastStep], wanted: Sequence[tuple[tuple[TensorTy, ...], _Reader]]
     ) -> set[State]:
-        """The states that lie on the way from an operator to an operator."""
+        """The states that lie on a path from an operator to an operator."""
         if tensor not in self.graph.producer:
             return set()
         inner = {State.of(t) for types, reader in wanted if isinstance(reader, tuple) for t in types}

@@ -163,7 +163,7 @@ class _Work:
 
 
 def _first_error(done: Finished) -> str:
-    """The first line that speaks of an error, else the first; where a signal ended it, that."""
+    """The first line that names an error, else the first; where a signal ended it, that."""
     lines = [line.strip() for line in done.output.splitlines() if line.strip()]
     told = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
     if done.status < 0 or not told:

@@ -56,7 +56,7 @@ class LaunchList:
     """*kernels* for *queue*, which is flushed after every *flush_every* of them; 0: not before the end of the call.
 
     With *buffers* they are recorded, and ``enqueue`` is one call; ``why_single`` says why not, if the driver refused.
-    With *quiet* a call of which nobody hears makes no events.
+    With *quiet* a call that is not profiled makes no events.
     """
 
     def __init__(
@@ -92,7 +92,8 @@ class LaunchList:
         return True
 
     def enqueue(self, cl: ModuleType, tell: Tell | None = None) -> int:
-        """Put the kernels into the queue one by one; how often it was flushed. *tell* hears of each with its event.
+        """Put the kernels into the queue one by one; how often it was flushed. *tell* is called with each and its
+        event.
 
         Raises pyopencl's error.
         """

@@ -48,7 +48,7 @@ class CorrectLayouts:
 
 @dataclass(frozen=True)
 class LayoutCase:
-    """One question to a rule: the call's attributes and input types, the layouts before, and those now or None."""
+    """One request to a rule: the call's attributes and input types, the layouts before, and those now or None."""
 
     attrs: Any  # as a call has them
     new: tuple[Layout, ...] | None
