@@ -74,12 +74,9 @@ def _with_constants(region: Region, arrays: Mapping[str, NDArray], names: Sequen
     return replace(region, signature=replace(region.signature, constants=specs))
 
 
-# The host's version of each region, which goes into the artefact where the user allows it to run there.
-#
-# It is compiled as the host's own share is, from the region's function with its composites dissolved, and stands
-# under a symbol of its own (``runtime/origin.py``); the runtime takes it when the region's backend fails on the
-# machine that runs the model. It computes in the region's own types, whatever precision the host's share was lowered
-# to, and is not tuned.
+# The host's version of each region, where the user allows it: the region's function with its composites dissolved,
+# compiled as the host's share is, but in the region's own types and untuned, under a symbol of its own
+# (``runtime/origin.py``). The runtime takes it when the region's backend fails.
 
 HOST, AVAILABLE = "c", "the host's version is in the artefact"
 

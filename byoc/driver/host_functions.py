@@ -103,10 +103,8 @@ def _untold(function: Function) -> str | None:
     return None
 
 
-# What each function of a library has to do, for profiles: its operators, their ONNX nodes, operations and bytes.
-#
-# The weights, by which a profile divides the time of a function among its operators, are those of the analytic cost
-# model on a typical processor: only their proportions are used.
+# The work of each function of a library, for profiles: operators, ONNX nodes, operations, bytes. The weights by which a
+# profile divides a function's time among its operators are those of the analytic cost model on a typical processor.
 
 PICO = 1e12
 MOST = 1 << 46  # of a count that is given

@@ -30,13 +30,10 @@ if TYPE_CHECKING:
     from byoc.runtime.files.file_memory import FileWatch
 
 
-# The seal: one SHA-256 over everything in an artefact, which the compiled code carries as well.
-#
-# The hashes in the manifest find damage; whoever edits a member and writes its hash anew gets past them. The seal is
-# taken over the manifest and all members, and stands in the manifest and behind the last byte of every member that is
-# code: a shared library, OpenCL source. So a graph, a weight, a lifetime or an extent that is edited, with hashes
-# made valid again, no longer fits the code, and is refused before the code is loaded. It protects against edits that
-# leave the code alone, not against somebody who writes all of it anew: that is what signing is for (``signing.py``).
+# The seal: one SHA-256 over the manifest and all members, in the manifest and behind the last byte of every member that
+# is code (a shared library, OpenCL source). Hashes in the manifest find damage; the seal also finds a graph, a weight
+# or an extent that was edited and hashed anew, before the code is loaded. Against somebody who writes everything anew
+# there are signatures (``signing.py``).
 
 KEY = "seal"
 BROKEN = "its seal does not fit what is in it: something was edited after the model was compiled; compile it again"

@@ -22,11 +22,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FrameType, FunctionType, MethodType, ModuleType
 
-# The name under which byoc is installed, and the commands that messages advise.
-#
-# The package index has another project called ``byoc``: the import name and the command are ``byoc``, the
-# distribution is not. Whatever asks a user to install something takes the words from here.
-
+# The distribution's name, for messages that ask a user to install something: another project is called ``byoc`` on the
+# package index.
 DISTRIBUTION = "byoc-compiler"
 
 
@@ -199,11 +196,9 @@ def package_of(name: str) -> str | None:
     return RUNTIME.package(name)
 
 
-# Where a function, a class or a registration stands in the source, so that defining it again replaces it.
-#
-# A notebook's cell that runs twice, and a module that is reloaded, register the same thing from the same place; the
-# same name from another place is a clash. A place is a file and the qualified name inside; what is typed into an
-# interpreter or a notebook has the module's name in the place of a file.
+# Where a function, a class or a registration stands in the source (file and qualified name; in a notebook the module's
+# name for the file): registering again from the same place (a cell that runs twice, a module reloaded) replaces, from
+# another place it is a clash.
 
 
 def source_of(value: object) -> str:

@@ -163,10 +163,8 @@ def _lifetime(data: object, where: str) -> tuple[int, int]:
     return begin, number_of(last, where, begin, MOST_STEPS)
 
 
-# The contract of generated code: a SHA-256 of what it takes and gives, written into the code when it is generated.
-#
-# Native code trusts the sizes, the order and the lifetimes that stand beside it in JSON. The code carries the hash of
-# just these, and it is compared before the code is loaded: a description that was edited is not that of the code.
+# The contract of generated code: a SHA-256 of the sizes, order and lifetimes in its JSON, which the code trusts. The
+# code carries the hash, which is compared before it is loaded, so that an edited description is refused.
 
 _MARK = re.compile(rb"byoc-contract ([0-9a-f]{64})")
 

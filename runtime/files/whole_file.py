@@ -26,10 +26,8 @@ from typing import BinaryIO
 
 from byoc.runtime.files.work_folder import lock, try_lock
 
-# Opening a file that a user names: a regular file alone, found out before anything is opened.
-#
-# Reading a pipe, a terminal or a socket may never end, and opening a device may do something. So the kind is asked
-# first, and again of what was opened, since a name may come to mean another thing in between. Errors are ``OSError``,
+# Opening a file that a user names, a regular file alone: reading a pipe, a terminal or a socket may never end, and
+# opening a device may have effects. The kind is checked first, and again of what was opened. Errors are ``OSError``,
 # whose ``strerror`` goes into the caller's sentence.
 
 _KINDS = (

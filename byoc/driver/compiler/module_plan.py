@@ -119,12 +119,9 @@ def accelerators(targets: Sequence[str]) -> list[str]:
 __all__ = ["accelerators", "named_targets", "plan_module", "read_plan", "silent"]
 
 
-# A plan by measured costs, held against the simple cuts: the host alone, and each target alone.
-#
-# Kernels are added up to find the plan, and what is left out of such a sum may cost more than was gained: a library
-# that is given a whole model joins what lies on both sides of a cut. So the whole plan is built and timed beside the
-# cuts that a user would try without us, and the best of them is given unless the plan is faster than all: a cut has
-# to win.
+# A plan by measured costs against the simple cuts, the host alone and each target alone. Costs are added up kernel by
+# kernel, and a library that gets a whole model may fuse across a cut: so the plan and the simple cuts are built and
+# timed, and the best simple cut is returned unless the plan is faster than all of them.
 
 MEASURED = "measured"
 PLAN, HOST = "the plan", "the host alone"
