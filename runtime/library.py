@@ -393,5 +393,5 @@ class Library:
         members.update((f"metadata/{name}", data) for name, data in self.module.save().items())
         for entry, module in zip(modules, self.module.imports, strict=True):
             members.update((f"{entry['path']}/{name}", data) for name, data in saved_members(module).items())
-        told = {"inputs": [s.to_json() for s in self.inputs], "outputs": [s.to_json() for s in self.outputs]}
-        return {"modules": modules, **told}, members
+        manifest = {"inputs": [s.to_json() for s in self.inputs], "outputs": [s.to_json() for s in self.outputs]}
+        return {"modules": modules, **manifest}, members

@@ -44,8 +44,8 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
             raise UserError("--replay runs on one target: write -t acme")
         limits = ErrorLimits(given.get("tolerance") or {}, given.get("snr"))
         step = replay(arguments.replay, targets[0], limits, given.get("part_seconds", PART_SECONDS))
-        told = {"case": arguments.replay, "target": targets[0], "ok": step.is_right, "text": str(step)}
-        return told, f"{'right' if step.is_right else 'wrong'}: {step}", 0 if step.is_right else EXIT_FOUND
+        data = {"case": arguments.replay, "target": targets[0], "ok": step.is_right, "text": str(step)}
+        return data, f"{'right' if step.is_right else 'wrong'}: {step}", 0 if step.is_right else EXIT_FOUND
     inputs, sizes = given_arrays(arguments), given_sizes(arguments)
     samples = SampleFiles.of(Path(arguments.samples), Path(arguments.model), "--samples") if arguments.samples else ()
     with StageProgress(quiet=arguments.json) as tell:

@@ -197,8 +197,8 @@ def _refused(work: Callable[[], T]) -> T | Refused:
     try:
         return work()
     except ContractError as error:  # without the region's name around it
-        told = error.__cause__ if isinstance(error.__cause__, ContractError) else error
-        return Refused(ContractError(f"it breaks its contract: {told}"))
+        cause = error.__cause__ if isinstance(error.__cause__, ContractError) else error
+        return Refused(ContractError(f"it breaks its contract: {cause}"))
     except UserError as error:
         try:
             pickle.loads(pickle.dumps(error))

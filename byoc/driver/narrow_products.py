@@ -58,7 +58,7 @@ class NarrowProducts(HostProducts):
     def quantized(self, mod: IRModule, compile_host: CompileHost) -> IRModule:
         return mod if self.quantization is None else self.quantization.quantized(mod, compile_host)
 
-    def tell(self, library: Library) -> Library:
+    def add_report(self, library: Library) -> Library:
         if self.quantization is not None:
             self.quantization.check(library)
         return library

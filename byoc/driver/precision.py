@@ -89,7 +89,7 @@ class HostProducts:
         """The partitioned *mod* with main quantized, where int8 was asked for; *compile_host* compiles in float32."""
         return mod
 
-    def tell(self, library: Library) -> Library:
+    def add_report(self, library: Library) -> Library:
         """*library* with what quantization did in its report. Raises UserError for an error that is too large."""
         return library
 

@@ -39,6 +39,6 @@ def is_from(name: str, module: str) -> bool:
     return any(m.partition(".")[0] == module.partition(".")[0] for m in BACKENDS.modules(name))
 
 
-def told(name: str) -> str | None:
+def described(name: str) -> str | None:
     """What brings *name*, in words; None where nobody does."""
-    return BACKENDS.told(name)
+    return BACKENDS.described(name)

@@ -74,8 +74,8 @@ def _judged(library: Library, got: list[np.ndarray], wanted: list[np.ndarray], c
         found = errors_of(value, want)
         least = LEAST_DB if is_float(value.dtype) else LEAST_INTEGER_DB
         if found.unlike or found.snr_db < least:
-            told = found.unlike or f"{found.snr_db:.1f} dB over the noise, largest error {found.max_abs:.3g}"
-            return [Finding(check, WRONG, f"output {spec.name!r}: {told}; byoc bisect says where it begins")]
+            problem = found.unlike or f"{found.snr_db:.1f} dB over the noise, largest error {found.max_abs:.3g}"
+            return [Finding(check, WRONG, f"output {spec.name!r}: {problem}; byoc bisect says where it begins")]
     return []
 
 

@@ -93,8 +93,8 @@ class MakeCases:
         """The cases."""
         asked = BackendAnswers(context.backend, tell=context.tell, lost=self.lost)
         cases = all_cases(asked, self.seed, self.only)
-        told = [f"{text} ({count} times)" for text, count in asked.refused.most_common(MOST_REASONS)]
-        return MadeCases([SentCase.of(c) for c in cases], asked.raised, asked.unmade, asked.never, told)
+        reasons = [f"{text} ({count} times)" for text, count in asked.refused.most_common(MOST_REASONS)]
+        return MadeCases([SentCase.of(c) for c in cases], asked.raised, asked.unmade, asked.never, reasons)
 
 
 @dataclass(frozen=True)

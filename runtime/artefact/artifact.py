@@ -71,8 +71,8 @@ def open_seal(
     listed: Mapping[str, Mapping[str, str]] = manifest["members"]
     content = dict(members)
     hashes = {name: entry["sha256"] for name, entry in listed.items()}
-    told = manifest.get(KEY)
-    seals = {told if isinstance(told, str) or told is None else BROKEN}
+    seal = manifest.get(KEY)
+    seals = {seal if isinstance(seal, str) or seal is None else BROKEN}
     for name in filter(is_code, members):
         data = members[name]
         found = _TRAILER.match(data[-TRAILER_BYTES:]) if len(data) >= TRAILER_BYTES else None
@@ -235,8 +235,8 @@ def _check_members(manifest: Mapping[str, object], members: Mapping[str, memoryv
     for name, entry in listed.items():
         if name not in members or name == MANIFEST:
             raise ArtifactError(f"member {name} is missing; save the model again")
-        told = (entry.get("sha256"), entry.get("bytes"))
-        if told != (hashlib.sha256(members[name]).hexdigest(), len(members[name])):
+        recorded = (entry.get("sha256"), entry.get("bytes"))
+        if recorded != (hashlib.sha256(members[name]).hexdigest(), len(members[name])):
             raise ArtifactError(f"member {name} is damaged (its SHA-256 differs); save the model again")
     extra = sorted(set(members) - set(listed) - {MANIFEST})
     if extra:

@@ -28,7 +28,7 @@ NO_FACTS = EventFacts()
 
 
 @dataclass(frozen=True)
-class Told:
+class EventHeader:
     """What is recorded of an event beside its times, known before it happens."""
 
     name: str

@@ -130,9 +130,11 @@ class WholeProgram:
         if self.arena_bytes is not None and self.lifetimes:
             raise ArtifactError(f"{where}: buffers with a lifetime, and an arena that is planned already")
         sizes = tuple(dict.fromkeys(d for spec in self.inputs for d in spec.shape if isinstance(d, str)))
-        told, derived = self.sizes[: len(sizes)], self.sizes[len(sizes) :]
-        if told != sizes:
-            raise ArtifactError(f"{where}.sizes: expected those of the inputs, {list(sizes)}, found {list(told)}")
+        sizes_of_inputs, derived = self.sizes[: len(sizes)], self.sizes[len(sizes) :]
+        if sizes_of_inputs != sizes:
+            raise ArtifactError(
+                f"{where}.sizes: expected those of the inputs, {list(sizes)}, found {list(sizes_of_inputs)}"
+            )
         for name in derived:
             if not is_derived(name) or not is_computable(name, sizes):
                 raise ArtifactError(f"{where}.sizes: {name[:80]!r} does not follow from the sizes of the inputs")

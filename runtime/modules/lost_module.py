@@ -66,8 +66,8 @@ def load_or_lose(type_key: str, symbols: Sequence[str], members: Members, load: 
     try:
         return load()
     except SystemExit as error:
-        told = UnavailableError(f"modules of type {type_key!r} cannot be loaded: {_exit_of(error)}")
-        return LostModule(type_key, symbols, members, load, told)
+        reason = UnavailableError(f"modules of type {type_key!r} cannot be loaded: {_exit_of(error)}")
+        return LostModule(type_key, symbols, members, load, reason)
     except Exception as error:  # whatever a vendor's code raises
         return LostModule(type_key, symbols, members, load, error)
 
@@ -79,7 +79,7 @@ def _exit_of(error: SystemExit) -> Exception:
 
 
 @contextlib.contextmanager
-def told_packages(packages: tuple[str, ...]) -> Iterator[None]:
+def naming_packages(packages: tuple[str, ...]) -> Iterator[None]:
     """Add to the error of a module that cannot be loaded here which of the *packages* that made it are missing."""
     try:
         yield
@@ -101,7 +101,7 @@ def class_for(type_key: str) -> type[Module]:
 
 
 @contextlib.contextmanager
-def told_loader(type_key: str) -> Iterator[None]:
+def naming_loader(type_key: str) -> Iterator[None]:
     """Say of what a vendor's loader raises that it did, and where. Raises UnavailableError; byoc's own errors pass."""
     try:
         with running(f"a module of type {type_key!r} was loaded"):

@@ -135,13 +135,13 @@ class OpenCLModule(Module):
 
     def profile(self, on: bool) -> Sequence[DeviceEvent]:
         with self._lock:
-            told = list(self._events or ())
+            events = list(self._events or ())
             if on and self._events is not None:
                 self._events.clear()
             else:
                 self._events = [] if on else None
                 self._sessions.clear()  # the next calls make others, whose queues keep times or do not
-        return told
+        return events
 
     def unavailable(self) -> str | None:
         return why_unavailable(self.options.device)

@@ -282,7 +282,7 @@ class FunctionPlan:
         found = [counted(buffer.bytes, sizes) for buffer in self.buffers]
         signature = self.signature
         for spec, size in zip(self.specs, found, strict=False):
-            if any(not (isinstance(d, int) or Sizes(sizes).tells(d)) for d in spec.shape):
+            if any(not (isinstance(d, int) or Sizes(sizes).determines(d)) for d in spec.shape):
                 raise ArtifactError(
                     f"plan.json: {spec.name}{spec} of {signature.symbol} has a size that no argument determines"
                 )
@@ -362,5 +362,5 @@ def plans_from_json(data: object, where: str) -> list[FunctionPlan]:
 
 def run_options_from_json(data: object, where: str) -> RunOptions:
     """How the functions in a ``plan.json`` are run. Raises ArtifactError."""
-    told = data.get("run", {}) if isinstance(data, dict) else {}
-    return RunOptions.from_json(told, at(where, "run"))
+    options = data.get("run", {}) if isinstance(data, dict) else {}
+    return RunOptions.from_json(options, at(where, "run"))

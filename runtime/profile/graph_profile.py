@@ -112,11 +112,11 @@ def profile_graph(
             begin = runs.clock()
             executor.run()
             seconds = runs.clock() - begin
-            told = [event for module in root.imports for event in module.profile(True)]
+            reported = [event for module in root.imports for event in module.profile(True)]
             if turn >= 0:
                 totals.append(seconds)
                 spans.append({name: _from(begin, [s for t in steps for s in t.spans]) for name, steps in timed.items()})
-                events.append([event.since(begin) for event in told])
+                events.append([event.since(begin) for event in reported])
     finally:
         executor.wrap = None
         for module in root.imports:
@@ -211,10 +211,10 @@ def function_record(
     own = dict.fromkeys(name for operator in operators for name in operator.nodes)
     nodes = region.nodes if region is not None else tuple(own)
     backend = region.target if region is not None else owner.type_key if owner is not None else ""
-    told = {e.name: e for run in events for e in run if e.symbol == symbol}
+    last_of = {e.name: e for run in events for e in run if e.symbol == symbol}
     parts = [
         _part(last, [[e for e in run if (e.symbol, e.name) == (symbol, name)] for run in events])
-        for name, last in told.items()
+        for name, last in last_of.items()
     ]
     return FunctionRecord(
         symbol, backend, tuple(map(tuple, spans)), region is not None, operators, nodes, *counts, tuple(parts)

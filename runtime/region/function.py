@@ -60,14 +60,14 @@ class RegionFunction:
     def _from_backend(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """What the backend's function gives for *inputs*, looked at."""
         guard = self.guard
-        told = guard.region.signature
+        signature = guard.region.signature
         work = locked(functools.partial(_results, guard.function(), guard.signature, inputs), guard.lock)
-        watch = None if guard.checks is None else CheckedCall(work, guard.checks, inputs, len(inputs), told)
+        watch = None if guard.checks is None else CheckedCall(work, guard.checks, inputs, len(inputs), signature)
         if watch is not None:
             watch.begin()
         results = within_time_limit(work, guard.place, guard.seconds)
-        if told is not None:
-            check_results(results, told, inputs)
+        if signature is not None:
+            check_results(results, signature, inputs)
         if watch is not None:
             watch.end(results)
         return results

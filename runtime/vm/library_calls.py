@@ -65,7 +65,7 @@ class LibraryCalls:
                 raise InputError(f"{symbol.symbol}: {error}") from error
         outputs = []
         for spec in symbol.outputs:
-            if any(not (isinstance(d, int) or sizes.tells(d)) for d in spec.shape):
+            if any(not (isinstance(d, int) or sizes.determines(d)) for d in spec.shape):
                 raise UserError(
                     f"{symbol.symbol}: output {spec.name}{spec} has a size that its inputs do not determine, and the "
                     "function of its module cannot return it: keep the operator on the host"

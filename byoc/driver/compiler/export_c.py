@@ -83,7 +83,7 @@ def export_c(asked: ExportRequest) -> Exported:
     _check_functions(host)
     if lowered.calibration is not None and lowered.calibration.samples is not None:
         tell("comparing int8 with f32 on the samples")
-        narrow.tell(Library(host.graph, assemble(host.functions.modules(allowed)), named, {}))
+        narrow.add_report(Library(host.graph, assemble(host.functions.modules(allowed)), named, {}))
     tell("writing C")
     title = Path(asked.model).name if isinstance(asked.model, (str, os.PathLike)) else "the model"
     notes = _notes(narrow)
@@ -155,8 +155,8 @@ def _notes(narrow: NarrowProducts) -> list[str]:
         if outcome.reason:
             waiting.setdefault(outcome.reason, []).append(outcome)
     lines += [f"  {len(w)} not narrower: {why}: {_named(w)}" for why, w in sorted(waiting.items())]
-    told = narrow.quantization.errors if narrow.quantization else {}
-    return [*lines, *(f"int8 changes {n} by {error:.2%} of its size on the samples" for n, error in told.items())]
+    errors = narrow.quantization.errors if narrow.quantization else {}
+    return [*lines, *(f"int8 changes {n} by {error:.2%} of its size on the samples" for n, error in errors.items())]
 
 
 def _named(outcomes: Sequence[PrecisionOutcome]) -> str:

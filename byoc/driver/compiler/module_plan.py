@@ -58,8 +58,8 @@ def plan_module(
         lines += read_boundaries(placing.boundaries, nodes)
     names = accelerators(targets)
     machine = MachineCosts(lambda: threads_for(mod), tell=tell)
-    told = {**part_of(placing, PlannerOptions), "policy": policy, "costs": machine.costs(placing.costs, names)}
-    made = plan_of(PlannerRequest(mod, names, **told, boundary_lines=lines))
+    settings = {**part_of(placing, PlannerOptions), "policy": policy, "costs": machine.costs(placing.costs, names)}
+    made = plan_of(PlannerRequest(mod, names, **settings, boundary_lines=lines))
     return replace(made, notes=(*notes, *made.notes, *machine.problems))
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from byoc.relay.transform.half_operands import Beyond
 
 
-def with_told_sizes(mod: IRModule) -> IRModule:
+def with_given_sizes(mod: IRModule) -> IRModule:
     """The typed, partitioned *mod*, the calls of whose regions hand over what determines all sizes inside."""
     main = as_function(mod["main"])
     given: dict[GlobalVar, list[Var]] = {}

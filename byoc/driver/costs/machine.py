@@ -86,7 +86,7 @@ class MachineCosts:
             return None
         known = self.kept(backend)
         if known is not None:
-            self._tell_of_busy(backend, known)
+            self._report_busy(backend, known)
         return known or self.calibrate(backend)
 
     def kept(self, backend: str) -> Profile | None:
@@ -122,7 +122,7 @@ class MachineCosts:
             self.problems.append(problem)
         if problem is not None or found.source.endswith(BUSY):
             _FOUND[self._place(facts)] = found
-        self._tell_of_busy(backend, found)
+        self._report_busy(backend, found)
         return found
 
     def facts(self, backend: str) -> Facts:
@@ -155,7 +155,7 @@ class MachineCosts:
                 return {}
             profiles = {name: profile for name, profile in found.items() if profile is not None}
             for name, profile in profiles.items():
-                self._tell_of_busy(name, profile)
+                self._report_busy(name, profile)
             return profiles
 
         return AnalyticModel(find=lambda backend: known().get(backend))
@@ -163,7 +163,7 @@ class MachineCosts:
     def _place(self, facts: Facts) -> tuple[tuple[str, str], ...]:
         return (("folder", str(self._store.folder)), *sorted(facts.items()))
 
-    def _tell_of_busy(self, backend: str, found: Profile) -> None:
+    def _report_busy(self, backend: str, found: Profile) -> None:
         from byoc.driver.costs.calibrate import BUSY
 
         if found.source.endswith(BUSY):

@@ -62,8 +62,8 @@ def refused_matches(
                 match = _Match(entry, groups[root])
                 reasons = match.check_reasons() or judged(backend, match.composite).reasons
                 if reasons:
-                    told = tuple(replace(r, pattern=entry.name) for r in reasons)
-                    yield RefusedMatch(backend.name, entry.name, calls, told)
+                    reported = tuple(replace(r, pattern=entry.name) for r in reasons)
+                    yield RefusedMatch(backend.name, entry.name, calls, reported)
 
 
 @dataclass(frozen=True)
@@ -118,16 +118,16 @@ def with_refused_matches(
         for match in refused_matches(func, backends, view, unchecked):
             for call in match.calls:
                 key = (callee_name(call), span_names(call.span))
-                for told in (by_number.setdefault(number[call], {}), by_key.setdefault(key, {})):
-                    told.setdefault(match.target, {}).update(dict.fromkeys(match.reasons))
+                for verdicts in (by_number.setdefault(number[call], {}), by_key.setdefault(key, {})):
+                    verdicts.setdefault(match.target, {}).update(dict.fromkeys(match.reasons))
     same = [callee_name(call) for call in calls] == [d.operator for d in decisions]
     return tuple(
-        _told(d, by_number.get(k, {}) if same else by_key.get((d.operator, d.nodes), {}) if d.nodes else {})
+        _with_matches(d, by_number.get(k, {}) if same else by_key.get((d.operator, d.nodes), {}) if d.nodes else {})
         for k, d in enumerate(decisions)
     )
 
 
-def _told(decision: Decision, matches: Mapping[str, Mapping[Reason, None]]) -> Decision:
+def _with_matches(decision: Decision, matches: Mapping[str, Mapping[Reason, None]]) -> Decision:
     if not matches:
         return decision
     verdicts = tuple(

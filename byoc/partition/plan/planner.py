@@ -144,10 +144,10 @@ def _held(
     """*decisions* within the limits that are asked for; *dropped* gets a sentence for what these send home."""
     if all(limit == Limits() for limit in request.limits.values()):
         return list(decisions)
-    from byoc.partition.policy.limits import told_drops, within_limits  # which few backends ask for
+    from byoc.partition.policy.limits import reported_drops, within_limits  # which few backends ask for
 
     held = within_limits(mod, decisions, request.limits, costs)
-    dropped.update(dict.fromkeys(told_drops(decisions, held)))
+    dropped.update(dict.fromkeys(reported_drops(decisions, held)))
     return held
 
 

@@ -84,7 +84,7 @@ DEVICE_COPY.set_attr("FoldConstantKeeps", True)
 DeviceLike = VirtualDevice | Device | str
 
 # operators and constructors are on any device; the device of the others is set where they are bound
-_TOLD_ELSEWHERE = (Op, Constructor, GlobalVar, Var, Function)
+_SET_ELSEWHERE = (Op, Constructor, GlobalVar, Var, Function)
 
 
 def as_virtual_device(device: DeviceLike) -> VirtualDevice:
@@ -143,7 +143,7 @@ def maybe_on_device(body: RelayExpr, device: VirtualDevice) -> RelayExpr:
 
     Source: ``MaybeOnDeviceFixed``.
     """
-    if device == UNCONSTRAINED or isinstance(body, _TOLD_ELSEWHERE):
+    if device == UNCONSTRAINED or isinstance(body, _SET_ELSEWHERE):
         return body
     if is_on_device(body) and body.attrs.virtual_device == device:
         return on_device(body.args[0], device, constrain_result=True)

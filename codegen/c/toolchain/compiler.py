@@ -46,7 +46,7 @@ NOT_FOUND = (
 
 Result = TypeVar("Result")
 _DESCRIPTORS = 16  # that one compilation may have open at a time
-_MOST_TOLD = 400  # characters of what a compiler says that go into our sentence
+_MOST_SHOWN = 400  # characters of what a compiler says that go into our sentence
 _PROBE_SECONDS = 60.0  # in which a compiler prints its version, and its macros
 _OF_THE_SYSTEM = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _NATIVE = b"\x7fELF" if sys.platform.startswith("linux") else b""  # how an object and a library begin
@@ -165,10 +165,10 @@ class _Work:
 def _first_error(done: Finished) -> str:
     """The first line that names an error, else the first; where a signal ended it, that."""
     lines = [line.strip() for line in done.output.splitlines() if line.strip()]
-    told = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
-    if done.status < 0 or not told:
+    line_of_error = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
+    if done.status < 0 or not line_of_error:
         return done.ending
-    return "".join(c if c.isprintable() else "?" for c in told[:_MOST_TOLD])
+    return "".join(c if c.isprintable() else "?" for c in line_of_error[:_MOST_SHOWN])
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from byoc.runtime.core.device_event import Told
+from byoc.runtime.core.device_event import EventHeader
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, RecordedKernels
 from byoc.runtime.opencl.commands.event_free_launches import EventFreeLaunches
@@ -27,7 +27,7 @@ class ReadyKernel(NamedTuple):
     kernel: pyopencl.Kernel
     global_size: tuple[int, ...]
     local_size: tuple[int, ...] | None  # None: the driver chooses
-    told: Told
+    header: EventHeader
 
 
 def most_items(cl: ModuleType, kernel: pyopencl.Kernel, device: pyopencl.Device, most: int) -> int:
@@ -49,7 +49,7 @@ def check_arguments(kernel: pyopencl.Kernel, name: str, pointers: int, sizes: Se
         )
 
 
-Tell = Callable[[Told, "pyopencl.Event"], None]
+Tell = Callable[[EventHeader, "pyopencl.Event"], None]
 
 
 class LaunchList:
@@ -103,7 +103,7 @@ class LaunchList:
             if quiet is None or not quiet.enqueue(number - 1):  # what the driver refused, the binding says
                 event = put(queue, ready.kernel, ready.global_size, ready.local_size)
                 if tell is not None:
-                    tell(ready.told, event)
+                    tell(ready.header, event)
             if flush_every and number % flush_every == 0:
                 queue.flush()
         return len(self.kernels) // flush_every if flush_every else 0

@@ -82,8 +82,8 @@ def _messages(order: Sequence[RelayExpr]) -> dict[RelayExpr, Message | None]:
     for node in reversed(order):
         prepare = PREPARE.of(node)
         inner = fusion_children(node)
-        told = prepare(as_call(node), messages.get(node)) if prepare is not None else [None] * len(inner)
-        for child, message in zip(inner, told, strict=True):
+        wanted = prepare(as_call(node), messages.get(node)) if prepare is not None else [None] * len(inner)
+        for child, message in zip(inner, wanted, strict=True):
             messages[child] = _both(messages[child], message) if child in messages else message
     return messages
 
