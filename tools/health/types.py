@@ -103,11 +103,11 @@ def table(health: Health) -> str:
 
 def beyond(health: Health, limits: Mapping[str, Mapping[str, int] | int]) -> list[str]:
     """What is above its limit, a sentence each; a package without a limit has none at all."""
-    told = []
+    problems = []
     for kind, found in (("strict", health.strict), ("plain", health.plain)):
         allowed = limits[kind]
         assert isinstance(allowed, Mapping)
-        told += [
+        problems += [
             f"byoc.{package}: {count} {kind} type errors, {allowed.get(package, 0)} allowed"
             for package, count in sorted(found.items())
             if count > allowed.get(package, 0)
@@ -115,10 +115,10 @@ def beyond(health: Health, limits: Mapping[str, Mapping[str, int] | int]) -> lis
     count, most = sum(health.ignores.values()), limits["ignores"]
     assert isinstance(most, int)
     if count > most:
-        told.append(f"{count} comments `type: ignore`, {most} allowed")
+        problems.append(f"{count} comments `type: ignore`, {most} allowed")
     if health.unused:
-        told.append(f"{health.unused} comments `type: ignore` that nothing needs: remove them")
-    return told
+        problems.append(f"{health.unused} comments `type: ignore` that nothing needs: remove them")
+    return problems
 
 
 def lowered(health: Health, limits: Mapping[str, Mapping[str, int] | int]) -> dict[str, object]:
