@@ -8,13 +8,11 @@ name``; ``from package import *`` takes what that package's own stub names, its 
 from __future__ import annotations
 
 import ast
-import difflib
 import functools
 import importlib
 import importlib.util
-import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -45,12 +43,14 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
     AttributeError that says so.
     """
     module, table = sys.modules[package], homes(package)
-    own = {info.name for info in pkgutil.iter_modules(module.__path__)}
+    own = modules_in(module.__path__)
 
     def load(name: str) -> object:
         if name not in table and name in own:
             return importlib.import_module(f"{package}.{name}")
         if name not in table:
+            import difflib  # for a mistake alone
+
             near = difflib.get_close_matches(name, table, n=3)
             hint = f"; the nearest: {', '.join(near)}" if near else ""
             raise AttributeError(f"{package} has no name {name!r}{hint}")
@@ -65,6 +65,13 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
     if any(table.get(name, (package, name)) != (package, name) for name in own | moved):
         module.__class__ = _NamesBeforeModules
     return load, names, sorted(table)
+
+
+def modules_in(folders: Iterable[str]) -> set[str]:
+    """The names of the modules and packages in *folders*; ``pkgutil`` would import ``inspect``."""
+    entries = [entry for folder in folders for entry in Path(folder).iterdir()]
+    packages = {e.name for e in entries if (e / "__init__.py").is_file()}
+    return packages | {e.stem for e in entries if e.suffix == ".py" and e.stem != "__init__"}
 
 
 class _NamesBeforeModules(ModuleType):

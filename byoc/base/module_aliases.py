@@ -11,9 +11,14 @@ import importlib.util
 import sys
 import types
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+
+TYPE_CHECKING = False  # what type checkers take for true; typing's own would have to be imported
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:
+    Loader = MetaPathFinder = object  # importing the bases takes longer than all else that `import byoc` does
 
 # known name -> where the module is; what is below a package follows it
 MOVED = {
