@@ -2,9 +2,9 @@
 
 Counts are those of the stages as they are written, each element once: what a schedule computes twice, pads, or reads
 again because a cache was too small is its own, and lowers the rate that a profile reports. A factor of a sum's terms
-counts once for each point of the axes that it depends on. Comparisons, casts, selections
-and 64-bit integers, which are positions nearly always, are no operations; a fold counts one for each of its points. A
-convolution by Winograd's method counts as the sum of products that it is, so that its rate may be above the peak.
+counts once for each point of the axes that it depends on. Comparisons, casts, selections and 64-bit integers, which are
+positions nearly always, are no operations; a fold counts one for each of its points. A convolution by Winograd's method
+counts as the sum of products that it is, so that its rate may be above the peak.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def counted_work(
 ) -> CountedWork | None:
     """The work of a kernel that computes *stages*, reads *sources* and fills *targets*.
 
-    None where it is more than a plan can tell.
+    None where it is more than a plan can record.
     """
     operations = nbytes = as_index(0)
     read: dict[Tensor, PrimExpr] = {}

@@ -1,4 +1,4 @@
-"""What a library tells of regions on a device inside of control flow: those that the host computed, and how."""
+"""What a library reports of regions on a device inside of control flow: those that the host computed, and how."""
 
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def test_a_region_of_a_loop_that_the_host_computed_is_reported(tmp_path: Path) -
     assert "undeclared" in record.message
 
 
-def test_kernels_that_a_loop_chose_are_told_and_only_a_plain_prepare_makes_them_ready() -> None:
+def test_kernels_that_a_loop_chose_are_reported_and_only_a_plain_prepare_makes_them_ready() -> None:
     library = byoc.compile(looped(), targets=["opencl"], fallback=True)
     with pytest.raises(UserError, match=r"control flow cannot be prepared in the background: use library.prepare\(\)"):
         library.prepare_in_background(given())

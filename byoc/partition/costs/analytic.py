@@ -36,10 +36,9 @@ from byoc.partition.places.libraries import kernels_run_by
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_function, tensor_type
 
-# The seconds of a product's multiply-adds: its matrices padded to what the processor computes side by side.
-#
-# Winograd's method for 3x3 convolutions is the cheaper of F(4x4, 3x3) and F(2x2, 3x3) by the same rates (Lavin and
-# Gray, "Fast Algorithms for Convolutional Neural Networks", 2016), where the profile has it.
+# The seconds of a product's multiply-adds, its matrices padded to what the processor computes side by side. A 3x3
+# convolution takes the cheapest of these and Winograd's F(4x4, 3x3) and F(2x2, 3x3) (Lavin and Gray, "Fast Algorithms
+# for Convolutional Neural Networks", 2016), where the profile has it.
 
 ITEM = 4
 KEPT, KEPT_COMPOSITES = 4, 1024  # answers: places take turns with few sets of calls, and each has all composites

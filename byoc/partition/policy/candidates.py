@@ -215,7 +215,7 @@ class _Builder:
 
 def transfer_seconds(values: Sequence[ProblemValue], spots: Sequence[SiteSpot], costs: CostModel) -> np.ndarray:
     """``[t, p, q]``: the seconds to bring tensor t from spot p to spot q, casts included; between two regions of one
-    target, what the way over the host takes.
+    target, what the path over the host takes.
     """
     known: dict[int, np.ndarray] = {}
     result = np.zeros((len(values), len(spots), len(spots)))

@@ -29,7 +29,7 @@ def in_memory(wanted: str, form: Callable[[str], Form], constants: Constants) ->
         return wanted, form(wanted)
     forms = {memory: form(memory) for memory in FORMS}
     found = try_memory(forms, lambda memory: OpenCLModule(*forms[memory], constants(memory)))
-    return found.memory, _noted(forms[found.memory], found.told)
+    return found.memory, _noted(forms[found.memory], found.note)
 
 
 def _by_rule() -> tuple[str, str]:
