@@ -232,7 +232,8 @@ def picky(of_this_test):
     return Picky.name
 
 
-def test_a_backend_is_not_asked_for_what_it_refuses(picky):
+def test_a_backend_is_not_asked_for_what_it_refuses(picky, monkeypatch):
+    monkeypatch.setattr(calibration, "senseless", lambda found, asked: [])  # a busy machine is no failure
     built = []
 
     def build(mod):
