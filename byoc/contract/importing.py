@@ -15,6 +15,7 @@ from byoc.errors import UserError, in_one_line
 from byoc.ir import entry_points
 from byoc.runtime.core.entry_points import source_of
 from byoc.runtime.modules.module import LOADERS, Module, register_module_loader
+from byoc.runtime.region.attempted_exit import attempted_exit
 
 _IMPORTED: dict[str, ModuleType] = {}  # file -> what was imported of it
 _NAMED: dict[str, None] = {}  # what was imported, files by their whole paths, in its order
@@ -38,7 +39,8 @@ def import_backend(named: str, place: str = "") -> ModuleType:
                 _register(value)
     except UserError as error:
         raise type(error)(f"{where}: {error}") from error
-    except Exception as error:  # whatever a vendor's code raises
+    except BaseException as raised:  # whatever a vendor's code raises
+        error = attempted_exit(raised)
         if isinstance(error, ModuleNotFoundError) and f"{named}.".startswith(f"{error.name}."):
             hint = f"did you mean {named}.py?" if Path(f"{named}.py").is_file() else "a file is named with its .py"
             raise UserError(f"{where}: there is no such module; {hint}") from error

@@ -67,7 +67,7 @@ def _kernel(
 
 
 def _variants(schedule: str, name: str, items: Number, local: int | None) -> tuple[Variant, ...]:
-    """As many work-items as *items* and no more, in groups of 64 where these fill them; in groups of *local*, whole ones.
+    """As many work-items as *items* and no more, in groups of 64 where these fill them; with *local*, whole groups.
 
     A kernel whose vendor said nothing of groups need not look whether its item is one too many.
     """

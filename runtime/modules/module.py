@@ -11,7 +11,7 @@ import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from byoc.runtime.artefact.artifact import write_artifact
 from byoc.runtime.core.device import HardwareLevel
 from byoc.runtime.core.entry_points import RUNTIME, package_of
-from byoc.runtime.core.errors import ByocError, UnavailableError, UserError, foreign_text
+from byoc.runtime.core.errors import ByocError, UnavailableError, UserError, vendors_text
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.ndarray import PackedFunction as PackedFunction
 from byoc.runtime.files.weights import write_weights
@@ -254,7 +254,7 @@ def saved_members(module: Module) -> Mapping[str, bytes]:
     except ByocError:
         raise
     except Exception as error:  # whatever a vendor's code raises
-        raise UserError(f"{where} cannot be saved: its save raised {foreign_text(error)}") from error
+        raise UserError(f"{where} cannot be saved: its save raised {vendors_text(error)}") from error
     if not isinstance(found, Mapping):
         raise UserError(
             f"{where} cannot be saved: its save gave a {type(found).__name__}, expected a dictionary of bytes by the "
@@ -354,8 +354,10 @@ _NEEDED = {
 
 
 def _is_inherited(kind: type[Module], name: str) -> bool:
-    """Whether *kind* has no method *name* but that of every module."""
-    return all(name not in vars(base) for base in kind.__mro__[: kind.__mro__.index(Module)])
+    """Whether *kind* has no method *name* but that of every module, or one of objects where the class is asked."""
+    found = [vars(base)[name] for base in kind.__mro__[: kind.__mro__.index(Module)] if name in vars(base)]
+    of_objects = isinstance(found[0], FunctionType) and found[0].__code__.co_argcount > 1 if found else True
+    return of_objects if name in ("load", "restore") else not found
 
 
 def _written(location: str | type[Module]) -> str:
