@@ -40,14 +40,14 @@ def import_backend(named: str, place: str = "") -> ModuleType:
     except UserError as error:
         raise type(error)(f"{where}: {error}") from error
     except BaseException as raised:  # whatever a vendor's code raises
-        error = attempted_exit(raised)
-        if isinstance(error, ModuleNotFoundError) and f"{named}.".startswith(f"{error.name}."):
+        failure = attempted_exit(raised)
+        if isinstance(failure, ModuleNotFoundError) and f"{named}.".startswith(f"{failure.name}."):
             hint = f"did you mean {named}.py?" if Path(f"{named}.py").is_file() else "a file is named with its .py"
-            raise UserError(f"{where}: there is no such module; {hint}") from error
-        told = f"{where} cannot be imported: {in_one_line(error)}{_line(error, named)}"
-        if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] == "tvm":
+            raise UserError(f"{where}: there is no such module; {hint}") from raised
+        told = f"{where} cannot be imported: {in_one_line(failure)}{_line(failure, named)}"
+        if isinstance(failure, ModuleNotFoundError) and str(failure.name).partition(".")[0] == "tvm":
             told += "; code for TVM's Relay runs where byoc has its names: python -m byoc.compat.tvm -m byoc ..."
-        raise UserError(told) from error
+        raise UserError(told) from raised
     _NAMED[os.path.realpath(named) if named.endswith(".py") else named] = None
     return module
 

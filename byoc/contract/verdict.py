@@ -18,7 +18,6 @@ from byoc.ir.span import span_names
 from byoc.relay.expr import Call, Function
 from byoc.relay.match_check import MatchCheck
 from byoc.relay.traverse import dataflow_children, post_order
-from byoc.runtime.region.attempted_exit import attempted_exit
 
 FAILED_CODE = "error"  # of the reason that a constraint raised, or returned what is none
 EVERY = "*"  # as what a constraint is about: every call inside of what is judged
@@ -191,6 +190,8 @@ def judge(call: Call, constraints: Iterable[Constraint]) -> Verdict:
         try:
             reasons += condition.refusals(call)
         except BaseException as error:  # one mistake of a vendor must not hide what the other ones say
+            from byoc.runtime.region.attempted_exit import attempted_exit
+
             text = f"the constraint {condition.code} ({condition.text}) failed when asked"
             reasons.append(Reason(FAILED_CODE, f"{text}: {vendors_line(attempted_exit(error))}"))
     return Verdict(not reasons, callee_name(call), span_names(call.span), tuple(reasons))

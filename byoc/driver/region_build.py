@@ -110,7 +110,6 @@ def build_regions(mod: IRModule, request: BuildRequest, tell: Callable[[str], No
 
 def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> Module:
     """The module of a region. Raises CompileError naming backend and region for whatever goes wrong in a backend."""
-    from byoc.runtime.region.attempted_exit import attempted_exit
     from byoc.runtime.region.record import running
 
     name = str(region.attrs["Compiler"])
@@ -125,6 +124,8 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
     except (CompilerNotFoundError, DeviceError):
         raise
     except BaseException as raised:  # whatever a vendor's code raises
+        from byoc.runtime.region.attempted_exit import attempted_exit
+
         error = attempted_exit(raised)
         kind = InternalError if isinstance(error, InternalError) else CompileError
         text = str(error) if isinstance(error, (ByocError, TimeLimitError)) else vendors_text(error)

@@ -11,7 +11,7 @@ import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FunctionType, MappingProxyType, ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -240,10 +240,7 @@ def tree_members(root: Module) -> tuple[dict[str, object], dict[str, bytes]]:
 
 
 def saved_members(module: Module) -> Mapping[str, bytes]:
-    """What *module* saves, text as UTF-8.
-
-    Raises UserError for one whose class says no type key or no way to save it, and for what are no members.
-    """
+    """What *module* saves, text as UTF-8. Raises UserError for a class without type key or save, and for no members."""
     where = f"the module {type(module).__name__} of {', '.join(module.symbols)}"
     if not module.type_key:
         raise UserError(f"{where} cannot be saved: its class has no type_key, by which it would be loaded")
@@ -355,9 +352,9 @@ _NEEDED = {
 
 def _is_inherited(kind: type[Module], name: str) -> bool:
     """Whether *kind* has no method *name* but that of every module, or one of objects where the class is asked."""
-    found = [vars(base)[name] for base in kind.__mro__[: kind.__mro__.index(Module)] if name in vars(base)]
-    of_objects = isinstance(found[0], FunctionType) and found[0].__code__.co_argcount > 1 if found else True
-    return of_objects if name in ("load", "restore") else not found
+    found = next((vars(base)[name] for base in kind.__mro__[: kind.__mro__.index(Module)] if name in vars(base)), None)
+    of_object = getattr(getattr(found, "__code__", None), "co_argcount", 0) > 1  # and no class method
+    return found is None or (of_object and name in ("load", "restore"))
 
 
 def _written(location: str | type[Module]) -> str:
