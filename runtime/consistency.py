@@ -25,7 +25,7 @@ def check_parts(root: MetadataModule, modules: Sequence[tuple[Module, Sequence[s
         if not isinstance(module, LostModule) and list(module.symbols) != list(symbols):
             raise ArtifactError(
                 f"the manifest lists {', '.join(symbols) or 'nothing'} for a module of type {module.type_key!r}, "
-                f"which has {', '.join(module.symbols) or 'nothing'}"
+                f"which has {', '.join(module.symbols) or 'nothing'}: its load must give the symbols that were saved"
             )
     unknown = [symbol for symbol in (*root.needs, *root.regions) if root.owner(symbol) is None]
     if unknown:

@@ -105,11 +105,21 @@ def library_of(
     return library
 
 
+def _of_class(kind: type[Module], loaded: object) -> Module:
+    """What a vendor's ``load`` gave. Raises UnavailableError for what is no module."""
+    if isinstance(loaded, Module):
+        return loaded
+    raise UnavailableError(
+        f"{kind.__module__}.{kind.__qualname__}.load gave a {type(loaded).__name__}, expected the module, as in return "
+        "cls(...)"
+    )
+
+
 def _module(entry: ModuleEntry, members: Members) -> Module:
     def load() -> Module:
         with naming_packages(entry.packages):
             kind = class_for(entry.type_key)
             with naming_loader(entry.type_key):
-                return kind.load(members)
+                return _of_class(kind, kind.load(members))
 
     return load_or_lose(entry.type_key, entry.symbols, members, load)

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.deviation import Deviation
+from byoc.contract.limits import Limits
 from byoc.contract.verdict import Constraint, as_constraint
-from byoc.errors import PartitionError
-from byoc.relay.dataflow_pattern import DFPattern
+from byoc.errors import PartitionError, vendors_line
+from byoc.relay.dataflow_pattern import ConstantPattern, DFPattern, VarPattern, WildcardPattern
 from byoc.runtime.modules.module import Module
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -49,9 +50,23 @@ def check_backend(backend: Backend) -> None:
             f"backend {backend.name!r}: {wrong!r} is among its deviations, expected a byoc.contract.Deviation, as in "
             "deviations = (NAN_LOST,)"
         )
+    given: object = backend.constraints
     checked = _constraints(backend)
-    if any(new is not old for new, old in zip(checked, backend.constraints, strict=True)):
+    if not isinstance(given, tuple) or any(new is not old for new, old in zip(checked, given, strict=True)):
         backend.constraints = checked
+    _check_options(backend)
+    if not isinstance(backend.limits, Limits):
+        backend.limits = Limits.of(backend.limits, backend.name)
+
+
+def _check_options(backend: Backend) -> None:
+    given: object = backend.options
+    is_list = isinstance(given, Sequence) and not isinstance(given, str)
+    if given is None or (is_list and all(isinstance(name, str) for name in backend.options or ())):
+        return
+    raise PartitionError(
+        f'backend {backend.name!r}: options is {given!r}, expected the names of its options, as in options = ("speed",)'
+    )
 
 
 def _check_name(name: object, kind: str) -> None:
@@ -85,7 +100,10 @@ def pattern_entries(backend: Backend) -> Sequence[PatternEntry]:
 
     Raises PartitionError for a row of another form.
     """
-    rows: object = backend.patterns()
+    try:
+        rows: object = backend.patterns()
+    except Exception as error:  # whatever a vendor's code raises
+        raise PartitionError(f"backend {backend.name!r}: its patterns() failed: {vendors_line(error)}") from error
     if not isinstance(rows, Sequence) or isinstance(rows, str):
         raise PartitionError(
             f"backend {backend.name!r}: patterns() gave a {type(rows).__name__}, expected a list of rows"
@@ -106,6 +124,11 @@ def _entry(backend: str, position: int, row: object) -> PatternEntry:
         raise PartitionError(
             f"{place} has the name {row.name!r} and a pattern of type {type(row.pattern).__name__}, expected the "
             f"composite's name ({backend}.conv2d_relu) and a pattern (is_op('nn.relu')(...))"
+        )
+    if isinstance(row.pattern, (WildcardPattern, ConstantPattern, VarPattern)):
+        raise PartitionError(
+            f"{place}, {row.name}, has a pattern without an operator, which any value matches: begin it with the last "
+            "operator of the group, as in is_op('nn.relu')(wildcard())"
         )
     return row
 

@@ -9,13 +9,14 @@ what it is outside. They stand in ``Backend.constraints`` and in rows of pattern
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Container, Iterable, Mapping
 
 from byoc.contract.verdict import EVERY, Constraint, callee_name, calls_in, place_of
 from byoc.errors import PartitionError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.ir.types import TensorType, TupleType, Type, tensor_types
+from byoc.ir.types import DTYPES, TensorType, TupleType, Type, tensor_types
 from byoc.relay.expr import Call, Constant, Function
 
 
@@ -43,7 +44,9 @@ def dtypes(*names: str) -> Constraint:
     >>> print(dtypes("float32", "float16").text)
     float32 or float16 for operands and results
     """
-    text = f"{_listed(_some(names, 'dtypes'), 'or')} for operands and results"
+    for name in _some(names, "dtypes"):
+        _check_dtype(name)
+    text = f"{_listed(names, 'or')} for operands and results"
 
     def check(call: Call) -> str | None:
         found = dict.fromkeys(t.dtype for t in _tensors(call))
@@ -204,6 +207,14 @@ def _given(call: Call) -> Mapping[RelayExpr, RelayExpr]:
 
 def _tuple(value: str | Iterable[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _check_dtype(name: object) -> None:
+    """Raises PartitionError for what is the name of no dtype, which no tensor would ever have."""
+    if name in DTYPES:
+        return
+    near = difflib.get_close_matches(str(getattr(name, "__name__", name)), sorted(DTYPES), n=1)
+    raise PartitionError(f"dtypes(): no dtype is called {name!r}{f'; did you mean {near[0]!r}?' if near else ''}")
 
 
 def _some(values: tuple[object, ...], name: str) -> tuple[object, ...]:

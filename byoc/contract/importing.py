@@ -15,6 +15,7 @@ from byoc.errors import UserError, in_one_line
 from byoc.ir import entry_points
 from byoc.runtime.core.entry_points import source_of
 from byoc.runtime.modules.module import LOADERS, Module, register_module_loader
+from byoc.runtime.region.attempted_exit import attempted_exit
 
 _IMPORTED: dict[str, ModuleType] = {}  # file -> what was imported of it
 _NAMED: dict[str, None] = {}  # what was imported, files by their whole paths, in its order
@@ -38,14 +39,15 @@ def import_backend(named: str, place: str = "") -> ModuleType:
                 _register(value)
     except UserError as error:
         raise type(error)(f"{where}: {error}") from error
-    except Exception as error:  # whatever a vendor's code raises
-        if isinstance(error, ModuleNotFoundError) and f"{named}.".startswith(f"{error.name}."):
+    except BaseException as raised:  # whatever a vendor's code raises
+        failure = attempted_exit(raised)
+        if isinstance(failure, ModuleNotFoundError) and f"{named}.".startswith(f"{failure.name}."):
             hint = f"did you mean {named}.py?" if Path(f"{named}.py").is_file() else "a file is named with its .py"
-            raise UserError(f"{where}: there is no such module; {hint}") from error
-        problem = f"{where} cannot be imported: {in_one_line(error)}{_line(error, named)}"
-        if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] == "tvm":
+            raise UserError(f"{where}: there is no such module; {hint}") from raised
+        problem = f"{where} cannot be imported: {in_one_line(failure)}{_line(failure, named)}"
+        if isinstance(failure, ModuleNotFoundError) and str(failure.name).partition(".")[0] == "tvm":
             problem += "; code for TVM's Relay runs where byoc has its names: python -m byoc.compat.tvm -m byoc ..."
-        raise UserError(problem) from error
+        raise UserError(problem) from raised
     _NAMED[os.path.realpath(named) if named.endswith(".py") else named] = None
     return module
 

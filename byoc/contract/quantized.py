@@ -36,6 +36,10 @@ class Quantized:
     def __post_init__(self) -> None:
         if self.data not in DATA_DTYPES:
             raise PartitionError(f"Quantized: data is {' or '.join(DATA_DTYPES)}, got {self.data!r}")
+        if isinstance(self.operators, str):
+            raise PartitionError(
+                f"Quantized: operators is a text, expected names, as in operators=({self.operators!r},)"
+            )
         unknown = next((name for name in self.operators if name not in OPS), None)
         if unknown is not None:
             raise PartitionError(f"Quantized: no operator is called {unknown!r}; name those of the model in floats")

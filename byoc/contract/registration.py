@@ -15,6 +15,7 @@ from byoc.errors import PartitionError
 from byoc.ir import entry_points
 from byoc.ir.module import IRModule
 from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location
+from byoc.relay.expr import Function
 from byoc.runtime.core.entry_points import definition_of, kind_of, source_of
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ def register_backend(backend: B | None = None, *, override: bool = False) -> B |
     where = caller_location()
 
     def register(given: B) -> B:
+        if not (issubclass(given, Backend) if isinstance(given, type) else isinstance(given, Backend)):
+            raise PartitionError(
+                f"register_backend was given {kind_of(given)}, expected a class made of byoc.contract.Backend, as in "
+                "class Acme(Backend)"
+            )
         _register(given() if isinstance(given, type) else given, where, override)
         return given
 
@@ -69,13 +75,21 @@ def _register(instance: Backend, where: str, override: bool) -> None:
     ]
     optimize = f"relay.ext.{name}.optimize"
     if type(instance).optimize is not Backend.optimize:
-        entries.append((GLOBAL_FUNCTIONS, optimize, lambda mod: IRModule({"main": instance.optimize(mod["main"])})))
+        entries.append((GLOBAL_FUNCTIONS, optimize, lambda mod: IRModule({"main": _optimized(instance, mod["main"])})))
     elif GLOBAL_FUNCTIONS.source(optimize) == source:
         GLOBAL_FUNCTIONS.unregister(optimize)  # of the class that this one replaces
     for registry, key, _ in () if override else entries:
         registry.check_free(key, where, source)
     for registry, key, value in entries:
         registry.register(key, value, where=where, override=True, source=source)
+
+
+def _optimized(instance: Backend, region: Function) -> Function:
+    """*region* as the backend changes it. Raises PartitionError for what is no function."""
+    changed: object = instance.optimize(region)
+    if isinstance(changed, Function):
+        return changed
+    raise PartitionError(f"its optimize(region) gave a {type(changed).__name__}, expected the region, changed or not")
 
 
 def register_found(backend: type[Backend] | Backend) -> None:

@@ -9,7 +9,7 @@ engines, which keep the origin program where a graph cannot be converted or buil
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ from byoc.relay import transform
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform.cut.compiler_functions import KEEP_UNCONVERTED, RAISED, UNCONVERTED
 from byoc.relay.traverse import post_order
-from byoc.runtime.core.errors import foreign_text
+from byoc.runtime.core.errors import vendors_text
 from byoc.runtime.core.time_limit import TimeLimitError, bounded
 from byoc.runtime.kernels import KERNELS
 from byoc.runtime.modules.module import Module, constant_arrays_of
@@ -123,12 +123,15 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
             module = _in_time(lambda: backend.compile(lowered, options), request.timeout)
     except (CompilerNotFoundError, DeviceError):
         raise
-    except (Exception, SystemExit) as error:  # whatever a vendor's code raises
+    except BaseException as raised:  # whatever a vendor's code raises
+        from byoc.runtime.region.attempted_exit import attempted_exit
+
+        error = attempted_exit(raised)
         kind = InternalError if isinstance(error, InternalError) else CompileError
-        text = str(error) if isinstance(error, (ByocError, TimeLimitError)) else foreign_text(error)
+        text = str(error) if isinstance(error, (ByocError, TimeLimitError)) else vendors_text(error)
         if isinstance(error, (UnsupportedError, KernelError)):
-            raise contradiction(backend, region, text) from error
-        raise kind(f"backend {name!r} failed on {_place(var, region)}: {text}") from error
+            raise contradiction(backend, region, text) from raised
+        raise kind(f"backend {name!r} failed on {_place(var, region)}: {text}") from raised
     if not isinstance(module, Module):
         raise CompileError(
             f"backend {name!r} gave {type(module).__name__} for {_place(var, region)}; "
@@ -174,13 +177,24 @@ def _check_constants(backend: str, module: Module) -> None:
         raise CompileError(f"backend {backend!r}: {error}") from error
     if arrays:
         module.constant_arrays = arrays
-    for symbol, names in module.constants().items():
+    for symbol, names in _needed(backend, module).items():
         missing = [name for name in names if name not in arrays]
         if missing:
             raise CompileError(
                 f"backend {backend!r}: the module of {symbol} asks for the constant {missing[0]!r}, which it does not "
                 "give; put it in the module's constant_arrays"
             )
+
+
+def _needed(backend: str, module: Module) -> Mapping[str, Sequence[str]]:
+    """The names of the constants that each symbol of *module* needs. Raises CompileError for what tells none."""
+    told: object = module.constants()
+    if isinstance(told, Mapping) and all(isinstance(names, (list, tuple)) for names in told.values()):
+        return told
+    raise CompileError(
+        f"backend {backend!r}: constants() of its module for {', '.join(module.symbols)} gave {told!r}, expected the "
+        'names of the constants by symbol, as in {symbol: ["weight"]}'
+    )
 
 
 def _host_can(region: Function) -> bool:

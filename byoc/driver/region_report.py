@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from byoc.contract.registration import get_backend
+from byoc.errors import CompileError
 from byoc.runtime.core.signature import TensorSpec, item_bytes
 from byoc.runtime.modules.metadata import MetadataModule
+from byoc.runtime.modules.module import Module
 
 
 def region_memory(root: MetadataModule) -> list[dict[str, object]]:
@@ -22,12 +26,23 @@ def region_memory(root: MetadataModule) -> list[dict[str, object]]:
             entry.update(inputs=_bytes(signature.inputs), outputs=_bytes(signature.outputs))
             entry["constants"] = _bytes(signature.constants)
         if owner is not None:
-            entry.update({name: int(size) for name, size in owner.memory(symbol).items()})
+            entry.update(_sizes(owner, symbol, region.target))
             notes = [str(note) for note in owner.memory_notes(symbol)]
             if notes:
                 entry["memory_notes"] = notes
         rows.append(entry)
     return rows
+
+
+def _sizes(module: Module, symbol: str, target: str) -> dict[str, int]:
+    """What ``Module.memory`` of a vendor tells. Raises CompileError for what are no bytes by names."""
+    found: object = module.memory(symbol)
+    if isinstance(found, Mapping) and all(isinstance(size, (int, np.integer)) for size in found.values()):
+        return {str(name): int(size) for name, size in found.items()}
+    raise CompileError(
+        f"backend {target!r}: memory({symbol!r}) of its module {type(module).__name__} gave {found!r}, expected bytes "
+        'by what they are for, as in {"scratch": 4096}'
+    )
 
 
 def region_deviations(root: MetadataModule) -> dict[str, list[str]]:

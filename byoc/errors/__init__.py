@@ -18,6 +18,7 @@ from byoc.runtime.core.errors import (
     UnavailableError,
     UserError,
     foreign_text,
+    vendors_text,
 )
 
 
@@ -76,6 +77,11 @@ def in_one_line(error: BaseException) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
 
 
+def vendors_line(error: BaseException) -> str:
+    """As :func:`in_one_line`, with the line of the vendor's code in which an error that is none of ours was raised."""
+    return in_one_line(error) if isinstance(error, ByocError) else vendors_text(error)
+
+
 __all__ = [
     "ArtifactError",
     "ByocError",
@@ -98,4 +104,5 @@ __all__ = [
     "UnsupportedError",
     "UserError",
     "in_one_line",
+    "vendors_line",
 ]

@@ -19,9 +19,9 @@ from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.core.strict_json import MOST_NUMBER
 from byoc.runtime.opencl.module import OpenCLModule
 from byoc.runtime.opencl.numbers import Number
-from byoc.runtime.opencl.plan import Buffer, FunctionPlan, Launch, Variant
+from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Variant
 
-_LOCAL = 64  # work-items of a group that copies
+_LOCAL = 64  # work-items of a group, where nothing else is said
 _FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 
 
@@ -62,9 +62,21 @@ def _kernel(
     head = heading(name, tensors[: len(step.inputs)], tensors[len(step.inputs) :], step.call, OPENCL_TYPES)
     text = f'{head}#line 1 "{kernel}"\n{run.text}\n{between(head + run.text)}'
     items = _elements(specs[step.outputs[0]]) if run.items is None else _items(kernel, run.items(step.call))
-    variant = Variant(str(kernel), name, items, run.local)
     buffers = tuple(buffer[k] for k in (*step.inputs, *step.outputs))
-    return text, Launch(buffers, tuple(size_names(tensors)), (variant,), whole=True)
+    return text, Launch(buffers, tuple(size_names(tensors)), _variants(str(kernel), name, items, run.local), whole=True)
+
+
+def _variants(schedule: str, name: str, items: Number, local: int | None) -> tuple[Variant, ...]:
+    """As many work-items as *items* and no more, in groups of 64 where these fill them; with *local*, whole groups.
+
+    A kernel whose vendor said nothing of groups need not look whether its item is one too many.
+    """
+    if local is not None:
+        return (Variant(schedule, name, items, local),)
+    exactly = Variant(schedule, name, items, 0)
+    if isinstance(items, int):
+        return (Variant(schedule, name, items, _LOCAL),) if items % _LOCAL == 0 else (exactly,)
+    return (Variant(schedule, name, items, _LOCAL, when=(Bound(["mod", items, _LOCAL], 0, 0),)), exactly)
 
 
 def _items(kernel: Kernel, found: object) -> int:

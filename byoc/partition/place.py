@@ -155,7 +155,10 @@ def _target(word: str) -> str:
     if word in installed:
         return word
     legal = sorted({*TARGETS, *BACKENDS, *installed})
-    raise PartitionError(f"no target is called {word!r}; legal: {', '.join(legal)}")
+    raise PartitionError(
+        f"no target is called {word!r}; legal: {', '.join(legal)}; for one of your own, register its backend before (a "
+        "KernelBackend of that name)"
+    )
 
 
 def _device(value: object) -> int:

@@ -3,6 +3,10 @@
 Constraints say what the primitives have as ONNX means it; last the library is asked, where it is here, whether it has
 fast code for the call on this processor. A region is written as its operators, in the order in which they stand; what
 runs behind a product in one primitive is found when the program is built (``fusing.py``).
+
+Integers are not taken. Without VNNI (AVX2 alone) oneDNN adds products of bytes in pairs of 16 bits that saturate: of
+weights of 8 bits three quarters of a product's elements are wrong, those of int8 data also with weights of 7 bits where
+they are convolved.
 """
 
 from __future__ import annotations

@@ -86,6 +86,8 @@ int dnnl_convolution_forward_primitive_desc_create(
 int dnnl_deconvolution_forward_primitive_desc_create(
     {_FORWARD} {_DESC} weights, {_DESC} bias, {_DESC} dst, {_WINDOW}, {_ATTR});
 int dnnl_eltwise_forward_primitive_desc_create({_FORWARD} {_DESC} dst, float alpha, float beta, {_ATTR});
+int dnnl_prelu_forward_primitive_desc_create(
+    dnnl_primitive_desc_t *, dnnl_engine_t, int prop, {_DESC} src, {_DESC} weights, {_DESC} dst, {_ATTR});
 int dnnl_softmax_forward_primitive_desc_create({_FORWARD} {_DESC} dst, int axis, {_ATTR});
 int dnnl_pooling_forward_primitive_desc_create({_FORWARD} {_DESC} dst, {_WINDOW}, dims after, {_ATTR});
 int dnnl_resampling_forward_primitive_desc_create(

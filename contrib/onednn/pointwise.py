@@ -27,6 +27,7 @@ from byoc.contrib.onednn.building import (
     SRC,
     SRC_1,
     VARIANCE,
+    WEIGHTS,
     Builder,
     Value,
     is_reference,
@@ -66,6 +67,26 @@ def _one(builder: Builder, shape: Sequence[int], primitive: Primitive, data: Val
     result = builder.temporary(primitive.asked(QUERY_DST, 0, shape, data.dtype))
     builder.add(primitive, {SRC: data, DST: result})
     return result
+
+
+@builds("nn.prelu")
+def prelu(builder: Builder, step: Step, data: Value, alpha: Value) -> Value:
+    """``data``, what is below 0 times ``alpha: f32[C]`` along an axis."""
+    library, ndim = builder.library, len(data.shape)
+    axis = axis_of(step, ndim, 1)
+    order = [0, axis, *(k for k in range(1, ndim) if k != axis)] if axis else [*range(ndim)]  # fast code is for axis 1
+    data = data.permuted(order)
+    slopes = builder.reshaped(alpha, [alpha.shape[0] if k == axis else 1 for k in order])
+
+    def make(desc: Desc) -> Primitive:
+        attributes = library.attributes().finished()
+        tensors = (desc, slopes.desc, builder.any_of(desc))
+        return library.primitive("prelu_forward", library.engine, FORWARD, *tensors, attributes)
+
+    primitive, source = builder.best(make, data)
+    result = builder.temporary(primitive.asked(QUERY_DST, 0, data.shape, data.dtype))
+    builder.add(primitive, {SRC: source, WEIGHTS: slopes, DST: result})
+    return result.permuted([order.index(k) for k in range(ndim)])
 
 
 @builds(*BINARY, "nn.bias_add")

@@ -7,6 +7,7 @@ between two of our own parts, and its text names the pass and the node.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 
@@ -98,12 +99,30 @@ def foreign_text(error: BaseException) -> str:
     return f"{name}: {line}" if line else f"{name}, which says nothing{_place(error)}"
 
 
-def _place(error: BaseException) -> str:
-    """The file and the line that raised *error*, in parentheses; nothing where it was not raised."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
+def vendors_text(error: BaseException) -> str:
+    """As :func:`foreign_text`, with the last line of the vendor's own code on the way to where *error* was raised."""
+    text, place = foreign_text(error), _place(error, own=True)
+    return text if text.endswith(place) else f"{text}{place}"
+
+
+def _place(error: BaseException, own: bool = False) -> str:
+    """The file and the line that raised *error*, in parentheses; nothing where it was not raised.
+
+    With *own* the last line that is neither byoc's, nor Python's, nor a library's that vendors call.
+    """
+    found, trace = "", error.__traceback__
+    while trace is not None:
+        if not own or _is_vendors(str(trace.tb_frame.f_globals.get("__name__", ""))):
+            found = f" ({Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})"
         trace = trace.tb_next
-    return "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})"
+    return found
+
+
+def _is_vendors(module: str) -> bool:
+    top, _, rest = module.partition(".")
+    if top == "byoc":
+        return rest.startswith("contrib.")
+    return top not in ("numpy", "runpy") and (top == "__main__" or top not in sys.stdlib_module_names)
 
 
 # The error of an index outside its dimension, the same sentence from every backend. A *check* is the name of one test

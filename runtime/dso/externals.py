@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from byoc.runtime.core.errors import InternalError, UserError
+from byoc.runtime.core.errors import InternalError, OutOfMemoryError, UserError
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.dso.native_block import NativeBlock
 from byoc.runtime.dso.run_state import FAILED, FFI
@@ -78,7 +78,7 @@ class Externals:
         """As :meth:`take_error`; None where no function raised."""
         for function in self._functions:
             error, function.error = function.error, None
-            if isinstance(error, MemoryError):
+            if isinstance(error, MemoryError) and not isinstance(error, OutOfMemoryError):
                 problem = UserError(f"{function.call.node}: this machine has too little memory ({error})")
                 problem.__cause__ = error
                 return problem

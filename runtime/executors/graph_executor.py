@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from byoc.runtime.core.bound_sizes import Sizes
-from byoc.runtime.core.errors import InternalError, UserError
+from byoc.runtime.core.errors import InternalError, OutOfMemoryError, UserError
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.core.time_limit import LIMIT, check_time, patience
 from byoc.runtime.files.file_memory import FileWatch
@@ -346,6 +346,8 @@ class GraphExecutor(Executor):
 def _named(node: Node) -> Iterator[None]:
     try:
         yield
+    except OutOfMemoryError:
+        raise
     except MemoryError as error:
         raise _too_little(node, error) from error
 

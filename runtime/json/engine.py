@@ -142,7 +142,9 @@ def _fits(found: tuple[int, ...], wanted: Sequence[int]) -> bool:
 
 def _unfit(kernel: str, k: int, found: np.ndarray, dtype: str, shape: Sequence[int]) -> KernelError:
     wanted = ", ".join("?" if d == -1 else str(d) for d in shape)
+    is_other = found.dtype == object and not found.shape  # a generator, an object of the vendor's own
+    given = f"a {type(found.item()).__name__}" if is_other else f"{dtype_name(found.dtype)}{list(found.shape)}"
     return KernelError(
-        f"kernel {kernel} gave {dtype_name(found.dtype)}{list(found.shape)} for its output {k}, where the graph has "
+        f"kernel {kernel} gave {given} for its output {k}, where the graph has "
         f"{dtype}[{wanted}]: it must give what the operator's type says"
     )

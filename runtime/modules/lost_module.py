@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 
 from byoc.runtime.core.device import HardwareLevel
 from byoc.runtime.core.entry_points import advice, source_of
-from byoc.runtime.core.errors import ArtifactError, DeviceError, UnavailableError, UserError
+from byoc.runtime.core.errors import ArtifactError, DeviceError, UnavailableError, UserError, vendors_text
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.modules.module import OWN, Members, Module, PackedFunction, module_class
 from byoc.runtime.region.known_outputs import has_known_outputs
@@ -49,7 +48,7 @@ class LostModule(Module):
         except UserError as error:
             return str(error)
         except Exception as error:  # whatever a vendor's code raises
-            return f"{type(error).__name__}: {error}"
+            return vendors_text(error)
 
     def level(self) -> HardwareLevel:
         try:
@@ -65,14 +64,17 @@ def load_or_lose(type_key: str, symbols: Sequence[str], members: Members, load: 
     """What *load* gives, or a :class:`LostModule` in its place; :func:`check_lost` says whether that can be borne."""
     try:
         return load()
-    except SystemExit as error:
-        reason = UnavailableError(f"modules of type {type_key!r} cannot be loaded: {_exit_of(error)}")
-        return LostModule(type_key, symbols, members, load, reason)
     except Exception as error:  # whatever a vendor's code raises
         return LostModule(type_key, symbols, members, load, error)
+    except BaseException as error:
+        reason = UnavailableError(f"modules of type {type_key!r} cannot be loaded: {_failure(error)}")
+        return LostModule(type_key, symbols, members, load, reason)
 
 
-def _exit_of(error: SystemExit) -> Exception:
+def _failure(error: BaseException) -> Exception:
+    """*error*, or what stands for one that is no Exception. Raises *error* where the user asked for the end."""
+    if isinstance(error, Exception):
+        return error
     from byoc.runtime.region.attempted_exit import attempted_exit
 
     return attempted_exit(error)
@@ -108,17 +110,16 @@ def naming_loader(type_key: str) -> Iterator[None]:
             yield
     except UserError:
         raise
-    except SystemExit as error:
-        text = f"{source_of(module_class(type_key))}: {_exit_of(error)}"
-        raise UnavailableError(f"the loader of module type {type_key!r} failed, {text}") from error
     except Exception as error:  # whatever a vendor's code raises
         if type_key in OWN:
             raise  # what byoc's own loaders stumble over is damaged
-        last = traceback.extract_tb(error.__traceback__)[-1]
         raise UnavailableError(
             f"the loader of module type {type_key!r}, {source_of(module_class(type_key))}, failed with "
-            f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})"
+            f"{vendors_text(error)}"
         ) from error
+    except BaseException as error:
+        text = f"{source_of(module_class(type_key))}: {_failure(error)}"
+        raise UnavailableError(f"the loader of module type {type_key!r} failed, {text}") from error
 
 
 def check_lost(root: Module, bears_missing: bool = False) -> None:
@@ -179,10 +180,12 @@ def load_function(owner: Module, symbol: str, initialize: Callable[[str], None],
         initialize(symbol)
         stage = LOAD
         function = module.get_function(symbol)
-        if function is None:
-            raise ArtifactError(f"the module {module.type_key} has no function {symbol!r}")
-    except SystemExit as error:
-        raise StageError(stage, _exit_of(error)) from error
-    except Exception as error:  # whatever a vendor's code raises
-        raise StageError(stage, error) from error
+        if not callable(function):
+            told = "no function" if function is None else f"a {type(function).__name__}"
+            raise ArtifactError(
+                f"get_function({symbol!r}) of the module {type(module).__name__} gave {told}, expected what runs the "
+                "region: it takes inputs and outputs, and fills these"
+            )
+    except BaseException as error:  # whatever a vendor's code raises
+        raise StageError(stage, _failure(error)) from error
     return function

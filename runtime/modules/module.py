@@ -19,7 +19,7 @@ import numpy as np
 from byoc.runtime.artefact.artifact import write_artifact
 from byoc.runtime.core.device import HardwareLevel
 from byoc.runtime.core.entry_points import RUNTIME, package_of
-from byoc.runtime.core.errors import ByocError, UnavailableError, UserError, foreign_text
+from byoc.runtime.core.errors import ByocError, UnavailableError, UserError, vendors_text
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.ndarray import PackedFunction as PackedFunction
 from byoc.runtime.files.weights import write_weights
@@ -240,10 +240,7 @@ def tree_members(root: Module) -> tuple[dict[str, object], dict[str, bytes]]:
 
 
 def saved_members(module: Module) -> Mapping[str, bytes]:
-    """What *module* saves, text as UTF-8.
-
-    Raises UserError for one whose class says no type key or no way to save it, and for what are no members.
-    """
+    """What *module* saves, text as UTF-8. Raises UserError for a class without type key or save, and for no members."""
     where = f"the module {type(module).__name__} of {', '.join(module.symbols)}"
     if not module.type_key:
         raise UserError(f"{where} cannot be saved: its class has no type_key, by which it would be loaded")
@@ -254,7 +251,7 @@ def saved_members(module: Module) -> Mapping[str, bytes]:
     except ByocError:
         raise
     except Exception as error:  # whatever a vendor's code raises
-        raise UserError(f"{where} cannot be saved: its save raised {foreign_text(error)}") from error
+        raise UserError(f"{where} cannot be saved: its save raised {vendors_text(error)}") from error
     if not isinstance(found, Mapping):
         raise UserError(
             f"{where} cannot be saved: its save gave a {type(found).__name__}, expected a dictionary of bytes by the "
@@ -354,8 +351,10 @@ _NEEDED = {
 
 
 def _is_inherited(kind: type[Module], name: str) -> bool:
-    """Whether *kind* has no method *name* but that of every module."""
-    return all(name not in vars(base) for base in kind.__mro__[: kind.__mro__.index(Module)])
+    """Whether *kind* has no method *name* but that of every module, or one of objects where the class is asked."""
+    found = next((vars(base)[name] for base in kind.__mro__[: kind.__mro__.index(Module)] if name in vars(base)), None)
+    of_object = getattr(getattr(found, "__code__", None), "co_argcount", 0) > 1  # and no class method
+    return found is None or (of_object and name in ("load", "restore"))
 
 
 def _written(location: str | type[Module]) -> str:

@@ -1,6 +1,7 @@
-"""A vendor's code that asks Python to end the process, by ``sys.exit``: a failure of its region like any other.
+"""A vendor's code that asks Python to end the process, by ``sys.exit`` or a class of its own that is no ``Exception``.
 
-What a handler of signals raises is what its user wants and passes, also when it interrupts a vendor's code.
+Both are failures of its region like any other. What a handler of signals raises, and a KeyboardInterrupt, is what its
+user wants and passes, also when it interrupts a vendor's code.
 """
 
 from __future__ import annotations
@@ -8,19 +9,28 @@ from __future__ import annotations
 import signal
 from types import CodeType
 
-from byoc.runtime.core.errors import DeviceError, foreign_text
+from byoc.runtime.core.errors import DeviceError, vendors_text
+
+USERS = (KeyboardInterrupt, GeneratorExit)
 
 
-def attempted_exit(error: SystemExit) -> DeviceError:
-    """The error of a region whose code raised *error*. Raises *error* itself where a handler of signals did."""
-    if is_of_signal(error):
+def attempted_exit(error: BaseException) -> Exception:
+    """The error of a region whose code raised *error*, itself where it is an Exception.
+
+    Raises *error* where a handler of signals did, and one of ``USERS``.
+    """
+    if isinstance(error, Exception):
+        return error
+    if isinstance(error, USERS) or is_of_signal(error):
         raise error
+    if not isinstance(error, SystemExit):
+        return DeviceError(vendors_text(error))
     code = "" if error.code is None else f" with {error.code!r}"
-    place = foreign_text(SystemExit().with_traceback(error.__traceback__)).partition("(")[2]
+    place = vendors_text(SystemExit().with_traceback(error.__traceback__)).partition("(")[2]
     return DeviceError(f"its code asked Python to exit{code}{f' ({place}' if place else ''}")
 
 
-def is_of_signal(error: SystemExit) -> bool:
+def is_of_signal(error: BaseException) -> bool:
     """Whether a handler of signals raised *error*."""
     return bool(_handlers() & _codes(error))
 

@@ -79,9 +79,7 @@ class RegionCall:
                 with running(self._guard.doing) if is_reporting_running() else contextlib.nullcontext():
                     check_returned(within_time_limit(self._ready, self._guard.place, self._seconds))
                 return
-            except SystemExit as error:
-                self._exited(error)
-            except Exception as error:  # whatever a vendor's code raises
+            except BaseException as error:  # whatever a vendor's code raises
                 self._failed(error)
         self._run_host()
 
@@ -132,9 +130,7 @@ class RegionCall:
                 guard = self._guard
                 with running(guard.doing), held(guard.lock, guard.place, guard.seconds or guard.wait_seconds):
                     self._pending = start(self._arrays, before)
-        except SystemExit as error:
-            self._exited(error)
-        except Exception as error:  # whatever a vendor's code raises
+        except BaseException as error:  # whatever a vendor's code raises
             self._failed(error)
         return self._pending is not None
 
@@ -163,16 +159,16 @@ class RegionCall:
                 check_returned(within_time_limit(wait, self._guard.place, seconds))
             if self._watch is not None and not is_stale:
                 self._watch.end()
-        except (Exception, SystemExit) as error:  # whatever a vendor's code raises
-            if not is_stale:
-                self._pending, self.is_started = pending, True  # as below, where a signal's handler raised it
-                self._exited(error) if isinstance(error, SystemExit) else self._failed(error)
+        except BaseException as error:  # whatever a vendor's code raises
+            self._pending, self.is_started = pending, True  # where a signal's handler raised it: it is to be abandoned
+            failure = _failure(error)
+            if is_stale:
+                self._pending, self.is_started = None, False
+            else:
+                self._failed(failure)
                 self._pending, self.is_started = None, False
                 self._run_host()
                 self.was_repaired = True
-        except BaseException:  # a signal's handler raised: the work goes on, and is to be abandoned
-            self._pending, self.is_started = pending, True
-            raise
         if is_stale:
             self()
             self.was_repaired = True
@@ -188,15 +184,11 @@ class RegionCall:
             with contextlib.suppress(Exception), time_limit(seconds):
                 within_time_limit(pending.wait, self._guard.place)
 
-    def _exited(self, error: SystemExit) -> None:
-        """The backend's code asked Python to exit. Raises *error* where a handler of signals did."""
-        from byoc.runtime.region.attempted_exit import attempted_exit
-
-        self._failed(attempted_exit(error))
-
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
+        """The backend's code raised *error*. Raises it where a handler of signals did."""
+        failure = _failure(error)
         self._ready = None
-        self._guard.failed(self._shapes, error)
+        self._guard.failed(self._shapes, failure)
 
     def _run_host(self) -> None:
         if self._host is None:
@@ -204,10 +196,26 @@ class RegionCall:
         self._host()
 
 
+def _failure(error: BaseException) -> Exception:
+    """*error*, or what is told of one that is no Exception. Raises *error* where it is the user's wish."""
+    if isinstance(error, Exception):
+        return error
+    from byoc.runtime.region.attempted_exit import attempted_exit
+
+    return attempted_exit(error)
+
+
 def bound(function: PackedFunction, arrays: Sequence[np.ndarray]) -> Callable[[], object]:
     """The call of *function* on *arrays* as a function without arguments."""
     bind = getattr(function, "bind", None)
-    return bind(arrays) if bind is not None else called(function, arrays)
+    if bind is None:
+        return called(function, arrays)
+    work: Callable[[], object] = bind(arrays)
+    if not callable(work):
+        raise ContractError(
+            f"its bind(arrays) gave a {type(work).__name__}, expected a function without arguments, which fills outputs"
+        )
+    return work
 
 
 def called(function: PackedFunction, arrays: Sequence[np.ndarray]) -> Callable[[], object]:

@@ -19,11 +19,12 @@ from byoc.runtime.core.errors import (
     ByocError,
     IndexOutsideError,
     InputError,
+    OutOfMemoryError,
     RegionTimeoutError,
     RunAgainError,
     RunTimeoutError,
     UserError,
-    foreign_text,
+    vendors_text,
 )
 from byoc.runtime.core.fork import new_rlock
 from byoc.runtime.core.ndarray import PackedFunction
@@ -165,11 +166,14 @@ class RegionGuard:
         is_late = isinstance(error, RegionTimeoutError)
         if isinstance(error, IndexOutsideError | RunTimeoutError) and not is_late:  # the caller's, whoever computes
             raise error
+        region = self.region
         if not self.has_stand_in:
-            if isinstance(error, (InputError, MemoryError)):
+            if isinstance(error, InputError):
                 raise error
-            raise explained(self.symbol, self.region, stage, error) from error
-        name, region = type(error).__name__, self.region
+            if isinstance(error, MemoryError):
+                raise _out_of_memory(region.describe(self.symbol), stage, error) from error
+            raise explained(self.symbol, region, stage, error) from error
+        name = type(error).__name__
         with self._lock:
             self._failures[shapes] = None
             while len(self._failures) > KEPT_FAILURES:
@@ -181,9 +185,18 @@ class RegionGuard:
             raise RunAgainError(f"{region.describe(self.symbol)} is the host's from now on: {error}") from error
 
 
+def _out_of_memory(region: str, stage: str, error: MemoryError) -> OutOfMemoryError:
+    """*error* with its place, where nothing stands in for a *region* that needs more memory than there is."""
+    told = str(error) if isinstance(error, ByocError) else vendors_text(error)
+    return OutOfMemoryError(
+        f"{region} failed at {stage}, it needs more memory than this process can have: {told}; compile with "
+        "fallback=True to run it on the host then"
+    )
+
+
 def _message(error: Exception) -> str:
     """What *error* says, in one line; of somebody else's class without the class, which stands beside it."""
     if isinstance(error, ByocError):
         return str(error)
-    name, text = type(error).__name__, foreign_text(error)
+    name, text = type(error).__name__, vendors_text(error)
     return text.removeprefix(f"{name}: ")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
-from byoc.runtime.core.errors import ArtifactError, ByocError, DeviceError, foreign_text
+from byoc.runtime.core.errors import ArtifactError, ByocError, DeviceError, vendors_text
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.core.strict_json import at, list_of, number_of, numbered, object_of, text_of, texts_of
 
@@ -115,7 +115,7 @@ class StageError(Exception):
     """The error of a stage before the launch; *error* is what was raised."""
 
     def __init__(self, stage: str, error: Exception):
-        super().__init__(foreign_text(error))
+        super().__init__(vendors_text(error))
         self.stage, self.error = stage, error
 
 
@@ -188,7 +188,7 @@ def stage_of(error: Exception) -> tuple[str, Exception]:
 def explained(symbol: str, region: Region, stage: str, error: Exception) -> Exception:
     """*error* in a sentence with region, nodes and stage: of its own kind where it is ours, else a DeviceError."""
     kind = type(error) if isinstance(error, ByocError) else DeviceError
-    text = str(error) if isinstance(error, ByocError) else foreign_text(error)
+    text = str(error) if isinstance(error, ByocError) else vendors_text(error)
     if isinstance(error, ValueError) and READ_ONLY in text:
         text += " (inputs and constants are only read: give a new array, or fill the output)"
     return kind(

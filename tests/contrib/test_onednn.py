@@ -256,6 +256,20 @@ def test_a_plan_by_cost_takes_it_where_it_is_cheaper(onednn):
     check(byoc.compile(mod, ["onednn", "c"], policy="cost", costs="typical").run({"x": data()}), mod, data())
 
 
+def test_slopes_of_channels_are_oneDNNs_in_any_order_of_axes(onednn):
+    rng = np.random.default_rng(3)
+    x = relay.var("x", shape=(2, 5, 7, 3))
+    first = relay.nn.prelu(x, const(rng, 5), axis=1)
+    weight = const(rng, 4, 5, 1, 1)
+    product = relay.nn.conv2d(first, weight, channels=4, kernel_size=(1, 1))  # whose result lies as oneDNN likes
+    last = relay.nn.prelu(x, const(rng, 3), axis=-1)
+    mod = typed([x], relay.Tuple([relay.nn.prelu(product, const(rng, 4)), last]))
+    library = byoc.compile(mod, ["onednn", "c"])
+    assert {d.target for d in library.plan.decisions} == {"onednn"}
+    array = rng.standard_normal((2, 5, 7, 3)).astype("float32")
+    check(library.run({"x": array}), mod, array)
+
+
 @pytest.mark.slow
 def test_the_backend_is_certified(onednn):
     found = byoc.testing.certify("onednn")

@@ -8,6 +8,7 @@ from byoc import relay
 from byoc.errors import CompileError, PartitionError
 from byoc.kernels import OpenCLSource, kernel
 from byoc.runtime.errors import DeviceError
+from byoc.runtime.opencl.module import OpenCLModule
 
 pytestmark = pytest.mark.needs_opencl
 PLACE = "opencl/float/any"
@@ -31,6 +32,22 @@ def test_a_number_of_work_items_that_is_none_is_refused_when_compiling(items):
 def test_a_number_of_numpys_is_one():
     kernel("exp", PLACE)(OpenCLSource(HEAD % " SIZES" + BODY, items=lambda call: np.int64(64)))
     np.testing.assert_allclose(compiled()(np.ones((2, 8), "float32")), np.full((2, 8), np.e), rtol=1e-5)
+
+
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize("rows", [1, 3, 8, 9])
+def test_a_kernel_that_does_not_look_at_its_number_writes_its_elements_and_no_others(rows, free):
+    """It was launched with whole groups of 64, and wrote behind its outputs: 8 and 72 elements are no whole groups."""
+    body = "{ out[get_global_id(0)] = x[get_global_id(0)] + 1; }"
+    kernel("exp", PLACE)(OpenCLSource(HEAD % " SIZES" + body))
+    x = relay.var("x", shape=(relay.Any("n") if free else rows, 8))
+    mod = byoc.IRModule.from_expr(relay.Function([x], relay.exp(x)))
+    library = byoc.compile(mod, targets=["opencl", "c"])
+    (module,) = [m for m in library.module.walk() if isinstance(m, OpenCLModule)]
+    (launch,) = module.plans[0].launches
+    global_size, _ = launch.choose({"n": rows}).shape({"n": rows}, 1024)
+    assert global_size == rows * 8
+    np.testing.assert_array_equal(library(np.ones((rows, 8), "float32")), np.full((rows, 8), 2, "float32"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from byoc.contract.backend import Backend
 from byoc.contract.verdict import Verdict, accept, callee_name, calls_in, refuse
-from byoc.errors import in_one_line
+from byoc.errors import vendors_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
@@ -37,7 +37,7 @@ def judged(backend: Backend, call: Call) -> Verdict:
     try:
         verdict = backend.supports(call)
     except Exception as error:
-        return refuse(call, "error", f"the backend failed when asked: {in_one_line(error)}")
+        return refuse(call, "error", f"the backend failed when asked: {vendors_line(error)}")
     if isinstance(verdict, Verdict):
         if verdict or verdict.reasons:
             return verdict

@@ -293,6 +293,11 @@ def kernel(
     at, where = Place.of(place), caller_location()
 
     def register(run: Run) -> Run:
+        given: object = run
+        if not (callable(given) or isinstance(given, (CSource, OpenCLSource))):
+            raise PartitionError(
+                f"kernel {op}:{alias}@{at} is {given!r}, expected a function of arrays, a CSource or an OpenCLSource"
+            )
         KERNELS.add(
             Kernel(
                 op,

@@ -37,21 +37,22 @@ class CSource:
 class OpenCLSource:
     """A kernel in OpenCL C 1.2: *text* defines ``__kernel void KERNEL(inputs, outputs SIZES)``.
 
-    It is launched with one work-item for each element of the first output, or with *items* of a call that many; rounded
-    up to whole groups of *local* (a power of two), so that it looks at ``get_global_id(0)`` itself. Raises
-    PartitionError for a text without ``__kernel`` or ``KERNEL``, and for another *local*.
+    It is launched with one work-item for each element of the first output, or with *items* of a call that many. With
+    *local* (a power of two) these are rounded up to whole groups of so many, and the kernel leaves out those that are
+    too many (``if (get_global_id(0) < OUT0_SIZE)``). Raises PartitionError for a text without ``__kernel`` or
+    ``KERNEL``, and for another *local*.
     """
 
     text: str
     items: Callable[[Call], int] | None = None
-    local: int = 64
+    local: int | None = None
 
     def __post_init__(self) -> None:
         example = "__kernel void KERNEL(__global const float *x, __global float *out SIZES)"
         _check(self.text, "an OpenCLSource", example)
         if re.search(r"\b(__)?kernel\b", self.text) is None:
             raise PartitionError(f"an OpenCLSource has no function that is a __kernel: write it as in {example}")
-        if self.local < 1 or self.local & (self.local - 1):
+        if self.local is not None and (self.local < 1 or self.local & (self.local - 1)):
             raise PartitionError(f"an OpenCLSource has groups of {self.local}: expected a power of two")
 
 

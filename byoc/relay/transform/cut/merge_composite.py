@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from byoc.errors import PartitionError, in_one_line
+from byoc.errors import PartitionError, vendors_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_info import REWRITES, Law
@@ -49,7 +49,7 @@ class CompositeRecord:
 
     def add(self, pattern: str, expr: RelayExpr, error: Exception) -> None:
         """Keep that the check of *pattern* raised *error* on the match *expr*."""
-        self.failed_checks.append(FailedCheck(pattern, span_names(expr.span), in_one_line(error)))
+        self.failed_checks.append(FailedCheck(pattern, span_names(expr.span), vendors_line(error)))
 
 
 def _always(pre: RelayExpr) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from byoc.errors import PartitionError
+from byoc.errors import PartitionError, vendors_line
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_info import REWRITES, Law
@@ -162,7 +162,7 @@ def _changed(func: Function, target: str, optimize: Callable[[IRModule], object]
     try:
         result = optimize(infer_module(IRModule({"main": func})))
     except Exception as error:
-        raise PartitionError(f"relay.ext.{target}.optimize failed: {type(error).__name__}: {error}") from error
+        raise PartitionError(f"relay.ext.{target}.optimize failed: {vendors_line(error)}") from error
     if not isinstance(result, IRModule) or "main" not in result or not isinstance(result["main"], Function):
         raise PartitionError(f"relay.ext.{target}.optimize must return a module with a function main, got {result!r}")
     changed = as_function(infer_module(result)["main"])
