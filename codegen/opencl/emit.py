@@ -20,11 +20,14 @@ from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Names, Writer, comment_text
+from byoc.codegen.opencl.block_choice import chosen_block
+from byoc.codegen.opencl.cpu.block_space import BLOCK, work_groups
 from byoc.codegen.opencl.cpu.blocks import CpuKernels, meets_between_rows
 from byoc.codegen.opencl.device.choosing import Chooser
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan
 from byoc.codegen.opencl.device.language import OPENCL_C, RESERVED, SUPPORT, TYPES
 from byoc.codegen.opencl.device.pointers import Pointer
+from byoc.codegen.opencl.device.processor import machine_of
 from byoc.codegen.opencl.device.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.group_fusion import is_view, join_neighbours, join_rows, views
 from byoc.codegen.opencl.horizontal_fusion import fuse_parallel_products
@@ -49,7 +52,6 @@ from byoc.te import PrimExpr, Size, Tensor, recurrence
 from byoc.te.walk import checks_of, loaded_tensors, unique_nodes
 
 LONGEST_ORIGIN = 400
-SHARES = 4  # work-groups of a block for each unit of a processor: one that is held up does not hold up the others
 FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 FP16 = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
 TYPED = ("float16",)  # what is a type where the device has cl_khr_fp16
@@ -125,14 +127,21 @@ class _Emitter:
             if rows is not None:
                 yield rows
                 return
+        outside = {s for s in group.stages if s in program.outputs or readers.get(s, set()) - set(group.stages)}
+        choice = chosen_block(group, outside, self.chooser)
+        if choice.kind != BLOCK:
+            yield self._single(group, group.stages[0], choice)
+            return
         numbers = program.signature.check_numbers(group.checks)
-        kernels = blocks.kernels(group, {t for t, _ in program.constants}, numbers)
+        machine = machine_of(int(choice["lanes"]))
+        kernels = blocks.kernels(group, {t for t, _ in program.constants}, numbers, machine)
         if kernels is None:
             yield from (self._single(group, stage) for stage in group.stages)
             return
         self.helpers.update(blocks.helpers)
-        launched = KernelPlan("block", (), as_index(SHARES * self.profile.units), groups=True, items=1)
         for k in kernels:
+            extent = 1 if k.in_steps else work_groups(choice, self.profile)
+            launched = KernelPlan(BLOCK, (), as_index(extent), groups=True, items=1)
             text = f"/* {_comment(group, k.targets, k.sources)} */\n{k.text}" if k.text else ""
             work = launch_work(group, k.targets, k.sources, k.targets, Simplifier())
             named = ((k.name, launched),)
@@ -167,10 +176,10 @@ class _Emitter:
             return None
         return _Unit(group, kernels.stages, kernels.targets, kernels.plans, simplify)
 
-    def _single(self, group: Group, stage: Tensor) -> _Unit:
-        """The kernels that fill *stage*."""
+    def _single(self, group: Group, stage: Tensor, given: Choice | None = None) -> _Unit:
+        """The kernels that fill *stage*, by the choice that is *given*, else by one that is asked for."""
         simplify = Simplifier()
-        choice = stage.meta.get(SCHEDULE)
+        choice = given or stage.meta.get(SCHEDULE)
         if not isinstance(choice, Choice):
             choice = self.chooser.choose([stage], [stage], lambda: stage_space(stage, simplify, self.profile))
         plans = schedule_stage(stage, simplify, self.profile, choice)

@@ -14,21 +14,23 @@ from byoc.codegen.tune.trials import Only, Try
 from byoc.codegen.tune.worker_process import WorkerProcess
 from byoc.errors import ByocError
 from byoc.runtime.core.signature import TensorSpec
-from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.te.tensor import Load
 from byoc.te.walk import unique_nodes
 
 WON = 0.95  # of the time of the model's choice: what another must stay below to be taken
 Alone = Callable[[SearchSpace], Program]
-Emit = Callable[[Program, Choices], tuple[str, FunctionPlan]]
+Emit = Callable[[SearchSpace, Program, Choices], DeviceCandidate]
 RunDeviceBatch = Callable[[DeviceTrialBatch], Sequence[Outcome]]
 
 
 class DeviceTrialRunner:
-    """Tries candidates in so many *rounds*: *alone* makes a program of a space's kernel, *emit* writes it."""
+    """Tries candidates in so many *rounds*: *alone* makes a program of a space's kernel, *emit* writes it.
 
-    def __init__(self, alone: Alone, emit: Emit, rounds: int, run_batch: RunDeviceBatch):
-        self.alone, self.emit, self.rounds, self.run_batch = alone, emit, rounds, run_batch
+    *device* is the device as of ``DeviceTrialBatch``.
+    """
+
+    def __init__(self, alone: Alone, emit: Emit, rounds: int, run_batch: RunDeviceBatch, device: str = ""):
+        self.alone, self.emit, self.rounds, self.run_batch, self.device = alone, emit, rounds, run_batch, device
 
     def trials(self, space: SearchSpace, candidates: Sequence[Choice], rest: Choices) -> list[Trial]:
         """A trial for each of *candidates*, in their order; the first is the one that others must agree with.
@@ -41,25 +43,25 @@ class DeviceTrialRunner:
         for choice in candidates:
             only = Only(space.kernel, choice, rest)
             try:
-                source, plan = self.emit(program, only)
+                candidate = self.emit(space, program, only)
             except ByocError as error:
                 outcomes[choice] = f"failed: {error}"
                 continue
             if only.given:
-                compiled[choice] = DeviceCandidate(source, plan)
+                compiled[choice] = candidate
             else:
                 outcomes[choice] = "failed: alone the kernel is another one"
         if compiled:
-            batch = DeviceTrialBatch(tuple(compiled.values()), inputs_of(program), self.rounds)
+            batch = DeviceTrialBatch(tuple(compiled.values()), inputs_of(program), self.rounds, self.device)
             outcomes.update(zip(compiled, self.run_batch(batch), strict=True))
         return [_trial(choice, outcomes[choice]) for choice in candidates]
 
 
 @contextmanager
-def device_trial_runner(alone: Alone, emit: Emit, rounds: int) -> Iterator[Try]:
+def device_trial_runner(alone: Alone, emit: Emit, rounds: int, device: str) -> Iterator[Try]:
     """Trials whose candidates run in a process of their own, which ends with the context."""
     with WorkerProcess() as worker:
-        yield DeviceTrialRunner(alone, emit, rounds, worker.run).trials
+        yield DeviceTrialRunner(alone, emit, rounds, worker.run, device).trials
 
 
 def inputs_of(program: Program) -> tuple[InputData, ...]:
