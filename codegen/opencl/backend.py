@@ -18,7 +18,6 @@ from byoc.codegen.kernel.region import (
     generated_dtype,
     has_expression,
     known_shape,
-    no_recurrence,
     tensors_of,
 )
 from byoc.codegen.opencl.cpu.machine import grouped, prepared_for
@@ -87,7 +86,6 @@ CONSTRAINTS = (
     has_expression,
     generated_dtype,
     known_shape,
-    no_recurrence,
     device_has_float64,
     not_empty,
     worth_a_launch,

@@ -40,15 +40,15 @@ from byoc.codegen.opencl.products.matrix_format import MATRIX_SUPPORT
 from byoc.codegen.opencl.products.split import SCHEDULE, split_sums
 from byoc.codegen.opencl.products.terms_last import terms_last
 from byoc.codegen.opencl.read_through import read_through_padding, read_through_transposes
+from byoc.codegen.opencl.recurrent_steps import step_kernel
 from byoc.codegen.opencl.rows.attention_sizes import attention_space
 from byoc.codegen.opencl.rows.attention_tiles import attention_plan
 from byoc.codegen.opencl.rows.row_kernels import have_own_kernel, row_kernels, row_space
 from byoc.codegen.opencl.rows.row_statements import RowWriter
 from byoc.codegen.opencl.schedule import index_type, schedule_stage, stage_space
-from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.opencl.plan import FunctionPlan
-from byoc.te import PrimExpr, Size, Tensor, recurrence
+from byoc.te import PrimExpr, Size, Tensor, in_phases
 from byoc.te.walk import checks_of, loaded_tensors, unique_nodes
 
 LONGEST_ORIGIN = 400
@@ -108,14 +108,23 @@ class _Emitter:
         done = {s for made in found.values() for s in made.stages}
         done |= {s for g in program.groups for s in g.stages if is_view(s, places, program.outputs)}
         for group in program.groups:
-            left = [s for s in group.stages if s not in done or s in found]
-            for run in row_runs(left, found):
-                if isinstance(run, Tensor) and run in found:
-                    yield found[run]
-                    continue
-                rows = self._rows(program, group, run, readers) if isinstance(run, SharedRows) else None
-                alone = run.stages if isinstance(run, SharedRows) else (run,)
-                yield from [rows] if rows is not None else [self._single(group, s) for s in alone]
+            before, ring, behind = in_phases(group.stages)
+            for part in (before, behind) if ring else (group.stages,):
+                if part is behind:
+                    yield self._steps(group, ring)
+                left = [s for s in part if s not in done or s in found]
+                for run in row_runs(left, found):
+                    if isinstance(run, Tensor) and run in found:
+                        yield found[run]
+                        continue
+                    rows = self._rows(program, group, run, readers) if isinstance(run, SharedRows) else None
+                    alone = run.stages if isinstance(run, SharedRows) else (run,)
+                    yield from [rows] if rows is not None else [self._single(group, s) for s in alone]
+
+    def _steps(self, group: Group, ring: tuple[Tensor, ...]) -> _Unit:
+        """The kernel of a recurrence."""
+        simplify = Simplifier()
+        return _Unit(group, ring, ring, (step_kernel(ring, simplify, self.profile),), simplify)
 
     def _on_cpu(
         self, program: Program, group: Group, blocks: CpuKernels, readers: Mapping[Tensor, set[Tensor]]
@@ -288,9 +297,6 @@ def emit_prepared(
         chooser = replace(chooser, profile=replace(chooser.profile, matrix_units=""))
     emitter = _Emitter(chooser, memory, blocks)
     programs = [_with_schedules(program, chooser, memory) for program in programs]
-    for program in programs:
-        if any(recurrence(group.stages) for group in program.groups):
-            raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
     alone = chooser.profile.is_cpu or memory == IMAGE  # an image has one shape
     places = [{} if alone else views(p) for p in programs]
     written = [emitter.program(p, own) for p, own in zip(programs, places, strict=True)]

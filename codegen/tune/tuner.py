@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from byoc.codegen.c.toolchain.object_cache import cache_dir
@@ -99,7 +100,7 @@ class Tuner:
         tuned: set[str] = set()  # now
         while True:
             answers = _Answers(known=known, recall=bench.recall)
-            made = make(answers)
+            made = self.measured(partial(make, answers), "") if tuned else make(answers)
             worth = self.level.worth(answers)
             missing = [s for s in worth if not self._is_known(s, known, tuned)]
             if not missing:
@@ -113,10 +114,11 @@ class Tuner:
         self.report.left += len(answers.spaces) - len(worth)
         return made
 
-    def measured(self, measure: Callable[[], Made]) -> Made:
-        """What *measure* gives, whose time is a part of what the level allows."""
+    def measured(self, measure: Callable[[], Made], told: str = "measuring the device") -> Made:
+        """What *measure* gives, whose time is a part of what the level allows; *told* says what it does."""
         start = self.clock()
-        self._tell("measuring the device")
+        if told:
+            self._tell(told)
         made = measure()
         self._spent += self.clock() - start
         self.report.seconds = self._spent

@@ -151,8 +151,6 @@ def function_of(expr: RelayExpr) -> Function:
 # Where an operator has no definition, or where a dimension is dynamic and unnamed, no code can be generated and the
 # call runs on its numpy kernel: :func:`is_definable` says so before :func:`define` is asked.
 
-RECURRENT = "TRecurrent"  # the attribute of an operator whose tensor expression is a recurrence
-
 
 def takes_dtypes(op: Op, attrs: Attrs | None, arg_types: Sequence[Type]) -> bool:
     """True when the definition of *op*, if it has one, holds for inputs of these dtypes."""
