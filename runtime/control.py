@@ -100,10 +100,8 @@ class ControlModule(Module):
         return [chosen for part in self.parts.values() for chosen in part.variants]
 
     @property
-    def has_device(self) -> bool:
-        """Whether a region of a part runs on a device of its own."""
-        below = (module for part in self.parts.values() for module in part.module.walk())
-        return any(module.can_start or (isinstance(module, ControlModule) and module.has_device) for module in below)
+    def parts_modules(self) -> Sequence[Module]:
+        return [part.module for part in self.parts.values()]
 
     def use_threads(self, count: int | None) -> None:
         for part in self.parts.values():

@@ -108,18 +108,28 @@ class _Emitter:
         done = {s for made in found.values() for s in made.stages}
         done |= {s for g in program.groups for s in g.stages if is_view(s, places, program.outputs)}
         for group in program.groups:
-            before, ring, behind = in_phases(group.stages)
-            for part in (before, behind) if ring else (group.stages,):
-                if part is behind:
-                    yield self._steps(group, ring)
-                left = [s for s in part if s not in done or s in found]
-                for run in row_runs(left, found):
-                    if isinstance(run, Tensor) and run in found:
-                        yield found[run]
-                        continue
-                    rows = self._rows(program, group, run, readers) if isinstance(run, SharedRows) else None
-                    alone = run.stages if isinstance(run, SharedRows) else (run,)
-                    yield from [rows] if rows is not None else [self._single(group, s) for s in alone]
+            before, ring, behind = in_phases(group.stages)  # without a recurrence all are before
+            yield from self._apart(program, group, [s for s in before if s not in done or s in found], found, readers)
+            if ring:
+                yield self._steps(group, ring)
+            yield from self._apart(program, group, [s for s in behind if s not in done or s in found], found, readers)
+
+    def _apart(
+        self,
+        program: Program,
+        group: Group,
+        stages: Sequence[Tensor],
+        found: Mapping[Tensor, _Unit],
+        readers: Mapping[Tensor, set[Tensor]],
+    ) -> Iterator[_Unit]:
+        """What computes *stages* of *group*: an attention that was *found*, rows together, and each other alone."""
+        for run in row_runs(stages, found):
+            if isinstance(run, Tensor) and run in found:
+                yield found[run]
+                continue
+            rows = self._rows(program, group, run, readers) if isinstance(run, SharedRows) else None
+            alone = run.stages if isinstance(run, SharedRows) else (run,)
+            yield from [rows] if rows is not None else [self._single(group, s) for s in alone]
 
     def _steps(self, group: Group, ring: tuple[Tensor, ...]) -> _Unit:
         """The kernel of a recurrence."""
