@@ -6,6 +6,7 @@ Compiling needs no device: the result is source and launch plans, which the runt
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -41,7 +42,7 @@ from byoc.ir.passes.pass_context import PassContext, register_config_option
 from byoc.relay.expr import Call, Function
 from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.opencl.build import why_unavailable
-from byoc.runtime.opencl.devices import open_device
+from byoc.runtime.opencl.devices import open_device, why_not_here
 from byoc.runtime.opencl.module import OpenCLModule
 from byoc.runtime.opencl.plan import FunctionPlan
 
@@ -184,6 +185,9 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     halves = chosen.writes_halves(lambda: _has_float16(chosen.device))
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
     machine, tuner = profile.machine, given.get(TUNE)
+    tunes = isinstance(tuner, Tuner) and tuner.tunes
+    if not tunes:  # which needs the device, and says so
+        _tell_of_absence(chosen.device)
 
     def prepared(memory: str, choices: Choices | None = None) -> list[Program]:
         """The programs as kernels over such memory want them."""
@@ -198,7 +202,6 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     over: dict[str, list[Program]] = {}
 
     def form(memory: str) -> Form:
-        tunes = isinstance(tuner, Tuner) and tuner.tunes
         if isinstance(tuner, Tuner) and tunes and memory == BUFFER:
             wanted = Wanted(profile, halves, chosen.device, given.get("thresholds", ""))
             over[memory], made = tuned(lambda choices: prepared(memory, choices), wanted, tuner)
@@ -214,6 +217,17 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     if chosen.products != PRODUCTS[0]:
         plans = tuple(replace(p, notes=(*p.notes, _product_note(p, chosen.products, profile))) for p in plans)
     return OpenCLModule(source, plans, constant_arrays(over[memory]), chosen.run)
+
+
+def _tell_of_absence(device: str) -> None:
+    """Warn where the user says which *device*, and there are others here: what is compiled will not run here."""
+    why = why_not_here(device) if device else None
+    if why is not None:
+        warnings.warn(
+            f"{why}; kernels are written for any GPU, and run where there is such a device: give one of these for "
+            "kernels of its own",
+            stacklevel=2,
+        )
 
 
 def _product_note(plan: FunctionPlan, products: str, profile: DeviceProfile) -> str:
