@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace
+from byoc.codegen.kernel.inline import SYMBOLIC_EXTENT
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.opencl.tuning.device_batch import DeviceCandidate, DeviceTrialBatch, InputData
 from byoc.codegen.tune.record import DROPPED, MEASURED, Trial
@@ -14,7 +15,6 @@ from byoc.codegen.tune.trial_batch import Outcome
 from byoc.codegen.tune.trials import Only, Try
 from byoc.codegen.tune.worker_process import WorkerProcess
 from byoc.errors import ByocError
-from byoc.runtime.core.signature import TensorSpec
 from byoc.te.tensor import Load
 from byoc.te.walk import unique_nodes
 
@@ -85,18 +85,15 @@ def device_trial_runner(alone: Alone, emit: Emit, rounds: int, device: str) -> I
 
 
 def inputs_of(program: Program) -> tuple[InputData, ...]:
-    """What the inputs of *program* hold while it is tried."""
+    """What the inputs of *program* hold while it is tried; sizes that are free are SYMBOLIC_EXTENT, as in estimates."""
+    sizes = dict.fromkeys(program.sizes, SYMBOLIC_EXTENT)
     stages = [s for group in program.groups for s in group.stages]
     loads = [n for s in stages for n in unique_nodes(s.element) if isinstance(n, Load)]
     places = {n.tensor for load in loads for i in load.indices for n in unique_nodes(i) if isinstance(n, Load)}
     return tuple(
-        InputData(_shape(spec), spec.dtype, tensor in places)
+        InputData(spec.concrete_shape(sizes), spec.dtype, tensor in places)
         for tensor, spec in zip(program.inputs, program.signature.inputs, strict=True)
     )
-
-
-def _shape(spec: TensorSpec) -> tuple[int, ...]:
-    return spec.concrete_shape({})
 
 
 def _trial(choice: Choice, outcome: Outcome) -> Trial:
