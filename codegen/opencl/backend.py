@@ -32,7 +32,7 @@ from byoc.codegen.opencl.images.decide import in_memory
 from byoc.codegen.opencl.images.places import opencl_places, options_at, why_not_at
 from byoc.codegen.opencl.images.trial import Form
 from byoc.codegen.opencl.patterns import pattern_table
-from byoc.codegen.opencl.tuned import Wanted, tuned
+from byoc.codegen.opencl.tuned import TunedFor, tuned
 from byoc.codegen.tune.tuner import Tuner
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.verdict import EVERY, constraint
@@ -203,7 +203,7 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
 
     def form(memory: str) -> Form:
         if isinstance(tuner, Tuner) and tunes and memory == BUFFER:
-            wanted = Wanted(profile, halves, chosen.device, given.get("thresholds", ""))
+            wanted = TunedFor(profile, halves, chosen.device, given.get("thresholds", ""))
             over[memory], made = tuned(lambda choices: prepared(memory, choices), wanted, tuner)
             return made
         if isinstance(tuner, Tuner) and tunes:

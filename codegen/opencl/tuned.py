@@ -28,7 +28,7 @@ Prepare = Callable[[Choices | None], list[Program]]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TunedFor:
     """For which device: its *profile*, which *device* it is, whether kernels have *halves*, *thresholds* as given."""
 
     profile: DeviceProfile
@@ -37,7 +37,7 @@ class Wanted:
     thresholds: object = ""
 
 
-def tuned(prepare: Prepare, wanted: Wanted, tuner: Tuner) -> tuple[list[Program], Form]:
+def tuned(prepare: Prepare, wanted: TunedFor, tuner: Tuner) -> tuple[list[Program], Form]:
     """What *prepare* makes with the choices of *tuner*, and its source and plans.
 
     Raises DeviceError where there is no device to try kernels on.
@@ -58,7 +58,7 @@ def tuned(prepare: Prepare, wanted: Wanted, tuner: Tuner) -> tuple[list[Program]
     return tuner.settled(make, bench, lambda threads: bench.trial_runner(tuner.level.rounds))
 
 
-def bench_of(wanted: Wanted) -> DeviceBench:
+def bench_of(wanted: TunedFor) -> DeviceBench:
     """Where kernels are tried."""
     profile, halves = wanted.profile, wanted.halves
 

@@ -197,11 +197,6 @@ class Module(OnDevice):
 
         return evaluate
 
-    @property
-    def parts_modules(self) -> Sequence[Module]:
-        """The modules of the libraries that are the parts of control flow; none for other modules."""
-        return ()
-
     def walk(self) -> Iterator[Module]:
         """This module and all below it, parents first."""
         yield self

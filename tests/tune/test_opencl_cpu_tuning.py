@@ -22,7 +22,7 @@ from byoc.codegen.opencl.cpu.machine import prepared_for
 from byoc.codegen.opencl.device.alone import alone
 from byoc.codegen.opencl.device.profile import ANY_CPU
 from byoc.codegen.opencl.emit import emit_programs
-from byoc.codegen.opencl.tuned import Wanted, bench_of
+from byoc.codegen.opencl.tuned import TunedFor, bench_of
 from byoc.codegen.opencl.tuning.device_batch import DeviceCandidate
 from byoc.codegen.opencl.tuning.trials import DeviceTrialRunner
 from byoc.codegen.tune.level import LEVELS
@@ -107,7 +107,7 @@ def test_what_has_free_sizes_and_steps_is_the_models_choice():
 
 
 def runner(run_batch=lambda batch: batch.run(lambda number: None)):
-    bench = bench_of(Wanted(ANY_CPU, False))
+    bench = bench_of(TunedFor(ANY_CPU, False))
     return DeviceTrialRunner(bench.alone, bench.emit, 3, run_batch)
 
 
@@ -122,6 +122,15 @@ def test_every_kind_of_choice_gives_what_the_models_gives(function):
         candidates = list(dict.fromkeys([space.expected, *some.values()]))[:14]
         trials = runner().trials(space, candidates, None)
         assert [t.state for t in trials if t.shortest is None] == [] and len(trials) >= 2
+
+
+@pytest.mark.needs_opencl
+def test_tiles_of_free_sizes_are_tried_at_one_size():
+    x = Var("x", TensorType((Any("n"), 33)))
+    function = Function([x], relay.nn.matmul(x, const(RNG.standard_normal((33, 50)).astype("float32"))))
+    (space,) = spaces(function)
+    trials = runner().trials(space, LEVELS["fast"].of(space), None)
+    assert len(trials) == 3 and [t.state for t in trials if t.shortest is None] == []
 
 
 def test_who_wins_by_luck_has_to_win_again():
@@ -201,7 +210,7 @@ def test_the_command_in_another_process_tries_nothing(first, tmp_path):
 @pytest.mark.needs_opencl
 def test_candidates_run_on_the_device_that_is_asked_for(monkeypatch):
     seen = []
-    bench = bench_of(Wanted(ANY_CPU, False, "0"))
+    bench = bench_of(TunedFor(ANY_CPU, False, "0"))
     (space,) = [s for s in spaces(pointwise(300, 7)) if isinstance(s, BlockSearchSpace)]
     with bench.trial_runner(3) as attempt:
         monkeypatch.setattr(attempt.__self__, "run_batch", lambda b: seen.append(b.device) or [Timed(1.0, 1.0)])

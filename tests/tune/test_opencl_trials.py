@@ -11,7 +11,7 @@ from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.opencl.device.alone import alone
 from byoc.codegen.opencl.device.profile import ANY_GPU
 from byoc.codegen.opencl.emit import emit_programs
-from byoc.codegen.opencl.tuned import Wanted, bench_of
+from byoc.codegen.opencl.tuned import TunedFor, bench_of
 from byoc.codegen.opencl.tuning.crossover import LARGEST, NEVER, Crossovers, search_crossovers
 from byoc.codegen.opencl.tuning.device_batch import DeviceCandidate
 from byoc.codegen.opencl.tuning.trials import DeviceTrialRunner, clear_winner
@@ -44,7 +44,7 @@ def relu(*shape):
 
 def trial_runner(run_batch=here, change=lambda choice, source, plan: (source, plan), profile=ANY_GPU):
     """Trials in which *change* is what a driver, or a mistake of ours, does to a candidate."""
-    bench = bench_of(Wanted(profile, False))
+    bench = bench_of(TunedFor(profile, False))
 
     def emit(space, program, only):
         made = bench.emit(space, program, only)
@@ -169,7 +169,7 @@ def crossovers(tree, serial):
         tried.append(shape)
         return [o if isinstance(o := f(*shape), str) else Timed(o, o) for f in (tree, serial)]
 
-    bench = bench_of(Wanted(ANY_GPU, False))
+    bench = bench_of(TunedFor(ANY_GPU, False))
     return search_crossovers(bench.emit_with, run), tried
 
 
