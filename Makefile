@@ -53,6 +53,7 @@ $(VENV)/.demo: $(BIN)/python setup.cfg pyproject.toml
 
 $(VENV)/.test: $(BIN)/python setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet -e ".[test$(ZIG)]"
+	$(BIN)/python -m tools.health.types --tree
 	touch $@
 
 $(VENV)/.docs: $(BIN)/python setup.cfg pyproject.toml

@@ -32,7 +32,7 @@ def compile_graph(
 
     Args:
         graph: what PyTorch captured.
-        example_inputs: its inputs; parameters and buffers among them are told by their classes.
+        example_inputs: its inputs; parameters and buffers among them are recognised by their classes.
         options: those of :func:`byoc.compile`, as ``torch.compile(..., options={"targets": ["opencl"]})``.
         mode: PyTorch's, which says nothing to byoc.
     """

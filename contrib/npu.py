@@ -2,7 +2,7 @@
 
 The chip (``npu_emulator.py``) computes convolutions, dense layers, sums and pools on int8 with channels innermost, in
 64 KB of memory of its own, and requantizes by 32-bit multipliers, halves up. The backend says so in three places: its
-one place is ``int8_npu/int8/NHWC``, for which byoc inserts layout transforms; :class:`Quantized` tells on which
+one place is ``int8_npu/int8/NHWC``, for which byoc inserts layout transforms; :class:`Quantized` says on which
 integers it computes; the constraints say what of it fits. ``npu_generator.py`` makes a program of a region.
 """
 

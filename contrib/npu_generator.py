@@ -333,7 +333,7 @@ def compiled(function: Function, device: str = DEVICE) -> NpuModule:
     for call in calls:
         sources = [place[a] for a in call.args if not isinstance(a, Constant)]
         GENERATORS[callee_name(call)](program, call, sources, place[call])
-    told = {
+    header = {
         "symbol": str(function.attrs["global_symbol"]),
         "inputs": len(function.params),
         "outputs": len(outputs),
@@ -341,4 +341,4 @@ def compiled(function: Function, device: str = DEVICE) -> NpuModule:
         "code": program.code,
         **({} if device == DEVICE else {"device": device}),
     }
-    return NpuModule(told, bytes(program.rom))
+    return NpuModule(header, bytes(program.rom))

@@ -24,8 +24,8 @@ def step(
 ) -> dict[str, object]:
     """A step as JSON has it."""
     given = [{**spec.to_json(), "shape": plain(spec.shape)} for spec in results]
-    told = {str(k): plain(v) for k, v in attributes.items()}
-    return {"operator": operator, "arguments": list(arguments), "attributes": told, "results": given}
+    plain_attributes = {str(k): plain(v) for k, v in attributes.items()}
+    return {"operator": operator, "arguments": list(arguments), "attributes": plain_attributes, "results": given}
 
 
 def plain(value: object) -> object:

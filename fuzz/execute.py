@@ -70,8 +70,8 @@ def _attempt(
     except (CompilerNotFoundError, DeviceError):
         raise
     except UserError as error:
-        told = compiler_failure(error)
-        return (ERROR, f"compiling: {told}", False) if told else (REFUSED, reason_of(error), False)
+        problem = compiler_failure(error)
+        return (ERROR, f"compiling: {problem}", False) if problem else (REFUSED, reason_of(error), False)
     except Exception as error:  # whatever is raised that is no refusal is what the fuzzer looks for
         return ERROR, f"compiling: {_last_line(error)}", False
     taken = model.took_a_region

@@ -50,7 +50,7 @@ def main(options: argparse.Namespace) -> int:
         os.environ["BYOC_CACHE_DIR"] = str(Path(scratch) / "cache")
         os.environ["BYOC_LIBRARY_CACHE_MB"] = "0"
         os.environ.setdefault("POCL_CACHE_DIR", str(Path(scratch) / "pocl"))
-        pool = Pool(options.workers, Path(scratch), told(report))
+        pool = Pool(options.workers, Path(scratch), listener_for(report))
         try:
             wanted = tasks(sources, tuple(options.backends.split(",")), options.seed, options.models)
             pool.run(wanted, began + options.seconds)
@@ -59,11 +59,11 @@ def main(options: argparse.Namespace) -> int:
         finally:
             pool.close()
         report.seconds["wall"] = time.monotonic() - began
-        tell(report, options.json)  # before the folder is removed, which takes long when it is full
+        write_report(report, options.json)  # before the folder is removed, which takes long when it is full
     return 1 if report.bad else 0
 
 
-def tell(report: Report, path: Path | None) -> None:
+def write_report(report: Report, path: Path | None) -> None:
     """Print *report*, and write it as JSON to *path*."""
     print(report.text(), flush=True)
     if path:
@@ -79,7 +79,7 @@ def available(sources: list[str]) -> list[str]:
     return [s for s in sources if s != "nnsmith" or not problem]
 
 
-def told(report: Report) -> Listener:
+def listener_for(report: Report) -> Listener:
     """A listener that counts, and prints each finding when it is found."""
 
     def hear(kind: str, task: Task, message: tuple, folder: Path) -> None:

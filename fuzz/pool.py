@@ -33,7 +33,7 @@ class Member:
 
 
 class Pool:
-    """So many workers with folders below *scratch*. *listener* is told every message, and of crashes and hangs."""
+    """So many workers with folders below *scratch*. *listener* gets every message, and crashes and hangs."""
 
     def __init__(self, workers: int, scratch: Path, listener: Listener):
         self._context = multiprocessing.get_context("spawn")

@@ -49,7 +49,7 @@ def names_of(case: Case, options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Run each file; 1 when one fails. A case that has no answer by now is told, and is no failure."""
+    """Run each file; 1 when one fails. A case that has no answer by now is reported, and is no failure."""
     bad = 0
     with prober() as probe:
         for path in options.files:

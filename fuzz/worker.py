@@ -1,4 +1,4 @@
-"""A worker: makes cases, runs each under its configurations, and tells the pool of every step before it takes it."""
+"""A worker: makes cases, runs each under its configurations, and reports to the pool every step before it takes it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _do(task: Task, pipe: Connection, folder: Path, loader: object) -> None:
     except NotApplicable as error:
         pipe.send(("nothing", str(error)))
         return
-    except Exception as error:  # a defect of the fuzzer: told, not hidden
+    except Exception as error:  # a defect of the fuzzer: reported, not hidden
         pipe.send(("broken", "".join(traceback.format_exception(error)[-3:])))
         return
     case.write(folder / "current.json")

@@ -1,6 +1,6 @@
 """What a compiled model needs to run: arrays, modules, executors, numpy kernels, the artefact. No compiler.
 
-``byoc.runtime.load("m.byoc")`` loads a saved model; calling it runs it. Modules of rooms that users
+``byoc.runtime.load("m.byoc")`` loads a saved model; calling it runs it. Modules of subpackages that users
 know as this package's (``byoc.runtime.ndarray``) are imported here as such.
 """
 

@@ -1,7 +1,7 @@
 """Whether the parts of an artefact fit each other: graph, modules, constants, the whole program.
 
 Each part was read by itself before. Here every number of one that another relies on is compared, so that nothing that
-runs later, native code least of all, meets an array that is not what it was told.
+runs later, native code least of all, meets an array that is not what it expects.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def check_parts(root: MetadataModule, modules: Sequence[tuple[Module, Sequence[s
             check_constants(module, symbols, root.needs, root.constant_arrays)
 
 
-def _check_region(symbol: str, told: Signature, root: MetadataModule) -> None:
+def _check_region(symbol: str, signature: Signature, root: MetadataModule) -> None:
     """Raises ArtifactError unless the constants listed for a region are as many and as its signature says."""
     names = root.needs.get(symbol, ())
-    if len(names) != len(told.constants):
+    if len(names) != len(signature.constants):
         raise ArtifactError(
-            f"region {symbol} takes {len(told.constants)} constants, and {len(names)} are listed for it"
+            f"region {symbol} takes {len(signature.constants)} constants, and {len(names)} are listed for it"
         )
-    for name, spec in zip(names, told.constants, strict=True):
+    for name, spec in zip(names, signature.constants, strict=True):
         array = root.constant_arrays[name]
         if (tuple(array.shape), array.dtype) != (spec.shape, spec.dtype):
             raise ArtifactError(
@@ -86,8 +86,8 @@ def check_graph(
     data: Mapping[str, object],
     graph: Graph,
     root: MetadataModule,
-    told_inputs: Sequence[TensorSpec],
-    told_outputs: Sequence[TensorSpec],
+    stated_inputs: Sequence[TensorSpec],
+    stated_outputs: Sequence[TensorSpec],
     where: str,
 ) -> None:
     """Raises ArtifactError where the graph calls what there is not, or has other tensors than what it calls."""
@@ -97,8 +97,8 @@ def check_graph(
     check_calls(data, signatures_of(root), where)
     inputs = [graph.specs[node.outputs[0]] for node in graph.inputs]
     heads = [graph.specs[head] for head in graph.heads]
-    for told, found, what in ((told_inputs, inputs, "inputs"), (told_outputs, heads, "outputs")):
-        if [(s.dtype, s.shape) for s in told] != [(s.dtype, s.shape) for s in found]:
+    for specs, found, what in ((stated_inputs, inputs, "inputs"), (stated_outputs, heads, "outputs")):
+        if [(s.dtype, s.shape) for s in specs] != [(s.dtype, s.shape) for s in found]:
             raise ArtifactError(f"the {what} in the manifest are not those of the graph")
     for module in root.imports:
         whole = getattr(module, "whole", None)
@@ -110,17 +110,17 @@ def signatures_of(root: MetadataModule) -> dict[str, Signature]:
     """What is known of the functions of a library, by symbol."""
     found = {symbol: region.signature for symbol, region in root.regions.items() if region.signature is not None}
     for module in root.imports:
-        told = getattr(module, "signatures", None)
-        if isinstance(told, Mapping):
-            found.update({s: sig for s, sig in told.items() if isinstance(sig, Signature)})
+        signatures = getattr(module, "signatures", None)
+        if isinstance(signatures, Mapping):
+            found.update({s: sig for s, sig in signatures.items() if isinstance(sig, Signature)})
     return found
 
 
 def _check_whole(
     whole: WholeProgram, inputs: Sequence[TensorSpec], heads: Sequence[TensorSpec], root: MetadataModule
 ) -> None:
-    for told, found, what in ((whole.inputs, inputs, "inputs"), (whole.outputs, heads, "outputs")):
-        if [(s.dtype, s.shape) for s in told] != [(s.dtype, s.shape) for s in found]:
+    for specs, found, what in ((whole.inputs, inputs, "inputs"), (whole.outputs, heads, "outputs")):
+        if [(s.dtype, s.shape) for s in specs] != [(s.dtype, s.shape) for s in found]:
             raise ArtifactError(f"the {what} of the whole program are not those of the graph")
     missing = [e.function for e in whole.externals if root.owner(e.function) is None]
     if missing:

@@ -119,25 +119,25 @@ class ControlModule(Module):
             parts.append({"symbol": symbol, "path": path, "library": manifest})
             members.update({f"{path}/{name}": data for name, data in inner.items()})
         forms = [list(names) for names in self.forms]
-        told = {"signature": self.signature.to_json(), "parts": parts, "forms": forms}
-        return {**members, MEMBER: json.dumps(told, indent=1).encode()}
+        header = {"signature": self.signature.to_json(), "parts": parts, "forms": forms}
+        return {**members, MEMBER: json.dumps(header, indent=1).encode()}
 
     @classmethod
     def load(cls, members: Members) -> ControlModule:
         """The module from its members. Raises ArtifactError for one that is missing or damaged."""
         if MEMBER not in members or CODE_MEMBER not in members:
             raise ArtifactError(f"a function with control flow has members {MEMBER} and {CODE_MEMBER}: save it again")
-        told = object_of(read_json(members[MEMBER], MEMBER), MEMBER, ("signature", "parts", "forms"))
-        signature = Signature.from_json(told["signature"], at(MEMBER, "signature"))
+        header = object_of(read_json(members[MEMBER], MEMBER), MEMBER, ("signature", "parts", "forms"))
+        signature = Signature.from_json(header["signature"], at(MEMBER, "signature"))
         parts = {}
-        for where, data in numbered(told, "parts", MEMBER):
+        for where, data in numbered(header, "parts", MEMBER):
             fields = object_of(data, where, ("symbol", "path", "library"))
             path = text_of(fields["path"], at(where, "path"))
             manifest = read_parts(fields["library"], at(where, "library"))
             symbol = text_of(fields["symbol"], at(where, "symbol"))
             parts[symbol] = library_of(manifest, members_below(members, path), f"{where} ({symbol})")
         functions, symbols, constants = read_code(members[CODE_MEMBER])
-        return cls(signature, Executable(functions, symbols, constants), parts, _forms(told["forms"], signature))
+        return cls(signature, Executable(functions, symbols, constants), parts, _forms(header["forms"], signature))
 
 
 def _forms(data: object, signature: Signature) -> Forms:

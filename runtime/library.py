@@ -253,7 +253,7 @@ class Library:
                 itself, for a model that refuses ones. Inputs whose sizes are known may be left out.
 
         Raises:
-            InputError: a name that no input has, a shape that does not fit, a size that nothing tells.
+            InputError: a name that no input has, a shape that does not fit, a size that nothing determines.
             DeviceError: what a device refuses, where the host does not stand in.
         """
         for inputs in self._asked(shapes):
@@ -270,7 +270,7 @@ class Library:
             shapes: as :meth:`prepare` takes them.
 
         Returns:
-            What tells whether it is done, and waits for it.
+            A handle that says whether it is done, and waits for it.
 
         Raises:
             InputError: as :meth:`prepare` does.
@@ -324,7 +324,7 @@ class Library:
         warmup: int = 2,
         peaks: Mapping[str, Peak] | None = None,
     ) -> RunProfile:
-        """Run the model node by node and as a whole, and tell what each part takes.
+        """Run the model node by node and as a whole, and report what each part takes.
 
         Args:
             inputs: arrays by name; seeded numbers where there are none, a free dimension being 1.
@@ -379,7 +379,7 @@ class Library:
         return write_artifact(Path(path), manifest, members)
 
     def content(self) -> tuple[dict[str, object], dict[str, bytes]]:
-        """What an artefact holds of the library: what its manifest tells, and the members.
+        """What an artefact holds of the library: what its manifest says, and the members.
 
         Raises UserError when a vendor's module cannot be saved.
         """
@@ -396,5 +396,5 @@ class Library:
         members.update((f"metadata/{name}", data) for name, data in self.module.save().items())
         for entry, module in zip(modules, self.module.imports, strict=True):
             members.update((f"{entry['path']}/{name}", data) for name, data in saved_members(module).items())
-        told = {"inputs": [s.to_json() for s in self.inputs], "outputs": [s.to_json() for s in self.outputs]}
-        return {"modules": modules, **told}, members
+        manifest = {"inputs": [s.to_json() for s in self.inputs], "outputs": [s.to_json() for s in self.outputs]}
+        return {"modules": modules, **manifest}, members

@@ -19,7 +19,7 @@ from byoc.runtime.files.file_memory import FileWatch
 from byoc.runtime.files.weights import read_weights
 from byoc.runtime.graph.graph_check import checked_graph
 from byoc.runtime.library import GRAPH_MEMBER, REPORT_MEMBER, WEIGHTS_MEMBER, Library
-from byoc.runtime.modules.lost_module import check_lost, class_for, load_or_lose, told_loader, told_packages
+from byoc.runtime.modules.lost_module import check_lost, class_for, load_or_lose, naming_loader, naming_packages
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Members, Module, members_below
 
@@ -60,7 +60,7 @@ def load(
 def read_library(path: str | os.PathLike[str], mapped: bool = False, trusted: Sequence[bytes] | None = None) -> Library:
     """As :func:`load`, but without asking whether this machine can run it: to look into it.
 
-    It needs no vendor's package: ``Library.problems`` tells of modules that cannot be loaded.
+    It needs no vendor's package: ``Library.problems`` lists modules that cannot be loaded.
     """
     return _read(Path(path), mapped, trusted, bears_lost=True)
 
@@ -80,9 +80,9 @@ def _read(path: Path, mapped: bool, trusted: Sequence[bytes] | None, bears_lost:
 
 
 def library_of(
-    told: Manifest, members: Members, where: str, bears_lost: bool = False, watch: FileWatch | None = None
+    manifest: Manifest, members: Members, where: str, bears_lost: bool = False, watch: FileWatch | None = None
 ) -> Library:
-    """The library whose :meth:`Library.content` is *told* and *members*.
+    """The library whose :meth:`Library.content` is *manifest* and *members*.
 
     Raises ArtifactError, which names *where*, for a member that is missing or does not fit the others.
     """
@@ -92,7 +92,7 @@ def library_of(
     constants = read_weights(memoryview(members[WEIGHTS_MEMBER]), where)
     root = MetadataModule.with_constants(members_below(members, "metadata"), constants)
     loaded = []
-    for entry in told.modules:
+    for entry in manifest.modules:
         module = _module(entry, members_below(members, entry.path))
         root.import_module(module)
         loaded.append((module, entry.symbols))
@@ -100,16 +100,16 @@ def library_of(
     check_parts(root, loaded)
     graph = checked_graph(read_json(members[GRAPH_MEMBER], GRAPH_MEMBER), GRAPH_MEMBER)
     report = mapping_of(read_json(members[REPORT_MEMBER], REPORT_MEMBER, constants=True), REPORT_MEMBER)
-    library = Library(graph, root, [spec.name for spec in told.outputs], report, watch=watch)
-    check_graph(graph, library._graph, root, told.inputs, told.outputs, GRAPH_MEMBER)
+    library = Library(graph, root, [spec.name for spec in manifest.outputs], report, watch=watch)
+    check_graph(graph, library._graph, root, manifest.inputs, manifest.outputs, GRAPH_MEMBER)
     return library
 
 
 def _module(entry: ModuleEntry, members: Members) -> Module:
     def load() -> Module:
-        with told_packages(entry.packages):
+        with naming_packages(entry.packages):
             kind = class_for(entry.type_key)
-            with told_loader(entry.type_key):
+            with naming_loader(entry.type_key):
                 return kind.load(members)
 
     return load_or_lose(entry.type_key, entry.symbols, members, load)

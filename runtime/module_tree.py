@@ -18,9 +18,9 @@ from byoc.runtime.modules.lost_module import (
     class_for,
     covered_symbols,
     load_or_lose,
+    naming_loader,
+    naming_packages,
     problem_of,
-    told_loader,
-    told_packages,
 )
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import ARRAYS_MEMBER, Members, Module, members_below
@@ -70,9 +70,9 @@ def _tree(artifact: Artifact, entries: Sequence[ModuleEntry], where: str) -> Mod
 
 def _restored(entry: ModuleEntry, members: Members, arrays: Mapping[str, NDArray], below: Sequence[Module]) -> Module:
     def restore() -> Module:
-        with told_packages(entry.packages):
+        with naming_packages(entry.packages):
             kind = class_for(entry.type_key)
-            with told_loader(entry.type_key):
+            with naming_loader(entry.type_key):
                 return kind.restore(members, arrays, below)
 
     return restore() if below or arrays else load_or_lose(entry.type_key, entry.symbols, members, restore)

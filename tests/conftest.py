@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import os
 import pathlib
 
@@ -53,6 +54,12 @@ def draw_the_same_in_any_order(item):
     generator = getattr(module, "RNG", None)
     if isinstance(generator, np.random.Generator):
         generator.bit_generator.state = STATES.setdefault(module.__name__, generator.bit_generator.state)
+
+
+def pytest_collection_finish():
+    """20,000 collected tests live until the end: the garbage collector would walk over them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 ASKED = os.environ.get("BYOC_OPTIMIZATION")  # by whoever runs the tests: then all compile at that level

@@ -3,8 +3,8 @@
 For each vendor's target three libraries are compiled: our generated code alone, the target with all that it takes, and
 the cut that costs least by measured costs (``policy="cost", costs="measured"``). Their outputs are held against ONNX
 Runtime's in f32 (``engines.relative_difference``), then all are timed in turns of one run (``rounds.py``), and with
-them the cut once more, which tells noise. Printed are milliseconds with quartiles, and how many times as long as the
-faster of the two alone the cut takes; the status is 1 where outputs differ, or where that is more than ``--most``.
+them the cut once more, which shows the noise. Printed are milliseconds with quartiles, and how many times as long as
+the faster of the two alone the cut takes; the status is 1 where outputs differ, or where that is more than ``--most``.
 
 Costs are measured while compiling, so that the whole run wants an idle machine. ``--model FILE`` takes another model,
 ``--target NAME`` (once for each) other targets.

@@ -1,7 +1,7 @@
 """Who runs a model in ``opencl.py``: ours on the device, and the peers, from numpy to numpy and without copies.
 
 The time without copies is the device's: ours from the begin of the first kernel to the end of the last, as the queue's
-events tell (a library of its own runs with such a queue); PyTorch's between two CUDA events around the work, with the
+events give (a library of its own runs with such a queue); PyTorch's between two CUDA events around the work, with the
 inputs lying on the device. PyTorch computes under ``no_grad`` with cuDNN's search for fast convolutions
 (``cudnn.benchmark``); in f32 its TF32 is off, in tf32 it is on, in fp16 weights and values are float16 and what comes
 and goes is float32, as ours.
@@ -39,7 +39,7 @@ KEPT_BUSY = 64  # runs of which the sum of the kernels' times is kept
 class Running:
     """A model that an engine has loaded and run once.
 
-    *run* is from numpy to numpy; *device* runs it once and gives the device's seconds, where the engine tells them;
+    *run* is from numpy to numpy; *device* runs it once and gives the device's seconds, where the engine reports them;
     *seconds* says what making it ready took, by name; *facts* what else there is to say of it now.
     """
 
@@ -73,7 +73,7 @@ class Asked:
 
 
 class KernelClock:
-    """A library whose OpenCL modules tell when their kernels ran."""
+    """A library whose OpenCL modules report when their kernels ran."""
 
     def __init__(self, artefact: Path, inputs: Mapping[str, np.ndarray]):
         self.library = load(artefact)

@@ -131,7 +131,7 @@ class Stage:
             self.found.doing("filling the cache of torch.compile")
             try:
                 ENGINES["compile"](asked)
-            except Exception as error:  # it is told when its turn comes
+            except Exception as error:  # it is reported when its turn comes
                 self.found.add(compile_cache=said(error))
 
     def build(self) -> None:
@@ -139,7 +139,7 @@ class Stage:
         import byoc
 
         asked, options = self.asked(Path(self.spec.onnx)), dict(self.spec.options)
-        if self.precision == "tf32":  # a wish about the device's products alone
+        if self.precision == "tf32":  # an option of the device's products alone
             given = options.get("backend_options", {})
             options["backend_options"] = {**given, "opencl": {**given.get("opencl", {}), "products": "tf32"}}
         elif self.precision != "f32":
@@ -230,7 +230,7 @@ def main() -> int:
     }
     try:
         steps[sys.argv[1]]()
-    except Exception as error:  # whatever a model, a driver or a compiler raises: this is where it is told
+    except Exception as error:  # whatever a model, a driver or a compiler raises: this is where it is reported
         stage.found.add(failure=said(error))
         return 1
     return 0

@@ -1,7 +1,7 @@
 """What profiling costs a run on OpenCL: ``python -m benchmarks.opencl.profile_overhead [MODEL.onnx] [--rounds N]``.
 
-The model is compiled twice for the device, and calls of both take turns (``rounds.py``). Four are told: one that was
-never profiled, its twin (what differs between these two is noise), one for which profiling was switched on and off
+The model is compiled twice for the device, and calls of both take turns (``rounds.py``). Four are reported: one that
+was never profiled, its twin (what differs between these two is noise), one for which profiling was switched on and off
 again, and one while it is on: the medians and the least of their turns. Profiling that is off should cost nothing: its
 queue keeps no times.
 """

@@ -1,4 +1,4 @@
-"""What it costs to put kernels into a queue, and which way of doing so is fastest on a device.
+"""What it costs to put kernels into a queue, and which method is fastest on a device.
 
     python -m benchmarks.opencl.queue --device 0 --json out/queue.json
 
@@ -67,7 +67,7 @@ def in_turns(ways: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, 
 
 
 def libraries(device: str) -> dict[str, Library]:
-    """The network, compiled for each mode that the device grants."""
+    """The network, compiled for each mode that the device supports."""
     found = {}
     model = convolutions()
     x = np.ones((1, 8, 8, 8), "float32")

@@ -5,11 +5,11 @@ On a GPU that PyTorch reaches by CUDA the peers are PyTorch eager, as a CUDA gra
 (``device_cases.py``), or taken from ``--models FOLDER``; nothing is fetched. Outputs are compared with ONNX Runtime's
 in f32 (PyTorch's without it) before anything is timed: right after compiling, then of the saved artefact in a new
 process, which is the one that is timed, in turns with the peers (``rounds.py``). Printed are the median and the
-quartiles of each from numpy to numpy, and without copies where the device tells (``device_engines.py``); our speed as a
-multiple of the best peer's; launches of a run and the time in kernels; what compiling, the first run, and loading and
-the first run in a new process took. Each model has processes of its own and ``--seconds`` for each; one that fails says
-so in a sentence, and the others go on. The status is 1 when ours failed on a model. Times are of this machine as it is:
-measure on an idle one.
+quartiles of each from numpy to numpy, and without copies where the device reports its times (``device_engines.py``);
+our speed as a multiple of the best peer's; launches of a run and the time in kernels; what compiling, the first run,
+and loading and the first run in a new process took. Each model has processes of its own and ``--seconds`` for each; one
+that fails says so in a sentence, and the others go on. The status is 1 when ours failed on a model. Times are of this
+machine as it is: measure on an idle one.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ print(json.dumps({**found, "from_source": counts.from_source, "from_cache": coun
 
 @dataclass(frozen=True)
 class Start:
-    """What a process told: seconds, and how its programs came about."""
+    """What a process reported: seconds, and how its programs came about."""
 
     load: float
     first_run: float

@@ -5,7 +5,7 @@ Each ONNX file of the folder is planned over the host and OpenCL, and over these
 accelerator as far as that goes. Printed for each: seconds to plan with the costs known, regions, the estimate by these
 costs (``price.py``), and of policy ``cost`` the bound and the gap. Then every different cut is compiled, its
 outputs are held against ONNX Runtime's, and all are timed in turns of one run (``rounds.py``), the cheapest twice,
-which tells noise. The bars: gap 0 in under ten seconds; ``cost`` never above another by more than noise; 100,000
+which shows the noise. The bars: gap 0 in under ten seconds; ``cost`` never above another by more than noise; 100,000
 operators (``large.py``) by cost in under 30 s. The status is 1 when a cut fails or gives other numbers.
 
 **There is no NPU here.** Where a cut uses it, the time of the NPU's regions is what its table says, waited for;
@@ -60,7 +60,7 @@ def ways_over(targets: Sequence[str]) -> list[Way]:
 
 
 def cut_of(plan: Plan) -> str:
-    """What tells cuts apart: the regions, each with its target, its nodes and its composites."""
+    """What distinguishes cuts: the regions, each with its target, its nodes and its composites."""
     return json.dumps([(r.target, r.operators, r.nodes, r.composites) for r in plan.regions])
 
 

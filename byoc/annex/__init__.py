@@ -1,1 +1,1 @@
-"""What only users of Relay's own names need; a model's road never imports it."""
+"""What only users of Relay's own names need; the compile path never imports it."""

@@ -31,7 +31,7 @@ def recast(
 ) -> RelayExpr | IRModule:
     """*expr* with the inputs of chosen operators cast to *dtype*, and their results back to what they were.
 
-    A layer is a call of a chosen operator; its number is how many of them stand above it on the way to the inputs, as
+    A layer is a call of a chosen operator; its number is how many of them stand above it on the path to the inputs, as
     :func:`byoc.relay.analysis.count_layers` counts, when it is first reached from the result. As in Relay, an input
     after the first is counted as if the call that reads it were none.
 

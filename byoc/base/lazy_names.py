@@ -1,4 +1,4 @@
-"""Packages whose names are loaded when they are first used, so that a model's road imports no more than it walks on.
+"""Packages whose names are loaded when they are first used, so that compiling a model imports no more than it needs.
 
 Beside such a package's ``__init__.py`` stands an ``__init__.pyi``, which is the one list of its names: type checkers
 and editors read it as it is (PEP 484), and so does :func:`lazy_names` (PEP 562). A line is ``from module import name as
@@ -8,15 +8,15 @@ name``; ``from package import *`` takes what that package's own stub names, its 
 from __future__ import annotations
 
 import ast
-import difflib
 import functools
 import importlib
 import importlib.util
-import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
+
+from byoc.base.module_aliases import MOVED, home_of
 
 
 @functools.cache
@@ -43,12 +43,14 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
     AttributeError that says so.
     """
     module, table = sys.modules[package], homes(package)
-    own = {info.name for info in pkgutil.iter_modules(module.__path__)}
+    own = modules_in(module.__path__)
 
     def load(name: str) -> object:
         if name not in table and name in own:
             return importlib.import_module(f"{package}.{name}")
         if name not in table:
+            import difflib  # for a mistake alone
+
             near = difflib.get_close_matches(name, table, n=3)
             hint = f"; the nearest: {', '.join(near)}" if near else ""
             raise AttributeError(f"{package} has no name {name!r}{hint}")
@@ -59,17 +61,30 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
     def names() -> list[str]:
         return sorted({*vars(module), *table})
 
-    if any(table.get(name, (package, name)) != (package, name) for name in own):
+    moved = {known.rpartition(".")[2] for known in MOVED if known.rpartition(".")[0] == package}
+    if any(table.get(name, (package, name)) != (package, name) for name in own | moved):
         module.__class__ = _NamesBeforeModules
     return load, names, sorted(table)
 
 
+def modules_in(folders: Iterable[str]) -> set[str]:
+    """The names of the modules and packages in *folders*; ``pkgutil`` would import ``inspect``."""
+    entries = [entry for folder in folders for entry in Path(folder).iterdir()]
+    packages = {e.name for e in entries if (e / "__init__.py").is_file()}
+    return packages | {e.stem for e in entries if e.suffix == ".py" and e.stem != "__init__"}
+
+
 class _NamesBeforeModules(ModuleType):
-    """A package of which a name is also that of a module inside, which does not take its place when it is imported."""
+    """A package of which a name is also that of a module inside, which does not take its place when it is imported.
+
+    A module that moved elsewhere and is imported under its former name (``module_aliases.py``) counts as inside.
+    """
 
     def __setattr__(self, name: str, value: object) -> None:
-        inside = isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}"
-        if not inside or homes(self.__name__).get(name, (self.__name__, name)) == (self.__name__, name):
+        key = f"{self.__name__}.{name}"
+        inside = isinstance(value, ModuleType) and value.__name__ in (key, home_of(key))
+        wanted = ".".join(homes(self.__name__).get(name, (self.__name__, name)))
+        if not inside or wanted in (key, home_of(key)):
             super().__setattr__(name, value)
 
 

@@ -11,9 +11,14 @@ import importlib.util
 import sys
 import types
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+
+TYPE_CHECKING = False  # what type checkers take for true; typing's own would have to be imported
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:
+    Loader = MetaPathFinder = object  # importing the bases takes longer than all else that `import byoc` does
 
 # known name -> where the module is; what is below a package follows it
 MOVED = {
@@ -141,12 +146,10 @@ def install() -> None:
         sys.meta_path.insert(0, MovedFinder())
 
 
-# One copy of each module of ours: refusals of the two ways in which a checkout would give others.
-#
-# The packages ``byoc.codegen``, ``byoc.contrib`` and ``byoc.runtime`` stand beside the folder ``byoc`` in a checkout
-# and below it where byoc is installed (``package_dir`` in ``setup.cfg``). So a checkout that is not installed has no
-# ``byoc.runtime``, and one that lies on the search path while another one is installed would have that one's. The
-# other way, their folders imported as top-level packages, each of them refuses in its own first lines.
+# Refusals of a second copy of our modules. A checkout has the packages of APART beside the folder ``byoc``, an
+# installed byoc below it (``package_dir`` in ``setup.cfg``): a checkout that is not installed has no ``byoc.runtime``,
+# and one on the search path beside an installed byoc would get that one's. Imported as top-level packages, these
+# folders refuse in their own first lines.
 
 APART = ("codegen", "contrib", "runtime")
 """The packages that a checkout has beside the folder ``byoc``."""

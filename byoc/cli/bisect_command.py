@@ -27,8 +27,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--samples",
         metavar="FOLDER_OR_NPZ",
-        help="several settings of the inputs, of which the first that shows a mistake is told: a folder of .npz files "
-        "with the inputs by name (.npy for one input), or one .npz whose arrays hold samples along a first axis",
+        help="several settings of the inputs, of which the first that shows a mistake is reported: a folder of .npz "
+        "files with the inputs by name (.npy for one input), or one .npz whose arrays hold samples along a first axis",
     )
     add_flags(command, "bisect", BisectRequest)
 
@@ -44,8 +44,8 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
             raise UserError("--replay runs on one target: write -t acme")
         limits = ErrorLimits(given.get("tolerance") or {}, given.get("snr"))
         step = replay(arguments.replay, targets[0], limits, given.get("part_seconds", PART_SECONDS))
-        told = {"case": arguments.replay, "target": targets[0], "ok": step.is_right, "text": str(step)}
-        return told, f"{'right' if step.is_right else 'wrong'}: {step}", 0 if step.is_right else EXIT_FOUND
+        data = {"case": arguments.replay, "target": targets[0], "ok": step.is_right, "text": str(step)}
+        return data, f"{'right' if step.is_right else 'wrong'}: {step}", 0 if step.is_right else EXIT_FOUND
     inputs, sizes = given_arrays(arguments), given_sizes(arguments)
     samples = SampleFiles.of(Path(arguments.samples), Path(arguments.model), "--samples") if arguments.samples else ()
     with StageProgress(quiet=arguments.json) as tell:

@@ -80,12 +80,16 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         "profiles": [{"backend": name, "threads": threads or None, **p.to_json()} for name, threads, p in rows],
         "problems": problems,
     }
-    told = [f"peak of {name}: {peak_text(peak)}" for name, peak in peaks.items()]
-    return data, "\n".join([*_table(rows), *told, *(f"note: {problem}" for problem in problems)]), 0 if rows else 3
+    peak_lines = [f"peak of {name}: {peak_text(peak)}" for name, peak in peaks.items()]
+    return (
+        data,
+        "\n".join([*_table(rows), *peak_lines, *(f"note: {problem}" for problem in problems)]),
+        0 if rows else 3,
+    )
 
 
 def _peaks(backends: Sequence[str], again: bool, problems: list[str]) -> dict[str, Peak]:
-    """What the devices of *backends* can do at most; what cannot be measured is told among the *problems*."""
+    """What the devices of *backends* can do at most; what cannot be measured is listed in *problems*."""
     found = {}
     for name in backends:
         try:

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     seconds = time.perf_counter() - start
     size = output.stat().st_size
     data = {"output": str(output), "bytes": size, "seconds": round(seconds, 3), **library.report}
-    told = (
+    reporters = (
         half_lines,
         replanned_lines,
         origin_lines,
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         tuning_lines,
         memory_note_lines,
     )
-    notes = "".join(lines(library.report) for lines in told)
+    notes = "".join(lines(library.report) for lines in reporters)
     plan = library.report["plan_text"]
     return data, f"{plan}\n{notes}\nwrote {output} ({size:,} bytes) in {seconds:.1f} s", 0
 
@@ -90,8 +90,8 @@ def asked_placing(arguments: argparse.Namespace) -> list[str]:
 
 def tuning_lines(report: Mapping[str, object]) -> str:
     """What tuning did; else empty."""
-    told = mapping_of(report.get("tuning", {}), "tuning")
-    return f"\n{told['text']}\n" if told else ""
+    tuning = mapping_of(report.get("tuning", {}), "tuning")
+    return f"\n{tuning['text']}\n" if tuning else ""
 
 
 def replanned_lines(report: Mapping[str, object]) -> str:
@@ -103,8 +103,8 @@ def replanned_lines(report: Mapping[str, object]) -> str:
 
 def origin_lines(report: Mapping[str, object]) -> str:
     """The regions that should have a version for the host and have none, and why; else empty."""
-    told = mapping_of(report.get("fallback", {}), "fallback")
-    rows = "".join(f"  {symbol}: {reason}\n" for symbol, reason in told.items() if reason != AVAILABLE)
+    fallback = mapping_of(report.get("fallback", {}), "fallback")
+    rows = "".join(f"  {symbol}: {reason}\n" for symbol, reason in fallback.items() if reason != AVAILABLE)
     lost = list_of(report.get("fallbacks", []), "fallbacks")
     gone = "".join(f"  {Fallback.from_json(record, 'fallbacks')}\n" for record in lost)
     gone = f"\nregions that the host computes, since their backends failed:\n{gone}" if gone else ""
@@ -124,23 +124,23 @@ def fallback_lines(report: Mapping[str, object]) -> str:
 
 def deviation_lines(report: Mapping[str, object]) -> str:
     """What targets compute otherwise than ONNX, as their backends say; else empty."""
-    told = report.get("deviations")
-    rows = told.items() if isinstance(told, Mapping) else ()
+    deviations = report.get("deviations")
+    rows = deviations.items() if isinstance(deviations, Mapping) else ()
     lines = "".join(f"  {target}: {text}\n" for target, texts in rows for text in texts)
     return f"\nwhat targets compute otherwise than ONNX:\n{lines}" if lines else ""
 
 
 def half_lines(report: Mapping[str, object]) -> str:
     """Which products take halves, by target, where fp16 was asked for; else empty."""
-    told = report.get("half_precision")
-    return f"\n{told['text']}" if isinstance(told, Mapping) and told.get("text") else ""
+    halves = report.get("half_precision")
+    return f"\n{halves['text']}" if isinstance(halves, Mapping) and halves.get("text") else ""
 
 
 def memory_note_lines(report: Mapping[str, object]) -> str:
     """What the tensors of regions lie in, where their backends have something to say of it; else empty."""
     regions = report.get("regions")
-    told = [r for r in regions if isinstance(r, dict)] if isinstance(regions, list) else []
-    rows = "".join(f"  {r['region']}: {note}\n" for r in told for note in r.get("memory_notes", ()))
+    listed = [r for r in regions if isinstance(r, dict)] if isinstance(regions, list) else []
+    rows = "".join(f"  {r['region']}: {note}\n" for r in listed for note in r.get("memory_notes", ()))
     return f"\nwhat tensors of regions lie in:\n{rows}" if rows else ""
 
 

@@ -68,24 +68,24 @@ def inspect_artifact(path: Path, source: bool) -> tuple[Mapping[str, object], st
         *(f"  {line}" for line in library.module.tree().splitlines()),
         *(f"cannot run here: {place}: {problem}" for place, problem in problems.items()),
         "",
-        f"{plan}\n{_told(library.report)}".rstrip(),
+        f"{plan}\n{_summary(library.report)}".rstrip(),
         *(f"\n// {key}\n{text}" for key, text in sources.items()),
     ]
     return data, "\n".join(lines), 0
 
 
-def _told(report: Mapping[str, object]) -> str:
-    """What the artefact tells of itself beside its plan."""
+def _summary(report: Mapping[str, object]) -> str:
+    """What the artefact records of itself beside its plan."""
     return "".join(lines(report) for lines in (fallback_lines, quantization_lines, memory_note_lines))
 
 
 def _memory_lines(report: Mapping[str, object]) -> list[str]:
     """The memory of a device for each region that says what it takes, and how much of it is needed at one time."""
     regions = report.get("regions")
-    told = [r for r in regions if isinstance(r, dict)] if isinstance(regions, list) else []
+    listed = [r for r in regions if isinstance(r, dict)] if isinstance(regions, list) else []
     return [
         f"device memory of {r['region']}: {r['device_memory']:,} bytes ({r['device_memory_bound']:,} at one time)"
-        for r in told
+        for r in listed
         if isinstance(r.get("device_memory"), int) and isinstance(r.get("device_memory_bound"), int)
     ]
 
@@ -103,8 +103,8 @@ def inspect_model(path: Path, text: bool) -> tuple[Mapping[str, object], str, in
     main = mod["main"]
     assert isinstance(main, Function)
     inputs = [spec_of(p.name_hint, t) for p in main.params for t in tensor_types(p.checked_type)]
-    told = main.attrs.get("output_names")
-    names = [str(n) for n in told] if isinstance(told, (list, tuple)) else []
+    given = main.attrs.get("output_names")
+    names = [str(n) for n in given] if isinstance(given, (list, tuple)) else []
     outputs = [spec_of(n, t) for n, t in zip(names, tensor_types(main.body.checked_type), strict=False)]
     data = {
         "inputs": [s.to_json() for s in inputs],

@@ -151,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _ran(command: Command, arguments: argparse.Namespace, is_alone: bool) -> tuple[Mapping[str, object], str, int]:
     """What *command* gives. Raises InternalError where code of a backend asked Python to exit in it.
 
-    Of a command that runs models, in a process that *is_alone*, another process tells what was running if it dies.
+    Of a command that runs models, in a process that *is_alone*, another process reports what was running if it dies.
     """
     watch: AbstractContextManager[None] = nullcontext()
     if is_alone and arguments.command in _RUNNING:

@@ -79,9 +79,9 @@ KINDS = {
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of ``byoc new-backend``."""
     command.add_argument("name", help="what users will write after -t: lower-case letters, digits and _")
-    told = "; ".join(f"{name}: {kind.about}" for name, kind in KINDS.items())
+    kinds = "; ".join(f"{name}: {kind.about}" for name, kind in KINDS.items())
     first = next(iter(KINDS))
-    command.add_argument("--kind", choices=KINDS, default=first, help=f"how it computes ({told}; default: {first})")
+    command.add_argument("--kind", choices=KINDS, default=first, help=f"how it computes ({kinds}; default: {first})")
     command.add_argument("-o", "--output", metavar="FOLDER", help="where the package goes (default: byoc-NAME, here)")
 
 

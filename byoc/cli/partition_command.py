@@ -40,5 +40,5 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     except ValueError as error:
         raise UserError(f"{output}: the model cannot be written in one file: {error}") from error
     replace_file(output, lambda file: file.write(data))
-    told = "".join(f"\nnote: {note}" for note in notes)
-    return {"output": str(output), "notes": notes, "plan": plan.to_json()}, f"{plan}{told}\nwrote {output}", 0
+    noted = "".join(f"\nnote: {note}" for note in notes)
+    return {"output": str(output), "notes": notes, "plan": plan.to_json()}, f"{plan}{noted}\nwrote {output}", 0

@@ -34,12 +34,12 @@ def profile_values(arguments: argparse.Namespace) -> tuple[Mapping[str, object],
         tell("running")
         inputs, sizes = named_arrays(arguments.inputs, "--inputs"), named_sizes(arguments.size)
         found = statistics(model, **given, inputs=inputs, sizes=sizes)
-    told = ValueStatistics(path.stem, found.rows)
-    data = json.dumps(told.to_json(), indent=1).encode()
+    values = ValueStatistics(path.stem, found.rows)
+    data = json.dumps(values.to_json(), indent=1).encode()
     for output in outputs:
         replace_file(output, lambda file: file.write(data))
     wrote = "".join(f"\nwrote {output}" for output in outputs)
-    return told.to_json(), told.table(None if arguments.all else MOST_ROWS) + wrote, 0
+    return values.to_json(), values.table(None if arguments.all else MOST_ROWS) + wrote, 0
 
 
 def _check(arguments: argparse.Namespace, outputs: Sequence[Path]) -> None:

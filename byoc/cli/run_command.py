@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     }
     lines = [*map(_line, rows), *([table_of(times)] if len(times) > 1 else [found.text()])]
     if arguments.eager:
-        lines += [f"initialised {_initialized(told)}" for told in library.initialization]
+        lines += [f"initialised {_initialized(entry)}" for entry in library.initialization]
     lines += [f"on the host instead: {fallback}" for fallback in fallbacks]
     if arguments.output:
         lines.append(f"wrote {arguments.output}")
@@ -124,8 +124,10 @@ def _measured(
     return library, outputs, RunTimes(setting, opening, first, arguments.warmup, tuple(seconds))
 
 
-def _initialized(told: Mapping[str, Any]) -> str:
-    return f"module {told['module']} ({told['type']}: {', '.join(told['symbols'])}) in {told['seconds'] * 1e3:.3f} ms"
+def _initialized(entry: Mapping[str, Any]) -> str:
+    return (
+        f"module {entry['module']} ({entry['type']}: {', '.join(entry['symbols'])}) in {entry['seconds'] * 1e3:.3f} ms"
+    )
 
 
 def open_library(arguments: argparse.Namespace, tell: StageProgress, device: str = "") -> Library:

@@ -57,8 +57,9 @@ class PatternEntry:
     """A row of a pattern table: the composite's name (``acme.conv2d_relu``), the pattern, and a check of the match.
 
     The check is a function of the match's root, or a sequence of constraints, which are asked about the composite that
-    the match would become and kept as one :class:`ConstraintCheck`; a match that they refuse is told with its reasons.
-    A function with a docstring among them is a constraint of its own name. Raises PartitionError for one without.
+    the match would become and kept as one :class:`ConstraintCheck`; a match that they refuse is reported with its
+    reasons. A function with a docstring among them is a constraint of its own name. Raises PartitionError for one
+    without.
     """
 
     name: str
@@ -86,7 +87,7 @@ class Backend:
     All methods are called on the caller's thread while a model is planned and compiled, one call after the other:
     ``patterns`` and ``supports`` as often as a plan wants, then for each region ``optimize`` (of the plan, and of the
     cut) and once ``compile``, which may run on a thread of its own where ``compile_timeout`` bounds it. A backend keeps
-    nothing of the functions that it is given. What it raises is told with backend, region and nodes; with
+    nothing of the functions that it is given. What it raises is reported with backend, region and nodes; with
     ``fallback=True`` the host computes that region. The module that it returns says how it runs: see
     ``byoc.runtime.Module`` and its ``thread_safe``. The whole contract is one page: ``docs/guides/contract.md``.
     ``small_dtypes`` are the element types of 8 bits and less that it takes beside int8, uint8 and bool: ``int4``,
@@ -96,7 +97,7 @@ class Backend:
     results may be other numbers (``byoc.contract.NAN_LOST``). ``precisions_inside`` are those of its ``places`` to
     which a region is brought when it is compiled, with float32 at its border; to others casts bring its inputs.
     ``needs_sizes`` says that its code is over sizes by name: a region inside of which stands one that neither its
-    inputs nor its outputs tell is given an input of the model that does.
+    inputs nor its outputs determine is given an input of the model that does.
     """
 
     name: str = ""

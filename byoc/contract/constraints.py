@@ -20,7 +20,7 @@ from byoc.relay.expr import Call, Constant, Function
 
 
 def operators(*names: str, table: Container[str] | None = None) -> Constraint:
-    """These operators and composites, or those that a kernel *table* has. A name that there is not is told when the
+    """These operators and composites, or those that a kernel *table* has. An unknown name is reported when the
     backend is used.
 
     >>> print(operators("add", "nn.relu").text)
@@ -113,12 +113,12 @@ def layouts(data: str | Iterable[str] = (), kernel: str | Iterable[str] = ()) ->
         raise PartitionError("layouts() needs layouts of data, of kernels, or of both")
 
     def check(call: Call) -> str | None:
-        told = {
+        used = {
             "data": [_attribute(call, name) for name in ("data_layout", "layout", "out_layout")],
             "weights": [_attribute(call, "kernel_layout")],
         }
         for what, names in wanted.items():
-            found = next((f for f in told[what] if names and f and f not in names), None)
+            found = next((f for f in used[what] if names and f and f not in names), None)
             if found:
                 return f"{what} in {found}"
         return None

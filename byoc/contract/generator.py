@@ -169,7 +169,7 @@ class RegionGenerator(Generic[Value]):
         raise CompileError(f"{self.symbol}: {type(self).__name__} takes no constants: it needs the method constant")
 
     def infer(self, spec: TensorSpec, value: Value) -> None:
-        """Tell the network what *value*, of an input or a node, is: its shape and dtype."""
+        """Declare *value*, of an input or a node, to the network: its shape and dtype."""
 
     def output(self, spec: TensorSpec, value: Value) -> None:
         """Mark *value* as an output, the next one. A value may be several outputs, or an input."""

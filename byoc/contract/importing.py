@@ -42,10 +42,10 @@ def import_backend(named: str, place: str = "") -> ModuleType:
         if isinstance(error, ModuleNotFoundError) and f"{named}.".startswith(f"{error.name}."):
             hint = f"did you mean {named}.py?" if Path(f"{named}.py").is_file() else "a file is named with its .py"
             raise UserError(f"{where}: there is no such module; {hint}") from error
-        told = f"{where} cannot be imported: {in_one_line(error)}{_line(error, named)}"
+        problem = f"{where} cannot be imported: {in_one_line(error)}{_line(error, named)}"
         if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] == "tvm":
-            told += "; code for TVM's Relay runs where byoc has its names: python -m byoc.compat.tvm -m byoc ..."
-        raise UserError(told) from error
+            problem += "; code for TVM's Relay runs where byoc has its names: python -m byoc.compat.tvm -m byoc ..."
+        raise UserError(problem) from error
     _NAMED[os.path.realpath(named) if named.endswith(".py") else named] = None
     return module
 

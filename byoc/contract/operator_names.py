@@ -56,7 +56,7 @@ def rows_of(backend: Backend) -> Sequence[PatternEntry]:
         return pattern_entries(backend)
     except PartitionError:
         raise
-    except Exception:  # told where the patterns are asked for
+    except Exception:  # reported where the patterns are asked for
         return ()
 
 

@@ -96,13 +96,13 @@ def register_installed(name: str, found: object) -> str | None:
         return None
     if not isinstance(found, Backend) and not (isinstance(found, type) and issubclass(found, Backend)):
         return (
-            f"backend {name!r}: {entry_points.told(name)} gives {kind_of(found)}, expected the backend's class, as in "
-            f"{name} = {name}_package.backend:{name.title().replace('_', '')}"
+            f"backend {name!r}: {entry_points.described(name)} gives {kind_of(found)}, expected the backend's class, "
+            f"as in {name} = {name}_package.backend:{name.title().replace('_', '')}"
         )
     if found.name != name:
         return (
-            f"{entry_points.told(name)} gives {source_of(found)}, a backend called {found.name!r}; an entry point is "
-            f"called as its backend: call it {found.name!r}, or write name = {name!r} in the class"
+            f"{entry_points.described(name)} gives {source_of(found)}, a backend called {found.name!r}; an entry point "
+            f"is called as its backend: call it {found.name!r}, or write name = {name!r} in the class"
         )
     if name not in BACKENDS:
         register_found(found)
@@ -170,13 +170,13 @@ def _composites_of(name: str) -> Collection[str] | None:
 
     if name in BACKENDS:
         return [row.name for row in rows_of(BACKENDS[name])]
-    unknown = entry_points.told(name) is not None or f"relay.ext.{name}" in GLOBAL_FUNCTIONS
+    unknown = entry_points.described(name) is not None or f"relay.ext.{name}" in GLOBAL_FUNCTIONS
     return None if unknown else ()
 
 
 def _hint(name: str) -> str:
     """Where the backend *name* may be, as the end of a sentence."""
-    brought = entry_points.told(name)
+    brought = entry_points.described(name)
     if brought is not None:
         return f"; {brought} was imported and registered no backend of that name"
     found = next((text for text in (f"{name}.py", name, f"byoc_{name}") if _is_there(text)), None)

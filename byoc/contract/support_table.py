@@ -103,7 +103,7 @@ class SupportTable:
 
     def __str__(self) -> str:
         lines = [f"{self.backend}: {self.about}", "", "constraints:"]
-        lines += [f"  [{r.code}] {_told(r)}" for r in self.constraints] or ["  none are declared"]
+        lines += [f"  [{r.code}] {_row_text(r)}" for r in self.constraints] or ["  none are declared"]
         if self.deviations:
             lines += ["", "deviations:", *(f"  {text}" for text in self.deviations)]
         if self.patterns:
@@ -255,7 +255,7 @@ def _checks(check: Check | Sequence[Constraint] | None) -> Sequence[str]:
     return (first_sentence(check) or "a check without a docstring",)
 
 
-def _told(row: ConstraintRow) -> str:
+def _row_text(row: ConstraintRow) -> str:
     about = f" (of {_about_names(row.of)})" if row.of else ""
     return f"{row.text}{about}{' (as the machine has it)' if row.machine else ''}"
 

@@ -1,9 +1,9 @@
 """``byoc.bisect``: the first part of a compiled model whose numbers leave the reference, and the operator in it.
 
-The model is cut as ``byoc.compile`` cuts it. Of several samples of the inputs, the first that shows a mistake is told.
-Each region, and each group of the host's share, is compiled alone and run on what the reference gives it, so that the
-first that is wrong is wrong of itself; then each operator of it, and where each is right alone, the smallest group of
-operators that is not. All of that is in a worker process: what crashes there, or comes to no end, has left the
+The model is cut as ``byoc.compile`` cuts it. Of several samples of the inputs, the first that shows a mistake is
+reported. Each region, and each group of the host's share, is compiled alone and run on what the reference gives it, so
+that the first that is wrong is wrong of itself; then each operator of it, and where each is right alone, the smallest
+group of operators that is not. All of that is in a worker process: what crashes there, or comes to no end, has left the
 reference too, and so has what writes to its inputs.
 """
 
@@ -120,8 +120,8 @@ class Runner:
                 continue
             steps.append(step)
             if not step.is_right:
-                return self._told(whole, steps, self._operator(part, step))
-        return self._told(whole, steps, None)
+                return self._result(whole, steps, self._operator(part, step))
+        return self._result(whole, steps, None)
 
     def judged(self, part: Part, place: int | None = None) -> Step | None:
         """How *part* compares with the reference; None for a group that runs on the reference's own kernels.
@@ -225,7 +225,7 @@ class Runner:
             raise UserError(f"the model has no input {unknown[0]!r}; its inputs are {known}")
         return {**seeded_inputs(specs, self.asked.sizes or {}, self.asked.seed + number), **given}
 
-    def _told(self, whole: Step, steps: list[Step], found: _Found | None) -> Bisection:
+    def _result(self, whole: Step, steps: list[Step], found: _Found | None) -> Bisection:
         asked = self.asked
         name = os.fspath(asked.model) if isinstance(asked.model, (str, os.PathLike)) else "the model"
         made = Bisection(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from byoc.debug.limits import told
+from byoc.debug.limits import errors_text
 from byoc.testing.core.difference import Errors
 
 MOST_NODES = 4  # that are named in a sentence
@@ -34,7 +34,7 @@ class Step:
     def __str__(self) -> str:
         more = ", ..." if len(self.nodes) > MOST_NODES else ""
         nodes = f" (nodes {', '.join(self.nodes[:MOST_NODES])}{more})" if self.nodes else ""
-        right = told(self.errors) if self.errors else "right"
+        right = errors_text(self.errors) if self.errors else "right"
         return f"{self.kind} {self.name} on {self.target}{nodes}: {self.problem or right}"
 
 
@@ -44,8 +44,8 @@ class Bisection:
 
     *part* is the first region or group that does, *operator* the operator in it, or the last of the smallest group of
     operators that does together. *text* and *inputs* are its case, *case* the file in which it is. *sample* is the
-    number, from 0, of the setting of inputs that is told, of as many as *samples*: the first that shows a mistake, else
-    the one with the most noise.
+    number, from 0, of the setting of inputs that is reported, of as many as *samples*: the first that shows a mistake,
+    else the one with the most noise.
     """
 
     model: str
@@ -98,7 +98,7 @@ class Bisection:
         return step.target if step is not None else self.targets[0]
 
     def _whole(self) -> str:
-        return self.whole.problem or (f"right, {told(self.whole.errors)}" if self.whole.errors else "right")
+        return self.whole.problem or (f"right, {errors_text(self.whole.errors)}" if self.whole.errors else "right")
 
 
 def worst(found: Sequence[Errors]) -> Errors | None:

@@ -38,7 +38,7 @@ def compare(asked: CompareRequest) -> Comparison:
     """Compare the outputs and the values inside of two artefacts, or of a model on two backends.
 
     Each side is compiled or loaded, and run, in a process of its own: what crashes there, ends it, or comes to no end
-    is told with the side, its step and the node.
+    is reported with the side, its step and the node.
 
     Returns:
         The comparison: ``str(found)``, ``found.ok``, ``found.diverging``, ``found.rows``, ``found.lost``.

@@ -34,12 +34,12 @@ class ErrorLimits:
         by_noise = self.snr is not None or (want.dtype.kind in "iu" and dtype not in self.tolerance)
         if by_noise:
             least = INTEGER_DB if self.snr is None else self.snr
-            return None if found.snr_db >= least else f"{told(found)}, less than {least:g} dB"
+            return None if found.snr_db >= least else f"{errors_text(found)}, less than {least:g} dB"
         if is_float(want.dtype):
             want = want.astype(got.dtype) if is_float(got.dtype) else want
         return difference(got, want, self.tolerance.get(dtype, PARTS.get(dtype, 0.0)))
 
 
-def told(found: Errors) -> str:
+def errors_text(found: Errors) -> str:
     """Errors as words."""
     return found.unlike or f"{found.snr_db:.1f} dB over the noise, largest error {found.max_abs:.3g}"

@@ -40,7 +40,9 @@ class InputOptions(Options):
         "unless a tolerance is given",
         flag=Flag("--snr", metavar="DB", read=float),
     )
-    progress: Callable[[str], None] | None = option(None, "a function that is told what is done next", key=Keyed.APART)
+    progress: Callable[[str], None] | None = option(
+        None, "a function that is called with what is done next", key=Keyed.APART
+    )
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ class BisectRequest(InputOptions, ModelOptions):
     )
     samples: Iterable[Mapping[str, np.ndarray]] = option(
         (),
-        "several settings of the inputs, arrays by name, over those of inputs; what is told is the first that shows a "
-        "mistake",
+        "several settings of the inputs, arrays by name, over those of inputs; the one reported is the first that "
+        "shows a mistake",
     )
     saved: bool = option(
         False, "save each part, and run it in another process", flag=Flag("--saved", note="for what differs only then")
@@ -72,7 +74,7 @@ class BisectRequest(InputOptions, ModelOptions):
     part_seconds: float = option(
         120.0,
         "how long compiling a part, or one run of it, may take, and ten times that the whole model; what takes longer "
-        "is told as having no end",
+        "is reported as having no end",
         flag=Flag("--part-time", metavar="SECONDS"),
     )
     case: str | os.PathLike[str] | None = option(
@@ -122,7 +124,7 @@ class CompareRequest(InputOptions, ModelOptions):
     )
     step_seconds: float = option(
         120.0,
-        "how long a side may take for one node without a word, and ten times that for compiling it; then it is told as "
-        "having no end",
+        "how long a side may take for one node without a word, and ten times that for compiling it; then it is "
+        "reported as having no end",
         flag=Flag("--step-time", metavar="SECONDS"),
     )

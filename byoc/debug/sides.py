@@ -1,7 +1,7 @@
 """The two sides of a comparison, each in a worker process of its own: what it takes, and what it gives.
 
-A side is compiled or loaded, and run, in its process, so that a crash, an exit, or a run that comes to no end is told
-with the side, the step and the node that it was at, and is not shared.
+A side is compiled or loaded, and run, in its process, so that a crash, an exit, or a run that comes to no end is
+reported with the side, the step and the node that it was at, and is not shared.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class LostSideError(UserError):
-    """What is raised of a lost side, to be told in the comparison."""
+    """What is raised of a lost side, to be reported in the comparison."""
 
     def __init__(self, lost: LostSide):
         super().__init__(str(lost))

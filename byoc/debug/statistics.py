@@ -87,7 +87,7 @@ class ValueStatistics:
 
 @takes(StatisticsRequest, "byoc.debug.statistics")
 def statistics(asked: StatisticsRequest) -> ValueStatistics:
-    """Run a model once, and tell mean, deviation, extremes and growth of each tensor in it.
+    """Run a model once, and report mean, deviation, extremes and growth of each tensor in it.
 
     Of an ONNX model each operator is compiled alone, so that every value is seen; of a library those are that stand
     between its regions and groups.

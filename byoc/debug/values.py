@@ -38,14 +38,14 @@ def values_of(
     """Each value between the nodes of *library*, in the order in which they are computed, node by node.
 
     A value is called by the last ONNX node that it comes from, with a number where a node gives several. *with_read*
-    keeps what each function read, too. *tell* is told of each node before it is run.
+    keeps what each function read, too. *tell* is called with each node before it is run.
     """
     executor = library.graph_executor()
     for name, array in inputs.items():
         executor.set_input(name, array)
     origins = _origins(library)
     if tell is not None:
-        executor.wrap = partial(_Told, tell, origins)
+        executor.wrap = partial(_ReportedCall, tell, origins)
     executor.run()
     found: list[Value] = []
     for step, node in zip(executor.steps, executor.graph.calls, strict=True):
@@ -61,8 +61,8 @@ def values_of(
     return [replace(v, is_whole=not any(_last(v) in w.nodes for w in found[k + 1 :])) for k, v in enumerate(found)]
 
 
-class _Told:
-    """A step of a run that is told before it begins: the ONNX nodes of *node*, and the function that it calls."""
+class _ReportedCall:
+    """A step of a run that is reported before it begins: the ONNX nodes of *node*, and the function that it calls."""
 
     def __init__(
         self, tell: Callable[[str], None], origins: Sequence[tuple[str, ...]], node: Node, step: Callable[[], object]
@@ -90,7 +90,7 @@ def _origins(library: Library) -> list[tuple[str, ...]]:
     assert isinstance(nodes, list)
     found: list[tuple[str, ...]] = []
     for raw in nodes:
-        told = mapping_of(raw, "a node")
-        origin = mapping_of(told.get("attrs", {}), "its attributes").get("origin", ())
+        recorded = mapping_of(raw, "a node")
+        origin = mapping_of(recorded.get("attrs", {}), "its attributes").get("origin", ())
         found.append(tuple(map(str, origin)) if isinstance(origin, list) else ())
     return found

@@ -1,7 +1,7 @@
-"""Where bisect compiles and runs a model and its parts: a worker process, so that a crash is told and not shared.
+"""Where bisect compiles and runs a model and its parts: a worker process, so that a crash is reported and not shared.
 
 Everything that calls a backend's code on arrays happens there. What a worker loses, with a crash or by coming to no
-end, is told as a LostError, and the next piece goes to another.
+end, is reported as a LostError, and the next piece goes to another.
 """
 
 from __future__ import annotations
@@ -197,8 +197,8 @@ def _refused(work: Callable[[], T]) -> T | Refused:
     try:
         return work()
     except ContractError as error:  # without the region's name around it
-        told = error.__cause__ if isinstance(error.__cause__, ContractError) else error
-        return Refused(ContractError(f"it breaks its contract: {told}"))
+        cause = error.__cause__ if isinstance(error.__cause__, ContractError) else error
+        return Refused(ContractError(f"it breaks its contract: {cause}"))
     except UserError as error:
         try:
             pickle.loads(pickle.dumps(error))

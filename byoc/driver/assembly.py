@@ -57,10 +57,10 @@ def assemble(
                 key = keys.setdefault(content, name)
                 stored.setdefault(key, array)
                 needs[symbol].append(key)
-    told = {
+    entries = {
         symbol: _with_constants(region, stored, needs.get(symbol, ())) for symbol, region in (regions or {}).items()
     }
-    root = MetadataModule(stored, needs, told, fallbacks, work)
+    root = MetadataModule(stored, needs, entries, fallbacks, work)
     for module in modules:
         root.import_module(module)
     return root
@@ -74,12 +74,9 @@ def _with_constants(region: Region, arrays: Mapping[str, NDArray], names: Sequen
     return replace(region, signature=replace(region.signature, constants=specs))
 
 
-# The host's version of each region, which goes into the artefact where the user allows it to run there.
-#
-# It is compiled as the host's own share is, from the region's function with its composites dissolved, and stands
-# under a symbol of its own (``runtime/origin.py``); the runtime takes it when the region's backend fails on the
-# machine that runs the model. It computes in the region's own types, whatever precision the host's share was lowered
-# to, and is not tuned.
+# The host's version of each region, where the user allows it: the region's function with its composites dissolved,
+# compiled as the host's share is, but in the region's own types and untuned, under a symbol of its own
+# (``runtime/origin.py``). The runtime takes it when the region's backend fails.
 
 HOST, AVAILABLE = "c", "the host's version is in the artefact"
 
@@ -107,19 +104,19 @@ def origins(
     *options* are those of backend c, *chosen* the pipeline where somebody edited it.
     """
     made: list[OriginModule] = []
-    told: dict[str, str] = {}
+    stand_ins: dict[str, str] = {}
     for function in regions.values():
         symbol = str(function.attrs["global_symbol"])
         if function.attrs["Compiler"] == HOST:
             continue
         try:
             made.append(origin(function, options, chosen))
-            told[symbol] = AVAILABLE
+            stand_ins[symbol] = AVAILABLE
         except InternalError:
             raise
         except ByocError as error:  # an operator that only the vendor has
-            told[symbol] = f"the host has no version of it: {error}"
-    return made, told
+            stand_ins[symbol] = f"the host has no version of it: {error}"
+    return made, stand_ins
 
 
 def origin(region: Function, options: Mapping[str, object], chosen: Pipeline | None = None) -> OriginModule:

@@ -45,8 +45,8 @@ HEADROOM = 2.0  # by which other inputs may exceed what the samples reached
 
 @dataclass
 class HalfRegions:
-    """Makes the regions of one build; *products* tells what became of each product, by target, *refusals* which target
-    has none and why. *targets* are those whose regions are in half precision; None for all.
+    """Makes the regions of one build; *products* records what became of each product, by target, *refusals* which
+    target has none and why. *targets* are those whose regions are in half precision; None for all.
     """
 
     beyond: Beyond
@@ -75,7 +75,7 @@ class HalfRegions:
         """*plan* with the precision of each product of the regions."""
         return dataclasses.replace(plan, decisions=tuple(_decided(d, self) for d in plan.decisions))
 
-    def told(self) -> dict[str, object]:
+    def to_report(self) -> dict[str, object]:
         """What the report says: a line for each target, and the products that stay in float32."""
         targets = dict.fromkeys((*self.refusals, *(target for target, _ in self.products)))
         wide = [(target, p) for target, p in self.products if p.reason]
@@ -129,12 +129,12 @@ class HalfCalibration(HostQuantization):
 
         Raises UserError where an output's error is above ``max_error``.
         """
-        told = library.report.pop(REPORT, None)  # of the host, which quantizes nothing in this precision
+        report = library.report.pop(REPORT, None)  # of the host, which quantizes nothing in this precision
         super().check(library)
         mine = library.report.pop(REPORT)
-        assert told is None and isinstance(mine, Mapping)
+        assert report is None and isinstance(mine, Mapping)
         measured = {name: mine[name] for name in ("samples", "errors") if name in mine}
-        library.report[WHERE] = {**_told(library), **measured}
+        library.report[WHERE] = {**_report_of(library), **measured}
 
 
 def _decided(decision: Decision, halves: HalfRegions) -> Decision:
@@ -180,7 +180,7 @@ def _range_refusal(seen: Histogram) -> str | None:
     return None if why is None else f"{why} on the samples"
 
 
-def _told(library: Library) -> Mapping[str, object]:
-    told = library.report.get(WHERE, {})
-    assert isinstance(told, Mapping)
-    return told
+def _report_of(library: Library) -> Mapping[str, object]:
+    report = library.report.get(WHERE, {})
+    assert isinstance(report, Mapping)
+    return report

@@ -35,8 +35,8 @@ class HostFunctions:
     """The functions to compile by symbol, those to interpret, and why.
 
     ``graph`` calls them, where there is one; ``node_by_node`` says why that cannot be one native function. Where they
-    are *returning*, their results are new arrays, so that generated code needs inputs that tell the sizes of these; a
-    graph knows all sizes.
+    are *returning*, their results are new arrays, so that generated code needs inputs that determine the sizes of
+    these; a graph knows all sizes.
     """
 
     prefix: str
@@ -93,23 +93,21 @@ class HostFunctions:
 
 
 def _untold(function: Function) -> str | None:
-    """Why a typed *function* cannot make arrays for its results; None where its inputs tell their sizes."""
+    """Why a typed *function* cannot make arrays for its results; None where its inputs determine their sizes."""
     inputs = [t for param in function.params for t in tensor_types(param.checked_type)]
     known = {d.name for t in inputs for d in t.shape if isinstance(d, Any)}
     for result in tensor_types(function.body.checked_type):
         for dim in result.shape:
             if isinstance(dim, Any) and not is_computable(dim.name, known):
-                return f"its inputs do not tell the size {dim} of {result!r}"
+                return f"its inputs do not determine the size {dim} of {result!r}"
     return None
 
 
-# What each function of a library has to do, for profiles: its operators, their ONNX nodes, operations and bytes.
-#
-# The weights, by which a profile divides the time of a function among its operators, are those of the analytic cost
-# model on a typical processor: only their proportions are used.
+# The work of each function of a library, for profiles: operators, ONNX nodes, operations, bytes. The weights by which a
+# profile divides a function's time among its operators are those of the analytic cost model on a typical processor.
 
 PICO = 1e12
-MOST = 1 << 46  # of a count that is told
+MOST = 1 << 46  # of a count that is given
 
 
 def work_of_functions(regions: Mapping[GlobalVar, Function], host: HostFunctions) -> dict[str, FunctionWork]:
@@ -150,7 +148,7 @@ def _operator(call: Call, weight: float) -> OperatorWork:
     if not all(t.is_symbolic for t in (*inputs, *results)) or any(
         not is_computable(n, known) for t in results for n in _free(t)
     ):
-        return made  # sizes that only a run tells
+        return made  # sizes that are known only at run time
     constant = [size(t) for t in (*inputs, *results) if t.is_static]
     return replace(
         made,

@@ -43,7 +43,7 @@ WIDE_HOST = "halves are for regions of targets that take them"
 
 
 class NarrowProducts(HostProducts):
-    """The pass that gives products their operands in bfloat16; *outcomes* tells what became of each call.
+    """The pass that gives products their operands in bfloat16; *outcomes* records what became of each call.
 
     The code is for *machine*, or for this one.
     """
@@ -58,7 +58,7 @@ class NarrowProducts(HostProducts):
     def quantized(self, mod: IRModule, compile_host: CompileHost) -> IRModule:
         return mod if self.quantization is None else self.quantization.quantized(mod, compile_host)
 
-    def tell(self, library: Library) -> Library:
+    def add_report(self, library: Library) -> Library:
         if self.quantization is not None:
             self.quantization.check(library)
         return library
@@ -155,8 +155,10 @@ class NarrowProducts(HostProducts):
 
 def is_product(call: Call) -> bool:
     """Whether *call* is one of the operators that gain by lower precision, on float32 alone."""
+    if not is_always_converted(call):  # others may be of sequences
+        return False
     types = [t for ty in (*(a.checked_type for a in call.args), call.checked_type) for t in tensor_types(ty)]
-    return is_always_converted(call) and all(t.dtype == WIDE for t in types)
+    return all(t.dtype == WIDE for t in types)
 
 
 def _integer_precision(call: Call) -> tuple[str, str]:

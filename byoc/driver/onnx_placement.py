@@ -112,7 +112,7 @@ def read_placement(model: ModelProto, configuration: str | None = None) -> Place
         elif mine:
             problem = f"the device configuration {name!r} gives no device for the outputs of these nodes"
             problems.setdefault(problem, []).append(named.name)
-    return Placement(devices, places, tuple(_told(*problem) for problem in problems.items()))
+    return Placement(devices, places, tuple(_problem_text(*problem) for problem in problems.items()))
 
 
 def _followed(known: Sequence[str], wanted: str | None) -> str:
@@ -169,7 +169,7 @@ def _is_sharded(spec: ShardingSpecProto) -> bool:
     return any(axis.num_shards > 1 for dim in spec.sharded_dim for axis in dim.simple_sharding)
 
 
-def _told(problem: str, nodes: Sequence[str]) -> str:
+def _problem_text(problem: str, nodes: Sequence[str]) -> str:
     more = f" and {len(nodes) - NAMED} more" if len(nodes) > NAMED else ""
     return f"{problem}, so that it places none of them: {', '.join(nodes[:NAMED])}{more}"
 

@@ -128,10 +128,10 @@ class HostOptions(PrecisionOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ProgressOptions(Options):
-    """Who hears what is being done."""
+    """Where progress is reported."""
 
     progress: Callable[[str], None] | None = option(
-        None, "a function that is told what is done next, in words", key=Keyed.APART
+        None, "a function that is called with what is done next, in words", key=Keyed.APART
     )
 
 
@@ -154,7 +154,7 @@ class CompileRequest(ProgressOptions, DeviceOptions, CutOptions, HostOptions, Mo
     fallback: bool = option(
         False,
         "have the host compute a region whose backend fails: when it is compiled, in its place; when it is loaded, "
-        "initialised or run, by the host's version of it, which is put in as well; Library.fallbacks tells",
+        "initialised or run, by the host's version of it, which is put in as well; Library.fallbacks lists them",
         flag=Flag("--fallback", commands=("compile",)),
     )
     compile_timeout: float = option(

@@ -104,7 +104,7 @@ class Pipeline:
         """Put *passes* before the one called *name*; of several of that name before the first.
 
         Raises:
-            UserError: there is no such name (the nearest are told), or a pass then stands after one that ends what it
+            UserError: there is no such name (the nearest are listed), or a pass then stands after one that ends what it
                 needs.
             PassTypeError: something that is no pass.
         """
@@ -178,7 +178,7 @@ class Pipeline:
 
 
 class GuardedPass(Pass):
-    """A pass of a user's: whatever goes wrong in it, or by it, is told with its name."""
+    """A pass of a user's: whatever goes wrong in it, or by it, is reported with its name."""
 
     def __init__(self, inner: Pass, stage: str):
         super().__init__(inner.info)

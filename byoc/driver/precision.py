@@ -1,6 +1,6 @@
-"""What the host's products compute in, where the user says it, and what a plan tells of it.
+"""What the host's products compute in, where the user says it, and what a plan says of it.
 
-In float32 nothing is done and nothing is told; the other precisions have ``narrow_products.py``.
+In float32 nothing is done and nothing is reported; the other precisions have ``narrow_products.py``.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class PrecisionOutcome:
 
 
 class HostProducts:
-    """The host's products in float32: nothing is done to them, and nothing told."""
+    """The host's products in float32: nothing is done to them, and nothing reported."""
 
     def __init__(self) -> None:
         self.outcomes: list[PrecisionOutcome] = []
@@ -89,7 +89,7 @@ class HostProducts:
         """The partitioned *mod* with main quantized, where int8 was asked for; *compile_host* compiles in float32."""
         return mod
 
-    def tell(self, library: Library) -> Library:
+    def add_report(self, library: Library) -> Library:
         """*library* with what quantization did in its report. Raises UserError for an error that is too large."""
         return library
 

@@ -33,7 +33,7 @@ from byoc.runtime.library import Library
 Sample = Mapping[str, np.ndarray]
 Key = tuple[str, tuple[str, ...]]
 CompileHost = Callable[[IRModule], Library]
-REPORT = "quantization"  # where the report of a library tells of it
+REPORT = "quantization"  # its key in the report of a library
 COMPARED = 16  # samples whose outputs are kept, to measure the error
 BYTES = frozenset(["int8", "uint8"])
 
@@ -89,14 +89,14 @@ class Calibration:
 class HostQuantization:
     """The quantization of one model.
 
-    *reasons* tells of each product that was left, by its operator and nodes, why, in their order; *told* is for the
+    *reasons* lists for each product that was left, by its operator and nodes, why, in their order; *summary* is for the
     report, *errors* are what the compiled library loses on samples, by output.
     """
 
     calibration: Calibration
     keep: Sequence[str]
     reasons: list[tuple[Key, Left]] = field(default_factory=list)
-    told: dict[str, object] = field(default_factory=dict)
+    summary: dict[str, object] = field(default_factory=dict)
     errors: Mapping[str, float] = field(default_factory=dict)
     precision: ClassVar[str] = "int8"
     _compared: list[tuple[Sample, list[np.ndarray]]] = field(default_factory=list)
@@ -111,10 +111,10 @@ class HostQuantization:
         assert isinstance(main, Function)
         if self.calibration.samples is None:
             if quantizes_itself(main):
-                self.told = {"ranges": "the model's own"}
+                self.summary = {"ranges": "the model's own"}
                 return mod
             func, reasons = quantize_dynamic(main, self.keep)
-            self.told = {"ranges": "found when it runs, for each row"}
+            self.summary = {"ranges": "found when it runs, for each row"}
         else:
             func, reasons = self._static(mod, main, compile_host)
         self.reasons = [((op_name(c) or "", span_names(c.span)), why) for c, why in reasons.items()]
@@ -131,7 +131,7 @@ class HostQuantization:
         how = self.calibration
         ranges = {s: choose_range(seen[s], how.method, how.percentile) for s in quantizer.sources}
         rows = [range_row(s, a.scale, a.zero_point, "uint8", seen[s]) for s, a in ranges.items()]
-        self.told.update({"method": how.method, "ranges": rows})
+        self.summary.update({"method": how.method, "ranges": rows})
         return quantizer.rewritten(ranges), quantizer.reasons
 
     def _observe(
@@ -159,7 +159,7 @@ class HostQuantization:
                 self._compared.append(({k: np.array(v) for k, v in sample.items()}, values[:outputs]))
         if not count:
             raise UserError("calibration: there are no samples; give at least one, or none for ranges at run time")
-        self.told["samples"] = count
+        self.summary["samples"] = count
         return seen
 
     def check(self, library: Library) -> None:
@@ -168,7 +168,7 @@ class HostQuantization:
         Raises UserError where an output's error is above ``max_error``.
         """
         if self._compared and not library.problems():
-            self.told["errors"] = self.errors = errors = self._errors(library)
+            self.summary["errors"] = self.errors = errors = self._errors(library)
             most = self.calibration.max_error
             name = max(errors, key=lambda n: errors[n], default="")
             if most is not None and name and not errors[name] <= most:
@@ -178,7 +178,7 @@ class HostQuantization:
                     "method, or allow more"
                 )
         left = [{"operator": op, "nodes": list(nodes), "code": why.code} for (op, nodes), why in self.reasons]
-        library.report[REPORT] = {**self.told, "left": left}
+        library.report[REPORT] = {**self.summary, "left": left}
 
     def _errors(self, library: Library) -> dict[str, float]:
         """The Euclidean norm of the difference over that of the float32 output, by output, over the kept samples."""

@@ -14,7 +14,7 @@ def region_memory(root: MetadataModule) -> list[dict[str, object]]:
     """The bytes of each region, for the report: of a run's inputs and outputs (None where a size is free), of its
     constants, and what its module says beside.
     """
-    told: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     for symbol, region in root.regions.items():
         owner, signature = root.owner(symbol), region.signature
         entry: dict[str, object] = {"region": symbol, "target": region.target}
@@ -26,8 +26,8 @@ def region_memory(root: MetadataModule) -> list[dict[str, object]]:
             notes = [str(note) for note in owner.memory_notes(symbol)]
             if notes:
                 entry["memory_notes"] = notes
-        told.append(entry)
-    return told
+        rows.append(entry)
+    return rows
 
 
 def region_deviations(root: MetadataModule) -> dict[str, list[str]]:

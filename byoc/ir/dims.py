@@ -18,7 +18,7 @@ MAX_RANK = 64  # of numpy's arrays
 
 
 class _NumberLike(type):
-    """A class of which every Python int (no bool) is an instance: predicates tell numbers from ``Any`` by it."""
+    """A class of which every Python int (no bool) is an instance: predicates distinguish numbers from ``Any`` by it."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, int) and not isinstance(instance, bool)

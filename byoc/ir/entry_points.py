@@ -10,7 +10,7 @@ import importlib
 from byoc.runtime.core.entry_points import EntryPoints
 
 BACKENDS = EntryPoints("byoc.backends", "backend")
-REGISTRATION = "byoc.contract.registration"  # is told what an entry point gives; imported when there is one
+REGISTRATION = "byoc.contract.registration"  # gets what an entry point gives; imported when there is one
 
 _MISTAKES: dict[str, str | None] = {}  # what the registration said of what a name gave
 
@@ -39,6 +39,6 @@ def is_from(name: str, module: str) -> bool:
     return any(m.partition(".")[0] == module.partition(".")[0] for m in BACKENDS.modules(name))
 
 
-def told(name: str) -> str | None:
+def described(name: str) -> str | None:
     """What brings *name*, in words; None where nobody does."""
-    return BACKENDS.told(name)
+    return BACKENDS.described(name)

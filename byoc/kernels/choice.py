@@ -197,7 +197,7 @@ def _source_refusals(kernel: Kernel, inputs: Sequence[TensorType], outputs: Sequ
             return [Reason("dtype", f"{kernel}: source has types for {', '.join(types)}", ty.dtype)]
         unknown = [d for d in spec_of("", ty).shape if d is None or (isinstance(d, str) and not is_computable(d, dims))]
         if unknown:
-            return [Reason("size", f"{kernel}: sizes that its inputs tell", repr(ty))]
+            return [Reason("size", f"{kernel}: sizes that its inputs determine", repr(ty))]
     if isinstance(kernel.run, OpenCLSource) and any(0 in t.shape for t in (*inputs, *outputs)):
         return [Reason("empty", f"{kernel}: tensors with at least one element", "an empty one")]
     return []

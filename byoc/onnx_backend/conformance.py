@@ -116,7 +116,7 @@ def _asked_for(device: str) -> str:
 
 
 class Teller:
-    """Tells on a terminal which case was last, in one line that is written over; elsewhere nothing."""
+    """Shows on a terminal which case was last, in one line that is written over; elsewhere nothing."""
 
     def __init__(self, quiet: bool):
         self._quiet = quiet or not sys.stderr.isatty()

@@ -85,21 +85,21 @@ def _launched(counts: Mapping[str, int]) -> int:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Reasons:
     """What the report of one library says: reasons by function, codes by call."""
 
     kernels: Mapping[str, str]
     host: Mapping[str, Sequence[str]]
 
 
-def _reports(report: Mapping[str, Any], place: str) -> Iterator[_Told]:
-    """What *report* tells, and those of the parts of its control flow, whose names begin with *place*."""
+def _reports(report: Mapping[str, Any], place: str) -> Iterator[_Reasons]:
+    """What *report* says, and those of the parts of its control flow, whose names begin with *place*."""
     fallbacks, plan = report["host_fallbacks"], report["plan"]
     host = {}
     for number, decision in enumerate(plan["decisions"] if plan["targets"] else ()):
         if decision["target"] is None:
             host[f"{place}{decision['operator']} {number}"] = _codes(decision["verdicts"])
-    yield _Told({f"{place}{name}": reason for name, reason in fallbacks.items()}, host)
+    yield _Reasons({f"{place}{name}": reason for name, reason in fallbacks.items()}, host)
     for module in report.get("control_flow", ()):
         for name, part in module["parts"].items():
             yield from _reports(part, f"{place}{name}/")

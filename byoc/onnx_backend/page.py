@@ -95,16 +95,16 @@ def sections_of(text: str) -> dict[str, str]:
 def section(found: Survey) -> str:
     """What *found* says, as Markdown: the counts, the operators that pass whole, a table of the others."""
     groups = found.by_operator()
-    told = [] if found.device == "NUMPY" else [coverage_text(found), ""]
+    parts = [] if found.device == "NUMPY" else [coverage_text(found), ""]
     columns = _columns(found)
     whole = [name for name, outcomes in groups.items() if all(map(found.whole, outcomes))]
-    how = " by generated code alone" if told else ""
+    how = " by generated code alone" if parts else ""
     lines = [
         f"Computed by {SECTIONS[found.device]}.",
         "",
         f"{summary(found)}.",
         "",
-        *told,
+        *parts,
         f"{len(whole)} operators pass all their cases{how}: {', '.join(f'`{name}`' for name in whole)}.",
         "",
         "| operator | cases | " + " | ".join(columns) + " | why |",

@@ -75,7 +75,7 @@ def by_team(
 ) -> Survey:
     """As ``survey``, by processes; a case whose process is lost, or that takes too long, is wrong.
 
-    *tell* hears the name of each case that is done, and how many are.
+    *tell* is called with the name of each case that is done, and their number.
     """
     known = {} if record is None else {o.case: o for o in record.outcomes.values() if o.kind != WRONG}
     found = {case.name: known[case.name] for case in cases if case.name in known}

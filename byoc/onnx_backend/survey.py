@@ -116,7 +116,7 @@ class Survey:
 
 
 def survey(cases: Iterable[SuiteCase], device: str, tell: Callable[[str], object] = str) -> Survey:
-    """Run every one of *cases* on *device*; *tell* hears its name before it runs."""
+    """Run every one of *cases* on *device*; *tell* is called with its name before it runs."""
     found = []
     for case in cases:
         tell(case.name)

@@ -5,7 +5,7 @@
         precision: str = option("f32", "what products compute in", choices=("f32", "bf16"), flag=Flag("--precision"))
 
 Type checkers see an ordinary dataclass. An instance holds what somebody asked for and was checked when it was made:
-choices, ranges and truth values; what only the rest of the compiler can tell is checked there. A class that inherits
+choices, ranges and truth values; what only the rest of the compiler knows is checked there. A class that inherits
 from several has the options of all.
 """
 
@@ -178,14 +178,14 @@ _PLAIN = (str, int, float, bool, type(None))
 
 def key_text(options: Options) -> str | None:
     """The values that :class:`Keyed` asks for, by name; None where one stands for more than its text says."""
-    told: dict[str, object] = {}
+    values: dict[str, object] = {}
     for declared in options_of(type(options)):
         value = getattr(options, declared.name)
         if declared.about.key is Keyed.TEXT:
-            told[declared.name] = value
+            values[declared.name] = value
         elif declared.about.key is Keyed.DEFAULT and not _is_same(value, declared.default):
             return None
-    return repr(told) if is_plain(told) else None
+    return repr(values) if is_plain(values) else None
 
 
 def _is_same(value: object, default: object) -> bool:

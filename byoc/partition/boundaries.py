@@ -26,7 +26,7 @@ EXCLUDE, FORCE, STOP_AT = "exclude", "force", "stop_at"
 
 @dataclass(frozen=True)
 class PlacementRule:
-    """One wish: its kind, the name that it is about, its target (None: every target), and where it was said.
+    """One rule: its kind, the name that it is about, its target (None: every target), and where it was said.
 
     ``exclude`` keeps the named from the target, ``force`` puts them there (or on the ``host``), ``stop_at`` keeps them
     and all that depends on them from the target. *strict*: an error where it cannot be honoured, else a note. *exact*:
@@ -66,7 +66,7 @@ class Boundaries:
         """The rules of the arguments and of a file's *lines*.
 
         *exclude* and *stop_at* are names for every target, or names by target; *force* names by target, of which
-        ``host`` is one. Raises PartitionError for a target that is not asked for, and for wishes that contradict.
+        ``host`` is one. Raises PartitionError for a target that is not asked for, and for rules that contradict.
         """
         rules = [*_rules(EXCLUDE, exclude), *_rules(STOP_AT, stop_at)]
         if force is not None and not isinstance(force, Mapping):

@@ -28,7 +28,7 @@ TIME_LIMIT = 10.0  # seconds to look for the cheapest plan of one function
 
 @dataclass(frozen=True, kw_only=True)
 class CutOptions(Options):
-    """How the cut is chosen, as ``byoc.compile`` and ``byoc.plan`` are told."""
+    """How the cut is chosen, as ``byoc.compile`` and ``byoc.plan`` are given it."""
 
     exclude: Sequence[str] | Mapping[str, Sequence[str]] = option(
         (),
@@ -67,7 +67,7 @@ class CutOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class PlannerOptions(CutOptions):
-    """What the planner is told beside a module and targets."""
+    """What the planner is given beside a module and targets."""
 
     force: Mapping[str, Sequence[str]] | None = option(
         None,

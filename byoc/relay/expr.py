@@ -196,7 +196,7 @@ class Function(BaseFunc):
     def ret_type(self) -> Type | None:
         """The type of the result: as declared, else as inferred, else as it was inferred before a rewrite, or None.
 
-        What :meth:`over` hands on is told, as in Relay, but not asked for: inference finds the type of a body anew.
+        What :meth:`over` hands on is recorded, as in Relay, but not required: inference finds the type of a body anew.
         """
         if self.declared_ret_type is not None:
             return self.declared_ret_type

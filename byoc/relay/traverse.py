@@ -187,10 +187,8 @@ def substitute(root: RelayExpr, replacements: dict[RelayExpr, RelayExpr]) -> Rel
     return rewrite(root, lambda before, after: replacements.get(before, after))
 
 
-# Rewriting that keeps types: a node whose meaning did not change keeps the type of the node it was made from.
-#
-# Invariant: a copy is given a type only when every sub-expression of it has one, so that below a typed node all is
-# typed and type inference can stop there. A pass that rebuilds 100,000 nodes need not infer them again.
+# Rewriting that keeps types. Invariant: a copy gets a type only where all its sub-expressions have one, so that below a
+# typed node all is typed, and type inference stops there.
 
 E = TypeVar("E", bound=RelayExpr)
 

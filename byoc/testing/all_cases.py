@@ -1,4 +1,4 @@
-"""All cases that a backend takes, the most telling first."""
+"""All cases that a backend takes, the most informative first."""
 
 from __future__ import annotations
 

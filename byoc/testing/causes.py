@@ -1,4 +1,4 @@
-"""Failures that have one cause: a backend whose loader is missing fails in every case, and is told so once."""
+"""Failures that have one cause: a backend whose loader is missing fails in every case, and is reported once."""
 
 from __future__ import annotations
 

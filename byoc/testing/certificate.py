@@ -22,7 +22,7 @@ from byoc.testing.checks import CRASHED, DEVIATES, FAILED, LATE, SLOW, UNTRIED, 
 
 SCHEMA = 2  # 2: crashed cases, deviations, what failed when asked, what was left unfinished, reasons of refusals
 RIGHT = "right"
-VERDICTS = (RIGHT, DEVIATES, WRONG, CRASHED, LATE, FAILED, SLOW, UNTRIED)  # in the order in which they are told
+VERDICTS = (RIGHT, DEVIATES, WRONG, CRASHED, LATE, FAILED, SLOW, UNTRIED)  # in the order in which they are reported
 WORST = (WRONG, CRASHED, LATE, FAILED, SLOW, UNTRIED, DEVIATES, RIGHT)
 FAILURES = (WRONG, CRASHED, LATE, FAILED)
 MOST_SHOWN = 20  # causes of failures that are printed; all cases stand in the file
@@ -175,7 +175,7 @@ class Certificate:
         lines = [self._title(), "", *self._summary()]
         lines += [f"unfinished: {self.unfinished}"] if self.unfinished else []
         for verdict in FAILURES:
-            lines += self._told(verdict)
+            lines += self._failure_lines(verdict)
         lines += self._deviations()
         slow = [r for r in self.speed if r.ratio > 1]
         lines += [f"slow: {len(slow)} of {len(self.speed)} are slower than on the host"] if self.speed else []
@@ -229,16 +229,16 @@ class Certificate:
     def _counted(self) -> str:
         return ", ".join(f"{count} cases {verdict}" for verdict, count in self.counts().items() if count)
 
-    def _told(self, verdict: str) -> list[str]:
+    def _failure_lines(self, verdict: str) -> list[str]:
         bad = [c for c in self.cases if c.verdict == verdict]
         if not bad:
             return [f"{verdict}: none"]
         lines = _named(f"{verdict}: {len(bad)} cases of", dict.fromkeys(c.operator for c in bad))
         causes = by_cause((c, next(f for f in c.findings if f.verdict == verdict)) for c in bad)
         for group in causes[:MOST_SHOWN]:
-            case, told = group[0]
+            case, finding = group[0]
             more = f" and {len(group) - 1} more" if len(group) > 1 else ""
-            lines.append(f"  {case.name} [{case.kind}]{more}: {told.check}: {told.text}")
+            lines.append(f"  {case.name} [{case.kind}]{more}: {finding.check}: {finding.text}")
         lines += [f"  ... and {len(causes) - MOST_SHOWN} other causes"] if len(causes) > MOST_SHOWN else []
         for small in (s for s in self.smallest if s.verdict == verdict):
             lines += ["", f"smallest case of {small.operator}, {small.check}: {small.finding}"]
@@ -259,7 +259,7 @@ class Certificate:
             *(["", f"**Unfinished**: {self.unfinished}."] if self.unfinished else []),
             "",
             *(line for text in self._deviations() for line in (f"{text.strip().capitalize()}.", "")),
-            *_table(("what", ""), [*self.versions.items(), *self.machine.items(), *_told_options(self.asked)]),
+            *_table(("what", ""), [*self.versions.items(), *self.machine.items(), *_option_rows(self.asked)]),
             "",
             "## Operators and patterns",
             "",
@@ -311,25 +311,25 @@ class Changes:
 def read_certificate(path: str | os.PathLike[str]) -> Certificate:
     """The certificate that :meth:`Certificate.save` wrote. Raises InputError for another file."""
     try:
-        told = json.loads(read_text(path))
-        if not isinstance(told["schema"], int) or told["schema"] > SCHEMA:
-            raise InputError(f"{path}: a certificate of schema {told['schema']}; this byoc reads up to {SCHEMA}")
+        data = json.loads(read_text(path))
+        if not isinstance(data["schema"], int) or data["schema"] > SCHEMA:
+            raise InputError(f"{path}: a certificate of schema {data['schema']}; this byoc reads up to {SCHEMA}")
         cases = [
             CaseResult(c["name"], c["operator"], c["kind"], tuple(Finding(**f) for f in c["findings"]))
-            for c in told["cases"]
+            for c in data["cases"]
         ]
         return Certificate(
-            str(told["backend"]),
-            dict(told["versions"]),
-            dict(told["machine"]),
-            dict(told["asked"]),
+            str(data["backend"]),
+            dict(data["versions"]),
+            dict(data["machine"]),
+            dict(data["asked"]),
             tuple(cases),
-            tuple(SmallestCase(**{**s, "inputs": tuple(s["inputs"])}) for s in told["smallest"]),
-            tuple(SpeedRow(**r) for r in told["speed"]),
-            tuple(str(n) for n in told["notes"]),
-            str(told.get("unfinished", "")),
-            dict(told.get("deviations", {})),
-            tuple(str(r) for r in told.get("refusals", ())),
+            tuple(SmallestCase(**{**s, "inputs": tuple(s["inputs"])}) for s in data["smallest"]),
+            tuple(SpeedRow(**r) for r in data["speed"]),
+            tuple(str(n) for n in data["notes"]),
+            str(data.get("unfinished", "")),
+            dict(data.get("deviations", {})),
+            tuple(str(r) for r in data.get("refusals", ())),
         )
     except InputError:
         raise
@@ -351,7 +351,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return lines + [f"| {' | '.join(str(c).replace('|', chr(92) + '|') for c in row)} |" for row in rows]
 
 
-def _told_options(asked: Mapping[str, object]) -> list[tuple[str, str]]:
+def _option_rows(asked: Mapping[str, object]) -> list[tuple[str, str]]:
     return [
         (name, ", ".join(map(str, v)) if isinstance(v, (list, tuple)) else str(v)) for name, v in asked.items() if v
     ]

@@ -41,9 +41,9 @@ def certify(asked: CertifyRequest) -> Certificate:
     layouts, empty and of free size; of its patterns; and of several operators in one region. Each is compiled, run,
     run again, run by threads, run on guarded memory, saved and loaded in another process, and compared with numpy's
     kernels in the model's types and in float64. All of that happens in worker processes: a crash, and what comes to
-    no end, is told by its case, and the next cases are tried. An interruption (Ctrl-C) ends it with what was found
-    until then, as the time that is over does; the certificate's ``unfinished`` says so. What differs only where the
-    backend's ``deviations`` leave results free is counted and told, and is no failure.
+    no end, is reported with its case, and the next cases are tried. An interruption (Ctrl-C) ends it with what was
+    found until then, as the time that is over does; the certificate's ``unfinished`` says so. What differs only where
+    the backend's ``deviations`` leave results free is counted and reported, and is no failure.
 
     Returns:
         The certificate: ``certificate.ok``, ``str(certificate)``, ``certificate.save("acme.json")``.

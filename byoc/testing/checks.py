@@ -66,7 +66,7 @@ class Examiner:
     """Puts cases of one backend through checks.
 
     *tolerance* is by dtype, *options* are the backend's, *precision* is asked of it. *saved* runs artefacts in another
-    process; without it that is not asked. *tell* is told each step before it is taken.
+    process; without it that is not asked. *tell* is called with each step before it is taken.
     """
 
     backend: Backend
@@ -101,7 +101,7 @@ class Examiner:
         except CompilerNotFoundError as error:
             return [Finding(COMPILE, UNTRIED, str(error))]
         except Exception as error:  # whatever a vendor's code raises
-            return [Finding(COMPILE, LATE, _told(error))]
+            return [Finding(COMPILE, LATE, _error_text(error))]
         found, deviates = self._runs(case, library, wanted, checks)
         if found:
             return found
@@ -129,8 +129,8 @@ class Examiner:
         declared deviation of the backend leaves it free, or where roundings of the inputs (*moves*) move it as far.
         """
         free = self._without_deviations(got, wanted)
-        told = self._unlike(free, wanted)
-        return told if told is None or moves is None else self._unlike(free, wanted, moves())
+        difference_text = self._unlike(free, wanted)
+        return difference_text if difference_text is None or moves is None else self._unlike(free, wanted, moves())
 
     def moves(self, case: Case, feed: Arrays, wanted: Wanted) -> Callable[[], Sequence[float]]:
         """How far roundings of the inputs move each output of *case*, when it is asked."""
@@ -138,11 +138,11 @@ class Examiner:
 
     def deviation(self, got: Sequence[np.ndarray], wanted: Wanted) -> str | None:
         """In which declared deviation of the backend *got* differs from the references, in a sentence."""
-        told = self._unlike(got, wanted) if self.backend.deviations else None
-        if told is None or self._unlike(self._without_deviations(got, wanted), wanted) is not None:
+        difference_text = self._unlike(got, wanted) if self.backend.deviations else None
+        if difference_text is None or self._unlike(self._without_deviations(got, wanted), wanted) is not None:
             return None
         codes = [d.code for d in self.backend.deviations if any(d.free(w).any() for w in wanted[0])]
-        return f"{', '.join(codes)}: {told}"
+        return f"{', '.join(codes)}: {difference_text}"
 
     def _without_deviations(self, got: Sequence[np.ndarray], wanted: Wanted) -> Sequence[np.ndarray]:
         """*got* with the reference's numbers where a deviation leaves them free."""
@@ -164,9 +164,9 @@ class Examiner:
         for k, (value, by_kernel, exact) in enumerate(zip(got, own, wide, strict=True)):
             scale = allowed.get(str(by_kernel.dtype), 0.0) + (self._added if is_float(by_kernel.dtype) else 0.0)
             scale = allowed_scale(scale, moves[k], exact) if moves else scale
-            told = difference(value, by_kernel, scale)
-            if told is not None and difference(value, exact, scale) is not None:
-                return told if len(own) == 1 else f"output {k}: {told}"
+            difference_text = difference(value, by_kernel, scale)
+            if difference_text is not None and difference(value, exact, scale) is not None:
+                return difference_text if len(own) == 1 else f"output {k}: {difference_text}"
         return None
 
     def _runs(
@@ -181,14 +181,14 @@ class Examiner:
             try:
                 got = library.run(given)
             except Exception as error:  # whatever a vendor's code raises
-                return [Finding(RUN, LATE, _told(error))], []
+                return [Finding(RUN, LATE, _error_text(error))], []
             if INPUTS in checks:
                 changed = [name for name, a in case.inputs(k).items() if not same_bytes(given[name], a)]
                 if changed:
                     return [Finding(INPUTS, WRONG, f"a run changed the caller's array of input {changed[0]!r}")], []
-            told = self.wrong(got, wanted[k], self.moves(case, case.feeds[k], wanted[k]))
-            if told is not None and NUMBERS in checks:
-                return [Finding(NUMBERS, WRONG, told)], []
+            problem = self.wrong(got, wanted[k], self.moves(case, case.feeds[k], wanted[k]))
+            if problem is not None and NUMBERS in checks:
+                return [Finding(NUMBERS, WRONG, problem)], []
             seen = self.deviation(got, wanted[k])
             if seen is not None and not deviates:
                 deviates.append(Finding(NUMBERS, DEVIATES, seen))
@@ -199,11 +199,11 @@ class Examiner:
                 try:
                     again = library.run(case.inputs(k))
                 except Exception as error:  # whatever a vendor's code raises
-                    return [Finding(REPEAT, WRONG, f"another run fails: {_told(error)}")], []
+                    return [Finding(REPEAT, WRONG, f"another run fails: {_error_text(error)}")], []
                 other = _unequal(again, first[k])
                 if other is not None:
-                    told = f"another run on the same inputs gives other numbers: {other}"
-                    return [Finding(REPEAT, WRONG, told)], []
+                    problem = f"another run on the same inputs gives other numbers: {other}"
+                    return [Finding(REPEAT, WRONG, problem)], []
         return [], deviates
 
     def _outputs(self, case: Case, library: Library, wanted: Sequence[Wanted]) -> list[Finding]:
@@ -222,16 +222,16 @@ class Examiner:
                 function(*map(NDArray, inputs), *(NDArray(z.array) for z in zones))
             except Exception as error:  # whatever a vendor's code raises
                 if poison != POISONS[0]:
-                    return [Finding(INPUTS, WRONG, f"it does not take inputs that are read-only: {_told(error)}")]
-                return [Finding(RUN, LATE, f"its function called with arrays of its own: {_told(error)}")]
+                    return [Finding(INPUTS, WRONG, f"it does not take inputs that are read-only: {_error_text(error)}")]
+                return [Finding(RUN, LATE, f"its function called with arrays of its own: {_error_text(error)}")]
             if any(not same_bytes(a, b) for a, b in zip(inputs, case.feeds[0], strict=True)):
                 return [Finding(INPUTS, WRONG, "its function writes into its inputs")]
             outside = [k for k, z in enumerate(zones) if not z.is_intact]
             if outside:
                 return [Finding(OUTPUTS, WRONG, f"output {outside[0]}: it writes outside of the array")]
-            told = self.wrong([z.array for z in zones], wanted[0], self.moves(case, case.feeds[0], wanted[0]))
-            if told is not None:
-                return [Finding(OUTPUTS, WRONG, f"on memory that was not zero before: {told}")]
+            problem = self.wrong([z.array for z in zones], wanted[0], self.moves(case, case.feeds[0], wanted[0]))
+            if problem is not None:
+                return [Finding(OUTPUTS, WRONG, f"on memory that was not zero before: {problem}")]
         return []
 
     def _saved(self, case: Case, library: Library, wanted: Sequence[Wanted]) -> list[Finding]:
@@ -240,11 +240,11 @@ class Examiner:
         try:
             found = self.saved.run(library, [case.inputs(k) for k in range(len(case.feeds))])
         except Exception as error:  # whatever a vendor's code raises
-            return [Finding(SAVED, LATE, _told(error))]
+            return [Finding(SAVED, LATE, _error_text(error))]
         for got, want, feed in zip(found, wanted, case.feeds, strict=True):
-            told = self.wrong(got, want, self.moves(case, feed, want))
-            if told is not None:
-                return [Finding(SAVED, WRONG, f"loaded in another process: {told}")]
+            problem = self.wrong(got, want, self.moves(case, feed, want))
+            if problem is not None:
+                return [Finding(SAVED, WRONG, f"loaded in another process: {problem}")]
         return []
 
     def _same_bytes(self, case: Case, library: Library) -> list[Finding]:
@@ -253,7 +253,7 @@ class Examiner:
                 first = library.save(Path(folder) / "first.byoc")
                 second = self.compiled(case).save(Path(folder) / "second.byoc")
             except UserError as error:
-                return [Finding(SAVED, LATE, _told(error))]
+                return [Finding(SAVED, LATE, _error_text(error))]
             if first.read_bytes() == second.read_bytes():
                 return []
             return [Finding(DETERMINISM, WRONG, f"compiled twice, {_other_member(first, second)} differs")]
@@ -285,11 +285,11 @@ def _threads(case: Case, library: Library) -> list[Finding]:
         for turn in range(TURNS):
             k = (number + turn) % len(case.feeds)
             try:
-                told = _unequal(library.run(case.inputs(k)), alone[k])
+                problem = _unequal(library.run(case.inputs(k)), alone[k])
             except Exception as error:  # whatever a vendor's code raises
-                told = _told(error)
-            if told is not None:
-                problems.append(told)
+                problem = _error_text(error)
+            if problem is not None:
+                problems.append(problem)
                 return
 
     interval = sys.getswitchinterval()
@@ -328,6 +328,6 @@ def _other_member(first: Path, second: Path) -> str:
     return f"the member {others[0]}" if others else "the file"
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"

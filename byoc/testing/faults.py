@@ -62,8 +62,8 @@ def fault_finding(examiner: Examiner, case: Case, stage: str) -> Finding | None:
         return Finding(FALLBACK, WRONG, f"with a fault at {stage} the run fails: {type(error).__name__}: {error}")
     if not any(f.stage == stage for f in library.fallbacks):
         return Finding(FALLBACK, WRONG, f"a fault at {stage} is recorded nowhere")
-    told = examiner.wrong(got, examiner.wanted(case, case.feeds[0]))
-    return None if told is None else Finding(FALLBACK, WRONG, f"with a fault at {stage}: {told}")
+    problem = examiner.wrong(got, examiner.wanted(case, case.feeds[0]))
+    return None if problem is None else Finding(FALLBACK, WRONG, f"with a fault at {stage}: {problem}")
 
 
 def _fail(*args: object, **options: object) -> None:

@@ -30,7 +30,7 @@ LEAST_INTEGER_DB = 30.0  # of integers, which a rounding may move by one
 def model_results(
     examiner: Examiner, model: str | os.PathLike[str], tell: Callable[[str], None]
 ) -> tuple[CaseResult, SpeedRow | None]:
-    """What becomes of *model*, and its times where it ran; *tell* is told each step before it is taken."""
+    """What becomes of *model*, and its times where it ran; *tell* is called with each step before it is taken."""
     name, backend = Path(model).name, examiner.backend
     tell(COMPILE)
     options = {backend.name: dict(examiner.options)} if examiner.options else None
@@ -74,8 +74,8 @@ def _judged(library: Library, got: list[np.ndarray], wanted: list[np.ndarray], c
         found = errors_of(value, want)
         least = LEAST_DB if is_float(value.dtype) else LEAST_INTEGER_DB
         if found.unlike or found.snr_db < least:
-            told = found.unlike or f"{found.snr_db:.1f} dB over the noise, largest error {found.max_abs:.3g}"
-            return [Finding(check, WRONG, f"output {spec.name!r}: {told}; byoc bisect says where it begins")]
+            problem = found.unlike or f"{found.snr_db:.1f} dB over the noise, largest error {found.max_abs:.3g}"
+            return [Finding(check, WRONG, f"output {spec.name!r}: {problem}; byoc bisect says where it begins")]
     return []
 
 

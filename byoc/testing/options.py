@@ -30,7 +30,8 @@ class CertifyRequest(Options):
     seed: int = option(0, "of the numbers in the samples' inputs", least=0, flag=Flag("--seed", metavar="N"))
     seconds: float | None = option(
         None,
-        "how long it may take; what was not reached is told as untried, and the certificate says that it is unfinished",
+        "how long it may take; what was not reached is reported as untried, and the certificate says that it is "
+        "unfinished",
         flag=Flag("--time", metavar="SECONDS", read=float, note="default: as long as it takes"),
     )
     models: Sequence[str | os.PathLike[str]] = option(
@@ -63,7 +64,7 @@ class CertifyRequest(Options):
     case_seconds: float = option(
         120.0,
         "how long a step of a case (compiling it, one run of it) may take, and ten times that a step of a model; then "
-        "it is told as crashed",
+        "it is reported as crashed",
         flag=Flag("--case-time", metavar="SECONDS"),
     )
     workers: int = option(
@@ -72,4 +73,6 @@ class CertifyRequest(Options):
         least=0,
         flag=Flag("--workers", metavar="N"),
     )
-    progress: Callable[[str], None] | None = option(None, "a function that is told what is tried next", key=Keyed.APART)
+    progress: Callable[[str], None] | None = option(
+        None, "a function that is called with what is tried next", key=Keyed.APART
+    )

@@ -1,7 +1,7 @@
-"""The cases of a certification in worker processes, the most telling first, and the smallest case of each failure.
+"""The cases of a certification in worker processes, the most informative first, and the smallest case of each failure.
 
-A worker that crashes, or says nothing for too long, is told by its case, and the next cases go to another. Whatever
-ends the run early leaves what was found until then.
+A worker that crashes, or says nothing for too long, is reported with its case, and the next cases go to another.
+Whatever ends the run early leaves what was found until then.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class CaseRun:
                 met.add(case.operator)
                 checks += [c for c in ONCE if c not in self.skip]
             if lost[case.operator] >= MOST_LOST:
-                told = f"{MOST_LOST} cases of {case.operator} crashed or came to no end before"
-                finding = Finding(NUMBERS, UNTRIED, told)
+                reason = f"{MOST_LOST} cases of {case.operator} crashed or came to no end before"
+                finding = Finding(NUMBERS, UNTRIED, reason)
                 self.results[number] = CaseResult(case.name, case.operator, case.kind, (finding,))
                 continue
             self.tell(f"{number + 1} of {len(self.cases)}: {case.name}")
@@ -135,7 +135,7 @@ class CaseRun:
                 self.tell(f"making the case of {operator} smaller")
                 case, finding = self.reduced(first, finding)
             if not any(t.text == case.text and t.check == check for t in self.smallest):
-                self.smallest.append(_told(operator, check, case, finding, _written(case, number, folder)))
+                self.smallest.append(_smallest(operator, check, case, finding, _written(case, number, folder)))
 
     def reduced(self, case: Case, finding: Finding) -> tuple[Case, Finding]:
         """The smallest case that still fails as *finding* says, and what is found of it."""
@@ -182,7 +182,7 @@ def verdict_results(raised: Mapping[str, str], verdict: str = FAILED, check: str
     ]
 
 
-def _told(operator: str, check: str, case: Case, finding: Finding, file: str) -> SmallestCase:
+def _smallest(operator: str, check: str, case: Case, finding: Finding, file: str) -> SmallestCase:
     inputs = tuple(f"{name} = {shown(array)}" for name, array in case.inputs().items())
     return SmallestCase(operator, check, finding.verdict, case.text, finding.text, inputs, file)
 

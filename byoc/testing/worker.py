@@ -1,6 +1,6 @@
 """What certification does in worker processes: everything that calls a vendor's code.
 
-Cases travel as Relay's text and arrays. Each task tells its steps, so that a worker that crashes has said at which.
+Cases travel as Relay's text and arrays. Each task reports its steps, so that a worker that crashes has said at which.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from byoc.testing.faults import fault_finding
 from byoc.testing.models import model_results
 from byoc.testing.speed import measured
 
-MOST_REASONS = 5  # of refusals that are told where nothing was taken
+MOST_REASONS = 5  # of refusals that are listed where nothing was taken
 MODEL_PATIENCE = 10.0  # a model's steps take longer than a case's
 SAVED_PART = 0.8  # of a step's time, for the process that loads what was saved: it is named first
 
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """What a worker has: the examiner, and whom it tells its steps."""
+    """What a worker has: the examiner, and where it reports its steps."""
 
     examiner: Examiner
     tell: Callable[[str], None]
@@ -93,8 +93,8 @@ class MakeCases:
         """The cases."""
         asked = BackendAnswers(context.backend, tell=context.tell, lost=self.lost)
         cases = all_cases(asked, self.seed, self.only)
-        told = [f"{text} ({count} times)" for text, count in asked.refused.most_common(MOST_REASONS)]
-        return MadeCases([SentCase.of(c) for c in cases], asked.raised, asked.unmade, asked.never, told)
+        reasons = [f"{text} ({count} times)" for text, count in asked.refused.most_common(MOST_REASONS)]
+        return MadeCases([SentCase.of(c) for c in cases], asked.raised, asked.unmade, asked.never, reasons)
 
 
 @dataclass(frozen=True)

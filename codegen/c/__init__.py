@@ -1,1 +1,1 @@
-"""The C code generator: the backend and the emitter, above the rooms that these are made of."""
+"""The C code generator: the backend and the emitter, above the subpackages that these are made of."""

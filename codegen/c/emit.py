@@ -76,8 +76,8 @@ def emit_library(
 ) -> LibrarySource:
     """The source of a library of all *programs*, and of the whole *graph* as the function *whole_symbol*.
 
-    Where it is *guarded*, the address sanitizer is told what lies between the buffers of an arena. Raises CompileError
-    for a function that C cannot express.
+    Where it is *guarded*, the address sanitizer is informed of what lies between the buffers of an arena. Raises
+    CompileError for a function that C cannot express.
     """
     units = Units(machine)
     calls: dict[str, list[GroupCall]] = {}

@@ -38,7 +38,7 @@ def compiled_region(region: RegionSteps, statements: Sequence[str], before: str 
         needs nothing of his own where it runs.
 
     Raises:
-        CompileError: with the compiler's first error, or for a tensor whose type C lacks or whose size nothing tells.
+        CompileError: with the compiler's first error, or for a tensor whose type C lacks or whose size is not known.
     """
     specs = [spec_of(f"value_{k}", ty) for k, ty in enumerate(region.types)]
     signature = signature_of_steps(region, specs)

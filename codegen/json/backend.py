@@ -85,8 +85,8 @@ class JsonBackend(Backend):
         return [(n, f"the kernel {k.source} of table {self.table!r}") for n, k in own.items() if n not in shared]
 
     def composite_attributes(self, composite: Function) -> Mapping[str, object]:
-        """What the engine is told of a composite, beside its name: those attributes of the operators in it that its
-        kernel declares. Override it to tell others. Raises CompileError where two operators differ in one.
+        """What the engine gets of a composite, beside its name: those attributes of the operators in it that its
+        kernel declares. Override it to pass others. Raises CompileError where two operators differ in one.
         """
         return attributes_inside(composite, get_table(self.table))
 

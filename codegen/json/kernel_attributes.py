@@ -3,7 +3,7 @@
 A kernel declares the attributes that it computes by, as annotated keywords or as ``**attributes``. What it does not
 declare must mean nothing in the call: it has the operator's default, names the dtype or axis that follows anyway, or is
 one by which numpy's kernel, the operator's reference, does not compute either (``units`` of a dense layer, which its
-weights tell). A composite's kernel gets those attributes of the operators in it that it declares.
+weights give). A composite's kernel gets those attributes of the operators in it that it declares.
 """
 
 from __future__ import annotations

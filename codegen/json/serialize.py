@@ -41,12 +41,12 @@ def schema() -> dict[str, object]:
 
 
 def no_attributes(composite: Function) -> Mapping[str, object]:
-    """A composite tells nothing of its inside, as in Relay by default."""
+    """A composite passes on nothing of its inside, as in Relay by default."""
     return {}
 
 
 class JSONSerializer:
-    """Serialises one function; a vendor gives *composite_attributes* to tell its engine what a composite holds.
+    """Serialises one function; a vendor gives *composite_attributes* to pass to its engine what a composite holds.
 
     The body of a composite for which *has_kernel* is false is entered instead. With *composite_constants* a composite's
     node has the constants in its body (in post-order) after its arguments; Relay leaves them out by default. *arity*

@@ -185,7 +185,7 @@ class _Search:
         return inner | core
 
     def _leads_to(self, stage: Tensor, result: Tensor, inner: set[Tensor]) -> bool:
-        """Whether *stage* is on the way behind the softmax, along which each has one reader."""
+        """Whether *stage* is on the path behind the softmax, along which each has one reader."""
         while stage is not result:
             readers = self.readers[stage]
             if len(readers) != 1:

@@ -231,7 +231,7 @@ def _tell_of_absence(device: str) -> None:
 
 
 def _product_note(plan: FunctionPlan, products: str, profile: DeviceProfile) -> str:
-    """What became of the wish to have products in another format."""
+    """What became of the request for products in another format."""
     if not profile.matrix_units:
         return f"products={products}: stay in float32, since OpenCL reaches no matrix units of the device"
     schedules = [launch.variants[0].schedule for launch in plan.launches]

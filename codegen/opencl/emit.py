@@ -46,6 +46,7 @@ from byoc.codegen.opencl.rows.attention_tiles import attention_plan
 from byoc.codegen.opencl.rows.row_kernels import have_own_kernel, row_kernels, row_space
 from byoc.codegen.opencl.rows.row_statements import RowWriter
 from byoc.codegen.opencl.schedule import index_type, schedule_stage, stage_space
+from byoc.codegen.opencl.window_operands import compute_windows_in_products
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.te import PrimExpr, Size, Tensor, in_phases
@@ -288,7 +289,8 @@ def prepare(program: Program, profile: DeviceProfile, halves: bool = False, memo
     joined = join_neighbours(read_through_padding(stored))
     if memory == IMAGE:
         return joined
-    return terms_last(fuse_parallel_products(read_through_transposes(joined)), profile)
+    operands = compute_windows_in_products(read_through_transposes(joined), profile)
+    return terms_last(fuse_parallel_products(operands), profile)
 
 
 def emit_prepared(

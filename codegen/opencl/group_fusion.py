@@ -104,7 +104,7 @@ def _without(program: Program, gone: Mapping[Tensor, Tensor], simplify: Simplifi
         return [with_body(renamed, _inside(gone[stage], left[gone[stage]], renamed, simplify))]
 
     left: dict[Tensor, Tensor] = {}
-    return _groups_joined(with_stages(program, change), program, gone)
+    return groups_joined(with_stages(program, change), program, gone)
 
 
 def _inside(stage: Tensor, renamed: Tensor, reader: Tensor, simplify: Simplifier) -> PrimExpr:
@@ -114,8 +114,11 @@ def _inside(stage: Tensor, renamed: Tensor, reader: Tensor, simplify: Simplifier
     return map_expr(reader.element, lambda e: value if isinstance(e, Load) and e.tensor is stage else None)
 
 
-def _groups_joined(made: Program, before: Program, gone: Mapping[Tensor, Tensor]) -> Program:
-    """*made* with the names and nodes of the groups of *before* whose stages went elsewhere."""
+def groups_joined(made: Program, before: Program, gone: Mapping[Tensor, Tensor]) -> Program:
+    """*made* of *before*, whose stages went elsewhere: groups have the names, nodes and operators of what came to them.
+
+    *gone* has by each stage that took another one that other.
+    """
     group_of = {s: g for g in before.groups for s in g.stages}
     groups = []
     for old, new in zip(before.groups, made.groups, strict=True):
@@ -124,8 +127,9 @@ def _groups_joined(made: Program, before: Program, gone: Mapping[Tensor, Tensor]
         if not new.stages:
             continue
         origin = tuple(dict.fromkeys(n for g in (*came, new) for n in g.origin))
+        operators = tuple(name for g in (*came, new) for name in g.operators)
         name = "_".join([*(g.name for g in came), new.name.removeprefix("fused_") if came else new.name])
-        groups.append(dataclasses.replace(new, name=name, origin=origin))
+        groups.append(dataclasses.replace(new, name=name, origin=origin, operators=operators))
     return dataclasses.replace(made, groups=tuple(groups))
 
 

@@ -14,7 +14,7 @@ from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.opencl.group_fusion import lies_as, readers_of
-from byoc.codegen.opencl.products.shape import block_product
+from byoc.codegen.opencl.products.shape import BlockProduct, block_product
 from byoc.codegen.opencl.products.tile import is_worth_tiles
 from byoc.te import PrimExpr, Tensor
 from byoc.te.expr import Const, Select
@@ -24,7 +24,7 @@ from byoc.te.walk import loaded_tensors, map_expr, unique_nodes
 
 def read_through_padding(program: Program) -> Program:
     """*program* without stages that pad."""
-    return _without(program, lambda _, renamed: _pads(renamed))
+    return left_to_readers(program, lambda _, renamed: renamed if _pads(renamed) else None)
 
 
 def read_through_transposes(program: Program) -> Program:
@@ -32,29 +32,34 @@ def read_through_transposes(program: Program) -> Program:
     simplify = Simplifier()
     readers = readers_of(program)
 
-    def goes(stage: Tensor, _: Tensor) -> bool:
+    def value(stage: Tensor, renamed: Tensor) -> Tensor | None:
         if not _exchanges_axes(stage, simplify) or not readers[stage]:
-            return False
-        return all(_is_tiled(_inlined(reader, {stage: stage}), simplify) for reader in readers[stage])
+            return None
+        tiled = all(tiled_product(inlined(reader, {stage: stage}), simplify) for reader in readers[stage])
+        return renamed if tiled else None
 
-    return _without(program, goes)
+    return left_to_readers(program, value)
 
 
-def _without(program: Program, goes: Callable[[Tensor, Tensor], bool]) -> Program:
-    """*program* without the stages that go, each asked as it was and as it is over what its sources became."""
+def left_to_readers(program: Program, value: Callable[[Tensor, Tensor], Tensor | None]) -> Program:
+    """*program* without the stages whose readers compute them: ``value(stage, renamed)`` is what these read then.
+
+    It is None for a stage that stays; *renamed* is the stage over what its sources became.
+    """
     through: dict[Tensor, Tensor] = {}
 
     def change(stage: Tensor, renamed: Tensor) -> Sequence[Tensor]:
-        renamed = _inlined(renamed, through)
-        if stage not in program.outputs and goes(stage, renamed):
-            through[stage] = renamed
-            return []
-        return [renamed]
+        renamed = inlined(renamed, through)
+        read = None if stage in program.outputs else value(stage, renamed)
+        if read is None:
+            return [renamed]
+        through[stage] = read
+        return []
 
     return with_stages(program, change)
 
 
-def _inlined(stage: Tensor, through: dict[Tensor, Tensor]) -> Tensor:
+def inlined(stage: Tensor, through: dict[Tensor, Tensor]) -> Tensor:
     """*stage* with what it loads of stages in *through* written out."""
     if not any(t in through for t in loaded_tensors(stage.element)):
         return stage
@@ -85,9 +90,9 @@ def _exchanges_axes(stage: Tensor, simplify: Simplifier) -> bool:
     return is_permutation and not lies_as(load, stage, simplify)
 
 
-def _is_tiled(stage: Tensor, simplify: Simplifier) -> bool:
-    """Whether *stage* is a product that is computed by tiles."""
+def tiled_product(stage: Tensor, simplify: Simplifier) -> BlockProduct | None:
+    """*stage* as a product that is computed by tiles; None where it is none."""
     if 0 in stage.shape:
-        return False
+        return None
     p = block_product(collapse_axes(stage, simplify), simplify)
-    return p is not None and is_worth_tiles(p.sizes())
+    return p if p is not None and is_worth_tiles(p.sizes()) else None

@@ -1,9 +1,10 @@
 """What a kernel has to do, counted from its expressions: arithmetic on data, and the bytes that must move at least.
 
 Counts are those of the stages as they are written, each element once: what a schedule computes twice, pads, or reads
-again because a cache was too small is its own, and lowers the rate that a profile tells. Comparisons, casts, selections
-and 64-bit integers, which are positions nearly always, are no operations; a fold counts one for each of its points. A
-convolution by Winograd's method counts as the sum of products that it is, so that its rate may be above the peak.
+again because a cache was too small is its own, and lowers the rate that a profile reports. A factor of a sum's terms
+counts once for each point of the axes that it depends on. Comparisons, casts, selections and 64-bit integers, which are
+positions nearly always, are no operations; a fold counts one for each of its points. A convolution by Winograd's method
+counts as the sum of products that it is, so that its rate may be above the peak.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from dataclasses import dataclass
 from byoc.codegen.c.winograd.plan import INPUT, META
 from byoc.codegen.c.winograd.plan import WinogradPlan as WinogradPlan
 from byoc.codegen.c.winograd.transforms import KERNEL
+from byoc.codegen.kernel.expr_parts import factors
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import product
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.core.strict_json import MOST_NUMBER
-from byoc.te import PrimExpr, Tensor, binary
+from byoc.te import Index, PrimExpr, Tensor, binary, const
 from byoc.te.expr import ARITHMETIC, BITS, FROM_BITS, INDEX, OF_BITS, TO_BITS, Binary, Checked, Const, Intrinsic, Reduce
 from byoc.te.tensor import Load
-from byoc.te.walk import operands, reachable, unique_nodes
+from byoc.te.walk import map_expr, operands, reachable, unique_nodes
 
 _CONVERSIONS = frozenset([*FROM_BITS, *TO_BITS, *OF_BITS, "bits"])
 
@@ -49,7 +51,7 @@ def counted_work(
 ) -> CountedWork | None:
     """The work of a kernel that computes *stages*, reads *sources* and fills *targets*.
 
-    None where it is more than a plan can tell.
+    None where it is more than a plan can record.
     """
     operations = nbytes = as_index(0)
     read: dict[Tensor, PrimExpr] = {}
@@ -81,7 +83,20 @@ def _scopes(stage: Tensor) -> Iterator[_Scope]:
         yield scope
         for fold in (n for n in _outside_of_folds(scope.value) if isinstance(n, Reduce)):
             points = binary("mul", scope.points, product([axis.extent for axis in fold.axes]))
-            left.append(_Scope(fold.body, points, is_fold=True))
+            left += [_Scope(_terms(fold.body), points, is_fold=True), *_factors(stage, fold)]
+
+
+def _terms(body: PrimExpr) -> PrimExpr:
+    """*body* over what its factors are where these are computed."""
+    computed = {f for f in factors(body) if _operations(f)}
+    return map_expr(body, lambda e: const(1, e.dtype) if e in computed else None) if computed else body
+
+
+def _factors(stage: Tensor, fold: Reduce) -> Iterator[_Scope]:
+    """The factors of the terms of *fold* in which something is computed."""
+    for factor in (f for f in factors(fold.body) if _operations(f)):
+        used = {n for n in unique_nodes(factor) if isinstance(n, Index)}
+        yield _Scope(factor, product([a.extent for a in (*stage.axes, *fold.axes) if a in used]))
 
 
 def _scopes_of_winograd(stage: Tensor, plan: WinogradPlan) -> Iterator[_Scope]:

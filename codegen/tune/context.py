@@ -79,7 +79,7 @@ def processor_model(cpuinfo: Path = CPUINFO) -> str:
 
 
 def cache_sizes(folder: Path = CACHES) -> dict[int, int]:
-    """The bytes of the data caches of a core, by their level; empty where the system does not tell them."""
+    """The bytes of the data caches of a core, by their level; empty where the system does not report them."""
     sizes: dict[int, int] = {}
     for entry in sorted(folder.glob("index*")):
         try:
@@ -93,7 +93,7 @@ def cache_sizes(folder: Path = CACHES) -> dict[int, int]:
 
 @functools.cache
 def schedules_digest(packages: tuple[str, ...] = SCHEDULES) -> str:
-    """What tells one version of the schedules in *packages* from another: the hash of their sources."""
+    """What identifies a version of the schedules in *packages*: the hash of their sources."""
     digest = hashlib.sha256()
     for package in packages:
         files = (f for f in importlib.resources.files(package).iterdir() if f.name.endswith(".py"))

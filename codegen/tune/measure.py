@@ -1,6 +1,6 @@
 """Times of candidates, taken interleaved and warm, so that what disturbs one disturbs all.
 
-The clock of one thread tells what this thread computed, so that what others do on the same core does not count.
+The clock of one thread measures what this thread computed, so that what others do on the same core does not count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A batch of trials: compiled candidates for one kernel, checked against the first of them, and timed in turns.
 
 A batch is data, so that another process can run it, in which a candidate may crash or never end
-(``worker_process.py``). Whoever runs it is told which candidate is about to do something.
+(``worker_process.py``). Whoever runs it is notified which candidate is about to do something.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class AnyTrialBatch(Protocol):
         """The candidates."""
 
     def run(self, tell: Tell) -> list[Outcome]:
-        """What became of each candidate, in their order; *tell* hears the number of the one that is about to run."""
+        """What became of each candidate, in order; *tell* is called with the number of the one that is about to run."""
 
     def only(self, numbers: Sequence[int]) -> AnyTrialBatch:
         """The batch of these of its candidates."""

@@ -27,7 +27,7 @@ Try = Callable[[SearchSpace, Sequence[Choice], Choices], Sequence[Trial]]
 class Bench(Protocol):
     """Where kernels are tried, as a tuner sees it.
 
-    ``context`` tells where times with so many threads hold; ``threads`` is with how many what is compiled will run,
+    ``context`` says where times with so many threads hold; ``threads`` is with how many what is compiled will run,
     ``place`` the device that runs it, empty for the host. A bench may keep records of its own beside the database.
     """
 
@@ -57,7 +57,7 @@ class Bench(Protocol):
 class HostBench:
     """What compiles programs: ``prepare`` asks the choices, ``build`` makes the library of prepared programs.
 
-    ``context`` tells where times with so many threads hold; ``caches`` are the bytes of the data caches by level. What
+    ``context`` says where times with so many threads hold; ``caches`` are the bytes of the data caches by level. What
     is compiled will be run by so many ``threads``; ``team`` gives the library by which several run a kernel.
     """
 

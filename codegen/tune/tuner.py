@@ -1,4 +1,4 @@
-"""Tuning of a model's kernels: which matter, what is known of them, what is tried, and what is told of it."""
+"""Tuning of a model's kernels: which matter, what is known of them, what is tried, and what is reported of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Made = TypeVar("Made")
 
 @dataclass
 class _Answers(SpaceCollector):
-    """Answers from what is *known*, or what *recall* tells and is known from then on; remembers what was asked."""
+    """Answers from what is *known*, or what *recall* finds and is known from then on; remembers what was asked."""
 
     known: dict[str, Record] = field(default_factory=dict)
     recall: Callable[[str], Record | None] = lambda kernel: None
@@ -51,7 +51,7 @@ class Tuner:
 
     What is known at *level* or above is taken from *database*, the rest is tried now. With *again*, also what ran out
     of time before. Candidates are timed with so many *threads*, or with as many as what is compiled will run with.
-    ``report`` tells what was done. *trial_runner* (of a bench, rounds and threads) and *clock* are for tests. Raises
+    ``report`` says what was done. *trial_runner* (of a bench, rounds and threads) and *clock* are for tests. Raises
     UserError for a number of threads below 1.
     """
 

@@ -1,4 +1,4 @@
-"""Batches in a process of their own: a candidate that crashes or never ends is told as such, and the others go on.
+"""Batches in a process of their own: a candidate that crashes or never ends is reported as such, and the others go on.
 
 One process serves many batches; a new one is started after one was lost.
 """

@@ -143,9 +143,9 @@ class Model:
         if code not in self.codes:
             self.codes.append(code)
         output = self.tensor(shape)
-        told: Table = {} if options is None else {3: Number("B", int(options[0])), 4: options[1]}
+        fields: Table = {} if options is None else {3: Number("B", int(options[0])), 4: options[1]}
         self.operators.append(
-            {0: Number("I", self.codes.index(code)), 1: Vector("i", inputs), 2: Vector("i", [output]), **told}
+            {0: Number("I", self.codes.index(code)), 1: Vector("i", inputs), 2: Vector("i", [output]), **fields}
         )
         return output
 

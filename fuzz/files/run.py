@@ -76,7 +76,7 @@ def _kept(found: list[Subject], seed: int, number: int, outcome: str, keep: Path
 
 
 def _child(found: list[Subject], seed: int, numbers: list[int], scratch: Path) -> Iterator[tuple[int, str]]:
-    """What a forked process tells of each number; the last may have ended it."""
+    """What a forked process reports of each number; the last may have ended it."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -120,7 +120,7 @@ def _message(reading: int) -> bytes | None:
 
 
 def _serve(found: list[Subject], seed: int, numbers: list[int], writing: int, scratch: Path) -> None:
-    """In the child: read each edit and tell what came of it; never returns."""
+    """In the child: read each edit and report what came of it; never returns."""
     status = 1
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

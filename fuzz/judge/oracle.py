@@ -1,7 +1,7 @@
 """What a model should compute: each node by ONNX Runtime without optimisations, else by ONNX's reference.
 
 ONNX Runtime has no kernel for many element types (int16 sums, bfloat16 nearly everywhere); those nodes are computed by
-``onnx.reference``, which is numpy. Values that ONNX leaves undefined are told by ``undefined.py``.
+``onnx.reference``, which is numpy. Values that ONNX leaves undefined are recognised by ``undefined.py``.
 """
 
 from __future__ import annotations

@@ -30,13 +30,10 @@ if TYPE_CHECKING:
     from byoc.runtime.files.file_memory import FileWatch
 
 
-# The seal: one SHA-256 over everything in an artefact, which the compiled code carries as well.
-#
-# The hashes in the manifest find damage; whoever edits a member and writes its hash anew gets past them. The seal is
-# taken over the manifest and all members, and stands in the manifest and behind the last byte of every member that is
-# code: a shared library, OpenCL source. So a graph, a weight, a lifetime or an extent that is edited, with hashes
-# made valid again, no longer fits the code, and is refused before the code is loaded. It protects against edits that
-# leave the code alone, not against somebody who writes all of it anew: that is what signing is for (``signing.py``).
+# The seal: one SHA-256 over the manifest and all members, in the manifest and behind the last byte of every member that
+# is code (a shared library, OpenCL source). Hashes in the manifest find damage; the seal also finds a graph, a weight
+# or an extent that was edited and hashed anew, before the code is loaded. Against somebody who writes everything anew
+# there are signatures (``signing.py``).
 
 KEY = "seal"
 BROKEN = "its seal does not fit what is in it: something was edited after the model was compiled; compile it again"
@@ -74,8 +71,8 @@ def open_seal(
     listed: Mapping[str, Mapping[str, str]] = manifest["members"]
     content = dict(members)
     hashes = {name: entry["sha256"] for name, entry in listed.items()}
-    told = manifest.get(KEY)
-    seals = {told if isinstance(told, str) or told is None else BROKEN}
+    seal = manifest.get(KEY)
+    seals = {seal if isinstance(seal, str) or seal is None else BROKEN}
     for name in filter(is_code, members):
         data = members[name]
         found = _TRAILER.match(data[-TRAILER_BYTES:]) if len(data) >= TRAILER_BYTES else None
@@ -184,7 +181,7 @@ def read_artifact(path: Path, mapped: bool = False, trusted: Sequence[bytes] | N
     With *mapped* the file is mapped, to be shared with other processes, and must not be written into. With *trusted*,
     public keys, it must be signed by one of them, which is looked at first.
 
-    Raises ArtifactError with one sentence for whatever is wrong; a seal that does not fit is told by ``edited``.
+    Raises ArtifactError with one sentence for whatever is wrong; a seal that does not fit is recorded in ``edited``.
     """
     from byoc.runtime.artefact.signing import SIGNATURES, check_signature
     from byoc.runtime.artefact.zip_directory import read_directory
@@ -238,8 +235,8 @@ def _check_members(manifest: Mapping[str, object], members: Mapping[str, memoryv
     for name, entry in listed.items():
         if name not in members or name == MANIFEST:
             raise ArtifactError(f"member {name} is missing; save the model again")
-        told = (entry.get("sha256"), entry.get("bytes"))
-        if told != (hashlib.sha256(members[name]).hexdigest(), len(members[name])):
+        recorded = (entry.get("sha256"), entry.get("bytes"))
+        if recorded != (hashlib.sha256(members[name]).hexdigest(), len(members[name])):
             raise ArtifactError(f"member {name} is damaged (its SHA-256 differs); save the model again")
     extra = sorted(set(members) - set(listed) - {MANIFEST})
     if extra:

@@ -47,7 +47,7 @@ def read_manifest(data: Mapping[str, object]) -> Manifest:
 
 
 def read_parts(data: object, where: str) -> Manifest:
-    """What is told of a library inside of another one. Raises ArtifactError for a damaged one."""
+    """What is recorded of a library inside of another one. Raises ArtifactError for a damaged one."""
     return _library(object_of(data, where, ("modules", "inputs", "outputs")), where)
 
 

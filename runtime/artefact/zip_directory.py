@@ -67,9 +67,9 @@ def _directory64(view: memoryview, end: int) -> tuple[int, int, int, int]:
     place = locator - _END64.size
     if place < 0:
         raise ValueError("it is too short for one of its size")
-    mark, disk, told, disks = _LOCATOR.unpack(view[locator:end])
+    mark, disk, found, disks = _LOCATOR.unpack(view[locator:end])
     record = _END64.unpack(view[place:locator])
-    if mark != b"PK\x06\x07" or record[0] != b"PK\x06\x06" or told != place or record[1] != _END64.size - 12:
+    if mark != b"PK\x06\x07" or record[0] != b"PK\x06\x06" or found != place or record[1] != _END64.size - 12:
         raise ValueError("the records of its size are damaged")
     if disk or disks != 1 or record[4] or record[5] or record[6] != record[7]:
         raise ValueError("it is a part of several")
@@ -98,16 +98,16 @@ def _entry(view: memoryview, at: int, stop: int, expected: int) -> tuple[str, Me
     return name, Member(view[begin : begin + size], checksum), begin + size, after
 
 
-def _content(view: memoryview, offset: int, raw: bytes, name: str, told: tuple[int, int]) -> int:
-    """Where the content of the member begins whose header is at *offset*; *told* is its checksum and its size."""
+def _content(view: memoryview, offset: int, raw: bytes, name: str, recorded: tuple[int, int]) -> int:
+    """Where the content of the member begins whose header is at *offset*; *recorded* is its checksum and its size."""
     if offset + _LOCAL.size + len(raw) > len(view):
         raise ValueError(f"member {name} is cut off")
     header = _LOCAL.unpack(view[offset : offset + _LOCAL.size])
     behind = offset + _LOCAL.size + len(raw)
     if header[0] != b"PK\x03\x04" or header[9] != len(raw) or view[offset + _LOCAL.size : behind] != raw:
         raise ValueError(f"the header of member {name} is damaged")
-    sizes = {told[1]} if header[7] != _IN_ZIP64 else {_IN_ZIP64}
-    if header[3] or header[6] != told[0] or {header[7], header[8]} != sizes:
+    sizes = {recorded[1]} if header[7] != _IN_ZIP64 else {_IN_ZIP64}
+    if header[3] or header[6] != recorded[0] or {header[7], header[8]} != sizes:
         raise ValueError(f"the header of member {name} says another size or checksum than the directory")
     return behind + int(header[10])
 

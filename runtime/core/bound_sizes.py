@@ -23,15 +23,15 @@ from byoc.runtime.core.errors import InputError
 def is_computable(name: str, known: Collection[str]) -> bool:
     """Whether the size *name* is among *known* ones, or follows from them.
 
-    ``(4*N)`` from N, and N from ``(4*N)``; ``(div(N,2)*M)`` from ``(div(N,2)+1)`` and M, although nothing tells N.
+    ``(4*N)`` from N, and N from ``(4*N)``; ``(div(N,2)*M)`` from ``(div(N,2)+1)`` and M, although nothing gives N.
     """
-    is_there = name in known or names_in(name) <= (plain := _told_by(frozenset(known)))
+    is_there = name in known or names_in(name) <= (plain := _determined_by(frozenset(known)))
     return is_there or _follows(polynomial(name), plain, {_held_atom(n) for n in known})
 
 
 @functools.cache
-def _told_by(known: frozenset[str]) -> frozenset[str]:
-    """The plain names that *known* ones tell."""
+def _determined_by(known: frozenset[str]) -> frozenset[str]:
+    """The plain names that *known* ones determine."""
     found = {name for name in known if not is_derived(name)}
     waiting = [name for name in known if is_derived(name)]
     while True:
@@ -43,7 +43,7 @@ def _told_by(known: frozenset[str]) -> frozenset[str]:
 
 
 def _only_unknown(name: str, known: Collection[str]) -> str | None:
-    """The plain name that the size *name* tells, where all else in it is *known*: it stands in one term, alone."""
+    """The plain name that the size *name* determines, where all else in it is *known*: it stands in one term, alone."""
     unknown = [n for n in names_in(name) if n not in known]
     if len(unknown) != 1:
         return None
@@ -104,18 +104,18 @@ class Sizes(dict[str, int]):
         if found is None:
             found = self._value(polynomial(name))
             if found < 0:
-                raise InputError(f"the size {name} is {found} for {self._told(name)}: the inputs are too small")
+                raise InputError(f"the size {name} is {found} for {self._size_text(name)}: the inputs are too small")
             self._computed[name] = found
         return found
 
-    def _told(self, name: str) -> str:
+    def _size_text(self, name: str) -> str:
         return ", ".join(f"{n}={self[n]}" for n in sorted(names_in(name)) if n in self)
 
     def bind(self, name: str, size: int) -> int:
         """The size of *name*, which is *size* unless it is known, or follows from what is."""
         if name in self or not is_derived(name):
             return self.setdefault(name, size)
-        if self.tells(name):
+        if self.determines(name):
             return self[name]
         unknown = _only_unknown(name, self)
         if unknown is not None:
@@ -131,7 +131,7 @@ class Sizes(dict[str, int]):
             raise InputError(f"a dimension that is {name} cannot have the size {size}")
         self[unknown] = (size - rest) // count
 
-    def tells(self, name: object) -> TypeGuard[str]:
+    def determines(self, name: object) -> TypeGuard[str]:
         """Whether a dimension of this name has a size here."""
         return isinstance(name, str) and is_computable(name, self)
 
@@ -154,8 +154,8 @@ class Sizes(dict[str, int]):
         values = [self._value(operand) for operand in operands]
         if function == "window" and values[0] < 1:
             what = f"({operands[0]})"
-            told = f"{what} is {values[0]} for {self._told(what)}"
-            raise InputError(f"a window leaves nothing of an axis, {told}: give larger inputs")
+            problem = f"{what} is {values[0]} for {self._size_text(what)}"
+            raise InputError(f"a window leaves nothing of an axis, {problem}: give larger inputs")
         return int(FUNCTIONS[function](*values))
 
     def _held(self, atom: str) -> int | None:

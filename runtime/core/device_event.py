@@ -1,4 +1,4 @@
-"""Something that a module did, as it tells a profiler: a kernel or a copy, with its times."""
+"""Something that a module did, as it reports it to a profiler: a kernel or a copy, with its times."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ NO_FACTS = EventFacts()
 
 
 @dataclass(frozen=True)
-class Told:
-    """What is told of an event beside its times, known before it happens."""
+class EventHeader:
+    """What is recorded of an event beside its times, known before it happens."""
 
     name: str
     nodes: tuple[str, ...] = ()
@@ -44,8 +44,8 @@ class DeviceEvent:
     *nodes* are the ONNX nodes that it computes a part of, *sizes* the work-items of a kernel and of a group of them,
     where its module knows them. *begin* and *end* are seconds of ``time.perf_counter`` in this process: a module whose
     device has a clock of its own brings them there. So are *queued*, when the host put it into its queue, and
-    *submitted*, when the queue gave it to the device; None where its module does not tell them. *queue* names the queue
-    of a device in which it stood.
+    *submitted*, when the queue gave it to the device; None where its module does not report them. *queue* names the
+    queue of a device in which it stood.
     """
 
     symbol: str
@@ -66,6 +66,6 @@ class DeviceEvent:
 
     @property
     def waits(self) -> tuple[float, float]:
-        """The seconds in the queue, and those on the device before it began; 0 where its module does not tell them."""
+        """The seconds in the queue, and those on the device before it began; 0 where its module reports none."""
         submitted = self.begin if self.submitted is None else self.submitted
         return submitted - (submitted if self.queued is None else self.queued), self.begin - submitted

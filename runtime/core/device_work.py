@@ -1,8 +1,8 @@
 """What this thread started on a device and has not waited for: a clock around a call that leaves work there is wrong.
 
 A device works while the host goes on, so a timer that stops when a call comes back, and not when its work is done,
-tells how long it takes to put work into a queue. Whoever starts work on a device begins a ticket here, and ends it when
-somebody has waited for that work; whoever times calls asks that nothing was left.
+measures how long it takes to put work into a queue. Whoever starts work on a device begins a ticket here, and ends it
+when somebody has waited for that work; whoever times calls asks that nothing was left.
 """
 
 from __future__ import annotations
@@ -55,6 +55,6 @@ def timed_to_the_end(what: str) -> Iterator[None]:
     if left > 0:
         raise UserError(
             f"timing {what}: it came back while {left} of the calls that it started on a device had not been waited "
-            "for, so a clock would tell how long putting them into a queue takes; wait for what it starts, or use "
+            "for, so a clock would measure how long putting them into a queue takes; wait for what it starts, or use "
             "library.profile, which asks the device"
         )

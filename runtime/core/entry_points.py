@@ -22,11 +22,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FrameType, FunctionType, MethodType, ModuleType
 
-# The name under which byoc is installed, and the commands that messages advise.
-#
-# The package index has another project called ``byoc``: the import name and the command are ``byoc``, the
-# distribution is not. Whatever tells a user to install something takes the words from here.
-
+# The distribution's name, for messages that ask a user to install something: another project is called ``byoc`` on the
+# package index.
 DISTRIBUTION = "byoc-compiler"
 
 
@@ -77,7 +74,7 @@ class EntryPoints:
         return [entry.name for entry in importlib.metadata.entry_points(group=self.group)]
 
     def load(self, name: str) -> Loaded:
-        """Import what brings *name*, once. What a package raises there is told, not raised."""
+        """Import what brings *name*, once. What a package raises there is recorded, not raised."""
         if name not in self._loaded and name not in vars(self._loading):
             setattr(self._loading, name, True)
             try:
@@ -100,27 +97,27 @@ class EntryPoints:
     def _clash(self, name: str, entries: Sequence[importlib.metadata.EntryPoint]) -> str:
         """That several packages, or one of them twice, bring *name*."""
         packages = sorted({_package(entry) for entry in entries})
-        told = sorted(f"{_package(entry)} ({entry.value})" for entry in entries)
+        named = sorted(f"{_package(entry)} ({entry.value})" for entry in entries)
         if len(packages) == 1:
             values = " and ".join(sorted(entry.value for entry in entries))
             return f"{packages[0]} brings the {self.what} {name!r} twice, as {values}; it can be one of them alone"
         others = [package for package in packages if package.split(" ")[0] != DISTRIBUTION]
         rest = f"uninstall {'one of them' if len(others) > 1 else others[0]}, or give its {self.what} another name"
         count = _COUNTS.get(len(packages), len(packages))
-        return f"{count} packages bring the {self.what} {name!r}: {' and '.join(told)}; {rest}"
+        return f"{count} packages bring the {self.what} {name!r}: {' and '.join(named)}; {rest}"
 
     def modules(self, name: str) -> list[str]:
         """The modules that the entry points of *name* stand in."""
         return [entry.value.partition(":")[0].strip() for entry in self._of(name)]
 
-    def told(self, name: str) -> str | None:
+    def described(self, name: str) -> str | None:
         """What brings *name*, in words; None where nobody does."""
-        return next((_told(entry) for entry in self._of(name)), None)
+        return next((_entry_text(entry) for entry in self._of(name)), None)
 
     def gave(self, name: str) -> str | None:
         """What the package that brings *name* gave, in words; None where it gave nothing."""
         values = self.load(name).values
-        return f"{self.told(name)} gives {kind_of(values[0])}" if values else None
+        return f"{self.described(name)} gives {kind_of(values[0])}" if values else None
 
     def package(self, name: str) -> str | None:
         """The distribution that brings *name*, as ``acme-byoc 1.2``; None for our own, or where nobody does."""
@@ -138,13 +135,13 @@ def _loaded(entry: importlib.metadata.EntryPoint) -> Loaded:
     """What *entry* gives. Raises what importing its module raises."""
     written = entry.pattern.match(entry.value)
     if written is None:
-        return Loaded(mistake=f"{_told(entry)} is not of the form module:name")
+        return Loaded(mistake=f"{_entry_text(entry)} is not of the form module:name")
     value: object = importlib.import_module(written["module"])
     for name in filter(None, (written["attr"] or "").split(".")):
         if not hasattr(value, name):
             near = difflib.get_close_matches(name, [n for n in dir(value) if not n.startswith("_")], n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            return Loaded(mistake=f"{_told(entry)} names {name!r}, which is not there{hint}")
+            return Loaded(mistake=f"{_entry_text(entry)} names {name!r}, which is not there{hint}")
         value = getattr(value, name)
     return Loaded((value,))
 
@@ -166,7 +163,7 @@ def kind_of(value: object) -> str:
     )
 
 
-def _told(entry: importlib.metadata.EntryPoint) -> str:
+def _entry_text(entry: importlib.metadata.EntryPoint) -> str:
     return f"the entry point '{entry.name} = {entry.value}' of {_package(entry)}"
 
 
@@ -199,11 +196,9 @@ def package_of(name: str) -> str | None:
     return RUNTIME.package(name)
 
 
-# Where a function, a class or a registration stands in the source, so that defining it again replaces it.
-#
-# A notebook's cell that runs twice, and a module that is reloaded, register the same thing from the same place; the
-# same name from another place is a clash. A place is a file and the qualified name inside; what is typed into an
-# interpreter or a notebook has the module's name in the place of a file.
+# Where a function, a class or a registration stands in the source (file and qualified name; in a notebook the module's
+# name for the file): registering again from the same place (a cell that runs twice, a module reloaded) replaces, from
+# another place it is a clash.
 
 
 def source_of(value: object) -> str:

@@ -106,11 +106,9 @@ def _place(error: BaseException) -> str:
     return "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})"
 
 
-# The error of an index outside its dimension, the same sentence from every backend.
-#
-# A *check* is the name of one test of indices: the ONNX node and the axis. Native code and devices know it by a number
-# and tell the *place* that they found: the index, counted from the end where it is negative, as an unsigned number.
-# A length is told as it was given.
+# The error of an index outside its dimension, the same sentence from every backend. A *check* is the name of one test
+# of indices (the ONNX node and the axis), a number in native code and on devices; these report the *place*, the index
+# counted from the end where it is negative, as an unsigned number. A length is reported as it was given.
 
 OF_LENGTHS = ", length along axis "  # in the name of a check: what it looks at are no positions but numbers of elements
 OF_BROADCAST = "the sizes "  # how the name of a check begins that two sizes are the same, or one of them 1

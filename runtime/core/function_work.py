@@ -1,4 +1,4 @@
-"""What a function of a library has to do, operator by operator: told by the compiler, for whoever measures it."""
+"""What a function of a library has to do, operator by operator: recorded by the compiler, for profilers."""
 
 from __future__ import annotations
 

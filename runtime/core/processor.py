@@ -24,7 +24,7 @@ _FEATURE_LINES = frozenset(["flags", "Features"])  # as x86 and as Arm spell the
 
 @dataclass(frozen=True)
 class Processor:
-    """A machine (``x86_64``) and features (``avx2``); ``features`` is None where the system does not tell them."""
+    """A machine (``x86_64``) and features (``avx2``); ``features`` is None where the system does not report them."""
 
     machine: str
     features: tuple[str, ...] | None = ()

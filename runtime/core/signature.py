@@ -87,7 +87,7 @@ class TensorSpec:
             expected = sizes.bind(want, got) if isinstance(want, str) else want
             fits = fits and expected in (None, got)
         if not fits:
-            bound = {d: sizes[d] for d in self.shape if isinstance(d, str) and sizes.tells(d)}
+            bound = {d: sizes[d] for d in self.shape if isinstance(d, str) and sizes.determines(d)}
             where = f" with {', '.join(f'{k}={v}' for k, v in bound.items())}" if bound else ""
             raise InputError(f"input {self.name!r}: expected shape {self}{where}, got {list(found)}")
 
@@ -201,17 +201,17 @@ class Signature:
             spec.bind(array, sizes)
         return sizes
 
-    def check_told(self, spec: TensorSpec, sizes: Sizes) -> None:
-        """Raises InputError for an output whose size *sizes* do not tell."""
-        if any(not (isinstance(d, int) or sizes.tells(d)) for d in spec.shape):
-            raise InputError(f"{self.symbol}: output {spec.name}{spec} has a size that its inputs do not tell")
+    def check_known(self, spec: TensorSpec, sizes: Sizes) -> None:
+        """Raises InputError for an output whose size *sizes* do not determine."""
+        if any(not (isinstance(d, int) or sizes.determines(d)) for d in spec.shape):
+            raise InputError(f"{self.symbol}: output {spec.name}{spec} has a size that its inputs do not determine")
 
     def empty_outputs(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """New arrays for the outputs, as large as *inputs* say.
 
-        Raises InputError when an input does not fit or does not tell a size.
+        Raises InputError when an input does not fit or does not determine a size.
         """
         sizes = self.bind_sizes(inputs)
         for spec in self.outputs:
-            self.check_told(spec, sizes)
+            self.check_known(spec, sizes)
         return [np.empty(spec.concrete_shape(sizes), numpy_dtype(spec.dtype)) for spec in self.outputs]

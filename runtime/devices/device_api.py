@@ -4,7 +4,7 @@ A vendor writes one class, a :class:`DeviceAPI`, over its driver. Work is put in
 which it was put there, and the calls that put it there need not wait for it. An *event* marks a place in a stream;
 other streams, and the host, wait for events. ``byoc.testing.certify_device`` tries a device on all that is said here.
 
-Invariant: this room imports numpy and the runtime alone, so that a device needs no compiler.
+Invariant: this package imports numpy and the runtime alone, so that a device needs no compiler.
 Source: ``DeviceAPI`` of TVM's runtime, ``TargetWrapper`` of Paddle Lite, CUDA's streams and events.
 """
 

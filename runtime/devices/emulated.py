@@ -321,9 +321,9 @@ class EmulatedDevice(DeviceAPI):
         return DeviceError(text)
 
     def _kernel_error(self, error: Exception) -> DeviceError:
-        told = DeviceError(f"{self.emulation.name}: a kernel raised {type(error).__name__}: {error}")
-        told.__cause__ = error
-        return told
+        reported = DeviceError(f"{self.emulation.name}: a kernel raised {type(error).__name__}: {error}")
+        reported.__cause__ = error
+        return reported
 
     def _check_open(self) -> None:
         if self._closed.is_set():

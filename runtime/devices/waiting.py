@@ -14,7 +14,7 @@ from byoc.runtime.core.time_limit import seconds_left, timed_out
 from byoc.runtime.region.seconds import WAIT_VARIABLE, wait_seconds
 
 PIECE = 0.05  # seconds between two looks at the limits
-SHORTEST, LONGEST = 20e-6, 0.005  # seconds between two questions to a device
+SHORTEST, LONGEST = 20e-6, 0.005  # seconds between two polls of a device
 
 
 def wait_until(arrived: Callable[[float], bool], where: str, timeout: float | None = None) -> None:

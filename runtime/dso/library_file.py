@@ -185,11 +185,9 @@ def _path_of(descriptor: int) -> str:
     return f"/proc/self/fd/{spelled}{descriptor}"
 
 
-# Sanitizers in compiled code: what a process must have been started with before it may load a library that has them.
-#
-# The address and the thread sanitizer replace ``malloc`` and watch memory from the start of a process, so their library
-# must be there before any other (``LD_PRELOAD``); a process that loads such code later is ended by it. The
-# undefined-behaviour sanitizer only adds checks, and needs nothing.
+# Sanitizers in compiled code. Those of addresses and of threads replace ``malloc`` from the start of a process, so
+# their library must be there first (``LD_PRELOAD``), or loading such code ends the process. That of undefined behaviour
+# needs nothing.
 
 SANITIZERS = ("address", "undefined", "thread")
 # of those whose library comes first: the library, and a symbol that it has

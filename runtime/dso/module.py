@@ -191,8 +191,8 @@ class DsoModule(Module):
             if name not in members:
                 raise ArtifactError(f"a module of type 'c' needs the member {name!r}; it has {', '.join(members)}")
         try:
-            told = read_json(members["signature.json"], "signature.json")
-            signatures = Signature.list_from_json(told, "signature.json")
+            data = read_json(members["signature.json"], "signature.json")
+            signatures = Signature.list_from_json(data, "signature.json")
             for signature in signatures:
                 symbol_of(signature.symbol, "signature.json", of_c=True)
             processor = Processor.from_json(read_json(members["processor.json"], "processor.json"))
@@ -208,10 +208,10 @@ class DsoModule(Module):
 
 def _sanitizers(members: Members) -> tuple[str, ...]:
     """The sanitizers among *members*. Raises ArtifactError for names that are none."""
-    told = read_json(members[SANITIZERS_MEMBER], SANITIZERS_MEMBER) if SANITIZERS_MEMBER in members else []
-    if not isinstance(told, list) or not all(name in SANITIZERS for name in told):
-        raise ArtifactError(f"{SANITIZERS_MEMBER}: expected names of {', '.join(SANITIZERS)}, got {told!r}")
-    return tuple(told)
+    names = read_json(members[SANITIZERS_MEMBER], SANITIZERS_MEMBER) if SANITIZERS_MEMBER in members else []
+    if not isinstance(names, list) or not all(name in SANITIZERS for name in names):
+        raise ArtifactError(f"{SANITIZERS_MEMBER}: expected names of {', '.join(SANITIZERS)}, got {names!r}")
+    return tuple(names)
 
 
 def _whole_program(members: Members, signatures: Sequence[Signature]) -> WholeProgram | None:
@@ -288,13 +288,13 @@ class _NativeFunction:
 
     @property
     def untold_sizes(self) -> tuple[str, ...]:
-        """The sizes that the function needs and its inputs do not tell: whoever calls it knows them.
+        """The sizes that the function needs and its inputs do not determine: whoever calls it knows them.
 
-        A function that is given ``(div(H,14))`` tokens and needs ``(4*div(H,14)+1)`` is not told H.
+        A function that is given ``(div(H,14))`` tokens and needs ``(4*div(H,14)+1)`` is not given H.
         """
         signature = self.signature
-        told = {d for spec in signature.inputs for d in spec.shape if isinstance(d, str)}
-        return tuple(name for name in self._size_names if not is_computable(name, told))
+        known = {d for spec in signature.inputs for d in spec.shape if isinstance(d, str)}
+        return tuple(name for name in self._size_names if not is_computable(name, known))
 
     def call_returning(self, inputs: Sequence[np.ndarray], known: Mapping[str, int] = NO_SIZES) -> list[np.ndarray]:
         """The outputs of the function, in new arrays; *known* are :attr:`untold_sizes`.
@@ -304,7 +304,7 @@ class _NativeFunction:
         signature = self.signature
         sizes = signature.bind_sizes(inputs)
         for spec in signature.outputs:
-            signature.check_told(spec, sizes)
+            signature.check_known(spec, sizes)
         outputs = [np.empty(s.concrete_shape(sizes), t) for s, t in zip(signature.outputs, self._dtypes, strict=True)]
         given = [np.asarray(a, order="C") for a in inputs]
         pointers = [_FFI.from_buffer(a) for a in (*given, *self.constants, *outputs)]
@@ -324,7 +324,7 @@ class _NativeFunction:
             )
         sizes = signature.bind_sizes(arrays[:count])
         for spec, array in zip(signature.outputs, arrays[count:], strict=True):
-            _check_output(signature.symbol, spec, array, sizes)  # which may tell a size that no input does
+            _check_output(signature.symbol, spec, array, sizes)  # which may determine a size that no input does
         for array in arrays:
             if not array.flags.c_contiguous:
                 raise InputError(f"{signature.symbol}: an array of shape {list(array.shape)} is not contiguous")
@@ -357,12 +357,12 @@ def _run_alone(run: Callable[..., int], args: object, sizes: object, need: int, 
 
 
 def _check_output(symbol: str, spec: TensorSpec, array: np.ndarray, sizes: Sizes) -> None:
-    """Raises InputError for an array that is not as *spec*; one whose size no input tells binds that size."""
+    """Raises InputError for an array that is not as *spec*; one whose size no input determines binds that size."""
     if array.ndim == len(spec.shape):
         for dim, size in zip(spec.shape, array.shape, strict=True):
             if isinstance(dim, str):
                 sizes.bind(dim, size)
-    want = tuple(d if isinstance(d, int) else sizes[d] if sizes.tells(d) else None for d in spec.shape)
+    want = tuple(d if isinstance(d, int) else sizes[d] if sizes.determines(d) else None for d in spec.shape)
     if tuple(array.shape) != want or array.dtype != numpy_dtype(spec.dtype) or not array.flags.writeable:
         raise InputError(
             f"{symbol}: output {spec.name!r} must be a writable {spec.dtype}{list(want)}, "

@@ -73,8 +73,8 @@ class PackedModule(Module):
             ) from None
 
     def save(self) -> dict[str, bytes]:
-        told = (self._library, self.processor.to_json(), list(self.symbols), self._source)
-        texts = [part if isinstance(part, (bytes, str)) else json.dumps(part) for part in told]
+        arguments = (self._library, self.processor.to_json(), list(self.symbols), self._source)
+        texts = [part if isinstance(part, (bytes, str)) else json.dumps(part) for part in arguments]
         return {name: t if isinstance(t, bytes) else t.encode() for name, t in zip(_NAMES, texts, strict=True)}
 
     @classmethod

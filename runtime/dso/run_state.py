@@ -81,9 +81,8 @@ def _go_on() -> int:
     return 0
 
 
-# The C structs by which generated code runs loops and other programs by itself; the same text in both languages.
-#
-# Generated code has them from ``codegen/c/whole/natives.py``. A :data:`PROGRAM` is a pointer to a whole program.
+# The C structs by which generated code runs loops and other programs, the same text as in
+# ``codegen/c/whole/natives.py``. A :data:`PROGRAM` is a pointer to a whole program.
 
 CALL, DECISION, LOOP = 0, 1, 2  # kinds of Native
 TURNS = -1  # instead of bytes: an output that takes turns between two places

@@ -2,7 +2,7 @@
 
 ``int32_t <symbol>(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team, Externals *externals)``:
 *args* are the inputs, the constants and the outputs. Where every size is a number, the values between have their
-places in the code, in ``arena_bytes`` bytes. Else ``<symbol>_buffers(sizes, bytes)`` tells how many bytes each buffer
+places in the code, in ``arena_bytes`` bytes. Else ``<symbol>_buffers(sizes, bytes)`` returns how many bytes each buffer
 takes, :attr:`WholeProgram.lifetimes` in which steps it is needed, and the chosen offsets follow the sizes.
 """
 
@@ -82,7 +82,7 @@ class WholeProgram:
 
     @property
     def buffers_symbol(self) -> str:
-        """The function that tells the bytes of each buffer, where they are planned at run time."""
+        """The function that returns the bytes of each buffer, where they are planned at run time."""
         return f"{self.symbol}_buffers"
 
     def to_json(self) -> dict[str, object]:
@@ -130,9 +130,11 @@ class WholeProgram:
         if self.arena_bytes is not None and self.lifetimes:
             raise ArtifactError(f"{where}: buffers with a lifetime, and an arena that is planned already")
         sizes = tuple(dict.fromkeys(d for spec in self.inputs for d in spec.shape if isinstance(d, str)))
-        told, derived = self.sizes[: len(sizes)], self.sizes[len(sizes) :]
-        if told != sizes:
-            raise ArtifactError(f"{where}.sizes: expected those of the inputs, {list(sizes)}, found {list(told)}")
+        sizes_of_inputs, derived = self.sizes[: len(sizes)], self.sizes[len(sizes) :]
+        if sizes_of_inputs != sizes:
+            raise ArtifactError(
+                f"{where}.sizes: expected those of the inputs, {list(sizes)}, found {list(sizes_of_inputs)}"
+            )
         for name in derived:
             if not is_derived(name) or not is_computable(name, sizes):
                 raise ArtifactError(f"{where}.sizes: {name[:80]!r} does not follow from the sizes of the inputs")
@@ -144,7 +146,7 @@ class WholeProgram:
         named = [d for spec in specs for d in spec.shape if not isinstance(d, int)]
         unknown = [d for d in named if d is None or not is_computable(d, sizes)]
         if unknown:
-            raise ArtifactError(f"{where}: the size {unknown[0]!r} is none that an input tells")
+            raise ArtifactError(f"{where}: the size {unknown[0]!r} is none that an input determines")
 
 
 MOST_STEPS = 1 << 22
@@ -163,10 +165,8 @@ def _lifetime(data: object, where: str) -> tuple[int, int]:
     return begin, number_of(last, where, begin, MOST_STEPS)
 
 
-# The contract of generated code: a SHA-256 of what it takes and gives, written into the code when it is generated.
-#
-# Native code trusts the sizes, the order and the lifetimes that stand beside it in JSON. The code carries the hash of
-# just these, and it is compared before the code is loaded: a description that was edited is not that of the code.
+# The contract of generated code: a SHA-256 of the sizes, order and lifetimes in its JSON, which the code trusts. The
+# code carries the hash, which is compared before it is loaded, so that an edited description is refused.
 
 _MARK = re.compile(rb"byoc-contract ([0-9a-f]{64})")
 

@@ -160,15 +160,15 @@ class _Run:
         self._wait()
         inputs = [np.require(self._array(entry), requirements=["C", "A"]) for entry in node.inputs]
         untold = getattr(function, "untold_sizes", ())
-        told = ({name: self._sizes[name] for name in untold},) if untold else ()
+        given = ({name: self._sizes[name] for name in untold},) if untold else ()
         returning: Callable[..., Sequence[np.ndarray]] | None = getattr(function, "call_returning", None)
         if node.dynamic and returning is not None:
-            self._values.update(zip(node.outputs, returning(inputs, *told), strict=True))
+            self._values.update(zip(node.outputs, returning(inputs, *given), strict=True))
             return
         outputs = [self._empty(entry) for entry in node.outputs]
         bind: Callable[..., Callable[[], object]] | None = getattr(function, "bind", None)
         if bind is not None:
-            bind([*inputs, *outputs], *told)()
+            bind([*inputs, *outputs], *given)()
         else:
             function(*map(NDArray, [*inputs, *outputs]))
         self._values.update(zip(node.outputs, outputs, strict=True))

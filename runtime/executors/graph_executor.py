@@ -318,20 +318,20 @@ class GraphExecutor(Executor):
             return _nothing
         function = self._functions[node.function]
         untold = getattr(function, "untold_sizes", ())
-        told = ({name: sizes[name] for name in untold},) if untold else ()
+        given = ({name: sizes[name] for name in untold},) if untold else ()
         if node.dynamic:
-            return functools.partial(self._run_dynamic, function, node, told)
+            return functools.partial(self._run_dynamic, function, node, given)
         arrays = [self._buffers[e] for e in (*node.inputs, *node.outputs)]
         bind = getattr(function, "bind", None)
-        return bind(arrays, *told) if bind is not None else functools.partial(function, *map(NDArray, arrays))
+        return bind(arrays, *given) if bind is not None else functools.partial(function, *map(NDArray, arrays))
 
-    def _run_dynamic(self, function: PackedFunction, node: Node, told: tuple[Mapping[str, int], ...]) -> None:
+    def _run_dynamic(self, function: PackedFunction, node: Node, given: tuple[Mapping[str, int], ...]) -> None:
         """Call a function that returns its outputs; those of known shape go to their planned place.
 
         A kernel may return a view of what it was given, whose place in the arena is soon another's: that is copied.
         """
         inputs = [self._buffers[e] for e in node.inputs]
-        results = function.call_returning(inputs, *told)  # type: ignore[attr-defined]  # of a native module
+        results = function.call_returning(inputs, *given)  # type: ignore[attr-defined]  # of a native module
         for entry, result in zip(node.outputs, results, strict=True):
             if None in self.graph.specs[entry].shape:
                 is_view = any(np.may_share_memory(result, array) for array in inputs)

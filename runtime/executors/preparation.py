@@ -101,7 +101,7 @@ class Preparation:
         self._begun.set()
         try:
             self._work()
-        except Exception as error:  # told by ``wait``
+        except Exception as error:  # raised by ``wait``
             self._error = error
         finally:
             for guard in self._guards:

@@ -23,7 +23,7 @@ def prepared_inputs(specs: Sequence[TensorSpec], given: Mapping[str, object]) ->
         given: shapes, which are tuples or lists of integers, or arrays, by the names of inputs.
 
     Raises:
-        InputError: a name that no input has, a shape that does not fit, or a free size that nothing tells.
+        InputError: a name that no input has, a shape that does not fit, or a free size that nothing determines.
     """
     names = [spec.name for spec in specs]
     if not isinstance(given, Mapping) or not all(name in names for name in given):
@@ -39,11 +39,11 @@ def prepared_inputs(specs: Sequence[TensorSpec], given: Mapping[str, object]) ->
             spec.bind(arrays[spec.name], sizes)
     for spec in specs:
         if spec.name not in arrays:
-            untold = [d for d in spec.shape if not isinstance(d, int) and (d is None or not sizes.tells(d))]
+            untold = [d for d in spec.shape if not isinstance(d, int) and (d is None or not sizes.determines(d))]
             if untold:
                 raise InputError(
                     f"prepare: the size {untold[0] or 'of a dimension'} of input {spec.name}{spec} is free, and no "
-                    f"shape tells it: give one, as in prepare({{{spec.name!r}: (...)}})"
+                    f"shape determines it: give one, as in prepare({{{spec.name!r}: (...)}})"
                 )
             arrays[spec.name] = ones(spec, spec.concrete_shape(sizes))
     return {name: arrays[name] for name in names}

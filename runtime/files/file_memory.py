@@ -29,7 +29,7 @@ class FileWatch:
     def __init__(self, path: Path, file: BinaryIO):
         self._path, self._file = path, file
         if time.time() - os.fstat(file.fileno()).st_mtime < _TICK:
-            time.sleep(_TICK)  # a change in the same tick as the last one could not be told from it
+            time.sleep(_TICK)  # a change in the same tick as the last one could not be distinguished from it
         self._known = self._state()
 
     def _state(self) -> tuple[int, int]:

@@ -26,10 +26,8 @@ from typing import BinaryIO
 
 from byoc.runtime.files.work_folder import lock, try_lock
 
-# Opening a file that a user names: a regular file alone, found out before anything is opened.
-#
-# Reading a pipe, a terminal or a socket may never end, and opening a device may do something. So the kind is asked
-# first, and again of what was opened, since a name may come to mean another thing in between. Errors are ``OSError``,
+# Opening a file that a user names, a regular file alone: reading a pipe, a terminal or a socket may never end, and
+# opening a device may have effects. The kind is checked first, and again of what was opened. Errors are ``OSError``,
 # whose ``strerror`` goes into the caller's sentence.
 
 _KINDS = (
@@ -123,7 +121,7 @@ def _write_nameless(path: Path, write: Write) -> bool:
     """As :func:`write_whole`; False where the file system has no such files."""
     try:
         descriptor = os.open(path.parent, os.O_RDWR | _NAMELESS | os.O_CLOEXEC, _MODE)
-    except OSError:  # with many errors, by the file system's age; a file with a name tells what is wrong
+    except OSError:  # with many errors, by the file system's age; a file with a name says what is wrong
         return False
     with os.fdopen(descriptor, "wb") as file:
         write(file)

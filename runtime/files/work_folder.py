@@ -14,10 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Locks on open files and folders that the kernel gives back when their holder ends, however it ends (``flock``).
-#
-# A file system without locks, and a system without ``fcntl``, grants none: ``try_lock`` then says that somebody holds
-# it.
+# Locks on open files and folders, released by the kernel however their holder ends (``flock``). Without them (a file
+# system, a system without ``fcntl``) ``try_lock`` says that somebody holds it.
 
 try:
     import fcntl

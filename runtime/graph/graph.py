@@ -91,9 +91,8 @@ class Graph:
         )
 
 
-# Sequences and optionals at the borders of a model, as vectors of objects in a graph; graphs that are bodies of loops.
-#
-# A vector ``object[n]`` holds the n elements of a sequence, or the one of an optional, none where there is none.
+# Sequences and optionals at the borders of a model, and graphs that are bodies of loops. A vector ``object[n]`` holds
+# the n elements of a sequence, or the one or none of an optional.
 
 SEQUENCE, OPTIONAL = "sequence", "optional"
 

@@ -38,7 +38,7 @@ def checked_graph(data: object, where: str) -> dict[str, object]:
     named = [d for shape in shapes if None not in shape for d in shape if isinstance(d, str)]
     unknown = [d for d in named if not is_computable(d, known)]
     if unknown:
-        raise ArtifactError(f"{where}: no input tells the size {unknown[0][:80]!r}")
+        raise ArtifactError(f"{where}: no input determines the size {unknown[0][:80]!r}")
     for place, head in numbered(graph, "heads", where):
         checked_entry(head, place, len(nodes), rows)
     return graph

@@ -2,7 +2,7 @@
 
 Steps are in an order in which each comes after those whose values it reads. A step that can be *started* lets those
 behind it go on; it is waited for before the first step of the host that reads what it makes, and before that whatever
-it waits for itself. A step that is started after others have been, whose values it reads, is not held up: it is told to
+it waits for itself. A step that is started after others have been, whose values it reads, is not held up: it is made to
 begin after them. What needs no company is called at once: where nothing stands between start and wait.
 
 Ensures: from a step's start until it is waited for, no other step begins that writes to its inputs or touches its

@@ -105,7 +105,7 @@ def is_of_one(value: object) -> bool:
 
 
 def sequences_of_one(attrs: Mapping[str, object], reference: Mapping[str, str]) -> list[str] | None:
-    """The names of the sequences of one in *attrs*, where the texts and the *reference*'s annotations do not tell them.
+    """The names of the sequences of one in *attrs*, where the texts and the *reference*'s annotations do not give them.
 
     None where they do.
     """

@@ -130,7 +130,7 @@ def _run_kernel(
 
 
 def _declared(attrs: Mapping[str, Any]) -> list[tuple[str, tuple[int, ...]]]:
-    """The dtypes and shapes of a node's outputs; nothing where its attributes do not tell."""
+    """The dtypes and shapes of a node's outputs; nothing where its attributes do not give them."""
     if "dtype" not in attrs or "shape" not in attrs:
         return []
     return [(dtype, tuple(shape)) for dtype, shape in zip(attrs["dtype"][0], attrs["shape"][0], strict=True)]

@@ -77,8 +77,8 @@ def _types(node: object, where: str) -> list[TensorSpec]:
     if not isinstance(attrs, dict) or not {"shape", "dtype"} <= attrs.keys():
         raise ArtifactError(f"{where}.attrs: expected a shape and a dtype")
     (listed,) = list_of(attrs["shape"], at(where, "attrs.shape"), 1)
-    (told,) = list_of(attrs["dtype"], at(where, "attrs.dtype"), 1)
-    dtypes = texts_of(told, at(where, "attrs.dtype"))
+    (annotated,) = list_of(attrs["dtype"], at(where, "attrs.dtype"), 1)
+    dtypes = texts_of(annotated, at(where, "attrs.dtype"))
     shapes = list_of(listed, at(where, "attrs.shape"), len(dtypes))
     return [TensorSpec("", _shape(s, t, where), t) for s, t in zip(shapes, dtypes, strict=True)]
 

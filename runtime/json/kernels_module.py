@@ -155,8 +155,8 @@ class KernelsModule(JsonModule):
         return "\n".join([super().get_source(fmt), *(module.get_source(fmt) for module in self.inner.values())])
 
     def save(self) -> dict[str, bytes]:
-        told = [{"node": name, "kind": module.type_key} for name, module in self.inner.items()]
-        members = {**super().save(), INNER_MEMBER: json.dumps(told, indent=1).encode()}
+        inner = [{"node": name, "kind": module.type_key} for name, module in self.inner.items()]
+        members = {**super().save(), INNER_MEMBER: json.dumps(inner, indent=1).encode()}
         for k, module in enumerate(self.inner.values()):
             members.update({f"kernel_{k}/{name}": data for name, data in module.save().items()})
         return members

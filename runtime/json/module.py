@@ -79,10 +79,10 @@ class JsonModule(Module):
         return engine(inputs, constants)
 
     def profile(self, on: bool) -> Sequence[DeviceEvent]:
-        told = [event for engine in self._engines.values() for event in engine.events or ()]
+        events = [event for engine in self._engines.values() for event in engine.events or ()]
         for engine in self._engines.values():
             engine.events = [] if on else None
-        return told
+        return events
 
     def get_source(self, fmt: str = "") -> str:
         return "\n".join(_text(graph) for graph in self.graphs.values())

@@ -46,7 +46,7 @@ def tree_ensemble(
 ) -> np.ndarray:
     """data: T[N, F] -> T[N, targets]. A target without a vote is 0.
 
-    Raises KernelError for a feature, node or target that is not there, and for a tree that goes round in a circle.
+    Raises KernelError for a feature, node or target that is not there, and for a tree that has a cycle.
     """
     _check(data, nodes, roots, votes, attrs.targets)
     order = np.argsort(votes[:, 0], kind="stable")
@@ -90,7 +90,7 @@ def _leaves(data: np.ndarray, nodes: np.ndarray, splits: np.ndarray, roots: np.n
         place[going] = np.where(holds, yes, no)
         going = going[nodes[place[going], 1] != LEAF]
     if going.size:
-        raise KernelError("tree_ensemble: a tree goes round in a circle")
+        raise KernelError("tree_ensemble: a tree has a cycle")
     return place.reshape(len(data), len(roots))
 
 

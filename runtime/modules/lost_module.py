@@ -54,7 +54,7 @@ class LostModule(Module):
     def level(self) -> HardwareLevel:
         try:
             return self.found().level()
-        except Exception:  # whatever a vendor's code raises; ``unavailable`` tells it
+        except Exception:  # whatever a vendor's code raises; ``unavailable`` states it
             return HardwareLevel.UNAVAILABLE
 
     def save(self) -> dict[str, bytes]:
@@ -66,8 +66,8 @@ def load_or_lose(type_key: str, symbols: Sequence[str], members: Members, load: 
     try:
         return load()
     except SystemExit as error:
-        told = UnavailableError(f"modules of type {type_key!r} cannot be loaded: {_exit_of(error)}")
-        return LostModule(type_key, symbols, members, load, told)
+        reason = UnavailableError(f"modules of type {type_key!r} cannot be loaded: {_exit_of(error)}")
+        return LostModule(type_key, symbols, members, load, reason)
     except Exception as error:  # whatever a vendor's code raises
         return LostModule(type_key, symbols, members, load, error)
 
@@ -79,7 +79,7 @@ def _exit_of(error: SystemExit) -> Exception:
 
 
 @contextlib.contextmanager
-def told_packages(packages: tuple[str, ...]) -> Iterator[None]:
+def naming_packages(packages: tuple[str, ...]) -> Iterator[None]:
     """Add to the error of a module that cannot be loaded here which of the *packages* that made it are missing."""
     try:
         yield
@@ -101,7 +101,7 @@ def class_for(type_key: str) -> type[Module]:
 
 
 @contextlib.contextmanager
-def told_loader(type_key: str) -> Iterator[None]:
+def naming_loader(type_key: str) -> Iterator[None]:
     """Say of what a vendor's loader raises that it did, and where. Raises UnavailableError; byoc's own errors pass."""
     try:
         with running(f"a module of type {type_key!r} was loaded"):
@@ -125,7 +125,7 @@ def check_lost(root: Module, bears_missing: bool = False) -> None:
     """Raise the error of the first module of the tree that could not be loaded and that nothing stands in for.
 
     With *bears_missing* one whose backend is not here, or does not load it, may stay lost: the artefact is only looked
-    into. Damaged members are told all the same.
+    into. Damaged members are reported all the same.
     """
     covered = covered_symbols(root)
     for module in root.walk():

@@ -164,13 +164,13 @@ class MetadataModule(Module):
         """What has been initialised so far: each module's type and symbols, and the seconds that it took."""
         spent = dict(self._seconds)
         spent.update({s: g.initialize_seconds for s, g in self._guards.items() if g.initialize_seconds is not None})
-        told = []
+        entries = []
         for k, module in enumerate(self.imports):
             symbols = [symbol for symbol in module.symbols if symbol in spent]
             if symbols:
                 seconds = sum(spent[symbol] for symbol in symbols)
-                told.append({"module": k, "type": module.type_key, "symbols": symbols, "seconds": round(seconds, 6)})
-        return told
+                entries.append({"module": k, "type": module.type_key, "symbols": symbols, "seconds": round(seconds, 6)})
+        return entries
 
     def save(self) -> dict[str, bytes]:
         """The tables of needs, regions and work; the constants are the artefact's ``weights.safetensors``."""
@@ -205,10 +205,10 @@ class MetadataModule(Module):
         """The module from its saved table and the constants. Raises ArtifactError when one is missing."""
         from byoc.runtime.region.record import Fallback, Region
 
-        told = read_json(members[REGIONS_MEMBER], REGIONS_MEMBER) if REGIONS_MEMBER in members else {}
+        listed = read_json(members[REGIONS_MEMBER], REGIONS_MEMBER) if REGIONS_MEMBER in members else {}
         regions = {
             symbol_of(symbol, REGIONS_MEMBER): Region.from_json(data, at(REGIONS_MEMBER, symbol))
-            for symbol, data in mapping_of(told, REGIONS_MEMBER).items()
+            for symbol, data in mapping_of(listed, REGIONS_MEMBER).items()
         }
         needs = mapping_of(read_json(members[NEEDS_MEMBER], NEEDS_MEMBER), NEEDS_MEMBER)
         lost = list_of(read_json(members.get(FALLBACKS_MEMBER, b"[]"), FALLBACKS_MEMBER), FALLBACKS_MEMBER)

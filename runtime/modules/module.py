@@ -124,7 +124,7 @@ class Module(OnDevice):
         return {}
 
     def constant_specs(self, symbol: str) -> Sequence[TensorSpec] | None:
-        """What the constants of *symbol* must be, in order; None where the module does not tell."""
+        """What the constants of *symbol* must be, in order; None where the module does not say."""
         return None
 
     def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:

@@ -1,4 +1,4 @@
-"""What a module tells of its device, where it has one: memory, counts, events; by default nothing."""
+"""What a module reports of its device, where it has one: memory, counts, events; by default nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OnDevice:
         return {}
 
     def memory_notes(self, symbol: str) -> Sequence[str]:
-        """Sentences on what the tensors of *symbol* lie in, where somebody may have wished for something else."""
+        """Sentences on what the tensors of *symbol* lie in, where something else may have been requested."""
         return ()
 
     @property

@@ -32,8 +32,8 @@ def sealed(kind: str, version: int, members: Mapping[str, bytes]) -> dict[str, b
     ['engine.bin', 'module.json']
     """
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
-    told = {"format": kind, "version": version, "sha256": digests}
-    return {**members, SEAL_MEMBER: json.dumps(told, indent=1).encode()}
+    seal = {"format": kind, "version": version, "sha256": digests}
+    return {**members, SEAL_MEMBER: json.dumps(seal, indent=1).encode()}
 
 
 def opened(members: Members, kind: str, newest: int) -> tuple[int, dict[str, bytes]]:
@@ -52,9 +52,9 @@ def opened(members: Members, kind: str, newest: int) -> tuple[int, dict[str, byt
     """
     if SEAL_MEMBER not in members:
         raise ArtifactError(f"a module of format {kind!r} has a member {SEAL_MEMBER}, and it is missing")
-    told = object_of(read_json(members[SEAL_MEMBER], SEAL_MEMBER), SEAL_MEMBER, ("format", "version", "sha256"))
-    found = text_of(told["format"], at(SEAL_MEMBER, "format"))
-    version = number_of(told["version"], at(SEAL_MEMBER, "version"))
+    seal = object_of(read_json(members[SEAL_MEMBER], SEAL_MEMBER), SEAL_MEMBER, ("format", "version", "sha256"))
+    found = text_of(seal["format"], at(SEAL_MEMBER, "format"))
+    version = number_of(seal["version"], at(SEAL_MEMBER, "version"))
     if found != kind:
         raise ArtifactError(f"{SEAL_MEMBER}: the module is of format {found!r}, and {kind!r} is expected")
     if version > newest:
@@ -62,7 +62,7 @@ def opened(members: Members, kind: str, newest: int) -> tuple[int, dict[str, byt
             f"{SEAL_MEMBER}: the module is of version {version} of {kind!r}, and {newest} is the newest that is known "
             "here: install a newer package of its vendor"
         )
-    digests = mapping_of(told["sha256"], at(SEAL_MEMBER, "sha256"))
+    digests = mapping_of(seal["sha256"], at(SEAL_MEMBER, "sha256"))
     own = {name: bytes(data) for name, data in members.items() if name != SEAL_MEMBER}
     if digests.keys() != own.keys():
         raise ArtifactError(f"{SEAL_MEMBER}: it lists {', '.join(digests)}, and there are {', '.join(own)}")

@@ -200,6 +200,6 @@ def _binary(cl: ModuleType, program: pyopencl.Program) -> bytes:
 
 
 def first_error(log: str) -> str:
-    """The first line of a build log that speaks of an error, else its first line."""
+    """The first line of a build log that names an error, else its first line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     return next((line for line in lines if re.search(r"\berror\b\s*:", line)), lines[0] if lines else "no log")

@@ -62,8 +62,8 @@ def cache_files(folder: Path) -> list[CacheFile]:
 
 def entries_of(file: RecordFile) -> tuple[CachedEntry, ...]:
     """The whole entries of a file, oldest first."""
-    told = [(CacheEntry.of(record), len(record.data)) for record in file.records()]
-    return tuple(CachedEntry(entry, nbytes) for entry, nbytes in told if entry is not None)
+    entries = [(CacheEntry.of(record), len(record.data)) for record in file.records()]
+    return tuple(CachedEntry(entry, nbytes) for entry, nbytes in entries if entry is not None)
 
 
 def clear(folder: Path, is_unwanted: Callable[[CacheEntry], bool] | None = None) -> int:

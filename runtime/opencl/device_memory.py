@@ -100,7 +100,7 @@ def place_buffers(
 
 
 def _in_turn(lives: Mapping[int, tuple[int, int]]) -> list[list[int]]:
-    """Those that *lives* tells the need of, in lists of which each holds such as are needed one after the other."""
+    """Those that are needed by *lives*, in lists of which each holds such as are needed one after the other."""
     found: list[list[int]] = []
     for k in sorted(lives, key=lambda k: (lives[k], k)):
         free = next((slot for slot in found if lives[slot[-1]][1] < lives[k][0]), None)
@@ -114,7 +114,7 @@ def _in_turn(lives: Mapping[int, tuple[int, int]]) -> list[list[int]]:
 def place_images(
     images: Mapping[int, ImageSize], lives: Mapping[int, tuple[int, int]]
 ) -> tuple[tuple[ImageSize, ...], dict[int, int]]:
-    """The images to allocate, and the number of the one that each of *images* is, which *lives* tells the need of.
+    """The images to allocate, and the number of the one for each of *images*, by *lives*, when each is needed.
 
     Two of one size are one where the second is first needed after the last launch that needs the first.
     """

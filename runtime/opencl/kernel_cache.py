@@ -134,7 +134,7 @@ def record_file(path: Path) -> RecordFile:
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """What is told of an entry: what it is and whose.
+    """What is listed of an entry: what it is and whose.
 
     Attributes:
         kind: ``program`` or ``setting``.
@@ -156,7 +156,7 @@ class CacheEntry:
 
     @staticmethod
     def of(record: FileRecord) -> CacheEntry | None:
-        """What *record* tells, or None where it is none of ours."""
+        """What *record* says, or None where it is none of ours."""
         texts = ("kind", "name", "device", "platform", "driver", "version")
         with contextlib.suppress(ArtifactError):
             fields = object_of(read_json(record.about, "an entry"), "an entry", (*texts, "milliseconds"))

@@ -119,7 +119,7 @@ class OpenCLModule(Module):
     def memory(self, symbol: str) -> Mapping[str, int]:
         """The device's memory for inputs, outputs and temporaries, and what no plan can do without, in bytes.
 
-        Nothing is told for sizes that are free, and a device that aligns buffers to more takes a little more.
+        Nothing is reported for sizes that are free, and a device that aligns buffers to more takes a little more.
         """
         plan = self._plans[symbol]
         if plan.signature.size_names:
@@ -135,13 +135,13 @@ class OpenCLModule(Module):
 
     def profile(self, on: bool) -> Sequence[DeviceEvent]:
         with self._lock:
-            told = list(self._events or ())
+            events = list(self._events or ())
             if on and self._events is not None:
                 self._events.clear()
             else:
                 self._events = [] if on else None
                 self._sessions.clear()  # the next calls make others, whose queues keep times or do not
-        return told
+        return events
 
     def unavailable(self) -> str | None:
         return why_unavailable(self.options.device)

@@ -64,7 +64,7 @@ _NOTHING = "__kernel void nothing(__global int *out) { if (out[0] == 12345) out[
 def device_peak(opened: OpenDevice) -> Peak:
     """What the device can do at most, as it is kept, else measured now, which takes about a second, and kept.
 
-    Raises DeviceError where its driver tells no times, or refuses the kernels.
+    Raises DeviceError where its driver reports no times, or refuses the kernels.
     """
     return known_peak(opened) or measure_peak(opened)
 
@@ -170,7 +170,7 @@ def _arithmetic(dtype: str, width: int) -> str:
 
 @dataclass(eq=False)
 class _Bench:
-    """Kernels on a queue of their own that keeps times. Raises ValueError where these tell nothing."""
+    """Kernels on a queue of their own that keeps times. Raises ValueError where these say nothing."""
 
     opened: OpenDevice
     queue: pyopencl.CommandQueue = field(init=False)
@@ -261,5 +261,5 @@ class _Bench:
 
     def _positive(self, seconds: float) -> float:
         if seconds <= 0:
-            raise ValueError("its clock tells that work took no time")
+            raise ValueError("its clock says that work took no time")
         return seconds

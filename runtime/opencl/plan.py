@@ -7,11 +7,11 @@ Kernels run in order; the arguments of each are its buffers, then where those of
 nor images, in units of :data:`ALIGNMENT` bytes, then its sizes (all ``long``). A :data:`Number` is an int, the name of
 a size, or ``[operation, left, right]``. A launch has variants, kernels that compute the same, of which a call takes the
 first whose bounds hold for its sizes. The buffers of a launch that takes them *whole* begin at their first byte, in
-memory of their own, and its kernel is not told where. A variant has *extent* work-items (rounded up to whole groups;
-the kernel itself ignores those beyond), or with *groups* that many groups. A device with a limit below the local size
-takes the largest divisor of it within the limit; where it is 0 the driver chooses, and no work-item is beyond. A launch
-that *checks* indices has one more argument, memory of :data:`FOUND_WORDS` numbers that is 0 before the run: the check
-that found an index outside its dimension (its number and 1), the place, and the size of the dimension.
+memory of their own, and its kernel does not get an offset. A variant has *extent* work-items (rounded up to whole
+groups; the kernel itself ignores those beyond), or with *groups* that many groups. A device with a limit below the
+local size takes the largest divisor of it within the limit; where it is 0 the driver chooses, and no work-item is
+beyond. A launch that *checks* indices has one more argument, memory of :data:`FOUND_WORDS` numbers that is 0 before the
+run: the check that found an index outside its dimension (its number and 1), the place, and the size of the dimension.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class FunctionPlan:
-    """A symbol: its signature, buffers and launches, and what is to be told of its memory (``notes``)."""
+    """A symbol: its signature, buffers and launches, and what is to be reported of its memory (``notes``)."""
 
     signature: Signature
     buffers: tuple[Buffer, ...]
@@ -184,7 +184,7 @@ class FunctionPlan:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """As data; where nothing is told of the memory, it does not say so."""
+        """As data; where nothing is reported of the memory, it does not say so."""
         return {
             "signature": self.signature.to_json(),
             "buffers": [b.to_json() for b in self.buffers],
@@ -223,7 +223,7 @@ class FunctionPlan:
         return self.first_constant + len(self.signature.constants)
 
     def placed(self, launch: Launch) -> tuple[int, ...]:
-        """The buffers of *launch* of which its kernel is told where they begin: all but constants and images."""
+        """The buffers of *launch* whose offsets its kernel gets: all but constants and images."""
         if launch.whole:
             return ()
         own = [b for b in launch.buffers if not self.first_constant <= b < self.first_output]
@@ -282,9 +282,9 @@ class FunctionPlan:
         found = [counted(buffer.bytes, sizes) for buffer in self.buffers]
         signature = self.signature
         for spec, size in zip(self.specs, found, strict=False):
-            if any(not (isinstance(d, int) or Sizes(sizes).tells(d)) for d in spec.shape):
+            if any(not (isinstance(d, int) or Sizes(sizes).determines(d)) for d in spec.shape):
                 raise ArtifactError(
-                    f"plan.json: {spec.name}{spec} of {signature.symbol} has a size that no argument tells"
+                    f"plan.json: {spec.name}{spec} of {signature.symbol} has a size that no argument determines"
                 )
             wanted = math.prod(spec.concrete_shape(sizes)) * item_bytes(spec.dtype, spec.name)
             if size < wanted:
@@ -310,7 +310,7 @@ def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
     fields = object_of(data, where, ("buffers", "sizes", "variants"), ("checks", "nodes", "work", "whole"))
     sizes = texts_of(fields["sizes"], at(where, "sizes"))
     if not all(is_computable(size, names) for size in sizes):
-        raise ArtifactError(f"{where}.sizes: {', '.join(sizes)} are not all told by the inputs")
+        raise ArtifactError(f"{where}.sizes: {', '.join(sizes)} are not all determined by the inputs")
     return Launch(
         tuple(number_of(b, place) for place, b in numbered(fields, "buffers", where)),
         sizes,
@@ -362,5 +362,5 @@ def plans_from_json(data: object, where: str) -> list[FunctionPlan]:
 
 def run_options_from_json(data: object, where: str) -> RunOptions:
     """How the functions in a ``plan.json`` are run. Raises ArtifactError."""
-    told = data.get("run", {}) if isinstance(data, dict) else {}
-    return RunOptions.from_json(told, at(where, "run"))
+    options = data.get("run", {}) if isinstance(data, dict) else {}
+    return RunOptions.from_json(options, at(where, "run"))

@@ -41,7 +41,7 @@ from byoc.runtime.opencl.found_indices import FoundIndices
 from byoc.runtime.opencl.images import texels
 from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.process import driver_use, in_driver
-from byoc.runtime.opencl.timed_events import Tell, TimedEvents, told_of_copy, told_of_launch
+from byoc.runtime.opencl.timed_events import Tell, TimedEvents, header_of_copy, header_of_launch
 from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.abandoned_work import abandon
 from byoc.runtime.region.call import Pending
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 Named = tuple[tuple[str, int], ...]  # sizes
 KEPT_SIZES = 4
 HANGING_SECONDS = 30.0  # that a call which was given up may still take before the next one
-MOST_RECORDS = 64  # sets of sizes whose kernels are told
+MOST_RECORDS = 64  # sets of sizes whose kernels are reported
 
 
 def gains_by_quiet(info: DeviceInfo) -> bool:
@@ -85,7 +85,7 @@ class Session:
         options: RunOptions = RunOptions(),  # noqa: B008  # frozen
     ):
         cl = import_pyopencl()
-        self._tell = tell  # what hears of the times of kernels and copies
+        self._tell = tell  # what gets the times of kernels and copies
         driver_use().keep(self)
         self._cl, self._plan, self._program, self._opened = cl, plan, program, opened
         self._read = {b for launch in plan.launches for b in launch.buffers}  # of another input only the sizes count
@@ -217,7 +217,7 @@ class Session:
                 made = cl.enqueue_copy(queue, to.buffer, held, dst_offset=to.offset, is_blocking=False, wait_for=after)
                 events.append(made)
                 if timed is not None:
-                    timed.add(told_of_copy("copy in", array.nbytes), made)
+                    timed.add(header_of_copy("copy in", array.nbytes), made)
         if self._found is not None:
             self._found.begin()
         self._enqueue_kernels(binding.launches, timed)
@@ -232,7 +232,7 @@ class Session:
                 of = binding.parts[number]
                 events.append(cl.enqueue_copy(queue, result, of.buffer, src_offset=of.offset, is_blocking=False))
                 if timed is not None:
-                    timed.add(told_of_copy("copy out", result.nbytes), events[-1])
+                    timed.add(header_of_copy("copy out", result.nbytes), events[-1])
         words = None
         if self._found is not None:
             words, event = self._found.read()
@@ -274,17 +274,17 @@ class Session:
         """Whether *tensor* lies on this device, in the context of this process."""
         return isinstance(tensor, DeviceArray) and tensor.opened.context == self._opened.context
 
-    def tell_times(self, timed: TimedEvents | None) -> None:
+    def report_times(self, timed: TimedEvents | None) -> None:
         """Hand the times of a call that is done to whoever profiles. Raises DeviceError for a driver without times."""
         if self._tell is None or timed is None:
             return
         try:
-            self._tell(timed.told())
+            self._tell(timed.events())
         except self._cl.Error as error:
-            raise self.failed("is profiled, and the driver tells no times", error) from error
+            raise self.failed("is profiled, and the driver reports no times", error) from error
 
     def check_indices(self, words: np.ndarray) -> None:
-        """Raises InputError where a call's *words* tell of an index outside its dimension."""
+        """Raises InputError where a call's *words* report an index outside its dimension."""
         assert self._found is not None
         self._found.done(words)
         check, place, extent = (int(w) for w in words)
@@ -313,8 +313,8 @@ class Session:
             arguments = (*(parts[b].buffer for b in launch.buffers), *map(np.int64, numbers), *found)
             check_arguments(kernel, variant.schedule, len(launch.buffers), launch.sizes, len(arguments))
             kernel.set_args(*arguments)
-            told = told_of_launch(launch, variant, (global_size, *([local_size] if local_size else [])), sizes)
-            launches.append(ReadyKernel(kernel, (global_size,), (local_size,) if local_size else None, told))
+            header = header_of_launch(launch, variant, (global_size, *([local_size] if local_size else [])), sizes)
+            launches.append(ReadyKernel(kernel, (global_size,), (local_size,) if local_size else None, header))
         self._record(named, tuple(v.schedule for v in variants))
         quiet = None
         if gains_by_quiet(self._opened.info):
@@ -384,7 +384,7 @@ class StartedCall:
             self._session.give_up(self)
             raise
         self._events.clear()
-        self._session.tell_times(self._timed)
+        self._session.report_times(self._timed)
         found, self._found = self._found, None
         if found is not None:
             self._session.check_indices(found)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from byoc.runtime.core.device_event import DeviceEvent, EventFacts, Told
+from byoc.runtime.core.device_event import DeviceEvent, EventFacts, EventHeader
 from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.opencl.numbers import Number, counted
 from byoc.runtime.opencl.plan import Launch, Variant
@@ -24,13 +24,15 @@ NANO = 1e-9
 Times = tuple[int, int, int, int]  # queued, submitted, started, ended: nanoseconds of the device
 
 
-def told_of_launch(launch: Launch, variant: Variant, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Told:
+def header_of_launch(launch: Launch, variant: Variant, shape: tuple[int, ...], sizes: Mapping[str, int]) -> EventHeader:
     """Of the kernel that *variant* is, launched with the sizes *shape* (global, local) for a call with *sizes*."""
     work = launch.work
     if work is None:
-        return Told(variant.kernel, launch.nodes, shape, EventFacts(variant.schedule))
+        return EventHeader(variant.kernel, launch.nodes, shape, EventFacts(variant.schedule))
     counts = _count(work.operations, sizes), _count(work.bytes, sizes)
-    return Told(variant.kernel, launch.nodes, shape, EventFacts(variant.schedule, work.operators, work.dtype, *counts))
+    return EventHeader(
+        variant.kernel, launch.nodes, shape, EventFacts(variant.schedule, work.operators, work.dtype, *counts)
+    )
 
 
 def _count(number: Number, sizes: Mapping[str, int]) -> int | None:
@@ -41,39 +43,48 @@ def _count(number: Number, sizes: Mapping[str, int]) -> int | None:
         return None
 
 
-def told_of_copy(name: str, nbytes: int) -> Told:
+def header_of_copy(name: str, nbytes: int) -> EventHeader:
     """Of a copy between host and device."""
-    return Told(name, facts=EventFacts(bytes=nbytes))
+    return EventHeader(name, facts=EventFacts(bytes=nbytes))
 
 
 class TimedEvents:
-    """The events of a call of *symbol* with what is told of them, and when each was put into the queue *queue*."""
+    """The events of a call of *symbol* with what is recorded of them, and when each was put into the queue *queue*."""
 
     def __init__(self, symbol: str, queue: str = "", clock: Callable[[], float] = time.perf_counter):
         self._symbol, self._queue, self._clock = symbol, queue or symbol, clock
-        self._events: list[tuple[Told, pyopencl.Event, float]] = []
+        self._events: list[tuple[EventHeader, pyopencl.Event, float]] = []
 
-    def add(self, told: Told, event: pyopencl.Event) -> None:
+    def add(self, header: EventHeader, event: pyopencl.Event) -> None:
         """Take an event that was just put into the queue."""
-        self._events.append((told, event, self._clock()))
+        self._events.append((header, event, self._clock()))
 
-    def told(self) -> list[DeviceEvent]:
+    def events(self) -> list[DeviceEvent]:
         """What happened, for events that are complete, in the order in which they were put into the queue.
 
-        Raises pyopencl's error where the driver tells no times.
+        Raises pyopencl's error where the driver reports no times.
         """
-        found = [(told, _times(event), seen) for told, event, seen in self._events]
+        found = [(header, _times(event), seen) for header, event, seen in self._events]
         if not found:
             return []
         first = min(times[0] for _, times, _ in found)  # clocks count from far away: differences keep their digits
         begin = min(seen - NANO * (times[0] - first) for _, times, seen in found)
         begin = min(begin, self._clock() - NANO * (max(times[3] for _, times, _ in found) - first))
-        return [self._event(told, [begin + NANO * (t - first) for t in times]) for told, times, _ in found]
+        return [self._event(header, [begin + NANO * (t - first) for t in times]) for header, times, _ in found]
 
-    def _event(self, told: Told, seconds: Sequence[float]) -> DeviceEvent:
+    def _event(self, header: EventHeader, seconds: Sequence[float]) -> DeviceEvent:
         queued, submitted, begin, end = seconds
         return DeviceEvent(
-            self._symbol, told.name, begin, end, told.nodes, told.sizes, queued, submitted, self._queue, told.facts
+            self._symbol,
+            header.name,
+            begin,
+            end,
+            header.nodes,
+            header.sizes,
+            queued,
+            submitted,
+            self._queue,
+            header.facts,
         )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyopencl
 
 SPIN_SECONDS = 0.005  # a thread that waits for a GPU turns so long
-SHORTEST, LONGEST = 50e-6, 0.01  # seconds between two questions
+SHORTEST, LONGEST = 50e-6, 0.01  # seconds between two polls
 _COMPLETE = 0  # CL_COMPLETE; below it stand errors
 _MAIN = threading.main_thread().ident
 

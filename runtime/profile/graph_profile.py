@@ -35,7 +35,7 @@ STARTED = "regions that are started work beside the host: what rows take togethe
 
 @dataclass(frozen=True)
 class Runs:
-    """How often, and by which clock (``time.perf_counter``, which events of modules are told in, but in tests)."""
+    """How often, and by which clock (``time.perf_counter``, in which events of modules are given, but in tests)."""
 
     repeat: int = 10
     warmup: int = 2
@@ -112,11 +112,11 @@ def profile_graph(
             begin = runs.clock()
             executor.run()
             seconds = runs.clock() - begin
-            told = [event for module in root.imports for event in module.profile(True)]
+            reported = [event for module in root.imports for event in module.profile(True)]
             if turn >= 0:
                 totals.append(seconds)
                 spans.append({name: _from(begin, [s for t in steps for s in t.spans]) for name, steps in timed.items()})
-                events.append([event.since(begin) for event in told])
+                events.append([event.since(begin) for event in reported])
     finally:
         executor.wrap = None
         for module in root.imports:
@@ -211,10 +211,10 @@ def function_record(
     own = dict.fromkeys(name for operator in operators for name in operator.nodes)
     nodes = region.nodes if region is not None else tuple(own)
     backend = region.target if region is not None else owner.type_key if owner is not None else ""
-    told = {e.name: e for run in events for e in run if e.symbol == symbol}
+    last_of = {e.name: e for run in events for e in run if e.symbol == symbol}
     parts = [
         _part(last, [[e for e in run if (e.symbol, e.name) == (symbol, name)] for run in events])
-        for name, last in told.items()
+        for name, last in last_of.items()
     ]
     return FunctionRecord(
         symbol, backend, tuple(map(tuple, spans)), region is not None, operators, nodes, *counts, tuple(parts)
@@ -222,7 +222,7 @@ def function_record(
 
 
 def _part(last: DeviceEvent, runs: Sequence[Sequence[DeviceEvent]]) -> PartRecord:
-    """What its module told of a kernel or a copy in each run, *last* of all."""
+    """What its module reported of a kernel or a copy in each run, *last* of all."""
     spans = tuple(tuple((e.begin, e.end) for e in run) for run in runs)
     waits = tuple(tuple(e.waits for e in run) for run in runs) if last.queue else ()
     return PartRecord(last.name, spans, last.nodes, last.sizes, last.facts, last.queue, waits)
@@ -239,7 +239,7 @@ def peaks_of(root: MetadataModule) -> tuple[dict[str, Peak], list[str]]:
         try:
             peak = module.peak()
         except DeviceError as error:
-            problems.append(f"shares of a peak are not told: {error}")
+            problems.append(f"shares of a peak are not known: {error}")
             continue
         if peak is not None:
             found.update(dict.fromkeys(names, peak))

@@ -27,9 +27,9 @@ Runs = tuple[tuple[Span, ...], ...]  # the spans in each of the profiled runs
 
 @dataclass(frozen=True)
 class PartRecord:
-    """Something that a module told of the calls of a function: a kernel on its device, a copy, an operator.
+    """Something that a module reported of the calls of a function: a kernel on its device, a copy, an operator.
 
-    *nodes*, *sizes*, *facts* and *queue* are those of ``DeviceEvent``; empty where its module does not tell them.
+    *nodes*, *sizes*, *facts* and *queue* are those of ``DeviceEvent``; empty where its module does not report them.
     *waits* has for each span in *runs* the seconds in the queue, and those on the device before it began.
     """
 
@@ -59,7 +59,7 @@ class FunctionRecord:
     """A function of the library as it was called: *backend* made its code; *is_region* for a share of a backend.
 
     *bytes* is what a run's calls read and write, constants included; *memory* what stands in memory between nodes while
-    it runs; both None where it is not known. *parts* are what its module told.
+    it runs; both None where it is not known. *parts* are what its module reported.
     """
 
     symbol: str

@@ -164,7 +164,7 @@ class _Work:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What a function adds to a row; *part* is what its module told, where the row is that alone."""
+    """What a function adds to a row; *part* is what its module reported, where the row is that alone."""
 
     key: tuple[str, str]
     seconds: Sequence[float]
@@ -242,7 +242,7 @@ def _operators(function: FunctionRecord) -> list[str]:
 
 
 def _by_kernel(function: FunctionRecord, name: str, peak: Peak | None) -> Iterator[_Piece]:
-    """The function; what its module told of it stands in its place, with what is left of the calls."""
+    """The function; what its module reported of it stands in its place, with what is left of the calls."""
     work, seconds = _whole_work(function, peak), function.seconds()
     if not function.parts:
         more = _calls(function), False, function.nodes, _operators(function)
@@ -252,14 +252,14 @@ def _by_kernel(function: FunctionRecord, name: str, peak: Peak | None) -> Iterat
     for part in function.parts:
         spent, calls = run_seconds(part.runs), max(map(len, part.runs), default=0)
         inside = [a + b for a, b in zip(inside, spent, strict=True)]
-        told, key = _told_work(function, part, calls, peak), (f"{name}: {part.name}", function.backend)
+        parts, key = _reported_work(function, part, calls, peak), (f"{name}: {part.name}", function.backend)
         operators = part.facts.operators
-        yield _Piece(key, spent, told, None, calls, nodes=part.nodes, operators=operators, part=part)
+        yield _Piece(key, spent, parts, None, calls, nodes=part.nodes, operators=operators, part=part)
     rest = [max(a - b, 0.0) for a, b in zip(seconds, inside, strict=True)]
     yield _Piece((f"{name}: around its parts", function.backend), rest, _Work(), function.memory, _calls(function))
 
 
-def _told_work(function: FunctionRecord, part: PartRecord, calls: int, peak: Peak | None) -> _Work:
+def _reported_work(function: FunctionRecord, part: PartRecord, calls: int, peak: Peak | None) -> _Work:
     """Of a part of a function's calls, in a run: as its module counted, else that of operators of its name.
 
     A copy between host and device is held against no peak, which is that of the device's own memory.
@@ -295,14 +295,14 @@ def _divided(function: FunctionRecord, key_of: Callable[[OperatorWork], str], pe
     seconds, calls = function.seconds(), _calls(function)
     operators = function.operators or (OperatorWork(function.symbol, function.nodes, weight=1),)
     shares = _shares_of_parts(operators, function.parts)
-    told, is_told = {part.name: run_seconds(part.runs) for part in function.parts}, _is_told(function)
+    parts, is_reported = {part.name: run_seconds(part.runs) for part in function.parts}, _is_reported(function)
     for number, operator in enumerate(operators):
         if shares is not None:
             spent, is_divided = shares[number]
         else:
-            alike = [o for o in operators if o.operator == operator.operator] if is_told else operators
+            alike = [o for o in operators if o.operator == operator.operator] if is_reported else operators
             share = _share(operator, alike)
-            spent = [share * s for s in (told[operator.operator] if is_told else seconds)]
+            spent = [share * s for s in (parts[operator.operator] if is_reported else seconds)]
             is_divided = 0 < share < 1
         work = _Work.of(operator.operations, operator.bytes, operator.dtype, peak).times(calls)
         key = key_of(operator), function.backend
@@ -336,15 +336,15 @@ def _shares_of_parts(
     return found
 
 
-def _is_told(function: FunctionRecord) -> bool:
+def _is_reported(function: FunctionRecord) -> bool:
     """Whether its module measured each of its operators."""
-    told = {part.name for part in function.parts}
-    return bool(function.operators) and all(operator.operator in told for operator in function.operators)
+    names = {part.name for part in function.parts}
+    return bool(function.operators) and all(operator.operator in names for operator in function.operators)
 
 
 def _by_operator(function: FunctionRecord, name: str, peak: Peak | None) -> Iterator[_Piece]:
     for piece in _divided(function, lambda operator: operator.operator, peak):
-        yield replace(piece, is_divided=piece.is_divided and not _is_told(function))
+        yield replace(piece, is_divided=piece.is_divided and not _is_reported(function))
 
 
 def _by_node(function: FunctionRecord, name: str, peak: Peak | None) -> Iterator[_Piece]:

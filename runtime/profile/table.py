@@ -37,7 +37,7 @@ OF_DEVICE = (
     "variant",
     "gws/lws",
     "operators",
-)  # told where a row is a kernel or a copy of a device
+)  # shown where a row is a kernel or a copy of a device
 LONGEST_NAME, LONGEST_NODE = 60, 32
 TAIL = 16  # letters of a long name that are shown of its end, in which kernels of one kind differ
 ABOVE = 1.05  # of a peak: what is less may be the clock's

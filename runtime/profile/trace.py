@@ -1,8 +1,8 @@
 """A profile as a trace that Perfetto and chrome://tracing read.
 
 Source: "Trace Event Format" of the Chromium project: complete events (``ph: "X"``) with ``ts`` and ``dur`` in
-microseconds, and metadata events that name processes and threads. A thread is a backend; what its device told stands
-on others, one for each of the device's queues and one for the copies in it.
+microseconds, and metadata events that name processes and threads. A thread is a backend; what its device reported
+stands on others, one for each of the device's queues and one for the copies in it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def trace(profile: ProfileRecord) -> dict[str, object]:
             for part in function.parts:
                 place = lanes[lane_of_part(function, part)], begin
                 for number, (first, last) in enumerate(part.runs[run]):
-                    told = _told(function, part, part.waits[run][number] if part.waits else None)
-                    events.append(_complete(part.name, place[0], begin + first, last - first, told))
+                    arguments = _part_arguments(function, part, part.waits[run][number] if part.waits else None)
+                    events.append(_complete(part.name, place[0], begin + first, last - first, arguments))
         begin += GAP * seconds
     return {
         "traceEvents": events,
@@ -77,8 +77,8 @@ def _arguments(function: FunctionRecord) -> dict[str, object]:
     }
 
 
-def _told(function: FunctionRecord, part: PartRecord, waits: Span | None) -> dict[str, object]:
-    """What is told of a span of a part beside its times; *waits* are those in the queue and on the device."""
+def _part_arguments(function: FunctionRecord, part: PartRecord, waits: Span | None) -> dict[str, object]:
+    """What is recorded of a span of a part beside its times; *waits* are those in the queue and on the device."""
     facts, sizes = part.facts, part.sizes
     known: dict[str, object] = {
         "nodes": list(part.nodes),

@@ -1,6 +1,6 @@
 """A vendor's code that asks Python to end the process, by ``sys.exit``: a failure of its region like any other.
 
-What a handler of signals raises is its user's wish and passes, also when it interrupts a vendor's code.
+What a handler of signals raises is what its user wants and passes, also when it interrupts a vendor's code.
 """
 
 from __future__ import annotations

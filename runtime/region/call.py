@@ -22,7 +22,7 @@ from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.region.checks import CheckedCall, check_returned, fill_outputs
 from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.locked import held, locked
-from byoc.runtime.region.record import is_told_running, running
+from byoc.runtime.region.record import is_reporting_running, running
 from byoc.runtime.region.vendor_time_limit import within_time_limit
 
 
@@ -76,7 +76,7 @@ class RegionCall:
             try:
                 if self._ready is None:
                     self._ready = self._prepared()
-                with running(self._guard.doing) if is_told_running() else contextlib.nullcontext():
+                with running(self._guard.doing) if is_reporting_running() else contextlib.nullcontext():
                     check_returned(within_time_limit(self._ready, self._guard.place, self._seconds))
                 return
             except SystemExit as error:
@@ -103,8 +103,8 @@ class RegionCall:
     def _checked(self, work: Callable[[], object]) -> CheckedCall:
         """The call *work* with the checks that were asked for."""
         assert self._guard.checks is not None
-        told = self._guard.region.signature
-        return CheckedCall(work, self._guard.checks, self._arrays, self._count, told)
+        signature = self._guard.region.signature
+        return CheckedCall(work, self._guard.checks, self._arrays, self._count, signature)
 
     def start(self, after: Sequence[RegionCall] = ()) -> None:
         """Begin to fill the outputs, when *after*, whose outputs are inputs here, are done."""

@@ -2,9 +2,9 @@
 
 ``BYOC_CHECK=1`` in the environment, read when a library's regions are first used, guards every call of a backend:
 outputs are filled with a pattern before the call, and looked at behind it; inputs are copied, compared and put back;
-an output with NaNs, where no input has one, is told. ``BYOC_CHECK=outputs,inputs`` asks for some of it. Such runs are
-slow, and a call is made twice where a pattern that is left may be a result. Source: the red zones and poisoned memory
-of address sanitizers, and the trapping NaNs of floating-point units.
+an output with NaNs, where no input has one, is reported. ``BYOC_CHECK=outputs,inputs`` asks for some of it. Such runs
+are slow, and a call is made twice where a pattern that is left may be a result. Source: the red zones and poisoned
+memory of address sanitizers, and the trapping NaNs of floating-point units.
 """
 
 from __future__ import annotations

@@ -60,14 +60,14 @@ class RegionFunction:
     def _from_backend(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """What the backend's function gives for *inputs*, looked at."""
         guard = self.guard
-        told = guard.region.signature
+        signature = guard.region.signature
         work = locked(functools.partial(_results, guard.function(), guard.signature, inputs), guard.lock)
-        watch = None if guard.checks is None else CheckedCall(work, guard.checks, inputs, len(inputs), told)
+        watch = None if guard.checks is None else CheckedCall(work, guard.checks, inputs, len(inputs), signature)
         if watch is not None:
             watch.begin()
         results = within_time_limit(work, guard.place, guard.seconds)
-        if told is not None:
-            check_results(results, told, inputs)
+        if signature is not None:
+            check_results(results, signature, inputs)
         if watch is not None:
             watch.end(results)
         return results
@@ -79,7 +79,7 @@ def _laid_out(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _results(function: PackedFunction, signature: Signature | None, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """What *function* returns; one that fills its outputs gets them, of the sizes that the inputs tell."""
+    """What *function* returns; one that fills its outputs gets them, of the sizes that the inputs determine."""
     returning: Callable[..., list[np.ndarray]] | None = getattr(function, "call_returning", None)
     if returning is not None:
         return returning(inputs)

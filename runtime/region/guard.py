@@ -69,7 +69,7 @@ class RegionGuard:
         self.initialize_seconds: float | None = None  # what it took to load the function, once it is there
         self._function: PackedFunction | None = None
         self._preparing: int | None = None  # the thread that prepares it
-        self._told_warming = False
+        self._reported_warming = False
         self._failures: OrderedDict[Shapes, None] = OrderedDict()
         self._lock = new_rlock()
 
@@ -119,11 +119,11 @@ class RegionGuard:
         return f"{self.region.describe(self.symbol)} was running"
 
     def inputs_of(self, count: int) -> int | None:
-        """How many of *count* arrays, inputs then outputs, are inputs; None where nobody told, or told otherwise."""
-        told = self.region.signature
-        if told is None or count != len(told.inputs) + len(told.outputs):
+        """How many of *count* arrays, inputs then outputs, are inputs; None where it is not known, or contradicted."""
+        signature = self.region.signature
+        if signature is None or count != len(signature.inputs) + len(signature.outputs):
             return None
-        return len(told.inputs)
+        return len(signature.inputs)
 
     def host_function(self) -> PackedFunction:
         """The host's function for this region."""
@@ -141,7 +141,7 @@ class RegionGuard:
     def begin_preparing(self, thread: int) -> None:
         """Have *thread* alone use the backend, and all others the host's function, until :meth:`end_preparing`."""
         with self._lock:
-            self._preparing, self._told_warming = thread, False
+            self._preparing, self._reported_warming = thread, False
 
     def end_preparing(self) -> None:
         """Have all threads use the backend again."""
@@ -149,9 +149,9 @@ class RegionGuard:
 
     def _record_warming(self, shapes: Shapes) -> None:
         """Keep that the host computes while the backend is being prepared, once a preparation."""
-        if self._told_warming:
+        if self._reported_warming:
             return
-        self._told_warming = True
+        self._reported_warming = True
         region = self.region
         message = f"is being prepared on {region.target}; the host computes until it is ready"
         self.fallbacks.append(Fallback(self.symbol, region.target, WARM, "", message, region.nodes, shapes))

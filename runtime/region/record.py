@@ -26,7 +26,7 @@ class Region:
     """A backend's share of a model: the target that compiled it, and the ONNX nodes that are in it.
 
     ``operators`` are the Relay operators and composites in it, for messages about a model without node names;
-    ``signature`` is what its function takes and gives, ``seconds`` what a run of it may take, where that was told.
+    ``signature`` is what its function takes and gives, ``seconds`` what a run of it may take, where that is known.
     """
 
     target: str
@@ -36,12 +36,12 @@ class Region:
     seconds: float | None = None
 
     def to_json(self) -> dict[str, object]:
-        told: dict[str, object] = {"target": self.target, "nodes": list(self.nodes)}
+        data: dict[str, object] = {"target": self.target, "nodes": list(self.nodes)}
         if self.operators:
-            told["operators"] = list(self.operators)
+            data["operators"] = list(self.operators)
         if self.signature is not None:
-            told["signature"] = self.signature.to_json()
-        return told if self.seconds is None else {**told, "seconds": self.seconds}
+            data["signature"] = self.signature.to_json()
+        return data if self.seconds is None else {**data, "seconds": self.seconds}
 
     @staticmethod
     def from_json(data: object, where: str = "a region") -> Region:
@@ -91,12 +91,12 @@ class Fallback:
     def from_json(data: object, where: str) -> Fallback:
         """The record that :meth:`to_json` gave. Raises ArtifactError for another."""
         texts = ("subgraph", "target", "stage", "exception", "message")
-        told = object_of(data, where, (*texts, "nodes", "shapes"))
-        subgraph, target, stage, exception, message = (text_of(told[key], at(where, key)) for key in texts)
-        nodes = texts_of(told["nodes"], at(where, "nodes"))
+        fields = object_of(data, where, (*texts, "nodes", "shapes"))
+        subgraph, target, stage, exception, message = (text_of(fields[key], at(where, key)) for key in texts)
+        nodes = texts_of(fields["nodes"], at(where, "nodes"))
         shapes = [
             tuple(number_of(d, place) for d in list_of(shape, place))
-            for place, shape in numbered(told, "shapes", where)
+            for place, shape in numbered(fields, "shapes", where)
         ]
         return Fallback(subgraph, target, stage, exception, message, nodes, tuple(shapes))
 
@@ -132,8 +132,8 @@ _tell: Callable[[str | None], str | None] | None = None  # who wants to know wha
 
 
 @contextlib.contextmanager
-def told_running(tell: Callable[[str | None], str | None]) -> Iterator[None]:
-    """Have *tell* be told what vendor's code each thread is at, in words; it gives what that thread was at before."""
+def reporting_running(tell: Callable[[str | None], str | None]) -> Iterator[None]:
+    """Call *tell* with what vendor's code each thread is at, in words; it returns what that thread was at before."""
     global _tell
     _tell = tell
     try:
@@ -142,7 +142,7 @@ def told_running(tell: Callable[[str | None], str | None]) -> Iterator[None]:
         _tell = None
 
 
-def is_told_running() -> bool:
+def is_reporting_running() -> bool:
     """Whether somebody wants to know what runs."""
     return _tell is not None
 

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 
-from byoc.runtime.region.record import told_running
+from byoc.runtime.region.record import reporting_running
 
 SIZE = 4096  # bytes of the record: a length of two bytes, and the text
 
@@ -61,7 +61,7 @@ def watched(command: str) -> Iterator[None]:
         _watch(command, record, reader, writer)
     os.close(reader)
     try:
-        with told_running(record.set):
+        with reporting_running(record.set):
             yield
     finally:
         os.close(writer)

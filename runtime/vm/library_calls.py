@@ -65,9 +65,9 @@ class LibraryCalls:
                 raise InputError(f"{symbol.symbol}: {error}") from error
         outputs = []
         for spec in symbol.outputs:
-            if any(not (isinstance(d, int) or sizes.tells(d)) for d in spec.shape):
+            if any(not (isinstance(d, int) or sizes.determines(d)) for d in spec.shape):
                 raise UserError(
-                    f"{symbol.symbol}: output {spec.name}{spec} has a size that its inputs do not tell, and the "
+                    f"{symbol.symbol}: output {spec.name}{spec} has a size that its inputs do not determine, and the "
                     "function of its module cannot return it: keep the operator on the host"
                 )
             outputs.append(NDArray(np.empty(spec.concrete_shape(sizes), numpy_dtype(spec.dtype))))

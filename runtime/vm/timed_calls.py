@@ -53,11 +53,11 @@ def profile_calls(
             begin = runs.clock()
             run()
             seconds = runs.clock() - begin
-            told = [event for module in root.imports for event in module.profile(True)]
+            reported = [event for module in root.imports for event in module.profile(True)]
             if turn >= 0:
                 totals.append(seconds)
                 spans.append({s: [(a - begin, b - begin) for a, b in found] for s, found in calls.spans.items()})
-                events.append([event.since(begin) for event in told])
+                events.append([event.since(begin) for event in reported])
     finally:
         for module in root.imports:
             module.profile(False)

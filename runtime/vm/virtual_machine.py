@@ -175,7 +175,7 @@ class VirtualMachine:
     def profile(
         self, *args: object, func_name: str = MAIN, repeat: int = 10, warmup: int = 2, **kwargs: object
     ) -> RunProfile:
-        """Run a function on inputs in order or by name, and tell what each function of the library takes in it.
+        """Run a function on inputs in order or by name, and report what each function of the library takes in it.
 
         The first *warmup* runs do not count, *repeat* do. Raises InputError for an input that is missing or does not
         fit, UserError for an executable without a library.

@@ -1,4 +1,4 @@
-"""``tools.architectures`` without PyTorch: how configurations are made small, how results are compared and told."""
+"""``tools.architectures`` without PyTorch: how configurations are made small, how results are compared and reported."""
 
 import numpy as np
 import pytest

@@ -4,6 +4,8 @@ import ast
 import configparser
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -78,6 +80,35 @@ def test_the_python_of_the_guide_is_well_formed() -> None:
     assert len(blocks) >= 6
     for indent, block in blocks:
         ast.parse("\n".join(line.removeprefix(indent) for line in block.split("\n")))
+
+
+def python_of_the_guide(word: str) -> str:
+    """The whole module of the guide, of those that begin with their imports, in which *word* stands."""
+    return next(b for b in re.findall(r"^```python\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL) if word in b)
+
+
+def test_the_backend_and_the_pass_of_the_guide_run_as_printed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "relu_chip.py").write_text(python_of_the_guide("class ReluChip"))
+    (tmp_path / "drop_double_negative.py").write_text(python_of_the_guide("def DropDoubleNegative"))
+    code = """
+import byoc, relu_chip
+from byoc import relay
+from drop_double_negative import DropDoubleNegative
+x = relay.var("x", shape=(2, 3))
+mod = relay.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.negative(relay.negative(x)))))
+mod = DropDoubleNegative()(relay.transform.InferType()(mod))
+plan = byoc.plan(mod, ["relu_chip"])
+print([(d.operator, d.target) for d in plan.decisions])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "[('nn.relu', 'relu_chip')]\n", done.stdout + done.stderr
+
+
+def test_the_command_of_the_guide_runs_as_printed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "operators_command.py").write_text(python_of_the_guide("def run(arguments"))
+    code = "import argparse, operators_command as c; print(c.run(argparse.Namespace(domain=''))[1])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert "HardSigmoid" in done.stdout.split(), done.stdout + done.stderr
 
 
 def test_the_glossary_has_thirty_words_in_order() -> None:

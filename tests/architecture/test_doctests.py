@@ -9,10 +9,11 @@ FOLDERS = {"byoc": "byoc", "byoc.codegen": "codegen", "byoc.runtime": "runtime",
 
 
 def module_names():
+    """The modules with an example: looking for the docstrings of all takes a minute."""
     for package, folder in FOLDERS.items():
         for file in sorted((ROOT / folder).rglob("*.py")):
             parts = file.relative_to(ROOT / folder).with_suffix("").parts
-            if parts[-1] != "__main__":
+            if parts[-1] != "__main__" and ">>>" in file.read_text():
                 yield ".".join([package, *(part for part in parts if part != "__init__")])
 
 

@@ -16,6 +16,12 @@ def test_a_name_of_before_gives_the_module_itself(known):
     assert importlib.import_module(known) is importlib.import_module(MOVED[known])
 
 
+def test_a_function_of_a_package_stays_where_a_module_of_its_name_moved():
+    code = "import byoc.relay.transform.recast; from byoc.relay.transform import recast; assert callable(recast)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_is_below_a_package_that_moved_follows_it():
     assert home_of("byoc.relay.testing.resnet") == "byoc.annex.testing.resnet"
     assert home_of("byoc.relay.testing_elsewhere") == "byoc.relay.testing_elsewhere"

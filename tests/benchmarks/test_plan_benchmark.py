@@ -140,7 +140,7 @@ def test_cost_is_slower_only_beyond_its_own_noise(bench):
     assert group.slower_than() is None
 
 
-def test_the_bars_tell_where_they_are_missed(bench):
+def test_the_bars_show_where_they_are_missed(bench):
     results = bench("plan.results")
     order = found_of(bench, "order", [2.0, 2.0])
     good = results.Group("good", ("npu",), [found_of(bench, "cost", [1.0, 1.0]), order], 0.01)

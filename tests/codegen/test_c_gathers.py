@@ -1,4 +1,4 @@
-"""Loads from places that are loaded: GCC 12 vectorises some of them wrongly, so it is told not to."""
+"""Loads from places that are loaded: GCC 12 vectorises some of them wrongly, so that is turned off."""
 
 import dataclasses
 

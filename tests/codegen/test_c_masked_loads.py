@@ -1,4 +1,4 @@
-"""Loads under a condition: GCC gives those that lie side by side the mask of the first, so it is told not to."""
+"""Loads under a condition: GCC gives those that lie side by side the mask of the first, so that is turned off."""
 
 import dataclasses
 

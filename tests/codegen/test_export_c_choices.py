@@ -179,7 +179,7 @@ def test_what_compiling_found_is_used_when_exporting_for_one_thread(tmp_path):
     assert first.report.tuned and second.report.known and not second.report.tuned
 
 
-def test_the_command_tunes_into_a_database_and_tells(capsys, tmp_path):
+def test_the_command_tunes_into_a_database_and_reports(capsys, tmp_path):
     options = ["--shape", "image=1,1,8,8", "--tune", "fast", "--database", tmp_path / "known", "--json"]
     reports = []
     for folder in ("first", "second"):

@@ -57,7 +57,7 @@ def test_the_header_knows_the_stack_that_the_compiler_takes(digits):
     folder, _ = digits
     command = ["make", "-s", "-B", "-C", folder, "CFLAGS=-O1 -fstack-usage", "model.o"]
     if subprocess.run(command, capture_output=True).returncode != 0:
-        pytest.skip("the C compiler does not tell the stack that it takes")
+        pytest.skip("the C compiler does not report the stack that it takes")
     taken = max(int(line.split("\t")[1]) for line in (folder / "model.su").read_text().splitlines())
     header = (folder / "model.h").read_text()
     known = int(header.split("MODEL_STACK_BYTES ")[1].split()[0])
@@ -182,7 +182,7 @@ def test_the_same_model_gives_the_same_bytes_under_any_hash_seed_and_builds_to_t
     assert texts[0] == texts[1]
 
 
-def test_a_compiler_for_another_processor_is_told_so(tmp_path):
+def test_a_compiler_for_another_processor_is_refused_with_the_reason(tmp_path):
     options = export_options(march="native")
     if options.macro is None:
         pytest.skip("code for this processor needs nothing that another lacks")

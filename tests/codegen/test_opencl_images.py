@@ -1,4 +1,5 @@
-"""Tensors of OpenCL regions as images: what they compute, what is an image, what is told, and what the code looks like.
+"""Tensors of OpenCL regions as images: what they compute, what is an image, what is reported, and what the code looks
+like.
 
 PoCL has images, so that all of it runs on a processor. What ONNX Runtime computes is the reference.
 """
@@ -183,7 +184,7 @@ def limited(monkeypatch, **limits):
     return seen
 
 
-def test_an_image_beyond_the_limits_is_a_buffer_on_the_device_and_told(monkeypatch, tmp_path, capsys):
+def test_an_image_beyond_the_limits_is_a_buffer_on_the_device_and_reported(monkeypatch, tmp_path, capsys):
     limited(monkeypatch, image_width=40, image_height=50)
     model = pair(16)
     library = compiled(model)
@@ -196,7 +197,7 @@ def test_an_image_beyond_the_limits_is_a_buffer_on_the_device_and_told(monkeypat
     assert "64 texels wide, and the device's images have at most 40" in capsys.readouterr().out
 
 
-def test_the_command_that_compiles_tells_what_is_an_image(tmp_path, capsys):
+def test_the_command_that_compiles_lists_what_is_an_image(tmp_path, capsys):
     onnx.save(pair(4), tmp_path / "m.onnx")
     words = ["compile", str(tmp_path / "m.onnx"), "-t", "opencl", "--set", "opencl.mode=memory=image"]
     assert main([*words, "-o", str(tmp_path / "m.byoc")]) == 0
@@ -213,7 +214,7 @@ def test_a_device_without_images_has_buffers_and_the_report_says_so(monkeypatch)
     check(library, model)
 
 
-def test_free_sizes_are_buffers_and_told():
+def test_free_sizes_are_buffers_and_reported():
     rng, constants = np.random.default_rng(0), []
     nodes = [
         convolution("first", "x", "t", 5, 3, 3, 1, constants, rng),

@@ -43,7 +43,7 @@ def device(name, kind, platform, **more):
         ("an FPGA", "accelerator", "somebody", "buffer"),
     ],
 )
-def test_the_table_tells_the_memory_by_vendor_and_kind(name, kind, platform, memory):
+def test_the_table_has_the_memory_by_vendor_and_kind(name, kind, platform, memory):
     assert rule_for(device(name, kind, platform)).memory == memory
 
 
@@ -213,14 +213,14 @@ def test_a_place_that_is_granted_is_what_is_compiled(wish, granted, images, prec
 
 
 @pytest.mark.needs_opencl
-def test_the_command_that_explains_tells_why_a_place_is_passed_over(tmp_path, capsys):
+def test_the_command_that_explains_says_why_a_place_is_passed_over(tmp_path, capsys):
     onnx.save(model_of(), tmp_path / "m.onnx")
     words = ["explain", str(tmp_path / "m.onnx"), "--node", "conv0", "-t", "opencl", "--policy", "score"]
     wish = ["opencl/int8/ImageDefault", "opencl/float/ImageDefault", "host"]
     assert main([*words, *(w for place in wish for w in ("--place", place))]) == 0
     told = capsys.readouterr().out
     assert "place opencl/int8/ImageDefault: its kernels hold floats as float or fp16" in told
-    assert "for opencl/float/ImageDefault by formula code, the first wish" in told
+    assert "for opencl/float/ImageDefault by formula code, the preferred place" in told
 
 
 @pytest.mark.needs_opencl

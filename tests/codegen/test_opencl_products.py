@@ -143,7 +143,7 @@ def _product_of(function: Function):
     return block_product(collapse_axes(group.stages[-1], simplify), simplify)
 
 
-def test_rows_columns_and_terms_are_told_apart():
+def test_rows_columns_and_terms_are_distinguished():
     p = _product_of(dense(20, 30, 40))
     assert p.sizes() == (1, 20, 30, 40)
     assert not p.left.by_lane and not p.right.by_lane, "both operands lie term by term"

@@ -98,7 +98,7 @@ def test_attention_counts_both_products_and_no_scores_among_the_bytes():
         assert "nn.softmax" in found[0].work.operators
 
 
-def test_work_that_no_plan_can_tell_is_left_out():
+def test_work_that_no_plan_can_record_is_left_out():
     a = placeholder((1 << 30, 1 << 30), "float32", "a")
     huge = compute((1 << 30, 1 << 30), lambda i, j: a[i, j] + 1.0, name="huge")
     assert counted_work((huge,), (a,), (huge,), Simplifier()) is None

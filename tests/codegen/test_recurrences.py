@@ -1,4 +1,4 @@
-"""Recurrences: how they are told from other stages, what they mean, and the loop over steps that C gets for them."""
+"""Recurrences: how they are distinguished from other stages, what they mean, and their loop over steps in C."""
 
 import numpy as np
 import pytest

@@ -99,7 +99,7 @@ def test_sanitizers_are_flags_of_the_compiler_so_that_caches_keep_their_code_apa
     assert plain.sanitizers == ()
 
 
-def test_a_process_without_the_library_is_told_how_to_start(monkeypatch):
+def test_a_process_without_the_library_learns_how_to_start(monkeypatch):
     monkeypatch.setenv(VARIABLE, "address")
     from byoc import relay
     from byoc.relay.expr import Function, var

@@ -85,7 +85,7 @@ def test_targets_are_read_asked_and_entered(tvm):
     assert {"llvm", "cuda"} <= set(tvm.target.Target.list_kinds())
 
 
-def test_a_compilation_configuration_tells_host_from_accelerators(tvm):
+def test_a_compilation_configuration_distinguishes_host_from_accelerators(tvm):
     config = tvm.target.make_compilation_config(None, ["llvm -mcpu=native", "cuda"])
     assert [t.kind.name for t in config.primitive_targets] == ["llvm", "cuda"]
     assert config.host_target.mcpu == "native"

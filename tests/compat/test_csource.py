@@ -1,4 +1,4 @@
-"""``runtime.CSourceModuleCreate``: an integration that writes C for TVM's runtime runs, is saved, tells its errors."""
+"""``runtime.CSourceModuleCreate``: an integration that writes C for TVM's runtime runs, is saved, reports errors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_it_is_saved_and_runs_in_a_process_of_the_runtime_alone(tvm, acme, tmp_p
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), WANTED, rtol=1e-6)
 
 
-def test_what_it_returns_and_what_the_compiler_says_are_told(tvm):
+def test_what_it_returns_and_what_the_compiler_says_are_reported(tvm):
     create = tvm.get_global_func("runtime.CSourceModuleCreate")
     module = create(source("acme_0"), "c", ["acme_0"], [])
     assert "acme_wrapper_" in module.get_source()

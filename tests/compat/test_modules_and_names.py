@@ -110,7 +110,7 @@ def test_a_renderer_is_called_once_before_a_pass_raises(tvm, seen):
     ) in seen[0][0]
 
 
-def test_types_of_other_ranks_and_dtypes_are_told_apart(tvm, seen):
+def test_types_of_other_ranks_and_dtypes_are_distinguished(tvm, seen):
     from tvm import relay
 
     for wanted, said in (
@@ -165,7 +165,7 @@ def test_contexts_and_renderers_are_made_and_shown(tvm, capsys):
     assert "error: an error" in capsys.readouterr().out
 
 
-def test_expressions_without_a_span_are_told_and_left(tvm, seen):
+def test_expressions_without_a_span_are_reported_and_left(tvm, seen):
     from tvm import relay
 
     mod = tvm.IRModule.from_expr(relay.nn.relu(relay.var("x", shape=(2,))))

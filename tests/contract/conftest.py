@@ -10,7 +10,7 @@ from byoc.runtime.modules.module import LOADERS
 
 @pytest.fixture
 def forget():
-    """A function that is told the names of backends which are forgotten when the test ends."""
+    """A function that gets the names of backends which are forgotten when the test ends."""
     names = []
     yield names.append
     for name in names:

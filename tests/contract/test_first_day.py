@@ -84,7 +84,7 @@ def test_a_kernel_at_a_place_knows_the_layout_of_the_place(forgotten):
         assert bool(get_backend("rows_last").supports(call)) == taken
 
 
-def test_a_kernel_that_writes_to_its_input_is_told_what_to_do(forgotten):
+def test_the_error_of_a_kernel_that_writes_to_its_input_says_what_to_do(forgotten):
     forgotten("in_place")
 
     @byoc.contract.register_backend

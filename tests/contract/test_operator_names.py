@@ -1,4 +1,4 @@
-"""Names of operators that there are not: in ready constraints, kernel tables and declared kernels, told when used."""
+"""Unknown operator names: in ready constraints, kernel tables and declared kernels, reported when used."""
 
 import numpy as np
 import pytest

@@ -114,7 +114,7 @@ def test_the_parts_are_held_to_onnx_runtime_where_it_is_the_reference(monkeypatc
     assert found.ok and [s.kind for s in found.steps] == ["region"] and not found.notes
 
 
-def test_what_onnx_cannot_say_is_held_to_the_interpreter_and_told():
+def test_what_onnx_cannot_say_is_held_to_the_interpreter_and_reported():
     pytest.importorskip("onnxruntime")
     found = bisect(QUANTIZED, ["json", "c"], reference="onnxruntime")
     assert found.ok and any("is held to the interpreter: " in note for note in found.notes), found.notes

@@ -1,4 +1,4 @@
-"""Each side of a comparison is in a process of its own, so that what ends one is told; executables are sides too."""
+"""Each side of a comparison has a process of its own, so that what ends one is reported; executables are sides too."""
 
 import numpy as np
 import onnx
@@ -36,7 +36,9 @@ BRANCHES = """<ir_version: 9, opset_import: ["" : 17]>
         ("Tanh", "no end after 4 s (planted.py:", 4),
     ],
 )
-def test_a_side_that_ends_its_process_is_told_with_its_node(backend_with, tmp_path, capsys, operator, text, seconds):
+def test_a_side_that_ends_its_process_is_reported_with_its_node(
+    backend_with, tmp_path, capsys, operator, text, seconds
+):
     name, path = backend_with("crash"), tmp_path / "m.onnx"
     onnx.save(onnx.parser.parse_model(DEADLY.replace("OPERATOR", operator)), path)
     assert main(["compare", str(path), "-t", f"c,{name}", "--step-time", str(seconds)]) == 2
@@ -45,7 +47,7 @@ def test_a_side_that_ends_its_process_is_told_with_its_node(backend_with, tmp_pa
     assert compare(path, targets=["c", "json"]).ok  # this process is as it was
 
 
-def test_an_artefact_that_ends_its_process_is_told(backend_with, tmp_path):
+def test_an_artefact_that_ends_its_process_is_reported(backend_with, tmp_path):
     model = onnx.parser.parse_model(DEADLY.replace("OPERATOR", "Softmax"))
     right = byoc.compile(model).save(tmp_path / "right.byoc")
     wrong = byoc.compile(model, [backend_with("crash"), "c"]).save(tmp_path / "wrong.byoc")
@@ -55,7 +57,7 @@ def test_an_artefact_that_ends_its_process_is_told(backend_with, tmp_path):
     assert found.to_json()["lost"]["side"] == "wrong.byoc" and not found.to_json()["ok"]
 
 
-def test_compiling_that_ends_its_process_is_told(backend_with, monkeypatch):
+def test_compiling_that_ends_its_process_is_reported(backend_with, monkeypatch):
     monkeypatch.setattr(sides, "MODEL_PATIENCE", 1.0)
     model = onnx.parser.parse_model(
         """<ir_version: 9, opset_import: ["" : 18]>

@@ -1,4 +1,4 @@
-"""What is missing of a vendor's classes is told where they are registered: devices, modules, backends."""
+"""What is missing of a vendor's classes is reported where they are registered: devices, modules, backends."""
 
 import pytest
 

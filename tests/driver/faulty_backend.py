@@ -1,4 +1,4 @@
-"""A backend for tests whose modules fail where they are told to, and count what is asked of them.
+"""A backend for tests whose modules fail where a test wants it, and count what is asked of them.
 
 It takes the elementwise operators of ``TAKEN`` and computes them by the JSON engine. Its modules work behind the
 executor's back where ``Faults.asynchronous`` says so: a start only writes down what is to be done.

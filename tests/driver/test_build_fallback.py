@@ -268,7 +268,7 @@ def test_the_limit_is_saved_and_a_wrong_one_is_refused(faults, tmp_path):
         Fallback.from_json({"subgraph": "f"}, "fallbacks.json[0]")
 
 
-def test_the_command_tells_what_the_host_computes(faults, tmp_path, capsys):
+def test_the_command_lists_what_the_host_computes(faults, tmp_path, capsys):
     faults.errors["compile"] = RuntimeError("no tanh today")
     file = tmp_path / "m.onnx"
     file.write_bytes(onnx_model())

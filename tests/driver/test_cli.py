@@ -439,7 +439,7 @@ def test_wrong_usage_is_exit_code_2_and_help_names_the_codes(capsys):
     assert "exit codes: 0 done, 1 internal error, 2 a mistake" in " ".join(capsys.readouterr().out.split())
 
 
-def test_run_tells_its_times_for_each_number_of_threads(capsys, artifact):
+def test_run_reports_its_times_for_each_number_of_threads(capsys, artifact):
     words = ("run", artifact, "--random", "--repeat", "5", "--warmup", "2", "--threads", "1,2", "--json")
     code, out, err = run(capsys, *words)
     assert (code, err) == (0, "")

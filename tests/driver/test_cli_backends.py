@@ -155,7 +155,7 @@ def test_what_cannot_be_imported_is_one_sentence(folder, named, content, sentenc
         (["--set", "c.winogard=off"], "backend c has no option 'winogard'"),
     ],
 )
-def test_an_option_is_told_what_is_wrong(folder, words, sentence, capsys):
+def test_the_error_of_an_option_says_what_is_wrong(folder, words, sentence, capsys):
     assert main(["compile", str(folder / "m.onnx"), "-o", str(folder / "m.byoc"), *words]) == 2
     assert sentence in capsys.readouterr().err
 

@@ -60,7 +60,7 @@ def test_an_artefact_is_profiled_on_given_inputs(capsys, tmp_path):
         (["--size", "n=2"], "the free dimensions of the inputs are batch"),
     ],
 )
-def test_mistakes_are_told_in_a_sentence(capsys, options, words):
+def test_mistakes_are_reported_in_a_sentence(capsys, options, words):
     code, _, err = run(capsys, "profile", DIGITS, *options)
     assert code == 2 and words in err
 
@@ -77,7 +77,7 @@ def test_the_spread_of_runs_has_its_definitions():
     assert spread_ms([0.004])["p90"] == pytest.approx(4)
 
 
-def test_run_tells_the_spread(capsys):
+def test_run_reports_the_spread(capsys):
     code, out, _ = run(capsys, "run", DIGITS, "--random", "--repeat", "3", "--json")
     data = json.loads(out)
     assert code == 0 and data["min_ms"] <= data["median_ms"] <= data["p90_ms"] <= data["max_ms"]

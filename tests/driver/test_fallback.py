@@ -259,7 +259,7 @@ def test_the_virtual_machine_falls_back_too_and_so_does_what_it_saved(faults, tm
         VirtualMachine(compile_module(branching()), cpu()).run(X, np.array(True))
 
 
-def test_the_commands_compile_with_it_and_tell_what_ran_on_the_host(faults, tmp_path, capsys):
+def test_the_commands_compile_with_it_and_report_what_ran_on_the_host(faults, tmp_path, capsys):
     value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in "xy"]
     nodes = [helper.make_node("Exp", ["x"], ["e"], name="Exp_n"), helper.make_node("Neg", ["e"], ["y"], name="Neg_n")]
     graph = helper.make_graph(nodes, "g", value[:1], value[1:])

@@ -102,7 +102,7 @@ def test_slices_of_slices_meet_again_in_one_tensor() -> None:
 
 @pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=pytest.mark.needs_opencl)])
 def test_a_free_size_of_an_input_is_known_where_bounds_of_the_run_cut_another_axis(target: str, tmp_path: Path) -> None:
-    """The part behind the slice is over ``m``, which what it reads does not tell and the model's input does."""
+    """The part behind the slice is over ``m``, which what it reads does not determine and the model's input does."""
     numbers = [numpy_helper.from_array(np.array([k]), name) for name, k in (("axis", 1), ("step", -2))]
     cut = model(
         ("Exp", ["x"], "e", {}),

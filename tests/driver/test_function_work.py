@@ -57,7 +57,7 @@ def test_a_size_that_counts_twice_is_multiplied_twice():
     assert fixed.operations == 2 * 6 * 6 * 8
 
 
-def test_sizes_that_only_a_run_tells_have_no_counts():
+def test_sizes_known_only_at_run_time_have_no_counts():
     x = relay.var("x", shape=(4,), dtype="float32")
     (work,) = of(Function([x], relay.argwhere(x)))
     assert (work.operations, work.bytes) == (None, None)

@@ -79,7 +79,7 @@ class Place:
             self.cc.chmod(self.cc.stat().st_mode | stat.S_IXUSR)
 
     def compiled(self, model, first="", **options):
-        """What a process of its own tells that compiles *model*, after importing *first*."""
+        """What a process of its own reports that compiles *model*, after importing *first*."""
         path, out = self.folder / "model.onnx", self.folder / "out.byoc"
         path.write_bytes(model)
         environment = {**os.environ, "BYOC_CACHE_DIR": str(self.cache), "CC": str(self.cc), "CC_LOG": str(self.log)}
@@ -98,7 +98,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
-    """A cache folder in which one process compiled the network, and what that process told."""
+    """A cache folder in which one process compiled the network, and what that process reported."""
     place = Place(tmp_path_factory.mktemp("library_cache") / "first", tmp_path_factory.mktemp("kept"))
     return place, place.compiled(network())
 

@@ -32,7 +32,7 @@ def node(operator, inputs, output, **attributes):
 
 
 @pytest.mark.parametrize("name, sizes", [("face_rfb_320", {}), ("mnist", {}), ("style_candy", {"None": 1})])
-def test_a_model_from_the_field_compiles_with_its_free_sizes_told(name, sizes, capsys):
+def test_a_model_from_the_field_compiles_with_its_free_sizes_given(name, sizes, capsys):
     path = MODELS / f"{name}.onnx"
     if not path.exists():
         pytest.skip(f"{path} is not here")

@@ -32,7 +32,7 @@ def model():
 
 
 class Toy(Backend):
-    """Takes exp; compiles by the JSON backend, or fails as it is told."""
+    """Takes exp; compiles by the JSON backend, or fails as a test sets it."""
 
     name = "test_toy"
 
@@ -205,7 +205,7 @@ def test_the_command_plan_prints_and_writes(toy, file, tmp_path, capsys):
     assert "a plan is written as .json" in capsys.readouterr().err
 
 
-def test_the_command_explain_tells_one_node_or_all_reasons(toy, file, capsys):
+def test_the_command_explain_prints_one_node_or_all_reasons(toy, file, capsys):
     toy()
     assert main(["explain", file, "-t", "test_toy,c", "--node", "Tanh_n"]) == 0
     assert capsys.readouterr().out.splitlines()[:2] == [

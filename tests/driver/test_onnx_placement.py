@@ -105,7 +105,7 @@ def output_on(device, name="byoc"):
 
 
 def configured(*said, devices=("host", "opencl", "json"), name="byoc", count=None):
-    """A chain with a device configuration, where each of *said* tells something of its node."""
+    """A chain with a device configuration, where each of *said* says something of its node."""
     made = chain("a", "b", "c", ir_version=11)
     made.configuration.add(name=name, device=devices, num_devices=len(devices) if count is None else count)
     for put, node in zip(said, made.graph.node, strict=False):

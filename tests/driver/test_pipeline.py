@@ -170,7 +170,7 @@ def test_a_plan_is_made_of_what_the_pipeline_gives():
     assert len(byoc.plan(network(), pipeline=pipeline().remove("EliminateCommonSubexpr")).decisions) == 4
 
 
-def test_a_disabled_pass_is_left_out_and_told(caplog):
+def test_a_disabled_pass_is_left_out_and_reported(caplog):
     with PassContext(disabled_pass=["EliminateCommonSubexpr"]), caplog.at_level(logging.INFO, "byoc.passes"):
         mod = optimize(network())
     assert mod.astext().count("exp(") == 2

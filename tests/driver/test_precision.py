@@ -6,6 +6,7 @@ import json
 import re
 
 import numpy as np
+import onnx
 import pytest
 
 import byoc
@@ -150,6 +151,16 @@ def test_a_value_is_stored_in_bfloat16_only_where_its_readers_make_floats(reader
     assert product.args[0].checked_type.dtype == "bfloat16"
     source = next(a for a in read.args if not isinstance(a, Constant))
     assert (source.op.name, source.checked_type.dtype) == (("cast" if stored == "bfloat16" else "floor"), "float32")
+
+
+def test_operators_on_sequences_are_no_products():
+    text = """<ir_version: 9, opset_import: ["" : 17]> g (seq(float[4, 32]) q, int64 k, float[32, 16] w)
+        => (float[4, 16] y) { x = SequenceAt(q, k) y = MatMul(x, w) }"""
+    mod = byoc.import_onnx(onnx.parser.parse_model(text))
+    narrow = NarrowProducts(ProductPrecision.of("bf16", ()), machine=Machine(64, 24, 32, frozenset(["dot_bf16"])))
+    (rewrite,) = narrow.passes()
+    rewrite(InferType()(mod))
+    assert [o.precision for o in narrow.outcomes] == ["bf16"]
 
 
 def test_a_plan_with_precisions_survives_json():

@@ -178,7 +178,7 @@ def test_stages_and_passes_of_a_compilation_are_timed():
     assert [name for name, _ in times.stages] == list(dict.fromkeys(told))
     assert {"reading the model", "planning", "compiling the host's share"} <= set(told)
     assert any(name == "InferType" for name, _, _ in times.passes)
-    assert "compiling" not in library.report  # only who asks is told
+    assert "compiling" not in library.report  # only who asks gets it
 
 
 def test_a_stage_that_comes_again_is_one_stage():

@@ -113,7 +113,7 @@ def test_a_profile_is_saved_read_and_compared_kernel_by_kernel(profile, tmp_path
     assert all(name in text for name in rows)
 
 
-def test_the_table_tells_the_peaks_and_which_of_them_limits(profile):
+def test_the_table_has_the_peaks_and_which_of_them_limits(profile):
     lines = profile.table().splitlines()
     assert "peak of opencl: 100 GFLOP/s in float32; 10 GB/s, 40 up to 4 KB; 0.1 us a launch; said by a test" in lines
     head = next(line for line in lines if line.startswith("by kernel"))
@@ -171,11 +171,11 @@ def test_a_device_whose_peaks_cannot_be_measured_is_profiled_without_and_says_so
 
     monkeypatch.setattr(opencl_module, "device_peak", refuse)
     found = library.profile(repeat=1, warmup=0)
-    assert "shares of a peak are not told: its clock stands still" in found.notes
+    assert "shares of a peak are not known: its clock stands still" in found.notes
     assert all(row.of_peak is None and row.limit is None and row.bandwidth for row in kernels(found))
 
 
-def test_the_command_line_tells_kernels_and_compares_two_runs(tmp_path, capsys):
+def test_the_command_line_lists_kernels_and_compares_two_runs(tmp_path, capsys):
     first, trace = tmp_path / "p.json", tmp_path / "p.trace.json"
     command = ["profile", str(DIGITS), "-t", "opencl", "--repeat", "2", "--size", "batch=4"]
     assert main([*command, "-o", str(first), "-o", str(trace)]) == 0

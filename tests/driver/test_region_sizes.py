@@ -56,7 +56,7 @@ def test_a_size_in_the_middle_of_a_region_is_reported_by_an_input_of_the_model(t
 
 @pytest.mark.needs_opencl
 @pytest.mark.parametrize("options", [{}, {"fallback": True}, {"precision": "fp16"}])
-def test_in_a_new_process_what_tells_the_size_is_not_copied_to_the_device(options: dict, tmp_path: Path) -> None:
+def test_in_a_new_process_what_determines_the_size_is_not_copied_to_the_device(options: dict, tmp_path: Path) -> None:
     saved = byoc.compile(expanded_and_reduced(), targets=["opencl"], **options).save(tmp_path / "m.byoc")
     x = RNG.standard_normal((2, 64)).astype("float32")
     np.savez(tmp_path / "given.npz", x=x, y=np.zeros(3000, "float32"))

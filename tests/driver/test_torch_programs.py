@@ -40,7 +40,7 @@ def same(found, wanted):
     np.testing.assert_allclose(np.asarray(found), wanted.detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
-def test_what_is_a_program_is_told_without_pytorch():
+def test_what_is_a_program_is_known_without_pytorch():
     assert is_torch_program("m.pt2") and not is_torch_program("m.onnx") and not is_torch_program(b"")
 
 

@@ -1,4 +1,5 @@
-"""Every operator on values of unknown size, some of which only the data tell: the machine and the interpreter agree.
+"""Every operator on values of unknown size, some of which only the data determine: the machine and the interpreter
+agree.
 
 Each sample of each operator is run three times: with all dimensions known, which says what is right; with unknown ones;
 and with operands that a reshape makes from flat data and a shape that is an input, so that sizes are data.

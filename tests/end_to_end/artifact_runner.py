@@ -1,4 +1,5 @@
-"""A process of its own that loads artefacts and runs them: one that crashes is told by its signal, and by who asked.
+"""A process of its own that loads artefacts and runs them: one that crashes is reported with its signal, and with who
+asked.
 
 It imports ``byoc.runtime`` alone and serves one call after another, so that a call costs no new process. Constants are
 mapped read-only there: a store to one is a segmentation fault.

@@ -2,7 +2,7 @@
 
 ONNX Runtime has no ``layout=1``; it gets the layer with the steps first, and its answer is transposed. Where a node
 says nothing of an activation's numbers they are those of the ONNX operator of that name; ONNX Runtime (1.30, 1.32)
-takes 0 for some, and is told them.
+takes 0 for some, so that they are given to it.
 """
 
 from __future__ import annotations

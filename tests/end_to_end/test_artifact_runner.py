@@ -1,4 +1,4 @@
-"""The process that runs artefacts: constants are read-only memory there, and its death is a failure that is told."""
+"""The process that runs artefacts: constants are read-only memory there, and its death is reported as a failure."""
 
 import numpy as np
 import pytest

@@ -146,7 +146,7 @@ def test_sizes_that_a_model_computes_are_known_by_name(name):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
-def test_a_function_is_told_the_sizes_that_its_inputs_do_not_tell(tmp_path, artifact_runner):
+def test_a_function_is_given_the_sizes_that_its_inputs_do_not_determine(tmp_path, artifact_runner):
     """Node by node (NonZero's size is known only afterwards), a function sees H//4, W//4 and needs their product."""
     text = f"""g (float[B, 3, H, W] x) => (float[] y, int64[] found)
     <float[6, 3, 4, 4] w, float[1, 1, 6] first, {NUMBERS}> {{

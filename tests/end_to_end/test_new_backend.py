@@ -82,7 +82,8 @@ def test_the_package_is_built_installed_and_runs_a_real_model(kind, tmp_path, ca
     assert "cannot run here" not in environment.ok(work, "-m", "byoc", "inspect", "d.byoc")
     total, compiler = json.loads(environment.ok(work, "-c", RUN))
     assert total == pytest.approx(1, abs=1e-5) and compiler == []
-    # without the package: it is told what to install, unless nothing of it is needed, and the artefact can be opened
+    # without the package: the error says what to install, unless nothing of it is needed, and the artefact can be
+    # opened
     done = subprocess.run([sys.executable, "-c", RUN], cwd=work, capture_output=True, text=True)
     assert main(["inspect", str(work / "d.byoc")]) == 0
     told = capsys.readouterr().out

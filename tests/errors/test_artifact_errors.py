@@ -190,7 +190,7 @@ def test_the_saved_processor_is_the_one_that_the_code_was_compiled_for(path):
     assert this_processor().lacks(saved) is None
 
 
-def test_a_system_that_does_not_tell_its_features_is_not_refused():
+def test_a_system_that_does_not_report_its_features_is_not_refused():
     assert Processor("x86_64", None).lacks(Processor("x86_64", ("avx2",))) is None
     assert Processor("x86_64", ("sse",)).lacks(Processor("x86_64", ("avx2",))) is not None
 

@@ -124,7 +124,7 @@ def test_a_plain_function_with_a_docstring_is_a_constraint_of_its_name():
     assert [c.code for c in get_backend(NAME).constraints] == ["only_relu"]
 
 
-def test_a_constraint_that_returns_a_truth_value_is_told_what_to_return():
+def test_the_error_of_a_constraint_that_returns_a_truth_value_says_what_to_return():
     @constraint("operator")
     def relu(call):
         """relu alone"""
@@ -170,7 +170,7 @@ def test_rows_of_a_pattern_table_may_be_tuples_as_in_tvm(check):
         (None, r"patterns\(\) gave a NoneType, expected a list of rows"),
     ],
 )
-def test_rows_of_another_form_are_told_when_the_backend_is_first_used(rows, sentence):
+def test_rows_of_another_form_are_reported_when_the_backend_is_first_used(rows, sentence):
     register_backend(vendor(patterns=lambda self: rows))
     with pytest.raises(PartitionError, match=rf"backend 'test_vendor': .*{sentence}"):
         get_backend(NAME)
@@ -396,7 +396,7 @@ def test_kernels_are_replaced_by_themselves_alone():
     assert table["nn.relu"].function is second
 
 
-def test_annotations_that_are_not_understood_are_told_when_the_kernel_is_registered():
+def test_annotations_that_are_not_understood_are_reported_when_the_kernel_is_registered():
     table = KernelTable("test_kernels")
     for bad, found in (
         ("np.ndarray", "the annotation 'np.ndarray'"),

@@ -13,7 +13,7 @@ from byoc.contract import Backend, constraint, register_backend
 from byoc.runtime import Module, register_module_loader
 
 class EndingModule(Module):
-    """Ends the process where it is told to."""
+    """Ends the process where it is set to."""
     type_key = "ending"
 
     def __init__(self, symbol):
@@ -122,7 +122,7 @@ def test_the_host_stands_in_for_a_region_that_exits(folder):
         ("compile", "the process died while backend 'ending' compiled tvmgen_default_ending_main_0 (nodes Tanh_0)"),
     ],
 )
-def test_a_crash_is_told_with_what_was_running(folder, place, text):
+def test_a_crash_is_reported_with_what_was_running(folder, place, text):
     done = byoc(folder, f"crash:{place}", "run", *MODEL, "--random")
     assert done.returncode == -11
     assert done.stderr.splitlines()[-1] == f"byoc run: {text}"

@@ -45,8 +45,9 @@ LOST = {
 
 
 def built(monkeypatch, fallback, **instead):
-    """A library whose sessions see *instead* of pyopencl's functions."""
-    library = byoc.compile(DIGITS, ["opencl", "c"], fallback=fallback)
+    """A library whose sessions see *instead* of pyopencl's functions, and put kernels into the queue one by one."""
+    options = {"opencl": {"mode": "record=none"}}
+    library = byoc.compile(DIGITS, ["opencl", "c"], fallback=fallback, backend_options=options)
     monkeypatch.setattr(session, "import_pyopencl", lambda: Failing(**instead))
     return library
 
@@ -60,7 +61,7 @@ def test_a_device_that_is_lost_or_full_in_the_middle_is_one_sentence_with_the_re
 
 
 @pytest.mark.parametrize("lost", LOST)
-def test_where_the_host_stands_in_it_computes_instead_and_the_library_tells(monkeypatch, lost):
+def test_where_the_host_stands_in_it_computes_instead_and_the_library_reports_it(monkeypatch, lost):
     expected = byoc.compile(DIGITS, ["c"])(X)
     name, kind, code = LOST[lost]
     library = built(monkeypatch, True, **{name: failure(kind, code)})

@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__)
 
 
 def rows():
-    """The cells of each row that tells a fault."""
+    """The cells of each row that describes a fault."""
     lines = [
         line for line in TABLE.splitlines() if line.startswith("|") and not line.startswith(("|---", "| what fails"))
     ]

@@ -33,7 +33,7 @@ def test_a_compiler_that_hangs_or_refuses_generated_code_is_a_failure(tmp_path, 
     assert execute(case, alone("c"), judges, LoaderProcess(), tmp_path).verdict == AGREED
 
     command = tmp_path / "cc"
-    asked = f'case "$*" in *-dM*) exec {" ".join(real.command)} "$@";; esac'  # what it predefines it tells
+    asked = f'case "$*" in *-dM*) exec {" ".join(real.command)} "$@";; esac'  # what it predefines it prints
     command.write_text(f"#!/bin/sh\n{asked}\n{script}\n")
     os.chmod(command, 0o755)
     broken = dataclasses.replace(real, command=(str(command),), version="another", limit=1.0)

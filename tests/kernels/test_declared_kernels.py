@@ -154,7 +154,7 @@ def test_per_operator_kernels_and_a_generator_of_whole_regions_share_a_model():
     np.testing.assert_allclose(library(x), byoc.compile(mod, ["c"], exclude=["nn.leaky_relu"])(x), rtol=1e-5)
 
 
-def test_policy_score_takes_the_kernel_of_the_first_wish_and_tells_its_grade():
+def test_policy_score_takes_the_kernel_of_the_first_preference_and_reports_its_grade():
     kernel("exp", ARM)(lambda x: np.exp(x))
     kernel("exp", "arm/fp16/any")(lambda x: np.exp(x) if x.dtype == np.float16 else pytest.fail("not converted"))
     mod = model(relay.exp, (2,))
@@ -398,7 +398,7 @@ def test_an_error_in_a_vendors_kernel_is_reported_as_what_it_is_and_where():
 
 
 def test_kernels_of_c_are_given_sizes_that_follow_from_others(tmp_path):
-    """The value in the middle has N+2 elements, the output N+4, and the input tells N alone."""
+    """The value in the middle has N+2 elements, the output N+4, and the input gives N alone."""
     kernel("concatenate", ARM, inputs={"a": None, "b": None}, constraints=[first_axis])(CONCAT_C)
     kernel("nn.leaky_relu", ARM)(LEAKY_C)
     ends = relay.const(np.array([-5.0, -6.0], "float32"))

@@ -1,4 +1,4 @@
-"""Mistakes in kernels that a vendor declares in OpenCL C, each told in a sentence that names the kernel."""
+"""Mistakes in kernels that a vendor declares in OpenCL C, each reported in a sentence that names the kernel."""
 
 import numpy as np
 import pytest

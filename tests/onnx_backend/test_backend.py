@@ -115,7 +115,7 @@ def test_onnx_s_own_runner_takes_the_module_as_a_backend():
     assert "Backend doesn't support device CUDA" in told["test_softsign_cuda"]
 
 
-def test_the_command_counts_by_operator_and_tells_what_is_refused(capsys):
+def test_the_command_counts_by_operator_and_lists_what_is_refused(capsys):
     assert main(["--device", "NUMPY", "--only", "^test_sce_mean_expanded$", "--only", "^Softsign$"]) == 0
     out = capsys.readouterr().out
     assert "SoftmaxCrossEntropyLoss" in out and "Softsign" in out and " 0 wrong (" in out

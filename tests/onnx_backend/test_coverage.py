@@ -55,7 +55,7 @@ def test_the_parts_of_control_flow_are_looked_into():
 
 
 @pytest.mark.needs_opencl
-def test_integers_that_are_too_small_are_told_apart_from_what_opencl_lacks():
+def test_integers_that_are_too_small_are_distinguished_from_what_opencl_lacks():
     small = covered("g (int32[6] x) => (int32[6] y) { y = Add (x, x) }", [np.arange(6, dtype="int32")], "OPENCL")
     assert list(small.host.values()) == [WORTH] and small.generated and small.where == "on the host"
     with PassContext(config={LEAST_ELEMENTS: 1}):
@@ -120,7 +120,7 @@ def test_causes_are_grouped_without_names_of_nodes_and_sizes():
 
 
 @pytest.mark.needs_cc
-def test_the_survey_tells_it_as_data():
+def test_the_survey_has_it_as_data():
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 18]> {NONZERO}')
     case = SuiteCase("test_it", "NonZero", model, [((X,), (np.array(np.nonzero(X)), np.exp(X)))], 1e-3, 1e-7)
     told = json.loads(json.dumps(survey([case], "CPU").to_json()))

@@ -75,7 +75,7 @@ def test_kernels_of_the_device_compute_all_of_a_familys_cases(family: str) -> No
 
 
 @pytest.mark.needs_opencl
-def test_what_the_device_does_not_take_is_told_with_its_reason() -> None:
+def test_what_the_device_does_not_take_is_reported_with_its_reason() -> None:
     if not ByocBackend.supports_device("OPENCL"):
         pytest.skip("no OpenCL device")
     (case,) = cases_named(["test_nonzero_example"], ["nonzero"])

@@ -38,7 +38,7 @@ class Brewing(_Subject):
     extras: list[str] | tuple[str, ...] = option((), "what goes in", flag=Flag("--extra", many=True, read=sorted))
     hot: bool = option(True, "not cold", flag=Flag("--hot", commands=("brew",)))
     machine: object = option("any", "what brews", key=Keyed.DEFAULT)
-    tell: object = option(None, "who hears of it", key=Keyed.APART)
+    tell: object = option(None, "called with each step", key=Keyed.APART)
 
     __test__ = False
 

@@ -1,4 +1,4 @@
-"""A backend for the tests of this folder: it takes the operators that it is told, and says no to the rest."""
+"""A backend for the tests of this folder: it takes the operators that it is given, and says no to the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user says about places: kept away, forced, stopped; each rule honoured or told."""
+"""What the user says about places: kept away, forced, stopped; each rule honoured or reported."""
 
 import pytest
 from onnx import TensorProto, helper
@@ -104,7 +104,7 @@ def test_a_star_stands_for_any_text(backend):
     assert targets(make_plan(chain("abs", "exp", "abs"), ["toy_a"], exclude=["abs_*"])) == [None, "toy_a", None]
 
 
-def test_every_line_of_a_file_is_honoured_or_told(backend):
+def test_every_line_of_a_file_is_honoured_or_reported(backend):
     backend("toy_a", ["abs", "exp", "tanh"])
     lines = [
         PlacementRule("exclude", "abs_0", origin="cut.txt line 1", strict=False),

@@ -1,4 +1,4 @@
-"""The policy ``score`` over a module: the first wish that has a kernel, the host behind all, every row explained."""
+"""The policy ``score`` over a module: the first place that has a kernel, the host behind all, every row explained."""
 
 import json
 

@@ -33,7 +33,7 @@ def two(backend):
     return ["toy_a", "toy_b"]
 
 
-def test_explain_tells_the_place_the_region_and_every_verdict(two):
+def test_explain_prints_the_place_the_region_and_every_verdict(two):
     plan = make_plan(chain("abs", "tanh", "sin"), two)
     assert str(plan.explain("abs_0")) == (
         "abs (abs_0): toy_a, region tvmgen_default_toy_a_main_0\n  toy_a: accepted\n"
@@ -58,7 +58,7 @@ def test_every_operator_on_the_host_has_a_code(two):
     assert [d.codes for d in make_plan(chain("abs"), []).decisions] == [("no_target",)]
 
 
-def test_diff_tells_what_moved(two):
+def test_diff_lists_what_moved(two):
     mod = chain("abs", "tanh", "exp")
     before, after = make_plan(mod, two), make_plan(mod, two, exclude={"toy_a": ["exp"]})
     assert [(m.node, m.before, m.after) for m in before.diff(after).moved] == [("exp_2", "toy_a", "toy_b")]

@@ -93,7 +93,7 @@ def test_a_verdict_lists_every_constraint_that_failed_with_its_value(acme):
 
 
 @pytest.mark.parametrize("policy", ["order", "cost", "score"])
-def test_a_match_that_its_constraints_refuse_is_told_at_each_operator(acme, policy):
+def test_a_match_that_its_constraints_refuse_is_reported_at_each_operator(acme, policy):
     plan = make_plan(network(9), ["acme"], policy=policy)
     told = "acme.conv2d_relu matched here but was refused: kernel at most 7, got 9 (nn.conv2d, node Conv_0)"
     for node in ("Conv_0", "Relu_1"):
@@ -184,7 +184,7 @@ def test_a_constraint_about_an_operator_that_there_is_not_is_refused_when_its_ba
         OPS.unregister("test_verdicts.later")
 
 
-def test_a_backend_that_gives_no_reason_is_told_so(acme, monkeypatch):
+def test_a_backend_that_gives_no_reason_gets_an_error_that_says_so(acme, monkeypatch):
     silent = judge(network()["main"].body, [])
     monkeypatch.setattr(Acme, "supports", lambda self, call: type(silent)(False, "x"))
     assert make_plan(network(), ["acme"]).host[0].codes[0] == "acme:unexplained"
@@ -213,7 +213,7 @@ CHOICES = ("yes", "no", "silent", "false", "raises")
 
 
 class Moody(Backend):
-    """Answers as it is told, operator by operator."""
+    """Answers as the test sets it, operator by operator."""
 
     def __init__(self, name, answers, limits):
         self.name, self.answers, self.limits = name, answers, limits

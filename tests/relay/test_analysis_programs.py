@@ -1,4 +1,4 @@
-"""Questions about programs: forms, features, kinds, type variables, coverage of matches, counts, call graphs."""
+"""Analyses of programs: forms, features, kinds, type variables, coverage of matches, counts, call graphs."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ FOUR = f"def @main(%x: {T}, %y: {T}) {{ %0 = add(%x, %y); %1 = nn.relu(%0); %2 =
 
 
 def test_the_pattern_table_is_looked_up_when_a_rule_is_built(monkeypatch):
-    """Whoever replaces the function in the package of vendors is heard, though nothing is registered."""
+    """Whoever replaces the function in the package of vendors takes effect, though nothing is registered."""
     from byoc.relay.op import contrib
 
     table = [("negative", is_op("negative")(wildcard()))]

@@ -48,7 +48,7 @@ def run(code: str) -> None:
         "mod = relay.fromtext('#[version = \"0.0.5\"]\\n' + text)\n"
         "from byoc.ir.op import get_op\n"
         "assert mod['main'].body.op is get_op('nn.log_softmax')",
-        # an unknown name is told with the nearest, of those that are deferred too
+        # an unknown name is reported with the nearest, of those that are deferred too
         "import byoc.relay\n"
         "from byoc.errors import RegistryError\n"
         "from byoc.ir.op import get_op\n"

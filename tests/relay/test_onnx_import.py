@@ -71,7 +71,7 @@ def test_every_call_has_the_name_of_its_node_and_unnamed_nodes_get_one() -> None
     assert names[-1] == ("Softplus_1",)
 
 
-def test_nodes_that_share_a_name_are_told_apart_by_their_positions() -> None:
+def test_nodes_that_share_a_name_are_distinguished_by_their_positions() -> None:
     nodes = [
         helper.make_node("Relu", ["x"], ["a"], name="n"),
         helper.make_node("Gelu", ["a"], ["b"], name="n_2"),

@@ -111,7 +111,7 @@ def test_votes_for_both_of_two_classes_choose_the_greater() -> None:
 
 
 def test_doubles_of_a_forest_are_compared_as_doubles() -> None:
-    """Against ONNX Runtime, on thresholds that float32 does not tell apart."""
+    """Against ONNX Runtime, on thresholds that float32 does not distinguish."""
     attrs = forest("target", [0], 0.2, ("BRANCH_LEQ",))
     values = np.array(attrs.pop("nodes_values")) + 1e-12
     weights = np.array(attrs.pop("target_weights"))
@@ -174,7 +174,7 @@ def test_damaged_trees_are_refused() -> None:
         "nodes_truenodeids": [0] * len(attrs["nodes_modes"]),
         "nodes_falsenodeids": [0] * len(attrs["nodes_modes"]),
     }
-    with pytest.raises(Exception, match="goes round in a circle"):
+    with pytest.raises(Exception, match="has a cycle"):
         ours(single_node("TreeEnsembleRegressor", 3, [data], domain=ML, n_targets=1, **loop), {"x0": data})
 
 

@@ -222,7 +222,7 @@ CASES = [
 ]
 
 
-def test_a_sum_without_axes_may_be_told_to_do_nothing() -> None:
+def test_a_sum_without_axes_may_be_set_to_do_nothing() -> None:
     """Against ONNX's definition: ONNX Runtime refuses this node up to version 1.23."""
     case = Case("ReduceSum", 13, [f32(2, 3, 4)], {"noop_with_empty_axes": 1})
     np.testing.assert_array_equal(evaluate(import_onnx(case.model()), {"x0": case.inputs[0]}), case.inputs[0])

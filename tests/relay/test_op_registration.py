@@ -1,4 +1,4 @@
-"""Operators that a user registers by Relay's calls, and what passes are told of operators."""
+"""Operators that a user registers by Relay's calls, and what passes learn of operators."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def test_siblings_that_share_only_an_input_stay_apart():
 
 
 def naive_merge(func):
-    """The greedy rule by brute force: parents first, join what no other way connects."""
+    """The greedy rule by brute force: parents first, join what no other path connects."""
     graph = check_regions(func, "test")
     parents = [set(p) for p in graph.parents]
     owner = list(range(len(parents)))

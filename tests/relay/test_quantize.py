@@ -56,7 +56,7 @@ def test_a_histogram_is_fine_enough_for_every_step():
     assert seen.width * HALF <= 2 * 7.3 and seen.width * HALF > 7.3
 
 
-def test_values_that_are_not_finite_are_told_and_left_out():
+def test_values_that_are_not_finite_are_reported_and_left_out():
     seen = _seen(np.array([1, np.nan, -np.inf, 2], "float32"))
     assert not seen.is_finite and (seen.low, seen.high, seen.count) == (0, 2, 2)
     assert _seen(_normal()).is_finite

@@ -172,7 +172,7 @@ def test_an_lstm_computes_the_published_equations():
     names = [p.name_hint for p in net.params]
     assert names.count("data") == steps and len(names) == steps * 5
     values = [rng.normal(size=tuple(p.type_annotation.concrete_shape)).astype("float32") for p in net.params]
-    # each step has an input called data: renamed, so that they can be told apart
+    # each step has an input called data: renamed, so that they can be distinguished
     renamed = [relay.Var(f"{p.name_hint}_{k}", p.type_annotation) for k, p in enumerate(net.params)]
     func = relay.Function(renamed, relay.bind(net.body, dict(zip(net.params, renamed, strict=True))))
     found = evaluate(IRModule.from_expr(func), {p.name_hint: v for p, v in zip(renamed, values, strict=True)})

@@ -99,7 +99,7 @@ def test_data_types_may_be_empty_external_and_defined_after_their_use() -> None:
     relay.assert_structural_equal(relay.parse(mod.astext()), mod)
 
 
-def test_type_parameters_of_one_name_are_told_apart() -> None:
+def test_type_parameters_of_one_name_are_distinguished() -> None:
     outer, inner = relay.TypeVar("A"), relay.TypeVar("A")
     y = relay.Var("y", inner)
     closure = relay.Function([y], relay.Tuple([y, relay.Var("x", outer)]), None, [inner])

@@ -68,7 +68,7 @@ def test_lets_ifs_tuples_references_and_global_calls_have_relays_form() -> None:
     assert lines(call) == ["free_var %q;", "%0 = ();", "%1 = ref_write(%q, True);", "@g(%0, %1)"]
 
 
-def test_variables_of_one_name_are_told_apart_only_where_both_are_in_scope() -> None:
+def test_variables_of_one_name_are_distinguished_only_where_both_are_in_scope() -> None:
     outer, inner, again = (relay.var("x", shape=(2,)) for _ in range(3))
     f = relay.Function([inner], relay.add(inner, outer))
     g = relay.Function([again], relay.exp(again))

@@ -296,7 +296,7 @@ def test_what_a_pass_states_to_give_or_to_keep_is_looked_for():
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_each_form_is_told_apart(name):
+def test_each_form_is_distinguished(name):
     mod = model()
     broken = {
         "typed": lambda: relay.IRModule({"main": over(mod["main"], relu(mod["main"].params[0]))}),

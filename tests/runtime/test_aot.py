@@ -327,7 +327,7 @@ def test_a_number_of_threads_is_from_one_on(model, threads):
         model[0].executor(threads=threads)
 
 
-def test_a_tiny_model_runs_alone_unless_it_is_told_otherwise():
+def test_a_tiny_model_runs_alone_unless_threads_are_set():
     library, _ = named_sizes()
     assert library.executor().threads == 1
     library.threads = 3

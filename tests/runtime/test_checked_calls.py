@@ -1,4 +1,4 @@
-"""Mistakes of a backend's function are told by one sentence with backend, region and nodes, in every executor."""
+"""Mistakes of a backend's function are reported in one sentence with backend, region and nodes, in every executor."""
 
 import ctypes
 
@@ -61,7 +61,7 @@ def told(way, does, *words, x=X):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_function_that_does_as_the_contract_says_is_not_told(does, checked, way):
+def test_a_function_that_does_as_the_contract_says_is_not_reported(does, checked, way):
     does.run = exp
     run = runner(way, does)
     for k in range(3):
@@ -69,7 +69,7 @@ def test_a_function_that_does_as_the_contract_says_is_not_told(does, checked, wa
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_function_that_returns_its_result_is_always_told(does, way):
+def test_a_function_that_returns_its_result_is_always_reported(does, way):
     does.run = lambda x, out: np.exp(x)
     told(way, does, "returned a ndarray", "fill_outputs", "returns None")
 
@@ -157,7 +157,7 @@ def returning(does, dtype="float32"):
         (3.0, "gave a float, and it has 1 outputs"),
     ],
 )
-def test_results_of_another_dtype_shape_or_number_are_always_told(does, result, words):
+def test_results_of_another_dtype_shape_or_number_are_always_reported(does, result, words):
     does.run = lambda x: [result] if isinstance(result, np.ndarray) else result
     with pytest.raises(ContractError, match=words.replace("[", r"\[").replace("]", r"\]")):
         returning(does)(X)

@@ -114,18 +114,20 @@ def test_a_window_that_does_not_fit_refuses_the_inputs():
         Sizes({"H": 2})[name]
 
 
-def test_sizes_bind_what_is_not_told_and_compute_what_is():
+def test_sizes_bind_what_is_not_given_and_compute_what_is():
     sizes = Sizes()
-    assert sizes.bind("(N*N)", 16) == 16 and not sizes.tells("(8*N)")
+    assert sizes.bind("(N*N)", 16) == 16 and not sizes.determines("(8*N)")
     assert sizes.bind("N", 3) == 3 and sizes.bind("(2*N)", 5) == 6  # which is what an input is held to
-    assert sizes.tells("(8*N)") and sizes["(8*N)"] == 24 and not sizes.tells("M") and not sizes.tells(None)
+    assert (
+        sizes.determines("(8*N)") and sizes["(8*N)"] == 24 and not sizes.determines("M") and not sizes.determines(None)
+    )
     with pytest.raises(KeyError):
         sizes["M"]
 
 
-def test_a_size_that_follows_from_one_other_tells_it():
+def test_a_size_that_follows_from_one_other_determines_it():
     sizes = Sizes()
-    assert sizes.bind("(4*N+P)", 20) == 20 and not sizes.tells("N")
+    assert sizes.bind("(4*N+P)", 20) == 20 and not sizes.determines("N")
     assert sizes.bind("(2*P)", 8) == 8 and sizes["P"] == 4 and sizes.bind("(4*N+P)", 9) == 20
     assert sizes.bind("(3*M-1)", 8) == 8 and sizes["M"] == 3 and sizes["(div(M+1,2))"] == 2
     assert is_computable("N", ["(4*N+P)", "(2*P)"]) and is_computable("(N*P)", ["(4*N+P)", "P"])
@@ -203,15 +205,15 @@ def test_names_of_different_sizes_stay_different():
     assert len({unguarded_name(name) for name in names}) == len(names)
 
 
-def test_what_a_function_of_an_unknown_name_is_tells_sizes_that_are_made_of_it():
+def test_what_a_function_of_an_unknown_name_is_determines_sizes_that_are_made_of_it():
     """A part of a model is given tensors whose sizes follow from the model's, without those themselves."""
     half, third = quotient(polynomial("H"), 2), quotient(polynomial("W") + polynomial(1), 3)
     one, two, area = (name_of(size) for size in (half + half + polynomial(1), third, half * third))
     nested = name_of(quotient(half + polynomial(5), 4))
     sizes = Sizes()
     assert sizes.bind(one, 9) == 9 and sizes.bind(two, 5) == 5
-    assert is_computable(area, [one, two]) and sizes.tells(area) and sizes[area] == 4 * 5
+    assert is_computable(area, [one, two]) and sizes.determines(area) and sizes[area] == 4 * 5
     assert is_computable(nested, [one]) and sizes[nested] == 2
-    assert not is_computable("H", [one, two]) and not is_computable(area, [one]) and not sizes.tells("H")
+    assert not is_computable("H", [one, two]) and not is_computable(area, [one]) and not sizes.determines("H")
     with pytest.raises(InputError, match="cannot have the size 8"):
         Sizes({one: 8})[area]

@@ -13,7 +13,7 @@ from byoc.ir.module import IRModule
 from byoc.runtime.core.benchmark import benchmark
 from byoc.runtime.core.device_work import begin_work, timed_to_the_end
 
-REFUSED = "had not been waited for, so a clock would tell how long putting them into a queue takes"
+REFUSED = "had not been waited for, so a clock would measure how long putting them into a queue takes"
 
 
 def test_work_that_was_waited_for_may_be_timed_and_other_work_not():

@@ -1,4 +1,4 @@
-"""Entry points of vendors that name the wrong thing, or nothing, are told in a sentence, by compiler and runtime."""
+"""Entry points of vendors that name the wrong thing, or nothing: compiler and runtime report each in one sentence."""
 
 import os
 import subprocess
@@ -101,7 +101,7 @@ def test_a_module_that_registers_nothing_is_reported(package):
         get_backend("epm_module")
 
 
-def test_two_packages_that_bring_one_backend_are_told_whatever_was_imported_before(package, tmp_path):
+def test_two_packages_that_bring_one_backend_are_reported_whatever_was_imported_before(package, tmp_path):
     package("epm", "json = epm_made:Chip", {"epm_made.py": BACKEND.format(name="json")})
     for before in ("import byoc.codegen.json.backend", "import byoc"):
         done = byoc(tmp_path, f"{before}; from byoc.contract import get_backend; get_backend('json')")
@@ -136,7 +136,7 @@ def test_what_an_installed_class_registers_is_at_its_own_line(package, tmp_path)
     assert BACKENDS.place("epm_line") == PATTERN_TABLES.place("epm_line") == f"{tmp_path}/epm_made.py:{line}"
 
 
-def test_the_runtime_tells_what_an_entry_point_gives_instead(package):
+def test_the_runtime_reports_what_an_entry_point_gives_instead(package):
     files = {"epm_runtime.py": "def helper():\n    pass\n"}
     package(
         "epm",

@@ -176,7 +176,7 @@ def test_a_package_that_cannot_be_imported_is_reported_and_inspected(saved, tmp_
 
 
 @pytest.mark.needs_cc
-def test_damaged_members_of_an_unknown_module_are_told_all_the_same(saved, tmp_path):
+def test_damaged_members_of_an_unknown_module_are_reported_all_the_same(saved, tmp_path):
     folder, _ = saved
     with zipfile.ZipFile(folder / "m.byoc") as before, zipfile.ZipFile(tmp_path / "m.byoc", "w") as after:
         for name in before.namelist():

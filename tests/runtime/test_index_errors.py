@@ -189,6 +189,6 @@ def test_an_index_on_a_device_is_the_callers_and_no_reason_to_run_on_the_host():
     assert library.fallbacks == []
 
 
-def test_a_place_tells_the_index_that_was_given():
+def test_a_place_reports_the_index_that_was_given():
     assert "index -7 is outside a dimension of 5;" in str(index_outside("n", 2**64 - 2, 5))
     assert "index 0 is outside a dimension of 0; it has no element" in str(index_outside("n", EMPTY_PLACE, 0))

@@ -65,7 +65,7 @@ def test_a_library_that_may_not_have_its_registers_is_not_loaded(refused, monkey
 
 @pytest.fixture
 def compiler_with_matrices(monkeypatch, tmp_path):
-    """A compiler for a processor with matrix registers, unless it is told that there are none."""
+    """A compiler for a processor with matrix registers, unless its macros say that there are none."""
     real = find_compiler().command[0]
     script = tmp_path / "amx-cc"
     defines = "-D__AVX512F__=1 -D__AMX_TILE__=1 -D__AMX_BF16__=1"

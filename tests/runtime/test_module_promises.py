@@ -92,7 +92,7 @@ def small_json():
     return byoc.compile(mod, ["json", "c"], exclude={"json": ["add", "exp"]})
 
 
-def test_eager_tells_what_a_backend_raises_with_its_region(does, tmp_path, monkeypatch):
+def test_eager_reports_what_a_backend_raises_with_its_region(does, tmp_path, monkeypatch):
     does.run = exp
     strict = compiled().save(tmp_path / "strict.byoc")
     both = compiled(fallback=True).save(tmp_path / "both.byoc")

@@ -99,7 +99,7 @@ def filled(folder):
     return DeviceCache(ONE, folder), DeviceCache(TWO, folder)
 
 
-def test_list_tells_files_entries_sizes_and_ages(cache, capsys):
+def test_list_shows_files_entries_sizes_and_ages(cache, capsys):
     one, _ = filled(cache)
     listed = told(capsys, "cache", "list")
     assert listed["folder"] == str(cache) and len(listed["devices"]) == 2

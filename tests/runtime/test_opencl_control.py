@@ -1,4 +1,4 @@
-"""What a library tells of regions on a device inside of control flow: those that the host computed, and how."""
+"""What a library reports of regions on a device inside of control flow: those that the host computed, and how."""
 
 import threading
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The device's memory of a model: planned by lifetimes, told in the report, and nothing of it taken after `prepare`."""
+"""The device's memory of a model: planned by lifetimes, listed in the report, none of it taken after `prepare`."""
 
 import json
 import subprocess
@@ -70,7 +70,7 @@ def test_a_saved_model_takes_little_more_than_what_lives_at_once_and_a_prepared_
     assert after["bytes_in"] - before["bytes_in"] == x.nbytes
 
 
-def test_inspect_tells_the_memory_of_the_device(tmp_path, capsys):
+def test_inspect_shows_the_memory_of_the_device(tmp_path, capsys):
     path = byoc.compile(inverted_residuals(32), ["opencl"]).save(tmp_path / "m.byoc")
     assert main(["inspect", str(path)]) == 0
     assert "device memory of " in capsys.readouterr().out
@@ -170,7 +170,7 @@ def test_no_buffer_lies_in_two_pieces(lives):
 
 def test_what_prepare_cannot_know_is_one_sentence():
     library = byoc.compile(inverted_residuals(32, "N", ((16, 1, 1),)), ["opencl"])
-    with pytest.raises(InputError, match=r"the size N of input x\[N, 3, 32, 32\] is free, and no shape tells it"):
+    with pytest.raises(InputError, match=r"the size N of input x\[N, 3, 32, 32\] is free, and no shape determines it"):
         library.prepare()
     with pytest.raises(InputError, match=r"takes shapes by the names of inputs \(x\), got 'z'"):
         library.prepare({"z": (1, 3, 32, 32)})

@@ -1,4 +1,4 @@
-"""The peaks of a device: measured once, kept for all processes, and told as unknown where a driver's clock lies."""
+"""The peaks of a device: measured once, kept for all processes, and reported as unknown where a driver's clock lies."""
 
 import json
 import subprocess
@@ -70,7 +70,7 @@ def test_what_another_edition_kept_or_is_no_rate_is_not_taken(fresh_cache, kept)
 def test_a_clock_that_stands_still_is_an_error(fresh_cache, monkeypatch):
     event = SimpleNamespace(wait=lambda: None, profile=SimpleNamespace(start=5, end=5))
     monkeypatch.setattr(peaks._Bench, "_launched", lambda self, kernel, items: event)
-    with pytest.raises(DeviceError, match=r"cannot be measured: its clock tells that work took no time"):
+    with pytest.raises(DeviceError, match=r"cannot be measured: its clock says that work took no time"):
         peaks.measure_peak(open_device())
     assert peaks.known_peak(open_device()) is None
 

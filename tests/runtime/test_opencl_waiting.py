@@ -21,7 +21,7 @@ class LazyQueue:
 
 
 class LazyEvent:
-    """What pyopencl tells of a command in a :class:`LazyQueue`."""
+    """What pyopencl reports of a command in a :class:`LazyQueue`."""
 
     def __init__(self, queue):
         self.command_queue = queue

@@ -81,7 +81,7 @@ def test_work_that_is_done_at_the_last_moment_gives_the_same_bits(program, is_ea
 
     def start(name, arrays, after):
         call = Late(name, arrays, after, log)
-        if is_early:  # before it is told to wait: nothing that it reads may still be in the making
+        if is_early:  # before it is made to wait: nothing that it reads may still be in the making
             for other in after:
                 if not other.is_done:
                     other.wait()

@@ -60,7 +60,7 @@ def late(log):
 
 
 class Telling(Module):
-    """A module of one function that tells what it did."""
+    """A module of one function that reports what it did."""
 
     type_key = "telling"
     symbols = ("exp",)
@@ -79,20 +79,20 @@ class Telling(Module):
         return told
 
 
-def test_what_a_module_tells_stands_in_place_of_the_call():
+def test_what_a_module_reports_stands_in_place_of_the_call():
     module = Telling()
     root = MetadataModule({}, {}, {"exp": Region("telling", ("n",))})
     root.import_module(module)
     executor = GraphExecutor(Graph(graph_of(1, [("exp", [0])], [1])), root)
     found = profile_graph("m", root, (executor, None), X, clock(), {})
-    assert module.events is None  # it was told that the profile is over
+    assert module.events is None  # it was notified that the profile is over
     assert [p.name for p in found.functions[0].parts] == ["load", "compute"]
     rows = {r.name: r.median for r in found.rows("kernel")}
     assert rows == {"exp: load": 0.25, "exp: compute": 0.5, "exp: around its parts": 0.25}
     assert [(r.name, r.backend, r.median) for r in found.rows("region")] == [("exp", "telling", 1)]
 
 
-def test_a_module_that_fails_is_told_that_the_profile_is_over():
+def test_a_module_that_fails_is_notified_that_the_profile_is_over():
     class Failing(Telling):
         def _run(self, *arrays):
             raise RuntimeError("no")
@@ -159,7 +159,7 @@ def test_the_kernels_of_a_device_are_the_times_of_the_nodes_that_they_come_from(
     assert RunProfile.from_json(json.dumps(profile.to_json())) == profile
 
 
-def test_every_level_but_that_of_told_operators_divides_all_the_time():
+def test_every_level_but_that_of_reported_operators_divides_all_the_time():
     for level in ("region", "kernel", "operator", "node"):
         rows = PROFILE.rows(level)
         total = [sum(row.seconds[run] for row in rows) for run in (0, 1)]
@@ -176,7 +176,7 @@ def test_rates_and_the_share_of_peak_follow_from_medians():
     assert RunProfile("m", "graph executor", (6.0,), (KERNEL,)).rows("kernel")[0].of_peak is None
 
 
-def test_free_dimensions_are_multiplied_in_when_a_run_tells_their_sizes():
+def test_free_dimensions_are_multiplied_in_when_a_run_gives_their_sizes():
     work = OperatorWork("f", (), "float32", 1, 10, 8, ("n", "n"), ((4, ("n",)),))
     assert (work.bound({"n": 3}).operations, work.bound({"n": 3}).bytes) == (90, 20)
     assert (work.bound({}).operations, work.bound({}).bytes) == (None, None)
@@ -259,5 +259,5 @@ def test_the_trace_has_the_documented_form():
     ]
 
 
-def test_modules_that_tell_nothing_give_no_events():
+def test_modules_that_report_nothing_give_no_events():
     assert StartedModule([], None, []).profile(True) == ()

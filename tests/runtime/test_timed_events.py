@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from byoc.runtime.core.device_event import EventFacts, Told
+from byoc.runtime.core.device_event import EventFacts, EventHeader
 from byoc.runtime.opencl.plan import KernelWork, Launch, Variant
-from byoc.runtime.opencl.timed_events import TimedEvents, told_of_copy, told_of_launch
+from byoc.runtime.opencl.timed_events import TimedEvents, header_of_copy, header_of_launch
 
 SECOND = 1_000_000_000
 
@@ -20,8 +20,8 @@ def told(events, clock):
     times = iter(clock)
     timed = TimedEvents("f", "q", lambda: next(times))
     for k, each in enumerate(events):
-        timed.add(Told(f"kernel{k}", sizes=(8, 4)), each)
-    return timed.told()
+        timed.add(EventHeader(f"kernel{k}", sizes=(8, 4)), each)
+    return timed.events()
 
 
 def test_events_lie_to_each_other_as_the_devices_clock_says():
@@ -41,7 +41,7 @@ def test_an_event_has_not_ended_after_it_was_asked():
 @pytest.mark.parametrize(
     ("times", "wanted"),
     [
-        ((0, 0, 50, 60), (50, 50, 50, 60)),  # only the two that every driver tells
+        ((0, 0, 50, 60), (50, 50, 50, 60)),  # only the two that every driver reports
         ((100, 90, 110, 120), (100, 100, 110, 120)),
         ((100, 130, 110, 120), (100, 110, 110, 120)),
         ((100, 101, 99, 98), (100, 100, 100, 100)),
@@ -59,18 +59,18 @@ def launch(work):
 
 def test_what_a_launch_does_is_reported_for_the_sizes_of_the_call():
     made = launch(KernelWork(["mul", "N", 10], ["min", "N", 100], "float32", ("nn.conv2d",)))
-    found = told_of_launch(made, made.variants[0], (128, 64), {"N": 200})
+    found = header_of_launch(made, made.variants[0], (128, 64), {"N": 200})
     assert (found.name, found.nodes, found.sizes) == ("k", ("Conv_0",), (128, 64))
     assert found.facts == EventFacts("tile8", ("nn.conv2d",), "float32", 2000, 100)
 
 
-def test_a_plan_without_counts_tells_the_variant_alone():
+def test_a_plan_without_counts_gives_the_variant_alone():
     made = launch(None)
-    assert told_of_launch(made, made.variants[0], (128, 64), {"N": 2}).facts == EventFacts("tile8")
-    assert told_of_copy("copy in", 12).facts == EventFacts(bytes=12)
+    assert header_of_launch(made, made.variants[0], (128, 64), {"N": 2}).facts == EventFacts("tile8")
+    assert header_of_copy("copy in", 12).facts == EventFacts(bytes=12)
 
 
-def test_a_count_that_cannot_be_one_is_not_told():
+def test_a_count_that_cannot_be_one_is_not_reported():
     made = launch(KernelWork(["div", 8, "N"], ["sub", "N", 9]))
-    facts = told_of_launch(made, made.variants[0], (128, 64), {"N": 0}).facts
+    facts = header_of_launch(made, made.variants[0], (128, 64), {"N": 0}).facts
     assert (facts.operations, facts.bytes) == (None, None)

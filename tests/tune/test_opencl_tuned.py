@@ -35,7 +35,7 @@ def kernels_of(library):
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
-def told(library):
+def tuning_of(library):
     return library.report["tuning"]
 
 
@@ -60,7 +60,7 @@ def cache(first, tmp_path, monkeypatch):
 
 
 def test_what_was_tried_is_reported_with_all_times(first):
-    report = told(first[0])
+    report = tuning_of(first[0])
     assert report["level"] == "fast" and report["trials"] > 0 and report["seconds"] > 0
     assert report["devices"] and report["not_kept"] is None
     tried = [row for row in report["tuned"] if row["trials"]]
@@ -96,18 +96,18 @@ def test_a_tuned_library_gives_what_an_untuned_one_gives_also_saved_and_loaded_e
 def test_a_second_compilation_tries_nothing_and_makes_the_same_kernels(first, cache, left):
     shutil.rmtree(cache / {"tune": "opencl", "opencl": "tune"}[left])
     again = byoc.compile(network(), targets=["opencl"], tune="fast", backend_options=GPU)
-    report = told(again)
+    report = tuning_of(again)
     assert report["trials"] == 0 and report["tuned"] == []
-    assert len(report["known"]) == len(told(first[0])["tuned"])
+    assert len(report["known"]) == len(tuning_of(first[0])["tuned"])
     assert kernels_of(again) == kernels_of(first[0])
 
 
 def test_a_second_process_tries_nothing_and_makes_the_same_kernels(first, cache):
     code = (
         "import json, sys, byoc; sys.path.insert(0, sys.argv[1]);"
-        "from opencl_network import network; from test_opencl_tuned import GPU, kernels_of, told;"
+        "from opencl_network import network; from test_opencl_tuned import GPU, kernels_of, tuning_of;"
         "l = byoc.compile(network(), targets=['opencl'], tune='fast', backend_options=GPU);"
-        "print(json.dumps([told(l)['trials'], kernels_of(l)]))"
+        "print(json.dumps([tuning_of(l)['trials'], kernels_of(l)]))"
     )
     command = [sys.executable, "-c", code, os.path.dirname(__file__)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
@@ -125,17 +125,17 @@ def test_records_are_handed_on_by_export_and_import(first, cache, tmp_path, monk
     assert main(model) == 0
     report = json.loads(capsys.readouterr().out)["tuning"]
     found = {row["kernel"] for row in report["known"]}
-    assert report["devices"] and found >= {row["kernel"] for row in told(first[0])["tuned"]}
+    assert report["devices"] and found >= {row["kernel"] for row in tuning_of(first[0])["tuned"]}
     assert not [row for row in report["tuned"] if "device" in row]
 
 
 def test_the_mode_of_the_backend_tunes_its_kernels_and_not_the_hosts(first, cache):
     options = {"opencl": {"schedules": "gpu", "mode": "tuning=fast"}}
     library = byoc.compile(network(), targets=["opencl"], backend_options=options)
-    assert told(library)["trials"] == 0 and told(library)["threads"] == []
+    assert tuning_of(library)["trials"] == 0 and tuning_of(library)["threads"] == []
     assert kernels_of(library) == kernels_of(first[0])
     both = byoc.compile(network(), targets=["opencl"], tune="fast", backend_options=options)
-    assert told(both)["trials"] == 0
+    assert tuning_of(both)["trials"] == 0
 
 
 def test_two_levels_contradict_each_other():
@@ -168,6 +168,6 @@ def test_placement_by_measured_costs_and_tuning_work_in_one_run(cache):
         backend_options=GPU,
     )
     assert any("measured" in note or "host alone" in note for note in library.report["plan"]["notes"])
-    assert told(library)["level"] == "fast"
+    assert tuning_of(library)["level"] == "fast"
     want = byoc.compile(network()).run({"x": example()})[0]
     np.testing.assert_allclose(library.run({"x": example()})[0], want, rtol=1e-4, atol=1e-6)

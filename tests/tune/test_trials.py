@@ -76,7 +76,7 @@ def test_the_text_of_a_kernel_knows_no_names():
     assert space_of(dense(name="x")).kernel == space_of(dense(name="another")).kernel
 
 
-def test_the_text_of_a_kernel_tells_apart_what_takes_another_time():
+def test_the_text_of_a_kernel_distinguishes_what_takes_another_time():
     kernels = [
         dense(),
         dense(m=14),

@@ -1,4 +1,4 @@
-"""A tuner over kernels of our own making: what is asked, tried, known, left and told; no compiler, no clock."""
+"""A tuner over kernels of our own making: what is asked, tried, known, left and reported; no compiler, no clock."""
 
 import contextlib
 import dataclasses
@@ -166,7 +166,7 @@ def test_where_nothing_can_be_written_it_works_and_says_so(tmp_path):
     assert "not kept" in report.text() and "cannot be written" in report.to_json()["not_kept"]
 
 
-def test_the_report_tells_what_was_won_over_the_model(tmp_path):
+def test_the_report_says_what_was_won_over_the_model(tmp_path):
     world = World(tmp_path)
     _, report = world.prepared([["big", "tiny"]])
     assert "tuning, level fast, 1 thread: 1 kernels" in report.text()

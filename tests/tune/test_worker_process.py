@@ -1,4 +1,4 @@
-"""Candidates in a process of their own: one that crashes, hangs or ends it is told, and the others are timed."""
+"""Candidates in a process of their own: one that crashes, hangs or ends it is reported, and the others are timed."""
 
 import dataclasses
 import signal

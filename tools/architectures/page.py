@@ -107,7 +107,7 @@ def reasons(row: Row, key: str) -> list[str]:
 
 
 def listed(title: str, rows: Iterable[Row], told: Callable[[Row], list[str]]) -> str:
-    """A table of the rows of which something is told."""
+    """A table of the rows that have something to report."""
     found = [(row, told(row)) for row in rows]
     lines = [f"| `{row['model']}` | {cell('; '.join(why))} |" for row, why in found if why]
     return f"## {title}\n\n| class | reason |\n|---|---|\n" + "\n".join(lines) + "\n" if lines else ""

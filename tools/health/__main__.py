@@ -26,26 +26,26 @@ class Row:
     details: Sequence[str] = ()
 
 
-def rooms() -> Row:
+def fullest_folder() -> Row:
     """Files in one folder."""
     folders = shape.files_by_folder().most_common()
     most = folders[0][1]
     lines = [f"{count:4} {path.relative_to(ROOT)}" for path, count in folders if count > 20]
-    return Row("rooms", "files in the fullest folder", str(most), "at most 25", most <= 25, lines)
+    return Row("folders", "files in the fullest folder", str(most), "at most 25", most <= 25, lines)
 
 
 def package_circles() -> Row:
     """Packages that import each other."""
     found = circles.circles(circles.package_graph())
     sizes = ", ".join(str(len(c)) for c in found) or "none"
-    return Row("packages", "packages in circles, by circle", sizes, "none", not found, [*circles.explained()])
+    return Row("packages", "packages in cycles, by cycle", sizes, "none", not found, [*circles.explained()])
 
 
 def file_circles() -> Row:
     """Files that import each other."""
     found = circles.circles(circles.import_graph())
     sizes = ", ".join(str(len(c)) for c in found) or "none"
-    return Row("files", "files in circles, by circle", sizes, "none", not found, [" ".join(c) for c in found])
+    return Row("files", "files in cycles, by cycle", sizes, "none", not found, [" ".join(c) for c in found])
 
 
 def modules() -> Row:
@@ -121,7 +121,7 @@ def type_errors() -> Row:
 ROWS: dict[str, Callable[[], Row]] = {
     "operators": operators,
     "types": type_errors,
-    "rooms": rooms,
+    "folders": fullest_folder,
     "packages": package_circles,
     "files": file_circles,
     "imports": modules,

@@ -1,4 +1,4 @@
-"""Circles of imports: packages, and files, that import each other, and the fewest imports that hold a circle together.
+"""Cycles of imports: packages, and files, that import each other, and the fewest imports that hold a cycle together.
 
 The compatibility layer is left out: nothing imports it.
 """
@@ -73,7 +73,7 @@ def holding_edges(circle: networkx.DiGraph) -> list[tuple[str, str]]:
 
 
 def explained() -> Iterator[str]:
-    """Each circle of packages, and below it the imports that hold it together; whether one is for types alone."""
+    """Each cycle of packages, and below it the imports that hold it together; whether one is for types alone."""
     graph = package_graph()
     for circle in circles(graph):
         yield f"{len(circle)} packages: {' '.join(circle)}"

@@ -1,7 +1,8 @@
 """Type errors and ignores by package, as mypy counts them: ``python -m tools.health.types``.
 
 The folders ``codegen``, ``runtime`` and ``contrib`` are packages below ``byoc`` (``package_dir`` in ``setup.cfg``),
-which mypy sees in a tree of links. With ``--gate`` the exit status is 1 where a number is above the one in
+which mypy sees in a tree of links; ``mypy.ini`` and ``pyproject.toml`` lead other runs of mypy, and editors by
+Pyright, to it. With ``--gate`` the exit status is 1 where a number is above the one in
 ``type_limits.json``; with ``--lower`` the limits become what is measured where that is less, so that they only fall.
 """
 
@@ -102,11 +103,11 @@ def table(health: Health) -> str:
 
 def beyond(health: Health, limits: Mapping[str, Mapping[str, int] | int]) -> list[str]:
     """What is above its limit, a sentence each; a package without a limit has none at all."""
-    told = []
+    problems = []
     for kind, found in (("strict", health.strict), ("plain", health.plain)):
         allowed = limits[kind]
         assert isinstance(allowed, Mapping)
-        told += [
+        problems += [
             f"byoc.{package}: {count} {kind} type errors, {allowed.get(package, 0)} allowed"
             for package, count in sorted(found.items())
             if count > allowed.get(package, 0)
@@ -114,10 +115,10 @@ def beyond(health: Health, limits: Mapping[str, Mapping[str, int] | int]) -> lis
     count, most = sum(health.ignores.values()), limits["ignores"]
     assert isinstance(most, int)
     if count > most:
-        told.append(f"{count} comments `type: ignore`, {most} allowed")
+        problems.append(f"{count} comments `type: ignore`, {most} allowed")
     if health.unused:
-        told.append(f"{health.unused} comments `type: ignore` that nothing needs: remove them")
-    return told
+        problems.append(f"{health.unused} comments `type: ignore` that nothing needs: remove them")
+    return problems
 
 
 def lowered(health: Health, limits: Mapping[str, Mapping[str, int] | int]) -> dict[str, object]:
@@ -138,7 +139,11 @@ def main() -> int:
     parser.add_argument("--gate", action="store_true", help="fail where a number is above its limit")
     parser.add_argument("--lower", action="store_true", help="write what is less now into the limits")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    parser.add_argument("--tree", action="store_true", help="only make the tree of links, which editors are led to")
     arguments = parser.parse_args()
+    if arguments.tree:
+        print(mapped_tree())
+        return 0
     health = measure()
     print(table(health))
     if arguments.json is not None:

@@ -1,4 +1,4 @@
-"""The map of the packages, drawn as SVG from their imports: who stands on whom, and which rooms each has.
+"""The map of the packages, drawn as SVG from their imports: who stands on whom, and which subpackages each has.
 
 A package stands in the row above the highest one that it imports. An arrow is an import; one that follows from others
 (``a`` to ``c`` where ``a`` reaches ``c`` through ``b``) is left out. Rules about imports are in ``tests/architecture``.
@@ -37,14 +37,14 @@ def room(module: str) -> str:
 
 @dataclass(frozen=True)
 class Packages:
-    """The packages of byoc: their rooms with numbers of files, and who imports whom."""
+    """The packages of byoc: their subpackages with numbers of files, and who imports whom."""
 
     rooms: Mapping[str, Mapping[str, int]]
     imports: networkx.DiGraph
 
     @staticmethod
     def read() -> Packages:
-        """As the files have it now. Raises ValueError where packages import each other in a circle."""
+        """As the files have it now. Raises ValueError where packages import each other in a cycle."""
         names = [name for name in modules() if name not in NOT_DRAWN]
         rooms: dict[str, Counter[str]] = {}
         imports = networkx.DiGraph()
@@ -146,7 +146,7 @@ def package_map(packages: Packages) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'font-family="sans-serif" font-size="11" role="img">',
-        "<title>The packages of byoc, their rooms with numbers of files, and who imports whom</title>",
+        "<title>The packages of byoc, their subpackages with numbers of files, and who imports whom</title>",
         '<rect width="100%" height="100%" fill="white"/>',
         '<defs><marker id="end" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0L8 4L0 8z" fill="#555"/></marker></defs>',

@@ -1,1 +1,1 @@
-"""Analyses that Relay has and no pass of a model's road asks."""
+"""Analyses that Relay has and no pass of the compile path uses."""

@@ -1,7 +1,7 @@
 """Combiner rules: larger candidates from smaller ones, as FuseOps would fuse, until nothing new comes.
 
 Work is in rounds: a rule looks at each pair of which one candidate is new. A union that cannot grow into a valid
-sub-graph any more is dropped at once: where the way on to the one node through which all its values pass is too deep,
+sub-graph any more is dropped at once: where the path on to the one node through which all its values pass is too deep,
 or leads through what no candidate holds. So the candidates are those of Collage's ``CombinePartitionRule`` without the
 dead ends; their number is bounded by the depth alone. Source: Collage's ``combiner_rule.h``.
 """

@@ -143,7 +143,7 @@ def make_pattern_byoc_partition_rule(compiler: str, sub_rules: Sequence[Partitio
 
 def make_byoc_partition_rule(compiler: str) -> PartitionRule:
     """The rule of *compiler*, by its pattern table. Raises PartitionError where it has none."""
-    table = contrib.get_pattern_table(compiler)  # as it is now: whoever replaces that function is heard
+    table = contrib.get_pattern_table(compiler)  # as it is now: a replacement of that function takes effect
     if table is None:
         raise PartitionError(
             f"No pattern table entry was found for BYOC compiler {compiler}: register one with register_pattern_table"

@@ -1,1 +1,1 @@
-"""Normal forms and first-order programs: passes that Relay has and a model's road does not take."""
+"""Normal forms and first-order programs: passes that Relay has and the compile path does not use."""

@@ -1,6 +1,6 @@
 """What defunctionalization makes of a program: functions for known types, data types, and the closures in them.
 
-Every function value is a value of its type's :class:`Encoding`. How a function's body is made is told to the
+Every function value is a value of its type's :class:`Encoding`. How a function's body is made is given to the
 :class:`FirstOrderProgram` by who makes it. Source: ``src/relay/transforms/defunctionalization.cc``.
 """
 

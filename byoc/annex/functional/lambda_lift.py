@@ -1,8 +1,8 @@
 """LambdaLift: local functions become global ones.
 
 A function that uses variables from around it becomes a global function from these to the function proper, marked as
-``Closure``; it is called with them where the local function stood. Equal functions are lifted once: the name tells the
-structure. Units (``Primitive``) and the functions of other compilers stay. Source: ``relay.transform.LambdaLift``.
+``Closure``; it is called with them where the local function stood. Equal functions are lifted once: the name identifies
+the structure. Units (``Primitive``) and the functions of other compilers stay. Source: ``relay.transform.LambdaLift``.
 """
 
 from __future__ import annotations

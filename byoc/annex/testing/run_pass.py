@@ -1,4 +1,4 @@
-"""Passes over one expression, and small questions about it, as tests ask them. Source: ``relay.testing``."""
+"""Passes over one expression, and small queries about it, for tests. Source: ``relay.testing``."""
 
 from __future__ import annotations
 

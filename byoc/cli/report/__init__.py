@@ -1,1 +1,1 @@
-"""What commands tell beside their own: profiles of the virtual machine, and what became of quantized tensors."""
+"""What several commands report: profiles of the virtual machine, and what became of quantized tensors."""

@@ -23,24 +23,24 @@ def quantization_lines(report: Mapping[str, object]) -> str:
     """
     if report.get(WHERE) is None:
         return ""
-    told = mapping_of(report[WHERE], WHERE)
-    host = mapping_of(told.get("host", {}), f"{WHERE}.host")
-    targets = ", ".join(texts_of(told.get("targets", []), f"{WHERE}.targets"))
-    lines = [*_share(told, targets or "the host"), *_share(host, "the host"), *_outputs(told)]
+    quantized = mapping_of(report[WHERE], WHERE)
+    host = mapping_of(quantized.get("host", {}), f"{WHERE}.host")
+    targets = ", ".join(texts_of(quantized.get("targets", []), f"{WHERE}.targets"))
+    lines = [*_share(quantized, targets or "the host"), *_share(host, "the host"), *_outputs(quantized)]
     return "\n" + "\n".join(lines) + "\n" if lines else ""
 
 
-def _share(told: Mapping[str, object], who: str) -> Iterator[str]:
+def _share(share: Mapping[str, object], who: str) -> Iterator[str]:
     """The ranges of what *who* computes, and what it does not."""
-    ranges = told.get("ranges")
+    ranges = share.get("ranges")
     if isinstance(ranges, str):
         yield f"int8 of {who}: ranges are {text_of(ranges, f'{WHERE}.ranges')}"
     elif ranges is not None:
         rows = [_row(row, f"{WHERE}.ranges[{k}]") for k, row in enumerate(list_of(ranges, f"{WHERE}.ranges"))]
         if rows:
-            yield f"int8 of {who}, by {_number(told, 'samples')} samples ({told.get('method')}):"
+            yield f"int8 of {who}, by {_number(share, 'samples')} samples ({share.get('method')}):"
             yield from _aligned([HEADER, *rows])
-    left = list_of(told.get("left", []), f"{WHERE}.left")
+    left = list_of(share.get("left", []), f"{WHERE}.left")
     if left:
         yield f"in f32 on {who}:" if who == "the host" else f"in f32, and not on {who}:"
     for k, item in enumerate(left):
@@ -49,8 +49,8 @@ def _share(told: Mapping[str, object], who: str) -> Iterator[str]:
         yield f"  {one.get('operator')}{f' ({nodes})' if nodes else ''}: {one.get('code')}"
 
 
-def _outputs(told: Mapping[str, object]) -> Iterator[str]:
-    errors = mapping_of(told.get("errors", {}), f"{WHERE}.errors")
+def _outputs(share: Mapping[str, object]) -> Iterator[str]:
+    errors = mapping_of(share.get("errors", {}), f"{WHERE}.errors")
     if errors:
         yield "difference of int8 from f32 on the samples, relative to the size of the output:"
     for name in errors:

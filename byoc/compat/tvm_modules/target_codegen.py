@@ -1,4 +1,4 @@
-"""What ``tvm.target.codegen`` tells of LLVM: byoc has none, its host code is C. Source: ``tvm.target.codegen``."""
+"""What ``tvm.target.codegen`` says of LLVM: byoc has none, its host code is C. Source: ``tvm.target.codegen``."""
 
 from __future__ import annotations
 

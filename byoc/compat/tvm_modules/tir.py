@@ -1,7 +1,7 @@
 """The few names of TIR that graph-level code mentions. Source: ``tvm.tir``.
 
 Dimensions and attributes are Python's own numbers here; :class:`IntImm` is one of them, and ``isinstance(3, IntImm)``
-holds, so that predicates which tell known dimensions from ``Any`` work. A variable is a dimension with a name.
+holds, so that predicates which distinguish known dimensions from ``Any`` work. A variable is a dimension with a name.
 """
 
 from __future__ import annotations

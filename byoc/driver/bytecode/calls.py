@@ -97,8 +97,8 @@ def _emit_sequence(to: Destination, call: Call, operator: Op) -> None:
     """An operator of sequences, which the machine itself does."""
     args = tuple([to.register(arg) for arg in call.args])
     settings = call.attrs.as_dict() if call.attrs is not None and operator.name != "sequence.unwrap" else {}
-    told = json.dumps({key: int(v) if isinstance(v, bool) else v for key, v in settings.items()})
-    to.values[call] = to.code.into_new(lambda r: SequenceStep(r, args, operator.name, told))
+    text = json.dumps({key: int(v) if isinstance(v, bool) else v for key, v in settings.items()})
+    to.values[call] = to.code.into_new(lambda r: SequenceStep(r, args, operator.name, text))
 
 
 def _emit_operator(to: Destination, call: Call) -> None:

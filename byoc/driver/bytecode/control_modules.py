@@ -73,8 +73,8 @@ def _form(function: Function, key: str) -> tuple[str, ...]:
     return tuple(map(str, found)) if isinstance(found, (list, tuple)) else ()
 
 
-def told_of(modules: list[ControlModule]) -> list[dict[str, object]]:
-    """What a report tells of functions with control flow: each with its parts, and why it runs on the machine."""
+def summaries(modules: list[ControlModule]) -> list[dict[str, object]]:
+    """What a report lists of functions with control flow: each with its parts, and why it runs on the machine."""
     return [
         {
             "symbol": module.signature.symbol,

@@ -20,7 +20,7 @@ from byoc.driver.compiler.module_plan import (
     silent,
     target_alone,
 )
-from byoc.driver.compiler.region_sizes import at_places, in_halves, with_told_sizes
+from byoc.driver.compiler.region_sizes import at_places, in_halves, with_given_sizes
 from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.host_functions import work_of_functions
@@ -258,7 +258,7 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     """:func:`build`, but a region that fails raises RegionLostError."""
     check_inputs(as_function(mod["main"]))
     request = at_places(plan, options.regions(), options.beyond)
-    built = build_regions(with_told_sizes(region_integers(mod)), request, tell)
+    built = build_regions(with_given_sizes(region_integers(mod)), request, tell)
     mod, regions, modules = built.mod, built.regions, built.modules
     tell("compiling the host's share")
     host_options = options.backend_options.get("c", {})
@@ -269,31 +269,31 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     modules.extend(host.functions.modules(host_options))
     plan = plan.with_stand_ins({lost.subgraph: lost.why for lost in built.fallbacks})
     plan = with_precision(plan, narrow.outcomes)
-    told = report(plan if request.halves is None else request.halves.decided(plan), host)
+    entries = report(plan if request.halves is None else request.halves.decided(plan), host)
     if request.halves is not None:
-        told[HALVES] = request.halves.told()
+        entries[HALVES] = request.halves.to_report()
     if external(mod):
-        from byoc.driver.bytecode.control_modules import control_modules, told_of
+        from byoc.driver.bytecode.control_modules import control_modules, summaries
 
         deciding = control_modules(mod, lambda part: compile_part(part, options, tell))
         modules.extend(deciding)
-        told["control_flow"] = told_of(deciding)
+        entries["control_flow"] = summaries(deciding)
     if options.fallback:
         tell("compiling the host's versions of the regions")
-        stand_ins, told["fallback"] = origins(regions, host_options, options.pipeline)
+        stand_ins, entries["fallback"] = origins(regions, host_options, options.pipeline)
         modules.extend(stand_ins)
     if built.fallbacks:
-        told["fallbacks"] = [lost.to_json() for lost in built.fallbacks]
+        entries["fallbacks"] = [lost.to_json() for lost in built.fallbacks]
     work = work_of_functions(regions, host.functions)
     root = assemble(modules, described(regions, options.limits.running), built.fallbacks, work)
     if regions:
         from byoc.driver.region_report import region_deviations, region_memory
 
-        told["regions"] = region_memory(root)
+        entries["regions"] = region_memory(root)
         deviations = region_deviations(root)
         if deviations:
-            told["deviations"] = deviations
-    return narrow.tell(Library(host.graph, root, output_names(main, host), told))
+            entries["deviations"] = deviations
+    return narrow.add_report(Library(host.graph, root, output_names(main, host), entries))
 
 
 def compile_part(mod: IRModule, options: CompileOptions, tell: Progress = silent) -> Library:
@@ -335,17 +335,17 @@ def output_names(main: Function, host: HostProgram) -> list[str]:
 
 
 def report(plan: Plan, host: HostProgram) -> dict[str, object]:
-    """What the artefact tells about how it was made: the plan as data and as text, why host functions run on numpy
+    """What the artefact records about how it was made: the plan as data and as text, why host functions run on numpy
     kernels, and why the model runs node by node, where it does.
     """
-    told: dict[str, object] = {
+    entries: dict[str, object] = {
         "plan": plan.to_json(),
         "plan_text": str(plan),
         "host_fallbacks": dict(host.functions.fallback_reasons),
     }
     if host.functions.node_by_node is not None:
-        told["node_by_node"] = host.functions.node_by_node
-    return told
+        entries["node_by_node"] = host.functions.node_by_node
+    return entries
 
 
 __all__ = ["CompileOptions", "UserError", "assemble", "build", "build_planned", "compile_model", "plan_for"]

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class StageTimes:
-    """A ``progress`` of ``byoc.compile`` that times each stage until the next begins, and tells *tell* of it."""
+    """A ``progress`` of ``byoc.compile`` that times each stage until the next begins, and passes it on to *tell*."""
 
     def __init__(self, tell: Callable[[str], object] | None = None, clock: Callable[[], float] = time.perf_counter):
         self._tell, self._clock = tell, clock
@@ -48,7 +48,7 @@ def timed_compile(asked: CompileRequest) -> tuple[Library, CompileTimes]:
 
 
 def timed_build(build: Callable[[CompileRequest], T], asked: CompileRequest) -> tuple[T, CompileTimes]:
-    """What *build* makes of a request, and the seconds of the stages that it tells, and of passes."""
+    """What *build* makes of a request, and the seconds of the stages that it reports, and of passes."""
     stages, passes, outer = StageTimes(asked.progress), PassTimingInstrument(), PassContext.current()
     instruments = [*outer.instruments, passes]
     with PassContext(outer.opt_level, outer.required_pass, outer.disabled_pass, instruments, outer.config):

@@ -36,7 +36,7 @@ NARROWED, FP16 = "bf16", "fp16"
 
 
 class Exported(dict[str, int]):
-    """The bytes of each file by its name; *notes* tell in what the products compute, and why not in what was asked."""
+    """The bytes of each file by its name; *notes* give the products' precision, and why it is not the one asked for."""
 
     def __init__(self, sizes: Mapping[str, int], notes: Sequence[str]):
         super().__init__(sizes)
@@ -47,8 +47,8 @@ class Exported(dict[str, int]):
 def export_c(asked: ExportRequest) -> Exported:
     """Write a model as C that needs no Python into *folder*.
 
-    README.txt, and ``notes`` of what is returned, tell in what the products compute. Of *backend_options* those of
-    ``c`` count.
+    README.txt, and ``notes`` of what is returned, say in what precision the products compute. Of *backend_options*
+    those of ``c`` count.
 
     Returns:
         The bytes of each file by its name.
@@ -83,7 +83,7 @@ def export_c(asked: ExportRequest) -> Exported:
     _check_functions(host)
     if lowered.calibration is not None and lowered.calibration.samples is not None:
         tell("comparing int8 with f32 on the samples")
-        narrow.tell(Library(host.graph, assemble(host.functions.modules(allowed)), named, {}))
+        narrow.add_report(Library(host.graph, assemble(host.functions.modules(allowed)), named, {}))
     tell("writing C")
     title = Path(asked.model).name if isinstance(asked.model, (str, os.PathLike)) else "the model"
     notes = _notes(narrow)
@@ -155,8 +155,8 @@ def _notes(narrow: NarrowProducts) -> list[str]:
         if outcome.reason:
             waiting.setdefault(outcome.reason, []).append(outcome)
     lines += [f"  {len(w)} not narrower: {why}: {_named(w)}" for why, w in sorted(waiting.items())]
-    told = narrow.quantization.errors if narrow.quantization else {}
-    return [*lines, *(f"int8 changes {n} by {error:.2%} of its size on the samples" for n, error in told.items())]
+    errors = narrow.quantization.errors if narrow.quantization else {}
+    return [*lines, *(f"int8 changes {n} by {error:.2%} of its size on the samples" for n, error in errors.items())]
 
 
 def _named(outcomes: Sequence[PrecisionOutcome]) -> str:

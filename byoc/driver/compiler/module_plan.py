@@ -39,7 +39,7 @@ def plan_module(
 ) -> Plan:
     """The plan of the simplified module *mod*; *model* is what it was read from, whose tensors a file may name.
 
-    *tell* hears of what takes seconds.
+    *tell* is called with each step that takes seconds.
     """
     lines: tuple[PlacementRule, ...] = ()
     notes: tuple[str, ...] = ()
@@ -58,8 +58,8 @@ def plan_module(
         lines += read_boundaries(placing.boundaries, nodes)
     names = accelerators(targets)
     machine = MachineCosts(lambda: threads_for(mod), tell=tell)
-    told = {**part_of(placing, PlannerOptions), "policy": policy, "costs": machine.costs(placing.costs, names)}
-    made = plan_of(PlannerRequest(mod, names, **told, boundary_lines=lines))
+    settings = {**part_of(placing, PlannerOptions), "policy": policy, "costs": machine.costs(placing.costs, names)}
+    made = plan_of(PlannerRequest(mod, names, **settings, boundary_lines=lines))
     return replace(made, notes=(*notes, *made.notes, *machine.problems))
 
 
@@ -119,12 +119,9 @@ def accelerators(targets: Sequence[str]) -> list[str]:
 __all__ = ["accelerators", "named_targets", "plan_module", "read_plan", "silent"]
 
 
-# A plan by measured costs, held against the simple cuts: the host alone, and each target alone.
-#
-# Kernels are added up to find the plan, and what is left out of such a sum may cost more than was gained: a library
-# that is given a whole model joins what lies on both sides of a cut. So the whole plan is built and timed beside the
-# cuts that a user would try without us, and the best of them is given unless the plan is faster than all: a cut has
-# to win.
+# A plan by measured costs against the simple cuts, the host alone and each target alone. Costs are added up kernel by
+# kernel, and a library that gets a whole model may fuse across a cut: so the plan and the simple cuts are built and
+# timed, and the best simple cut is returned unless the plan is faster than all of them.
 
 MEASURED = "measured"
 PLAN, HOST = "the plan", "the host alone"
@@ -141,9 +138,9 @@ def not_slower(
     Args:
         plan: what the policy chose.
         costs: as the user gave them; where none of them is measured, nothing is built.
-        build: compiles a plan. What it raises for *plan* or the host is told in a note, a target for which it raises
-            is left out.
-        tell: hears of what takes seconds.
+        build: compiles a plan. What it raises for *plan* or the host is recorded in a note, a target for which it
+            raises is left out.
+        tell: called with each step that takes seconds.
         alone: the plan that gives a target all that it takes, and the host the rest.
     """
     words = costs.values() if isinstance(costs, Mapping) else [costs]

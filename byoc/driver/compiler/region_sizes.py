@@ -1,4 +1,4 @@
-"""Regions as they are made: at the places of a plan, and with inputs for sizes that nothing else tells them.
+"""Regions as they are made: at the places of a plan, and with inputs for sizes that nothing else gives them.
 
 Such a size stands in the middle of a region: a tensor is filled or expanded to a shape that is data, and summed again.
 Ensures: the same values; regions of backends that do not say ``needs_sizes`` stay as they are.
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from byoc.relay.transform.half_operands import Beyond
 
 
-def with_told_sizes(mod: IRModule) -> IRModule:
-    """The typed, partitioned *mod*, the calls of whose regions hand over what tells all sizes inside."""
+def with_given_sizes(mod: IRModule) -> IRModule:
+    """The typed, partitioned *mod*, the calls of whose regions hand over what determines all sizes inside."""
     main = as_function(mod["main"])
     given: dict[GlobalVar, list[Var]] = {}
     result = mod.shallow_copy()

@@ -78,7 +78,7 @@ class TargetQuantization(HostQuantization):
             assert isinstance(form, Quantized)
             scale, zero = quantization_of(affine, form)
             rows.append(range_row(source, scale, zero, form.data, seen[source]))
-        self.told.update({"method": how.method, "targets": [b.name for b in self.backends], "ranges": rows})
+        self.summary.update({"method": how.method, "targets": [b.name for b in self.backends], "ranges": rows})
         left: dict[Key, Left] = {(op_name(c) or "", span_names(c.span)): why for c, why in quantizer.reasons.items()}
         self.reasons = list(left.items())
         made = mod.shallow_copy()

@@ -1,4 +1,4 @@
-"""Costs that this machine tells: a calibration of its devices, and units built and timed."""
+"""Costs measured on this machine: a calibration of its devices, and units built and timed."""
 
 from byoc.base.lazy_names import lazy_names
 

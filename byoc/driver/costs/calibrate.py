@@ -48,13 +48,13 @@ from byoc.relay.expr import Function, Var
 
 ITEM = 4
 LEAST = 1e-9  # seconds that a difference counts at least
-FASTEST = 16.0  # times its default: more is not believed, the step was too short to be told from nothing
+FASTEST = 16.0  # times its default: more is not believed, the step was too short to be distinguished from nothing
 ATTEMPTS = 4  # at timing the probes, before those that make no sense are left out
 SENSIBLE = (0.25, 1.5)  # times the share of a function's seconds that its further steps should have
 BUSY = "the machine was busy with something else"
 REFUSED = "the backend does not take it"
 LATE = "there was no time left"
-BORDERS = (2 << 20, 32 << 20)  # bytes of nearer memories where the machine tells none
+BORDERS = (2 << 20, 32 << 20)  # bytes of nearer memories where the machine reports none
 
 
 @dataclass
@@ -73,8 +73,8 @@ class Sheet:
 class Calibrator:
     """What the device of *backend* can do, with *base* for what cannot be measured.
 
-    *caches* are the bytes of its nearer memories. *tell* hears which probe is built; what is not built or timed at
-    *until*, by *clock*, is left out.
+    *caches* are the bytes of its nearer memories. *tell* is called with the probe that is built; what is not built or
+    timed at *until*, by *clock*, is left out.
     """
 
     tell: Callable[[str], object] = staticmethod(lambda stage: None)
@@ -164,7 +164,7 @@ class Calibrator:
 
     def _with_borders(self, profile: Profile) -> Profile:
         """A launch, and transfers: of regions that get little, much or two things, or give much; the host's call off.
-        Of *profile* itself where the backend does not take what would tell.
+        Of *profile* itself where the backend does not take what would measure it.
         """
         kinds: tuple[Callable[..., Function], ...] = (_summed, _doubled, _multiplied)
         little = next((f for f in kinds if self._takes(f(TINY))), None)

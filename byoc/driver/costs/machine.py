@@ -44,7 +44,7 @@ class MachineCosts:
     """This machine's numbers, for *threads* of host code (all processors by default; a function is asked when it is
     known that somebody wants them), in *store*.
 
-    *tell* hears of what takes seconds, which a calibration does no longer than *longest*.
+    *tell* is called with each slow step; a calibration takes no longer than *longest*.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class MachineCosts:
     def profile(self, backend: str) -> Profile | None:
         """What the device of *backend* can do: as kept, else by a calibration that takes seconds to a minute.
 
-        What a busy machine gave is kept for ``BUSY_SECONDS``, and told among the problems each time that it is used.
-        None where nothing of it can be built here, or its vendor has registered one.
+        What a busy machine gave is kept for ``BUSY_SECONDS``, and reported among the problems each time that it is
+        used. None where nothing of it can be built here, or its vendor has registered one.
         """
         if not is_calibrated(backend):
             return None
         known = self.kept(backend)
         if known is not None:
-            self._tell_of_busy(backend, known)
+            self._report_busy(backend, known)
         return known or self.calibrate(backend)
 
     def kept(self, backend: str) -> Profile | None:
@@ -101,7 +101,7 @@ class MachineCosts:
         return known
 
     def calibrate(self, backend: str) -> Profile | None:
-        """What is found now, which is kept; None where nothing of it can be built here, which the problems tell."""
+        """What is found now, which is kept; None where nothing of it can be built here, which the problems state."""
         from byoc.driver.costs.alone import build_alone
         from byoc.driver.costs.calibrate import BUSY, Calibrator
         from byoc.partition.place import in_host_memory
@@ -122,7 +122,7 @@ class MachineCosts:
             self.problems.append(problem)
         if problem is not None or found.source.endswith(BUSY):
             _FOUND[self._place(facts)] = found
-        self._tell_of_busy(backend, found)
+        self._report_busy(backend, found)
         return found
 
     def facts(self, backend: str) -> Facts:
@@ -155,7 +155,7 @@ class MachineCosts:
                 return {}
             profiles = {name: profile for name, profile in found.items() if profile is not None}
             for name, profile in profiles.items():
-                self._tell_of_busy(name, profile)
+                self._report_busy(name, profile)
             return profiles
 
         return AnalyticModel(find=lambda backend: known().get(backend))
@@ -163,7 +163,7 @@ class MachineCosts:
     def _place(self, facts: Facts) -> tuple[tuple[str, str], ...]:
         return (("folder", str(self._store.folder)), *sorted(facts.items()))
 
-    def _tell_of_busy(self, backend: str, found: Profile) -> None:
+    def _report_busy(self, backend: str, found: Profile) -> None:
         from byoc.driver.costs.calibrate import BUSY
 
         if found.source.endswith(BUSY):

@@ -45,7 +45,7 @@ class MeasuredModel(CostModel):
     """Seconds by measurement; *analytic* divides them, and knows launches and transfers by its calibration.
 
     *facts* gives a backend's context, *build* builds a module for a precision. *threads* run the host's code; *tell*
-    hears what is done.
+    is called with each step.
     """
 
     name = "measured"

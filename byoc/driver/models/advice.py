@@ -47,7 +47,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class AdviceRule:
-    """``applies`` to a call; it is told where more than *share* of the operators are such."""
+    """``applies`` to a call; it is given where more than *share* of the operators are such."""
 
     code: str
     text: str
@@ -63,7 +63,7 @@ def advice(mod: IRModule, plan: Plan) -> list[Advice]:
         met = [call for call in calls if rule.applies(call)]
         if met and len(met) > rule.share * len(calls):
             found.append(Advice(rule.code, rule.text, tuple(dict.fromkeys(map(_named, met)))))
-    return [*found, *(told for told in _small_regions(mod, plan) if told is not None)]
+    return [*found, *(advised for advised in _small_regions(mod, plan) if advised is not None)]
 
 
 def _small_regions(mod: IRModule, plan: Plan) -> list[Advice | None]:

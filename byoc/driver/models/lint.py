@@ -1,4 +1,4 @@
-"""``byoc lint``: what to know of a model before it is compiled, of its whole road at once.
+"""``byoc lint``: what to know of a model before it is compiled, for all steps at once.
 
 Where each operator would run and what ties the rest to the host, every node that is not supported, free sizes, what
 runs on numpy kernels instead of generated code, and for accelerators what makes the model slow there. Nothing is

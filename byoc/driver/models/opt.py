@@ -100,8 +100,8 @@ def opt(asked: OptRequest) -> OptimizedModel:
 
 
 def _written(main: Function, name: str, source: str) -> ModelProto:
-    told = main.attrs.get("output_names")
-    outputs = [str(n) for n in told] if isinstance(told, (list, tuple)) else []
+    given = main.attrs.get("output_names")
+    outputs = [str(n) for n in given] if isinstance(given, (list, tuple)) else []
     names = PortNames([str(p.name_hint) for p in main.params], outputs)
     try:
         return tidied(written_model(main, name, names))

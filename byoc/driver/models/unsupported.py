@@ -69,7 +69,7 @@ def imported(model: LoadedModel, shapes: Mapping[str, Sequence[int | str]] | Non
         refused = _refused(model, problem)
         if not refused:
             return Import((*found, _of_model(model, problem)), None, unseen)
-        found += [told for place in refused.values() for told in place]
+        found += [reason for place in refused.values() for reason in place]
         rest, gone = _without(model, set(refused))
         unseen += gone
         if rest is None:
@@ -97,18 +97,18 @@ def _refused(model: LoadedModel, problem: str) -> dict[int, list[UnsupportedNode
             if not inside.supports(inner):
                 own = names[position]
                 at = own if inner == node else f"{own}, inside of it {inner.name or inner.op_type}"
-                found.setdefault(position, []).append(_told(inner, inside, at, NO_CONVERTER))
+                found.setdefault(position, []).append(_unsupported(inner, inside, at, NO_CONVERTER))
     if found:
         return found
     for position, node in enumerate(graph.node):
         _, named, reason = problem.partition(f"node {names[position]} ({node.op_type})")
         if named:
             reason = reason.removeprefix(": ").removeprefix(" ")
-            return {position: [_told(node, table, names[position], reason)]}
+            return {position: [_unsupported(node, table, names[position], reason)]}
     return {}
 
 
-def _told(node: NodeProto, table: FunctionTable, place: str, reason: str) -> UnsupportedNode:
+def _unsupported(node: NodeProto, table: FunctionTable, place: str, reason: str) -> UnsupportedNode:
     domain = domain_name(node.domain)
     return UnsupportedNode(node.op_type, domain or "ai.onnx", table.opset(domain), place, reason)
 

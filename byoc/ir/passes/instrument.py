@@ -1,7 +1,7 @@
 """Instruments: what looks on while passes run. Source: ``tvm.ir.instrument``.
 
-An instrument is told when its context is entered and left, asked whether a pass is to run, and told before and after
-each pass that does.
+An instrument is called when its context is entered and left, asked whether a pass is to run, and called before and
+after each pass that does.
 """
 
 from __future__ import annotations

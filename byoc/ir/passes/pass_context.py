@@ -120,7 +120,7 @@ class PassContext:
         self._enter_instruments()
 
     def _enter_instruments(self) -> None:
-        """Tell each instrument; where one fails, those that were told are left and none stays."""
+        """Notify each instrument; where one fails, those that were notified are left and none stays."""
         entered: list[PassInstrument] = []
         try:
             for instrument in self.instruments:

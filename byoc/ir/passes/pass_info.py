@@ -10,11 +10,9 @@ from typing import TypeVar
 
 from byoc.errors import UserError
 
-# The law of a pass: the equality of functions on which it rests, and how near the numbers stay.
-#
-# A pass that keeps a model's meaning says why in one sentence, where it says its name (``PassInfo(law=...)``). Tests
-# run each pass that has a law over generated modules and hold the outputs to what the law promises; a pass of the
-# pipeline without one fails them. A pass that changes what is computed, as one that makes gradients, has no law.
+# The law of a pass (``PassInfo(law=...)``): why it keeps a model's meaning, in one sentence. Tests hold each pass with
+# a law to it over generated modules; a pass of the pipeline without one fails them. One that changes what is computed
+# (gradients) has none.
 
 
 class Numbers(enum.Enum):
@@ -44,12 +42,9 @@ class Law:
         return f"{self.says} ({self.numbers.value})"
 
 
-# The forms of a module that passes need, give and end, and the law of a sequence: nothing needs what was ended.
-#
-# A pass says three things in its :class:`~byoc.ir.passes.pass_info.PassInfo`: the forms it *needs*, those it *gives*,
-# and those that it *ends*. A pass that says nothing of what it ends (a user's) may have ended any. The forms are
-# those of the functions that passes may look into; the inside of groups, composites and regions counts for ``typed``
-# alone.
+# Forms of a module: a pass states those that it needs, gives and ends, and no pass of a sequence may need what was
+# ended. One that does not state what it ends (a user's) may have ended any. Forms are about the functions that passes
+# may look into; the inside of groups, composites and regions counts for ``typed`` alone.
 
 FORMS: Mapping[str, str] = {
     "typed": "every expression has its type (InferType)",

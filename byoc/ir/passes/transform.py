@@ -91,7 +91,8 @@ class Sequential(Pass):
     """Passes one after another; those above the context's level or disabled in it are left out.
 
     What a pass requires runs before it. Raises PassTypeError for what is no list of passes and, when it runs,
-    PassOrderError for a pass after one that ends a form which it needs. The log ``byoc.passes`` tells what is left out.
+    PassOrderError for a pass after one that ends a form which it needs. The log ``byoc.passes`` records what is left
+    out.
     """
 
     is_one = False
@@ -129,7 +130,7 @@ class Sequential(Pass):
 
 
 def _run_in(known: KnownForms, step: Pass, mod: IRModule) -> IRModule:
-    """*mod* after *step*, of which *known* is told."""
+    """*mod* after *step*, which is recorded in *known*."""
     info = step.info
     known.check(info.name, info.needs)
     result = step(mod)

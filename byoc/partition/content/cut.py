@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedCut:
-    """The fields of a plan, which its class (``plan/plan.py``) tells, and how they are applied to a module."""
+    """The fields of a plan, which its class (``plan/plan.py``) documents, and how they are applied to a module."""
 
     policy: str
     targets: tuple[str, ...]

@@ -13,7 +13,7 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class Explained:
-    """The decisions that a name means; ``str()`` tells them. *stand_ins* says why the host computes a region."""
+    """The decisions that a name means; ``str()`` prints them. *stand_ins* says why the host computes a region."""
 
     name: str
     decisions: tuple[Decision, ...]
@@ -21,7 +21,9 @@ class Explained:
     stand_ins: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return "\n".join(_told(d, s, self.stand_ins.get(s)) for d, s in zip(self.decisions, self.symbols, strict=True))
+        return "\n".join(
+            _decision_text(d, s, self.stand_ins.get(s)) for d, s in zip(self.decisions, self.symbols, strict=True)
+        )
 
 
 def explain(
@@ -43,7 +45,7 @@ def explain(
     return Explained(name, tuple(d for d, _ in found), tuple(s for _, s in found), stand_ins or {})
 
 
-def _told(decision: Decision, symbol: str, stand_in: str | None) -> str:
+def _decision_text(decision: Decision, symbol: str, stand_in: str | None) -> str:
     node = f" ({', '.join(decision.nodes)})" if decision.nodes else ""
     region = f", region {symbol}" if symbol else ""
     cost = f", {seconds(decision.seconds)} ({decision.source})" if decision.seconds is not None else ""

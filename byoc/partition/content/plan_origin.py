@@ -27,7 +27,7 @@ from byoc.relay.transform import CompositeRecord
 @dataclass(frozen=True)
 class PlanInputs:
     """The policy, the backends in order of preference, what the user says about places, the limits (the user's, else
-    the backend's own); for policy ``cost`` what things cost and what is wanted; for ``score`` the ordered wish of
+    the backend's own); for policy ``cost`` what things cost and what is wanted; for ``score`` the ordered list of
     places (none: each target's own, then the host) and the formula; for ``order`` the priority lists of operators.
     *layouts* are those that the backends ask for, which the module has already.
     """
@@ -94,7 +94,7 @@ class PlanOrigin(Generic[Made]):
         return self.remake(self.mod, replace(self.request, limits=limits), {})
 
     def without(self, gone: Mapping[str, Reason]) -> Made:
-        """The best plan without the targets *gone*, whose operators tell why as their verdict."""
+        """The best plan without the targets *gone*, whose operators give the reason as their verdict."""
         backends = tuple(_Gone(b, gone[b.name]) if b.name in gone else b for b in self.request.backends)
         return self.remake(self.mod, replace(self.request, backends=backends), {})
 

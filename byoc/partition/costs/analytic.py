@@ -8,6 +8,7 @@ sums in place of the maximum, since one core hides little of either behind the o
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -15,7 +16,7 @@ from byoc.contract.backend import Backend
 from byoc.contract.registration import BACKENDS, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.op import Op
-from byoc.partition.costs.kernels import Grouping, KernelStep, PricedKernel, grouping_of, kernels_of, one_kernel
+from byoc.partition.costs.kernels import KernelStep, PricedKernel, grouping_of, kernels_of, one_kernel
 from byoc.partition.costs.model import (
     HOST,
     CostModel,
@@ -35,12 +36,12 @@ from byoc.partition.places.libraries import kernels_run_by
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_function, tensor_type
 
-# The seconds of a product's multiply-adds: its matrices padded to what the processor computes side by side.
-#
-# Winograd's method for 3x3 convolutions is the cheaper of F(4x4, 3x3) and F(2x2, 3x3) by the same rates (Lavin and
-# Gray, "Fast Algorithms for Convolutional Neural Networks", 2016), where the profile has it.
+# The seconds of a product's multiply-adds, its matrices padded to what the processor computes side by side. A 3x3
+# convolution takes the cheapest of these and Winograd's F(4x4, 3x3) and F(2x2, 3x3) (Lavin and Gray, "Fast Algorithms
+# for Convolutional Neural Networks", 2016), where the profile has it.
 
 ITEM = 4
+KEPT, KEPT_COMPOSITES = 4, 1024  # answers: places take turns with few sets of calls, and each has all composites
 WINOGRAD = (4, 2)  # results along an axis of a tile
 
 
@@ -92,7 +93,8 @@ class AnalyticModel(CostModel):
     ):
         self._profiles = dict(profiles or {})
         self._find = find
-        self._last: dict[Grouping | None, tuple[list[Call], frozenset[Call], list[PricedKernel]]] = {}
+        self._kernels_of = functools.lru_cache(KEPT)(kernels_of)
+        self._kernels_in = functools.lru_cache(KEPT_COMPOSITES)(kernels_in)
 
     def profile(self, target: str) -> Profile:
         """What the device of *target* can do. Raises PartitionError where nobody has said it."""
@@ -120,15 +122,11 @@ class AnalyticModel(CostModel):
         return [said.get(call) or Estimate(seconds[call], self.name) for call in calls]
 
     def kernels(self, calls: Sequence[Call], leaving: Collection[Call], target: str) -> list[PricedKernel]:
-        """The kernels of the operators among *calls* on *target*; each grouping's last answer is kept, since targets
-        are asked about the same calls one after the other.
+        """The kernels of the operators among *calls* on *target*; the last answers are kept, since the same calls are
+        priced for each target and each of its places.
         """
         grouping = grouping_of(target, self.profile(target).fuses)
-        asked = list(calls), frozenset(leaving)
-        known = self._last.get(grouping)
-        if known is None or known[:2] != asked:
-            known = self._last[grouping] = *asked, kernels_of(calls, grouping, leaving)
-        return known[2]
+        return self._kernels_of(tuple(calls), grouping, frozenset(leaving))
 
     def region(self, function: Function, target: str, precision: str = "") -> Estimate:
         profile, dtype = self.profile(target), precision_name(precision)
@@ -153,11 +151,17 @@ class AnalyticModel(CostModel):
         function = as_function(call.op)
         if not is_one_kernel(function):
             return self.region(function, target, precision).seconds
-        profile, inner = self.profile(target), inner_calls(call)
-        if not inner:
-            return 0.0
-        kernels = [one_kernel(inner)] if profile.fuses else kernels_of(inner, None)
-        return sum(sum(kernel_seconds(kernel, profile, precision_name(precision))) for kernel in kernels)
+        profile, dtype = self.profile(target), precision_name(precision)
+        kernels = self._kernels_in(call, profile.fuses)
+        return sum(sum(kernel_seconds(kernel, profile, dtype)) for kernel in kernels)
+
+
+def kernels_in(call: Call, fuses: bool) -> list[PricedKernel]:
+    """The kernels of a call of a composite function: one where the generator *fuses*, else one for each operator."""
+    inner = inner_calls(call)
+    if not inner:
+        return []
+    return [one_kernel(inner)] if fuses else kernels_of(inner, None)
 
 
 def said_by_vendor(calls: Sequence[Call], target: str) -> dict[Call, Estimate]:

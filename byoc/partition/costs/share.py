@@ -128,7 +128,7 @@ class Origins:
         return self._calls[(same or numbers)[-1]]
 
     def _gone(self, numbers: Sequence[int], call: Call) -> list[int]:
-        """The nearest of the operator of *call* on ways from *numbers* through calls that are gone."""
+        """The nearest of the operator of *call* on paths from *numbers* through calls that are gone."""
         queue, seen = deque(numbers), set(numbers)
         while queue:
             for other in self._gone_beside.get(queue.popleft(), ()):

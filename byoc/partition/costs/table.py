@@ -154,7 +154,7 @@ class TableModel(CostModel):
         return checked(terms.of(call), self.backend, described(call), self.name)
 
     def transfer(self, size: int, source: str, destination: str) -> Estimate:
-        """Between the host and the device; the part of the other end of a longer way is another model's."""
+        """Between the host and the device; the part of the other end of a longer path is another model's."""
         ends = [backend_of(source), backend_of(destination)]
         if self.backend not in ends or ends[0] == ends[1]:
             return Estimate(0.0, self.name)

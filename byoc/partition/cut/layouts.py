@@ -1,6 +1,6 @@
 """Layouts that backends ask for, written into a module before it is planned.
 
-A backend asks for channels innermost where every place of its says NHWC, or where a constraint that speaks of a layout
+A backend asks for channels innermost where every place of its says NHWC, or where a constraint that names a layout
 refuses a call as it is and not in its channels-last form. What it then takes is computed in that form, whatever the
 policy; between it and the rest stand the fewest layout transforms (``places/relay_casts.py``), those that undo each
 other are left out, and weights are turned once, now. What nobody takes follows its neighbours.
@@ -111,7 +111,7 @@ def _asks(backend: Backend, calls: Sequence[Call], turnable: set[int], by_places
 
 
 def _refused_by_layout(backend: Backend, calls: Sequence[Call], turnable: set[int]) -> bool:
-    """Whether *backend* refuses a call for a reason that speaks of a layout."""
+    """Whether *backend* refuses a call for a reason that names a layout."""
     verdicts = (judged(backend, calls[n]) for n in sorted(turnable) if _names_layout(calls[n]))
     words = (f"{reason.code} {reason.text}".lower() for verdict in verdicts for reason in verdict.reasons)
     return any("layout" in text or "nhwc" in text for text in words)

@@ -1,8 +1,8 @@
 """Matches of patterns that were refused: by the pattern's check, or by the backend's verdict on the composite.
 
-They are told in the verdicts on the operators that they cover, whether these were then taken alone or not. Matches are
-found in the graph as it was before composites were formed; what a plan decides is known again by its operator and its
-ONNX nodes, or by its number where nothing became a composite.
+They are recorded in the verdicts on the operators that they cover, whether these were then taken alone or not. Matches
+are found in the graph as it was before composites were formed; what a plan decides is known again by its operator and
+its ONNX nodes, or by its number where nothing became a composite.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def refused_matches(
                 match = _Match(entry, groups[root])
                 reasons = match.check_reasons() or judged(backend, match.composite).reasons
                 if reasons:
-                    told = tuple(replace(r, pattern=entry.name) for r in reasons)
-                    yield RefusedMatch(backend.name, entry.name, calls, told)
+                    reported = tuple(replace(r, pattern=entry.name) for r in reasons)
+                    yield RefusedMatch(backend.name, entry.name, calls, reported)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def with_refused_matches(
     boundaries: Boundaries,
     unchecked: Callable[[str], bool],
 ) -> tuple[Decision, ...]:
-    """*decisions* about *mod* whose verdicts also tell of refused matches (see :func:`refused_matches`)."""
+    """*decisions* about *mod* whose verdicts also list refused matches (see :func:`refused_matches`)."""
     if not backends:
         return tuple(decisions)
     from byoc.contract.checks import pattern_entries
@@ -118,16 +118,16 @@ def with_refused_matches(
         for match in refused_matches(func, backends, view, unchecked):
             for call in match.calls:
                 key = (callee_name(call), span_names(call.span))
-                for told in (by_number.setdefault(number[call], {}), by_key.setdefault(key, {})):
-                    told.setdefault(match.target, {}).update(dict.fromkeys(match.reasons))
+                for verdicts in (by_number.setdefault(number[call], {}), by_key.setdefault(key, {})):
+                    verdicts.setdefault(match.target, {}).update(dict.fromkeys(match.reasons))
     same = [callee_name(call) for call in calls] == [d.operator for d in decisions]
     return tuple(
-        _told(d, by_number.get(k, {}) if same else by_key.get((d.operator, d.nodes), {}) if d.nodes else {})
+        _with_matches(d, by_number.get(k, {}) if same else by_key.get((d.operator, d.nodes), {}) if d.nodes else {})
         for k, d in enumerate(decisions)
     )
 
 
-def _told(decision: Decision, matches: Mapping[str, Mapping[Reason, None]]) -> Decision:
+def _with_matches(decision: Decision, matches: Mapping[str, Mapping[Reason, None]]) -> Decision:
     if not matches:
         return decision
     verdicts = tuple(

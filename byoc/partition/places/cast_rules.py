@@ -4,7 +4,7 @@ A cast changes one respect: ``target`` (a copy between memories), ``precision`` 
 for it. A state is a tensor's memory, device, precision and layout; a *destination* is one or several states of which
 one must be made. The fewest casts from one state to a set of destinations are a Steiner arborescence, found exactly by
 Dreyfus and Wagner's recurrence (1971) over subsets of the destinations; of equally few those that write the fewest
-bytes. A precision is changed at most once on the way to any destination, so
+bytes. A precision is changed at most once on the path to any destination, so
 that no number is rounded twice.
 """
 
@@ -82,7 +82,7 @@ class CastStep:
 
 @dataclass(frozen=True, eq=False)
 class CastRules:
-    """The casts that there are. Paths are found once for each question, since the same recur all over a graph."""
+    """The casts that there are. Paths are found once for each request, since the same recur all over a graph."""
 
     rules: tuple[CastRule, ...] = DEFAULT_RULES
     _found: dict[tuple[State, tuple[Destination, ...]], tuple[CastStep, ...] | State] = field(default_factory=dict)
@@ -143,7 +143,7 @@ def _matches(ty: TensorTy, state: State) -> bool:
 
 
 class _StateGraph:
-    """The states that matter for one question, numbered, and the casts between them; state 0 is the source."""
+    """The states that matter for one request, numbered, and the casts between them; state 0 is the source."""
 
     def __init__(self, rules: CastRules, source: State, wanted: Sequence[Destination]):
         self.states = _universe(rules.rules, source, wanted)

@@ -1,4 +1,4 @@
-"""How well a kernel suits an operator under an ordered wish of places: Paddle Lite's ``KernelGrade``.
+"""How well a kernel suits an operator under an ordered list of places: Paddle Lite's ``KernelGrade``.
 
 For place i of n a kernel has points for its target, precision and layout (the most divided by 1, 2 and 4), they are
 doubled by what the operator's tensors say, and weighted by (n - i) / n; the best place counts, the first of equals.

@@ -52,7 +52,7 @@ class PlacedTensor:
 @dataclass(frozen=True)
 class Operator:
     """A call: *inputs* and *outputs* are pairs (argument's name, tensor's number); *kernel* once it is chosen.
-    *attrs* is a text of its attributes, which tells it from others where kernels are timed.
+    *attrs* is a text of its attributes, which distinguishes it from others where kernels are timed.
 
     *opaque*: a sub-graph, which comes with its kernel and keeps it.
     """

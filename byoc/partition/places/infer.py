@@ -50,7 +50,7 @@ class InsertedCast:
 
 @dataclass(frozen=True)
 class Casting:
-    """A graph with types: *types* of each tensor as it is made; *casts*, each after what it reads; *reads* tells which
+    """A graph with types: *types* of each tensor as it is made; *casts*, each after what it reads; *reads* says which
     cast's result the input k of operator n is, *results* the same for the results, None being the tensor itself.
 
     *exact*: the number of casts of each tensor is proven least.
@@ -248,7 +248,7 @@ class _Inference:
     def _between(
         self, tensor: int, steps: Sequence[CastStep], wanted: Sequence[tuple[tuple[TensorTy, ...], _Reader]]
     ) -> set[State]:
-        """The states that lie on the way from an operator to an operator."""
+        """The states that lie on a path from an operator to an operator."""
         if tensor not in self.graph.producer:
             return set()
         inner = {State.of(t) for types, reader in wanted if isinstance(reader, tuple) for t in types}

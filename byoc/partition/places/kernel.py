@@ -55,7 +55,7 @@ class Kernel:
 
     @property
     def key(self) -> Key:
-        """What tells it from every other."""
+        """What identifies it."""
         return (self.op, self.place, self.alias)
 
     @cached_property
@@ -283,7 +283,7 @@ def kernel(
     Args:
         op: the operator, or a composite of the target's pattern table.
         place: ``target/precision/layout``; ``any`` takes what comes.
-        alias: tells kernels of one operator at one place from each other.
+        alias: distinguishes kernels of one operator at one place.
         inputs, outputs: their types by name, in order; None is that of the place. Without them any number is taken.
         constraints: what must hold of a call beside its types (``byoc.contract.constraint``).
         seconds: what a call takes, where the vendor knows.

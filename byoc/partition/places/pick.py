@@ -1,8 +1,8 @@
 """Choosing a kernel for an operator by policy ``score``.
 
-Requires nothing of the graph but the operator itself. Kernels are ranked by: being one for the first wish (with
-*first_wish*, which is ours: by points alone a later wish may win over the first, see ``grade``), then their grade, then
-the order of their registration. The same request always gets the same kernel.
+Requires nothing of the graph but the operator itself. Kernels are ranked by: being one for the preferred place (with
+*first_wish*, which is ours: by points alone a later place may win over the first, see ``grade``), then their grade,
+then the order of their registration. The same request always gets the same kernel.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Explanation:
     def __str__(self) -> str:
         head = f"{self.request}: {self.kernel} for {self.wish} by formula {self.formula}"
         if self.by_first_wish:
-            head += ", the first wish"
+            head += ", the preferred place"
         titles = ("kernel", "place", "target", "precision", "layout", "inputs", "doubled by", "weight", "total", "")
         lines = [titles, *(_cells(row) for row in self.rows)]
         widths = [max(len(line[k]) for line in lines) for k in range(len(titles))]
@@ -127,7 +127,7 @@ def pick_kernels(
 
 
 def valid_places(places: Iterable[Place | str]) -> tuple[Place, ...]:
-    """A wish: places in order of preference. Raises PartitionError when it is empty or names a place twice."""
+    """Places in order of preference. Raises PartitionError when it is empty or names a place twice."""
     found = tuple(Place.of(p) for p in places)
     if not found:
         raise PartitionError("valid_places is empty; name at least the host's place")
@@ -146,7 +146,7 @@ def pick_kernel(
     gate: bool = True,
     first_wish: bool = True,
 ) -> Explanation:
-    """The kernel for *request* among *kernels* under the wish *places*, with every row of its score.
+    """The kernel for *request* among *kernels* at the ordered *places*, with every row of its score.
 
     Raises PartitionError naming the operator and the places when none of *kernels* is on the target of a place.
     """
@@ -191,7 +191,7 @@ def serves_first_wish(request: KernelRequest, kernel: Kernel, places: Sequence[P
 
 
 def place_of(kernel: Kernel, wish: Place) -> Place:
-    """Where *kernel* runs for *wish*: its own place, on the device wished for; a target ``any`` is the wish's."""
+    """Where *kernel* runs for *wish*: its own place, on the device that it names; its target for ``any``."""
     target = wish.target if kernel.place.target == ANY else kernel.place.target
     device = wish.device if wish.target == target else kernel.place.device
     return replace(kernel.place, target=target, device=device)
@@ -200,7 +200,7 @@ def place_of(kernel: Kernel, wish: Place) -> Place:
 def passed_over(
     request: KernelRequest, kernels: Sequence[Kernel], places: Sequence[Place], winner: Kernel
 ) -> tuple[str, ...]:
-    """``no opencl kernel for conv2d``, for each target wished for before the winner's that has no kernel."""
+    """``no opencl kernel for conv2d``, for each target preferred over the winner's that has no kernel."""
     first = next((k for k, p in enumerate(places) if same_target(winner.place.target, p.target)), len(places))
     targets = dict.fromkeys(p.target for p in places[:first])
     return tuple(

@@ -1,4 +1,4 @@
-"""Policy ``score``: a place for each unit of a plan, by kernels, an ordered wish and Paddle Lite's grade.
+"""Policy ``score``: a place for each unit of a plan, by kernels, an ordered list of places and Paddle Lite's grade.
 
 A unit is what a plan places: an operator or a composite, with the verdict of each target that was asked. A target that
 accepts a unit has a kernel for it at each of its backend's ``places()``, beside those that are registered for the
@@ -85,8 +85,8 @@ def as_it_comes(place: Place) -> Place:
 def places_for(target: str, wish: Sequence[Place]) -> tuple[Place, ...]:
     """The places of a backend's kernels that may serve *wish*.
 
-    A backend that names precisions or layouts beside ``any/any`` promises these where they are wished for; what comes
-    as it is serves a wish for ``any/any`` alone.
+    A backend that names precisions or layouts beside ``any/any`` promises these where they are requested; what comes
+    as it is serves a request for ``any/any`` alone.
     """
     found = backend_places(target)
     vague = tuple(p for p in found if p == as_it_comes(p))
@@ -173,11 +173,11 @@ def score_places(
     gate: bool = True,
     first_wish: bool = True,
 ) -> list[Placed]:
-    """A place for each of *units*, under the ordered wish *places*.
+    """A place for each of *units*, under the ordered *places*.
 
-    A place of a target that has kernels, but none there, is passed over, and every unit is told so.
+    A place of a target that has kernels, but none there, is passed over, and every unit's explanation says so.
 
-    Raises PartitionError for a wish that is empty, names a place twice or one of a target that nobody serves, and for a
+    Raises PartitionError for a list that is empty, names a place twice or one of a target that nobody serves, and for a
     unit without a kernel on the target of any place, naming it.
     """
     rule = formula_of(formula)

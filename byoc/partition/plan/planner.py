@@ -144,15 +144,15 @@ def _held(
     """*decisions* within the limits that are asked for; *dropped* gets a sentence for what these send home."""
     if all(limit == Limits() for limit in request.limits.values()):
         return list(decisions)
-    from byoc.partition.policy.limits import told_drops, within_limits  # which few backends ask for
+    from byoc.partition.policy.limits import reported_drops, within_limits  # which few backends ask for
 
     held = within_limits(mod, decisions, request.limits, costs)
-    dropped.update(dict.fromkeys(told_drops(decisions, held)))
+    dropped.update(dict.fromkeys(reported_drops(decisions, held)))
     return held
 
 
 def _costs_of_gains(request: PlanInputs) -> CostModel | None:
-    """What tells the gains of regions, where a limit asks for them."""
+    """What computes the gains of regions, where a limit asks for them."""
     if not any(limits.min_gain for limits in request.limits.values()):
         return None
     return cost_model(request.costs, request.names)

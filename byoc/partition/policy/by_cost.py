@@ -161,7 +161,7 @@ def choice_of(
     objective: str,
     absences: Sequence[Absences],
 ) -> PlacedModule:
-    """*solutions* in the words of a plan; *absences* tell, by function, what limits kept from its place."""
+    """*solutions* in the words of a plan; *absences* list, by function, what limits kept from its place."""
     composites = tuple(
         p.matches[c].chosen for p, s in zip(placings, solutions, strict=True) for c in s.chosen if c in p.matches
     )
@@ -258,7 +258,7 @@ def _verdicts(
     not get it.
     """
     operator, nodes = callee_name(call), span_names(call.span)
-    told: list[tuple[str, Verdict]] = []
+    verdicts: list[tuple[str, Verdict]] = []
     for name, verdict in placed.verdicts[number]:
         reasons = verdict.reasons
         if name == target:
@@ -266,5 +266,5 @@ def _verdicts(
         elif verdict:
             sites = [p for p, spot in enumerate(placed.spots) if spot.target == name]
             reasons = (absences.reason(number, sites) or Reason("cost", "cheaper elsewhere, with what it would move"),)
-        told.append((name, Verdict(not reasons, operator, nodes, reasons)))
-    return tuple(told)
+        verdicts.append((name, Verdict(not reasons, operator, nodes, reasons)))
+    return tuple(verdicts)

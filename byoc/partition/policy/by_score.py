@@ -1,4 +1,4 @@
-"""The policy ``score``: Paddle Lite's grade of kernels at an ordered wish of places, composites formed row by row."""
+"""The policy ``score``: Paddle Lite's grade of kernels at an ordered list of places, composites formed row by row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OUTSCORED = "score"
 def score(mod: IRModule, request: PlanInputs) -> list[Decision]:
     """A decision for each call of *mod*, which has its composites, by the places' scores.
 
-    Raises PartitionError for a wish that is empty or means nothing, and for a call that no place of it can run.
+    Raises PartitionError for a list that is empty or means nothing, and for a call that no place of it can run.
     """
     view = request.boundaries.on(mod)
     calls = [call for _, func in functions_of(mod) for call in calls_of(func)]
@@ -45,7 +45,7 @@ def wish(request: PlanInputs) -> tuple[Place, ...]:
 
 
 def _usual_places(target: str) -> tuple[Place, ...]:
-    """The places of *target* where nobody wishes for one: as tensors come, where it takes them so."""
+    """The places of *target* where none is requested: as tensors come, where it takes them so."""
     found = backend_places(target)
     return tuple(p for p in found if p == as_it_comes(p)) or found
 

@@ -215,7 +215,7 @@ class _Builder:
 
 def transfer_seconds(values: Sequence[ProblemValue], spots: Sequence[SiteSpot], costs: CostModel) -> np.ndarray:
     """``[t, p, q]``: the seconds to bring tensor t from spot p to spot q, casts included; between two regions of one
-    target, what the way over the host takes.
+    target, what the path over the host takes.
     """
     known: dict[int, np.ndarray] = {}
     result = np.zeros((len(values), len(spots), len(spots)))
@@ -231,18 +231,22 @@ def transfer_seconds(values: Sequence[ProblemValue], spots: Sequence[SiteSpot], 
 def _between(size: int, spots: Sequence[SiteSpot], costs: CostModel) -> np.ndarray:
     """The row of :func:`transfer_seconds` for a tensor of *size* bytes."""
     found = np.zeros((len(spots), len(spots)))
+    casts: dict[str, float] = {}  # by target: pricing one makes its kernel
     for p, source in enumerate(spots):
         for q, destination in enumerate(spots):
             found[p, q] = costs.way(size, source.target, destination.target)
             if source.differs(destination):
-                found[p, q] += cast_seconds(size, source if q == HOME else destination, costs)
+                target = (source if q == HOME else destination).target
+                if target not in casts:
+                    casts[target] = cast_seconds(size, target, costs)
+                found[p, q] += casts[target]
     return found
 
 
-def cast_seconds(size: int, spot: SiteSpot, costs: CostModel) -> float:
-    """The seconds of a cast, at *spot*, of a float32 tensor of *size* bytes."""
+def cast_seconds(size: int, target: str, costs: CostModel) -> float:
+    """The seconds of a cast, on *target*, of a float32 tensor of *size* bytes."""
     data = Var("x", TensorType((max(size // 4, 1),), "float32"))
     call = op.cast(data, "float16")
     infer_expr(call)
-    seconds = costs.units([call], spot.target)[0].seconds
+    seconds = costs.units([call], target)[0].seconds
     return seconds if math.isfinite(seconds) else costs.units([call], HOST)[0].seconds

@@ -3,7 +3,7 @@
 Requires types. A call that stands in an inner scope (a branch, a function, a let's body) reads and is read like
 others; it is only not free to leave its place. What an ``if``, a ``let``, a ``match``, a reference or the call of a
 closure gives comes from home; a call behind one is at a higher *level* than what it is made from, and no region may
-hold calls of two levels: the way between them may lead over the host.
+hold calls of two levels: the path between them may lead over the host.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a region gains: the seconds that it and its way take less than the host would for the same operators."""
+"""What a region gains: the seconds that it and its transfers take less than the host would for the same operators."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def within_limits(
     return regions_within(mod, decisions, limits, costs)
 
 
-def told_drops(before: Sequence[Decision], after: Sequence[Decision]) -> list[str]:
+def reported_drops(before: Sequence[Decision], after: Sequence[Decision]) -> list[str]:
     """A sentence for each target and limit that sent operators home, with their ONNX nodes."""
     dropped: dict[tuple[str, Reason], list[str]] = {}
     for old, new in zip(before, after, strict=True):

@@ -55,10 +55,12 @@ def cost_columns(plan: PlannedCut) -> dict[str, tuple[str, str]]:
     if plan.total is None and not plan.measured:
         return {}
     known = plan.region_seconds()
-    return {r.symbol: (_told(known.get(r.symbol)), _told(plan.measured.get(r.symbol))) for r in plan.regions}
+    return {
+        r.symbol: (_number_text(known.get(r.symbol)), _number_text(plan.measured.get(r.symbol))) for r in plan.regions
+    }
 
 
-def _told(value: float | None) -> str:
+def _number_text(value: float | None) -> str:
     from byoc.partition.content.explanation import seconds
 
     return "-" if value is None else seconds(value)

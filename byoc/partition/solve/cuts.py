@@ -1,7 +1,7 @@
 """Rows that cut off what a placement program allows and the problem does not.
 
 Each is kept by every solution and broken by the point at hand. *Fractional* cuts come from a pool known beforehand
-(cycles of few edges, ways beside an edge); *integer* cuts come from looking at the regions that a whole-numbered
+(cycles of few edges, paths beside an edge); *integer* cuts come from looking at the regions that a whole-numbered
 point describes.
 """
 
@@ -22,7 +22,7 @@ LONGEST_CIRCLE = 40
 
 
 class Pool:
-    """Cuts of a placement program known beforehand: forests on short cycles, and ways beside edges."""
+    """Cuts of a placement program known beforehand: forests on short cycles, and paths beside edges."""
 
     def __init__(self, program: PlacementProgram):
         self.program = program
@@ -144,13 +144,13 @@ def integer_cuts(program: PlacementProgram, values: np.ndarray) -> list[Row]:
 def _candidate_circle(
     program: PlacementProgram, chosen: Sequence[int], unit: Mapping[int, int], ring: Sequence[Edge]
 ) -> Row:
-    """Not all candidates of a circle are chosen; one that a way enters and leaves by one operator does not count."""
+    """Not all candidates of a cycle are chosen; one that a path enters and leaves by one operator does not count."""
     turning = {program.x[chosen[unit[tail]]] for head, tail in _passages(ring) if head != tail}
     return summed((turning, -1.0)), 1.0 - len(turning)
 
 
 def _passages(ring: Sequence[Edge]) -> list[Edge]:
-    """For each unit of a circle the operator by which the circle enters it, and that by which it leaves."""
+    """For each unit of a cycle the operator by which the cycle enters it, and that by which it leaves."""
     return [(entering[1], leaving[0]) for entering, leaving in zip([ring[-1], *ring[:-1]], ring, strict=True)]
 
 
@@ -162,7 +162,7 @@ def _region_circle(
     neighbours: Mapping[int, Sequence[int]],
     ring: Sequence[Edge],
 ) -> list[Row]:
-    """If all ways inside the units of a circle are merged, all of the circle is one region."""
+    """If all paths inside the units of a cycle are merged, all of the cycle is one region."""
     inner: list[tuple[int, int]] = []  # (edge, site)
     fixed: set[int] = set()
     for head, tail in _passages(ring):

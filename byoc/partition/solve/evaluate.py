@@ -95,10 +95,10 @@ def check(problem: Problem, chosen: Sequence[int], regions: Sequence[Sequence[in
             raise InternalError(f"{count} regions at {names}, which takes {most}")
     unit = {o: c for c in chosen for o in candidates[c].operators}
     if find_cycle(problem, unit):
-        raise InternalError("the chosen candidates wait for one another in a circle")
+        raise InternalError("the chosen candidates wait for one another in a cycle")
     at_home = {o: -1 - c for o, c in unit.items() if candidates[c].site == HOME}
     if find_cycle(problem, {**at_home, **region}):
-        raise InternalError("the regions wait for one another in a circle")
+        raise InternalError("the regions wait for one another in a cycle")
 
 
 def is_solution(problem: Problem, chosen: Sequence[int], regions: Sequence[Sequence[int]]) -> bool:
@@ -172,7 +172,7 @@ def region_bytes(members: Sequence[Candidate], values: Sequence[ProblemValue]) -
 
 
 def find_cycle(problem: Problem, region: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Edges of a circle in the graph whose nodes are the regions and the operators outside; empty where none is."""
+    """Edges of a cycle in the graph whose nodes are the regions and the operators outside; empty where none is."""
 
     def node(operator: int) -> tuple[int, int]:
         return (1, region[operator]) if operator in region else (0, operator)

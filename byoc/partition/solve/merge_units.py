@@ -1,7 +1,7 @@
-"""Joins neighbouring units of one site wherever no other way leads from one to the other.
+"""Joins neighbouring units of one site wherever no other path leads from one to the other.
 
-Units are visited parents first; ways are searched within levels (a unit's level is above those of all its parents).
-Near-linear: a search that takes too long counts as a way that was found. Source: Relay's MergeCompilerRegions.
+Units are visited parents first; paths are searched within levels (a unit's level is above those of all its parents).
+Near-linear: a search that takes too long counts as a path that was found. Source: Relay's MergeCompilerRegions.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Merger:
                 self._join(parent, me, parents)
 
     def _is_bypassed(self, parent: int, me: int) -> bool:
-        """True when a way leads from *parent* to *me* through another unit."""
+        """True when a path leads from *parent* to *me* through another unit."""
         level = self._level
         floor = level[parent]
         seen = {me, parent}

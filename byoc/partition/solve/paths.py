@@ -46,7 +46,7 @@ def _reached(start: int, following: Sequence[Sequence[int]], allowed: Callable[[
 def cycles(problem: Problem, unit: Mapping[int, int]) -> list[list[Edge]]:
     """Short cycles among units of operators; an operator outside of *unit* is one of its own.
 
-    A circle is the edges between units in order; one is found for each unit that lies on any.
+    A cycle is the edges between units in order; one is found for each unit that lies on any.
     """
     count = max(unit.values(), default=-1) + 1
     of = [unit.get(o, count + o) for o in range(problem.operators)]

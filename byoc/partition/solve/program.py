@@ -3,8 +3,8 @@
 Variables, all between 0 and 1: ``x[c]`` a candidate is chosen; ``y[o, p]`` operator o is at p (the sum of its
 candidates'); ``w[e, p, q]`` the ends of edge e are at p and q; ``z[t, p, q]`` tensor t is brought from p to q, shared
 by all that read it there; ``m[e, p]`` the ends of e are in one region at p; ``f[e, p]`` e is in a spanning forest of
-the regions, so that regions at p are ``sum_o y[o, p] - sum_e f[e, p]``. An edge that a longer way bypasses needs no f:
-where its ends share a region, that way does. Forests, limits and circles are cut off when they occur (``cuts.py``).
+the regions, so that regions at p are ``sum_o y[o, p] - sum_e f[e, p]``. An edge that a longer path bypasses needs no f:
+where its ends share a region, that path does. Forests, limits and cycles are cut off when they occur (``cuts.py``).
 Source: the local polytope of pairwise labellings (Schlesinger, 1976) and generalized subtour
 elimination for forests.
 """

@@ -67,7 +67,7 @@ def _beaten_apart(candidate: Candidate, alone: dict[tuple[int, int], Candidate])
 
 
 def waits_for_itself(after: list[list[int]], operators: tuple[int, ...]) -> bool:
-    """Whether a way leads from one of *operators* through others back to one of them; *after* are the successors."""
+    """Whether a path leads from one of *operators* through others back to one of them; *after* are the successors."""
     members = set(operators)
     last = max(operators)
     pending = [v for u in operators for v in after[u] if v not in members and v < last]

@@ -72,7 +72,7 @@ def _broken(
 
 
 def _merged(problem: Problem, units: UnitGraph) -> list[list[int]]:
-    """Units joined to connected regions, none of which waits for another in a circle."""
+    """Units joined to connected regions, none of which waits for another in a cycle."""
     if len(units.order) > LARGE:
         joined = [_merged_in_runs(units.site, p, c) for p, c in _both_ways(units)]
     else:

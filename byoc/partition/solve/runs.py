@@ -1,7 +1,7 @@
 """Units in runs: whatever is ready of one site runs, then what is ready of another, until all have run.
 
 The connected parts of a run can each be one, all at once: runs follow each other, so that none waits for another in a
-circle. Linear, which is what joining pair by pair (``merge_units.py``) is not where many ways lead past each other.
+cycle. Linear, which is what joining pair by pair (``merge_units.py``) is not where many paths lead past each other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def parts_of_runs(
 ) -> tuple[list[int], list[int]]:
     """For each unit the number of the unit that stands for its part, and the units that stand, parents first.
 
-    Units at home have parts like others, which leaves little to look at. No units may wait for one another in a circle.
+    Units at home have parts like others, which leaves little to look at. No units may wait for one another in a cycle.
     """
     order, run = _in_runs(site, parents, children)
     stands_for = list(range(len(site)))

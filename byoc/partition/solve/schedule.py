@@ -4,7 +4,7 @@ A region is one job of its launch and its work on the device of its site, a cand
 starts when its device is free and all that it reads has arrived; a tensor arrives the seconds of its transfer after its
 maker's job has ended, results at home likewise. Of few jobs every order that matters is looked at: of those that
 compete for the device on which one could end first, each in turn goes first (Giffler and Thompson, "Algorithms for
-solving production-scheduling problems", Operations Research 8, 1960). Of many, that of the longest way to the end goes
+solving production-scheduling problems", Operations Research 8, 1960). Of many, that of the longest path to the end goes
 first among those that can start earliest (Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math. 17,
 1969).
 """
@@ -124,7 +124,7 @@ class _Schedule:
         return best
 
     def _tails(self) -> list[float]:
-        """The longest way from the start of each job to the end."""
+        """The longest path from the start of each job to the end."""
         order = [j for j, count in enumerate(self.waiting) if not count]
         waiting = list(self.waiting)
         for job in order:
@@ -148,7 +148,7 @@ def launch_of(problem: Problem, site: int, penalized: bool) -> float:
 def shortest_possible(problem: Problem, allowed: Sequence[Sequence[int]]) -> float:
     """Below the penalized makespan of every placement whose operators run as one of their candidates *allowed*.
 
-    The larger of two: the longest way if every operator on it could choose alone and no device was ever busy, and the
+    The larger of two: the longest path if every operator on it could choose alone and no device was ever busy, and the
     least work if all devices shared it evenly.
     """
     devices = len({s.device for s in problem.sites})

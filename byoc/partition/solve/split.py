@@ -1,6 +1,6 @@
 """Splits a region that is beyond its limits into parts that keep them, where the cut costs least.
 
-Parts are intervals of a topological order, so that none waits for another in a circle; which intervals is found by
+Parts are intervals of a topological order, so that none waits for another in a cycle; which intervals is found by
 dynamic programming over their ends, the cost of an interval being the launches of its connected pieces and what it
 must bring to the intervals after it. On a chain that is the best cut, and with equal costs the fewest parts.
 """

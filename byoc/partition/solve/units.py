@@ -27,18 +27,18 @@ class UnitGraph:
 def units_of(problem: Problem, chosen: Sequence[int]) -> UnitGraph:
     """The units of the candidates *chosen*, which cover each operator once.
 
-    Raises InternalError where they wait for one another in a circle.
+    Raises InternalError where they wait for one another in a cycle.
     """
     unit_of, parents, children = _graph(problem, chosen)
     order = topological_order(parents, children)
     if len(order) < len(chosen):
-        raise InternalError("the chosen candidates wait for one another in a circle")
+        raise InternalError("the chosen candidates wait for one another in a cycle")
     site = [problem.candidates[c].site for c in chosen]
     return UnitGraph(tuple(chosen), site, parents, children, order, unit_of)
 
 
 def can_run(problem: Problem, chosen: Sequence[int]) -> bool:
-    """Whether no candidates of *chosen* wait for one another in a circle."""
+    """Whether no candidates of *chosen* wait for one another in a cycle."""
     _, parents, children = _graph(problem, chosen)
     return len(topological_order(parents, children)) == len(chosen)
 
@@ -60,7 +60,7 @@ def _graph(problem: Problem, chosen: Sequence[int]) -> tuple[list[int], list[lis
 
 
 def topological_order(parents: Sequence[Sequence[int]], children: Sequence[Sequence[int]]) -> list[int]:
-    """An order with parents first that goes on with what became ready last; shorter than all where circles are."""
+    """An order with parents first that goes on with what became ready last; shorter than all where there are cycles."""
     waiting = [len(p) for p in parents]
     ready = [u for u in range(len(parents) - 1, -1, -1) if not waiting[u]]
     order = []

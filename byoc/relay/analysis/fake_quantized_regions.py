@@ -1,7 +1,7 @@
 """Which float operators lie between dequantized tensors and a ``qnn.quantize``.
 
-Such a region is closed: going up from the quantize, every way ends in a ``qnn.dequantize`` or a constant, over calls of
-operators, tuples and their fields alone. Source: ``SubgraphExtractor``.
+Such a region is closed: going up from the quantize, every path ends in a ``qnn.dequantize`` or a constant, over calls
+of operators, tuples and their fields alone. Source: ``SubgraphExtractor``.
 """
 
 from __future__ import annotations

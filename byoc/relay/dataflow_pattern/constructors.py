@@ -80,5 +80,5 @@ def has_attr(attrs: Mapping[str, object], pattern: DFPattern | None = None) -> A
 
 
 def dominates(parent: DFPattern, path: DFPattern, child: DFPattern) -> DominatorPattern:
-    """*child* where every way up from it stays within *path* until it reaches *parent*."""
+    """*child* where every path up from it stays within *path* until it reaches *parent*."""
     return DominatorPattern(parent, path, child)

@@ -26,7 +26,7 @@ class PostDominators:
             place[node] = self._tree.add(parent)
 
     def dominates(self, above: int, node: int) -> bool:
-        """True when every way from *node* to the end of the graph passes *above*, another node."""
+        """True when every path from *node* to the end of the graph passes *above*, another node."""
         return self._tree.is_above(self._place[above], self._place[node])
 
     def parents(self) -> list[int]:

@@ -15,7 +15,7 @@ from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import children, post_order
 
 PARTITIONED = "PartitionedFromPattern"
-# what a node is, as far as it can be told without looking below it: a call's operator, or the node's class
+# what a node is, as far as it is known without looking below it: a call's operator, or the node's class
 RootKey = Op | type
 
 

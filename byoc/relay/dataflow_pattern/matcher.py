@@ -249,7 +249,7 @@ def _dominator(m: Matcher, pattern: p.DominatorPattern, expr: RelayExpr) -> Sear
         node = pending.pop()
         sources = _dataflow_inputs(node)
         if not sources:
-            return False  # a way up that ends without reaching the parent
+            return False  # a path up that ends without reaching the parent
         for source in sources:
             if source in seen:
                 continue

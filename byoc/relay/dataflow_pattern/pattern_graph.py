@@ -73,7 +73,7 @@ _SEE_THROUGH: dict[type, Callable[..., p.DFPattern | None]] = {
 
 
 def root_keys(pattern: p.DFPattern) -> frozenset[RootKey] | None:
-    """What a node must be for *pattern* to match it, or None where that cannot be told beforehand."""
+    """What a node must be for *pattern* to match it, or None where that is not known beforehand."""
     keys: set[RootKey] = set()
     pending: list[p.DFPattern] = [pattern]
     seen: set[p.DFPattern] = set()

@@ -254,7 +254,7 @@ class AttrPattern(DFPattern):
 
 
 class DominatorPattern(DFPattern):
-    """*child*, from which every way up stays within *path* until it reaches *parent*, which dominates it."""
+    """*child*, from which every path up stays within *path* until it reaches *parent*, which dominates it."""
 
     __slots__ = ("child", "parent", "path")
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from byoc.ir.op import Op
 from byoc.runtime.kernels.movement.layouts import LAYOUT_ATTRIBUTES
 
-# How widely each operator is supported, from 1 (basic) on; what is not named here is at level 10.
-#
-# Source: ``set_support_level`` of Relay's operators and the levels of its operator reference.
-
+# How widely each operator is supported, from 1 (basic) on; the others are at level 10. Source: ``set_support_level`` of
+# Relay's operators and the levels of its operator reference.
 SUPPORT_LEVELS: dict[int, str] = {
     1: "log log2 log10 tan cos cosh sin sinh acos acosh asin asinh atan atanh exp erf sqrt rsqrt sigmoid tanh add "
     "subtract multiply divide floor_divide mod floor_mod concatenate expand_dims zeros_like ones_like "

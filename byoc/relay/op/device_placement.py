@@ -83,8 +83,8 @@ DEVICE_COPY.set_attr("FoldConstantKeeps", True)
 
 DeviceLike = VirtualDevice | Device | str
 
-# operators and constructors are on any device; the device of the others is told where they are bound
-_TOLD_ELSEWHERE = (Op, Constructor, GlobalVar, Var, Function)
+# operators and constructors are on any device; the device of the others is set where they are bound
+_SET_ELSEWHERE = (Op, Constructor, GlobalVar, Var, Function)
 
 
 def as_virtual_device(device: DeviceLike) -> VirtualDevice:
@@ -139,11 +139,11 @@ def var_on_device(var: Var, device: VirtualDevice) -> Var:
 
 
 def maybe_on_device(body: RelayExpr, device: VirtualDevice) -> RelayExpr:
-    """*body* on *device* for good, where its device cannot be told without: not for variables and functions.
+    """*body* on *device* for good, where its device is not known without: not for variables and functions.
 
     Source: ``MaybeOnDeviceFixed``.
     """
-    if device == UNCONSTRAINED or isinstance(body, _TOLD_ELSEWHERE):
+    if device == UNCONSTRAINED or isinstance(body, _SET_ELSEWHERE):
         return body
     if is_on_device(body) and body.attrs.virtual_device == device:
         return on_device(body.args[0], device, constrain_result=True)

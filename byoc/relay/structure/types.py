@@ -91,7 +91,7 @@ def _kinds(variables: Sequence[TypeVar]) -> tuple[int, ...]:
 
 
 def relation_name(func: object) -> str:
-    """What tells a type relation's function from another: its name."""
+    """What identifies a type relation's function: its name."""
     return str(getattr(func, "name", None) or getattr(func, "__qualname__", type(func).__name__))
 
 

@@ -97,7 +97,7 @@ class AtomReader:
             raise self.error(f"not a valid string: {error}", self._at - 1 if at is None else at) from error
 
     def listed(self, close: str, item: Callable[[], T]) -> tuple[list[T], bool]:
-        """Items separated by commas up to *close*; the second result tells a trailing comma."""
+        """Items separated by commas up to *close*; the second result says whether a comma trails."""
         items: list[T] = []
         trailing = False
         while not self.skip(close):

@@ -56,7 +56,7 @@ def _type_vars(ty: Type) -> Iterator[TypeVar]:
 def call_attributes(attrs: object, of_operator: bool = True, write: Callable[[object], str] = value_text) -> list[str]:
     """``name=value`` for each attribute of a call that differs from its default; of a function, with their class.
 
-    What Relay's class has no default for, or another one, is told by :func:`byoc.ir.attrs.written`.
+    What Relay's class has no default for, or another one, is given by :func:`byoc.ir.attrs.written`.
 
     *write* gives the text of a value.
     """

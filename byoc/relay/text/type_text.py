@@ -1,7 +1,7 @@
 """How types are written: tensors, tuples, functions, references, data types, and what stands for a type.
 
 Invariant: ``byoc.relay.text.type_reader`` reads each of them back to the same type. Type parameters of one name are
-told apart by a number (``A``, ``A1``), as Relay does; their names mean nothing. Source: Relay's text format 0.0.5.
+distinguished by a number (``A``, ``A1``), as Relay does; their names mean nothing. Source: Relay's text format 0.0.5.
 """
 
 from __future__ import annotations

@@ -29,9 +29,8 @@ from byoc.relay.transform.simplify.dead_code import EliminateHostDeadCode
 from byoc.relay.transform.simplify.expr import SimplifyHostExpr
 from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
 
-# What the host's share of a model goes through, from plain operators to the groups of which each is one kernel.
-#
-# The pipeline names these passes, for users to edit; cost models run them to know which kernels the host would make.
+# The passes of the host's share, from plain operators to groups that are one kernel each: steps of the pipeline, which
+# users edit, and what cost models run to know the host's kernels.
 
 CHANNELS_LAST = "layout channels_last"  # of compilations in which channels lie innermost where that pays
 PRECISION = "Precision"  # where the passes stand that lower the precision
@@ -83,9 +82,8 @@ def host_groups(function: Function) -> Function:
     return as_function(Sequential(passes, name="host_groups")(IRModule({"main": function}))["main"])
 
 
-# The passes before planning that few models need, and what each is asked for: it is imported where it does something.
-#
-# What is known of a pass stands here a second time; a test holds it to the pass itself.
+# The passes before planning that few models need, imported where they have something to do; a test compares what is
+# stated here with the passes themselves.
 
 ROOM = "byoc.relay.transform"
 TYPED = ("InferType",)

@@ -41,7 +41,7 @@ class BackendAnswers:
     others of which no case was made, each with why; the reasons of refusals, each with how often it was given.
 
     *not_named* are the composites that are refused for their names, whatever they hold: nothing runs them. *tell* is
-    told the case before each verdict; of those in *lost* no verdict is asked, and they are not taken.
+    called with the case before each verdict; of those in *lost* no verdict is asked, and they are not taken.
     """
 
     backend: Backend

@@ -135,7 +135,7 @@ def _model(op: Op, sample: Sample, how: Quantized, seed: int, is_long: bool) -> 
         args.append(Tuple([a for a, _ in group]) if isinstance(item, list) else group[0][0])
         plain.append(Tuple([b for _, b in group]) if isinstance(item, list) else group[0][1])
     wanted = outputs_of(function_of(params, Call(op, plain, attrs)), given, False)
-    body: RelayExpr = Call(op, args, _told(attrs, wanted[0], plain))
+    body: RelayExpr = Call(op, args, _with_channels(attrs, wanted[0], plain))
     if is_long and is_product:
         body = _with_bias(body, function_of(params, body).body, scales[0] * scales[1])
     body = nn.relu(body) if is_long else body
@@ -146,8 +146,8 @@ def _model(op: Op, sample: Sample, how: Quantized, seed: int, is_long: bool) -> 
     return IRModule.from_expr(function_of(params, _fake(body, scale, zero, how)))
 
 
-def _told(attrs: Attrs | None, result: np.ndarray, inputs: Sequence[RelayExpr]) -> Attrs | None:
-    """*attrs* of a convolution with its channels and the size of its kernel, which models always tell."""
+def _with_channels(attrs: Attrs | None, result: np.ndarray, inputs: Sequence[RelayExpr]) -> Attrs | None:
+    """*attrs* of a convolution with its channels and the size of its kernel, which models always state."""
     if attrs is None or not {"kernel_layout", "channels"} <= set(attrs.keys()):
         return attrs
     layout = str(attrs["out_layout"] or attrs["data_layout"])

@@ -93,11 +93,11 @@ def write_case(case: Case, path: Path, outputs: Sequence[np.ndarray]) -> Path:
     arrays = {f"input_{k}": a for k, a in enumerate(case.feeds[0])}
     arrays |= {f"output_{k}": a for k, a in enumerate(outputs)}
     kinds = {name: dtype_name(a.dtype) for name, a in arrays.items()}
-    told = json.dumps({**head, "dtypes": kinds, "notes": dict(case.notes)}, indent=1)
+    header = json.dumps({**head, "dtypes": kinds, "notes": dict(case.notes)}, indent=1)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("case.json", told)
+            archive.writestr("case.json", header)
             archive.writestr("function.relay", text)
             for name, array in arrays.items():
                 member = io.BytesIO()
@@ -112,11 +112,13 @@ def read_case(path: Path) -> tuple[Case, list[np.ndarray]]:
     """The case that :func:`write_case` wrote, and the reference's outputs. Raises InputError for another file."""
     try:
         with open_file(path) as source, zipfile.ZipFile(source) as archive:
-            told = json.loads(archive.read("case.json"))
-            if told.get("schema") != SCHEMA:
-                raise InputError(f"{path}: a case of schema {told.get('schema')}, this byoc reads {SCHEMA}")
+            header = json.loads(archive.read("case.json"))
+            if header.get("schema") != SCHEMA:
+                raise InputError(f"{path}: a case of schema {header.get('schema')}, this byoc reads {SCHEMA}")
             mod = parse(archive.read("function.relay").decode())
-            arrays = {name: _typed(_read(archive, f"{name}.npy"), str(dtype)) for name, dtype in told["dtypes"].items()}
+            arrays = {
+                name: _typed(_read(archive, f"{name}.npy"), str(dtype)) for name, dtype in header["dtypes"].items()
+            }
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise InputError(f"{path}: no case that byoc wrote ({error})") from error
     function = mod["main"]
@@ -125,8 +127,10 @@ def read_case(path: Path) -> tuple[Case, list[np.ndarray]]:
     given = tuple(arrays[f"input_{k}"] for k in range(len(arrays)) if f"input_{k}" in arrays)
     wanted = [arrays[f"output_{k}"] for k in range(len(arrays)) if f"output_{k}" in arrays]
     made = function_of(function.params, function.body)
-    case = Case(str(told["name"]), str(told["operator"]), str(told["kind"]), made, (given,), bool(told["whole"]))
-    return replace(case, notes=told.get("notes", {})), wanted
+    case = Case(
+        str(header["name"]), str(header["operator"]), str(header["kind"]), made, (given,), bool(header["whole"])
+    )
+    return replace(case, notes=header.get("notes", {})), wanted
 
 
 def _read(archive: zipfile.ZipFile, name: str) -> np.ndarray:

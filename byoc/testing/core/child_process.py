@@ -151,7 +151,7 @@ def let_go(keep: int) -> None:
 
 
 def prepare(folder: Path) -> None:
-    """What such a process does first: interruptions are not for it, it ends with its parent, and tells where it was."""
+    """What such a process does first: it ignores interruptions, ends with its parent, and reports where it was."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL)

@@ -15,7 +15,7 @@ import numpy as np
 from byoc.errors import UserError
 from byoc.runtime.core.ndarray import dtype_name
 
-# of the largest magnitude of an output: what sums in another order may differ by without a question
+# of the largest magnitude of an output: what sums in another order may differ by without being doubted
 QUICK = {"float64": 1e-12, "float32": 5e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
 # the same, for kernels of somebody else: functions that round otherwise than the C library's
 TOLERANCE = {"float64": 1e-9, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}

@@ -30,7 +30,7 @@ def seeded_inputs(specs: Iterable[TensorSpec], sizes: Mapping[str, int], seed: i
 
 
 def _random(spec: TensorSpec, sizes: Sizes, rng: np.random.Generator) -> np.ndarray:
-    shape = tuple(d if isinstance(d, int) else sizes[d] if sizes.tells(d) else 1 for d in spec.shape)
+    shape = tuple(d if isinstance(d, int) else sizes[d] if sizes.determines(d) else 1 for d in spec.shape)
     dtype = numpy_dtype(spec.dtype)
     if math.prod(shape) * dtype.itemsize > MAX_BYTES:
         raise UserError(f"input {spec.name!r}: {spec.dtype}{list(shape)} is more than {MAX_BYTES:,} bytes; give less")

@@ -62,15 +62,15 @@ def region_library(
     halves = HalfRegions(Beyond()) if precision == FP16 else None
     modules: list[Module] = [compile_region(var, region, BuildRequest(given, halves=halves))]
     host = lower_host(main, {var: region}, {s for m in modules if m.can_start for s in m.symbols})
-    told: dict[str, object] = {} if halves is None else {HALVES: halves.told()}
+    report: dict[str, object] = {} if halves is None else {HALVES: halves.to_report()}
     if fallback:
-        stand_ins, told["fallback"] = origins({var: region}, {})
+        stand_ins, report["fallback"] = origins({var: region}, {})
         if not stand_ins:
-            raise UserError(f"the host has no version of this region: {told['fallback']}")
+            raise UserError(f"the host has no version of this region: {report['fallback']}")
         modules.extend(stand_ins)
     root = assemble([*modules, *host.functions.modules({})], described({var: region}))
     names = [f"output{k}" for k in range(len(tensor_types(region.body.checked_type)))]
-    return Library(host.graph, root, names, told)
+    return Library(host.graph, root, names, report)
 
 
 def watched(library: Library) -> Library:

@@ -39,7 +39,7 @@ class Task(Protocol[C]):
 
 
 class Opening(Protocol):
-    """What makes the context of a worker's tasks, told where its steps go. Raises AbsentError."""
+    """What makes the context of a worker's tasks, given where its steps are reported. Raises AbsentError."""
 
     def __call__(self, tell: Tell) -> object: ...
 

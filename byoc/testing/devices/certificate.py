@@ -1,4 +1,4 @@
-"""The conformance of a device: every check of ``checks.py``, told as a certificate, or as tests of pytest.
+"""The conformance of a device: every check of ``checks.py``, reported as a certificate, or as tests of pytest.
 
 from byoc.testing import device_tests
 test_acme_device = device_tests("acme")
@@ -80,7 +80,7 @@ def certify_device(
         device: what ``byoc.runtime.device_api`` takes, a class, or a function that opens it; each check opens its own.
         only: the checks to make, where not all are meant.
         skip: the checks to leave out.
-        seconds: how long a check, and a wait in it, may take before it is told as one that does not end.
+        seconds: how long a check, and a wait in it, may take before it is reported as one that does not end.
 
     Raises:
         UserError: no check has such a name, or *device* is a class of something else.

@@ -70,11 +70,11 @@ def time_outs(trial: DeviceTrial) -> None:
             RunTimeoutError,
         ),
     }
-    told = [_runs_out(trial, wait, kind) for wait, kind in waits.values()]
-    ignored = [what for what, found in zip(waits, told, strict=True) if found is False]
+    problems = [_runs_out(trial, wait, kind) for wait, kind in waits.values()]
+    ignored = [what for what, found in zip(waits, problems, strict=True) if found is False]
     if ignored:
         raise Broken(f"{', '.join(ignored)}: it returned when the work was done, and not before")
-    if None in told:
+    if None in problems:
         raise Untried("work is done when the call returns that put it into the stream")
 
 

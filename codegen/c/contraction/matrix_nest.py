@@ -80,7 +80,7 @@ class _MatrixBlocks(Blocks):
         row, height = self.c.row, self.tile.rows
         assert row is not None
         if not isinstance(row.extent, int):
-            return self._rows_told_at_run_time(row)
+            return self._rows_known_at_run_time(row)
         extent = row.extent
         start, count = Index(row.name, row.extent), -(-extent // height)
         place: PrimExpr = self.row_block * height
@@ -99,7 +99,7 @@ class _MatrixBlocks(Blocks):
             code.append(If(self.among(inside), _MatrixBody(self, start, first).statements()))
         return code
 
-    def _rows_told_at_run_time(self, row: Index) -> list[Stmt]:
+    def _rows_known_at_run_time(self, row: Index) -> list[Stmt]:
         count, height = as_index(row.extent), self.tile.rows
         start = Index(row.name, row.extent)
         place = Let(start, minimum(self.row_block * height, count - height))

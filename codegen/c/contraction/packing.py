@@ -147,7 +147,7 @@ class _Panel:
         return with_body(stage, _undivided(stage, nest, value))
 
     def key(self, simplify: Simplifier) -> tuple[object, ...]:
-        """What tells two panels of one constant apart."""
+        """What distinguishes two panels of one constant."""
         axes = (*self.batch, self.c.lane, *self.c.reduce.axes)
         return (self._start(simplify), *((a.extent, self.operand.steps.get(a)) for a in axes))
 

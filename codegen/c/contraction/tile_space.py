@@ -82,7 +82,7 @@ def tile_of(choice: Choice, lanes: int) -> Tile:
 def describe(c: Contraction, packed: str) -> str:
     """What *c* computes as one canonical text: no names, every extent and every stride that its loops see.
 
-    Of the epilogue it tells which operations there are, of other tensors their dtype and how they are walked.
+    Of the epilogue it records which operations there are, of other tensors their dtype and how they are walked.
     """
     axes = {axis: f"i{k}" for k, axis in enumerate(c.nest.axes)} | {a: f"k{k}" for k, a in enumerate(c.reduce.axes)}
     loads = [*c.moving, *c.standing]

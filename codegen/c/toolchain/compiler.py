@@ -46,8 +46,8 @@ NOT_FOUND = (
 
 Result = TypeVar("Result")
 _DESCRIPTORS = 16  # that one compilation may have open at a time
-_MOST_TOLD = 400  # characters of what a compiler says that go into our sentence
-_PROBE_SECONDS = 60.0  # in which a compiler tells its version, and its macros
+_MOST_SHOWN = 400  # characters of what a compiler says that go into our sentence
+_PROBE_SECONDS = 60.0  # in which a compiler prints its version, and its macros
 _OF_THE_SYSTEM = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _NATIVE = b"\x7fELF" if sys.platform.startswith("linux") else b""  # how an object and a library begin
 
@@ -163,12 +163,12 @@ class _Work:
 
 
 def _first_error(done: Finished) -> str:
-    """The first line that speaks of an error, else the first; where a signal ended it, that."""
+    """The first line that names an error, else the first; where a signal ended it, that."""
     lines = [line.strip() for line in done.output.splitlines() if line.strip()]
-    told = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
-    if done.status < 0 or not told:
+    line_of_error = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
+    if done.status < 0 or not line_of_error:
         return done.ending
-    return "".join(c if c.isprintable() else "?" for c in told[:_MOST_TOLD])
+    return "".join(c if c.isprintable() else "?" for c in line_of_error[:_MOST_SHOWN])
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -265,7 +265,7 @@ def _find(commands: tuple[tuple[str, ...], ...], sanitizers: tuple[str, ...], le
         except CommandError as error:
             problem = str(error)
             continue
-        problem = "it does not tell its macros"
+        problem = "it does not print its macros"
         base = ("-std=gnu11", f"-O{level}", "-fPIC", "-fno-math-errno")
         for flags in ((*base, *NATIVE_FLAGS), base):
             macros = _macros(command, flags)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-# Ranges of floats: which flag keeps GCC from computing them without end.
-#
-# GCC 13 propagates ranges of floats too, and its pass ``vrp`` goes round for ever in short unrolled chains of maxima
-# that ask for NaN and begin at a constant (GCC 13.3 at ``-O3``, for whatever processor: a softmax of three numbers, a
-# max pool of f64 with padding; not at ``-O2``, and not GCC 12.2). Later versions were not tried, and get the flag as
-# well.
-
+# GCC 13's pass ``vrp`` does not terminate on short unrolled chains of maxima that check for NaN and begin at a constant
+# (13.3 at ``-O3``, any processor: a softmax of three numbers, a max pool of f64 with padding; not at ``-O2``, not GCC
+# 12.2). Later versions were not tried, and get the flag too.
 FLOAT_RANGES_SINCE = 13
 NO_FLOAT_RANGES = ("-fno-tree-vrp",)
 WHY_NO_FLOAT_RANGES = "GCC 13 computes the ranges of some chains of maxima without end"
@@ -22,14 +18,11 @@ def float_range_flags(macros: Mapping[str, str]) -> tuple[str, ...]:
     return NO_FLOAT_RANGES if is_gcc and int(macros["__GNUC__"]) >= FLOAT_RANGES_SINCE else ()
 
 
-# Stores stay where they stand: which flag that takes, so that the threads of a team may store side by side.
-#
-# GCC's predictive commoning drops a store that a later iteration repeats at the same place, as a row does where a
-# block of columns of the row before will be. What the last iterations would have stored it loads before the loop and
-# stores after it, also where the loop runs so rarely that these elements are another thread's: it gives them their
-# old numbers again (GCC 12.2 at ``-O2`` and ``-O3``: a product of f64[7, 7] and f64[7, 8] on two threads). C11
-# precludes assignments to memory that the program would not modify (5.1.2.4, note 27).
-
+# GCC's predictive commoning drops a store that a later iteration repeats at the same place, loads before the loop what
+# the last iterations would have stored, and stores it after the loop, even where the loop is so short that these
+# elements are another thread's: they get their old numbers back (GCC 12.2 at ``-O2`` and ``-O3``: a product of f64[7,
+# 7] and f64[7, 8] on two threads). C11 precludes assignments to memory that the program would not modify (5.1.2.4, note
+# 27).
 NO_COMMONING = ("-fno-predictive-commoning",)
 
 

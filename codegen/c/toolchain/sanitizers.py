@@ -28,7 +28,7 @@ DEFAULT_OPTIONS = {
     "address": ("ASAN_OPTIONS", "detect_leaks=0"),
     "thread": ("TSAN_OPTIONS", "halt_on_error=1:ignore_noninstrumented_modules=1"),
 }
-_PROBE_SECONDS = 60.0  # in which the compiler tells where a library is
+_PROBE_SECONDS = 60.0  # in which the compiler prints where a library is
 CPP_LIBRARY = "libstdc++.so.6"  # for the exceptions of C++ libraries, which a sanitizer passes on
 
 
@@ -81,7 +81,7 @@ def _path_of(library: str, command: Sequence[str]) -> str:
     try:
         path = run_command([*command, f"-print-file-name={library}"], _PROBE_SECONDS).output.strip()
     except CommandError as error:
-        raise UserError(f"{VARIABLE}: {' '.join(command)} does not tell where {library} is: {error}") from error
+        raise UserError(f"{VARIABLE}: {' '.join(command)} does not print where {library} is: {error}") from error
     if not os.path.isabs(path):
         raise UserError(f"{VARIABLE}: {' '.join(command)} has no {library}; install it (in Debian, with gcc itself)")
     return path

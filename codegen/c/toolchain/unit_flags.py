@@ -9,14 +9,10 @@ from byoc.te.expr import Binary, Checked, Intrinsic, Reduce, Select
 from byoc.te.tensor import Load
 from byoc.te.walk import operands, unique_nodes
 
-# Loads whose place is itself loaded, which GCC must not vectorise, and the flag that keeps it from doing so.
-#
-# GCC 12 is wrong about such loads with AVX-512 when it vectorises the outer of two loops whose inner one runs over a
-# range known only at run time, as every loop that a team shares does: ``t[i * n + j] = p[q[i * n + j]]`` gets zeros
-# (seen with GCC 12.2 at ``-O3 -march=native``; the mask of the gather is spent after the first iteration). It crashes
-# on a place that is checked against a size (an internal compiler error, the same version). Vectors that we write
-# ourselves stay: they have no gather.
-
+# Loads whose index is itself loaded must not be vectorised. With AVX-512, GCC 12 miscompiles them when it vectorises
+# the outer of two loops whose inner range is known only at run time: ``t[i * n + j] = p[q[i * n + j]]`` gets zeros
+# (12.2 at ``-O3 -march=native``; the mask of the gather is spent after the first iteration). On an index that is
+# checked against a size it crashes. Vectors that we write ourselves have no gather.
 NO_LOOP_VECTORS = ("-fno-tree-loop-vectorize",)
 
 
@@ -33,13 +29,10 @@ def gathers(body: PrimExpr) -> bool:
     )
 
 
-# Loads that only one branch of a condition makes, which GCC must not put under a mask, and the flag that prevents it.
-#
-# GCC's conversion of conditions turns such loads into masked ones, and its vectoriser gives several of them that lie
-# side by side the mask of the first: ``y[3 * i + j] = x[3 * i + j] < 0 ? x[3 * i + j] * s[3 * i + j] : x[3 * i +
-# j]``, j from 0 to 2, gets zeros for what the others should load (GCC 12.2 and 13.3 with AVX-512 at ``-O3``). Vectors
-# that we write ourselves stay: their conditions choose between numbers that are there.
-
+# Loads that only one branch of a condition makes must not become masked loads: GCC's vectoriser gives several that lie
+# side by side the mask of the first, so that ``y[3 * i + j] = x[3 * i + j] < 0 ? x[3 * i + j] * s[3 * i + j] : x[3 * i
+# + j]``, j from 0 to 2, gets zeros for what the others should load (12.2 and 13.3 with AVX-512 at ``-O3``). Conditions
+# in vectors that we write ourselves choose between loaded numbers.
 NO_IF_CONVERSION = ("-fno-tree-loop-if-convert",)
 
 
@@ -62,13 +55,10 @@ def _loads(expr: PrimExpr) -> frozenset[tuple[object, ...]]:
     return frozenset((node.tensor, *node.indices) for node in unique_nodes(expr) if isinstance(node, Load))
 
 
-# Integer overflow wraps, as numpy's does; which flags that takes, and why they are not given to every unit.
-#
-# GCC 12's vectoriser is wrong about conditional loads in a short unrolled loop when ``-fwrapv`` or
-# ``-fno-trapping-math`` is given (an average pool of 2x2 over padded data reads a neighbour's elements; seen with GCC
-# 12.2 at ``-O3 -march=native``). So units are built without them; one that computes on integers, where overflow
-# may happen, is built with ``-fwrapv``, and then without the conversion of conditions that is at fault.
-
+# Integer overflow wraps, as numpy's does, but only units that compute on integers are built so: with ``-fwrapv`` or
+# ``-fno-trapping-math``, GCC 12's vectoriser is wrong about conditional loads in a short unrolled loop (an average pool
+# of 2x2 over padded data reads a neighbour's elements; 12.2 at ``-O3 -march=native``), so that those units go without
+# the conversion of conditions.
 WRAPPING_FLAGS = ("-fwrapv",)
 OVERFLOWING = frozenset(["add", "sub", "mul", "shift_left"])
 
@@ -104,17 +94,10 @@ def _may_overflow(expr: PrimExpr) -> bool:
     return isinstance(expr, (Reduce, Intrinsic))
 
 
-# Which products are contracted with the sum that reads them into one rounding, and how the others are kept from it.
-#
-# Contracted are the steps of sums of products and what stands in our own functions and transforms, for their speed
-# and because no order of rounding is promised there. Everything else rounds as ONNX's operators do one by one: ``x *
-# w - b`` is 0 where b is the product, and what is compared, rounded down or divided by such a difference depends on
-# it.
-#
-# GCC contracts across statements. ``rounded`` stands between a product and the sum; but GCC's vectoriser looks through
-# it, so that a unit without any sum of products is built with contraction off, and one that has both without the
-# vectoriser (what is worth a vector is one in our text).
-
+# Contracted into one rounding are the steps of sums of products and what stands in our own functions and transforms,
+# where no order of rounding is promised. All else rounds as ONNX's operators do one by one: ``x * w - b`` is 0 where b
+# is the product. GCC contracts across statements, and its vectoriser looks through ``rounded``: a unit without sums of
+# products is built with contraction off, one that has both without the vectoriser.
 NO_CONTRACTION = ("-ffp-contract=off",)
 # GCC leaves steps apart that wait for each other, for some processors: a sum alone in its loop would round otherwise
 EVERY_STEP = ("--param=avoid-fma-max-bits=0",)

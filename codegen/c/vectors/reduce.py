@@ -49,7 +49,7 @@ def _is_simple(reduce: Reduce) -> bool:
 def folded(kind: str, total: PrimExpr, value: PrimExpr) -> PrimExpr:
     """*total* with one more *value*: of an extreme the value stands first, which is the operand asked for a NaN.
 
-    So the next step waits for the comparison of the totals alone, not for the question whether there was a NaN.
+    So the next step waits for the comparison of the totals alone, not for the check whether there was a NaN.
     """
     return combine(kind, value, total) if kind in ("min", "max") else combine(kind, total, value)
 

@@ -2,7 +2,7 @@
 
 ``int32_t <symbol>(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team, Externals *externals)``.
 Where every size is a number, the arena is planned here and offsets are numbers; else they follow the sizes, planned
-when the sizes are known from what ``<symbol>_buffers`` tells.
+when the sizes are known from what ``<symbol>_buffers`` returns.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def emit_whole_program(plan: WholePlan, guarded: bool = False) -> tuple[WholeSou
     """The C of *plan*, and its description for the runtime.
 
     Where it is *guarded*, each buffer of the arena has a place of its own, with bytes around it that the address
-    sanitizer is told to refuse.
+    sanitizer is instructed to refuse.
     """
     return _WholeWriter(plan, guarded).run()
 

@@ -26,7 +26,7 @@ def prepare(
 ) -> Program:
     """*program* with padding left to the sums that read it, and their operands in words and panels.
 
-    *choices* are asked where a schedule has several ways; the cost models decide without them. *allowed*: which
+    *choices* are asked where a schedule has several candidates; the cost models decide without them. *allowed*: which
     convolutions may take Winograd's method.
     """
     program = use_winograd(widen_arithmetic(as_stored(program, BESIDE)), machine, allowed, choices)

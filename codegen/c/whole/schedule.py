@@ -102,10 +102,8 @@ def plain(nest: Nest) -> list[Stmt]:
     return loops(nest.axes, [*statements, Store(nest.stage, nest.indices, value)])
 
 
-# The statements of a group: its stages one after another, and the steps of a recurrence as a loop around its stages.
-#
-# All threads of a team go through the steps together; within a step they share each stage, and meet after it. Ensures:
-# no thread begins a stage before all have ended the one before it.
+# The statements of a group: its stages in order, the steps of a recurrence as a loop around its stages. A team's
+# threads share each stage and meet after it. Ensures: no thread begins a stage before all have ended the one before.
 
 
 def stage_blocks(

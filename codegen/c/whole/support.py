@@ -6,7 +6,7 @@ processors than threads goes on. The pool of threads behind a team lives on the 
 
 A run can be asked to stop: because its time is over, because the program was interrupted, or because an index is
 outside its dimension. Whoever notices writes so into the ``Run`` that the team shares; the last thread to arrive at a
-barrier makes it what all agree on, so that all leave at the same barrier. ``team_wait`` tells them.
+barrier makes it what all agree on, so that all leave at the same barrier. ``team_wait`` returns it.
 """
 
 from __future__ import annotations

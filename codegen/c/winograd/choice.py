@@ -1,4 +1,4 @@
-"""The ways to compute a convolution, and a model of the cycles that each takes.
+"""The methods of computing a convolution, and a model of the cycles that each takes.
 
 Multiplications run at two vectors a cycle while their operands come in time. Weights come from memory once and are
 fetched ahead, so the products take the longer of the two; transformed weights are 1.8 (F(2, 3)) or 4 times as large as
@@ -38,7 +38,7 @@ REREAD = 80.0  # bytes in a cycle of a panel that does not fit there
 TRANSFORM = 3.2  # cycles for each point of a transform, with its load, its sums and its store
 TEAMS = (1, 2, 4)  # threads that may share the parts of a plan; the mean counts
 TYPICAL_BATCHES = (1, 8)  # of which the mean counts where the batch is free
-GAIN = 0.95  # of the time of the direct way, at most: what is left must be worth the larger weights
+GAIN = 0.95  # of the time of the direct method, at most: what is left must be worth the larger weights
 
 
 def candidates(conv: Convolution, machine: Machine, outputs: int) -> Iterator[WinogradPlan]:

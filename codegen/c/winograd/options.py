@@ -83,9 +83,9 @@ class WinogradChooser:
         return next((plan for _, c, plan in ranked if c == choice), best)
 
     def ranked(self, conv: Convolution) -> Ranked:
-        """Every way that is allowed with the cycles that it takes, the best first.
+        """Every method that is allowed with the cycles that it takes, the best first.
 
-        A plan is only worth its larger weights where it takes less than GAIN of what the direct way takes.
+        A plan is only worth its larger weights where it takes less than GAIN of what the direct method takes.
         """
         plans = [p for m in self.allowed.outputs for p in candidates(conv, self.machine, m)]
         ranked: Ranked = [(cycles(p), choice_of(p), p) for p in plans]

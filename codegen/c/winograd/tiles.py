@@ -20,9 +20,8 @@ from byoc.te.evaluate import evaluate
 from byoc.te.expr import INDEX, Binary, Const, Reduce, Select
 from byoc.te.walk import map_expr, unique_nodes
 
-# Tiles of the image transformed: ``B^T d B`` for a vector of channels at a time.
-#
-# Tiles inside the image are loaded as they lie; one at a border has zeros where a condition does not hold.
+# Tiles of the image transformed, ``B^T d B``, a vector of channels at a time. Tiles inside the image are loaded as they
+# lie; one at a border has zeros outside.
 
 # (image, row and column of the tile, channel) -> the axes of the stage at that place
 Places = Callable[[PrimExpr, PrimExpr, PrimExpr, PrimExpr], dict[Index, PrimExpr]]

@@ -1,8 +1,8 @@
 """What may be chosen for a kernel: its schedules and work-groups, ranked, as a search space.
 
-Of a kernel with known sizes everything that is legal is ranked, the cost model's own way first: ``tune/level.py`` says
-how much of it is tried. Costs are microseconds where a model has them (tiles of products); else they are what the
-model's way is thought to take, times :func:`penalty`, so that what lies further away is tried at higher levels only.
+Of a kernel with known sizes everything that is legal is ranked, the cost model's own choice first: ``tune/level.py``
+says how much of it is tried. Costs are microseconds where a model has them (tiles of products); else they are what the
+model's choice is thought to take, times :func:`penalty`, so that what lies further away is tried at higher levels only.
 A kernel with free sizes is left to the thresholds.
 """
 
@@ -81,9 +81,9 @@ def penalty(local: int, first: int) -> float:
 
 
 def ranked_ways(ways: Sequence[ScheduleOption], base: float, first: int, profile: DeviceProfile) -> Ranked:
-    """Every way with every work-group, the model's first; nothing where sizes that are free decide.
+    """Every candidate with every work-group, the model's first; nothing where sizes that are free decide.
 
-    *base* are the microseconds of ways for which no model says them, *first* the model's work-items of a group.
+    *base* are the microseconds of candidates for which no model gives them, *first* the model's work-items of a group.
     """
     default = next((w for w in ways if w.when is not None), None)
     if default is None or default.when:
@@ -183,7 +183,7 @@ class Chooser:
     def choose(
         self, stages: Sequence[Tensor], targets: Sequence[Tensor], ranked: Callable[[], Ranked]
     ) -> Choice | None:
-        """The choice for the kernels of *stages*; None where nobody is asked: the schedule's own way is taken."""
+        """The choice for the kernels of *stages*; None where nobody is asked: the schedule's own choice is taken."""
         if self.choices is None or not is_static(stages):
             return None
         found = ranked()

@@ -159,7 +159,7 @@ class OpenCLOptions:
 
     @property
     def run(self) -> RunOptions:
-        """What the runtime is told."""
+        """What the runtime is given."""
         return RunOptions(self.mode.flush, self.mode.record, self.device)
 
     @staticmethod

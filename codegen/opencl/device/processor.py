@@ -1,6 +1,6 @@
 """The machine, as C's schedules ask for it, of a processor that is an OpenCL device.
 
-The device tells how many floats one of its vectors has; how many such registers there are follows from that and from
+The device reports how many floats one of its vectors has; how many such registers there are follows from that and from
 the kind of processor. Products of narrow numbers are plain arithmetic: OpenCL C has no instructions for them.
 """
 

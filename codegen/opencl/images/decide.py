@@ -32,7 +32,7 @@ def in_memory(wanted: str, form: Callable[[str], Form], constants: Constants, de
     forms = {memory: form(memory) for memory in FORMS}
     run = RunOptions(device=device)
     found = try_memory(forms, lambda memory: OpenCLModule(*forms[memory], constants(memory), run), device)
-    return found.memory, _noted(forms[found.memory], found.told)
+    return found.memory, _noted(forms[found.memory], found.note)
 
 
 def _by_rule(device: str) -> tuple[str, str]:

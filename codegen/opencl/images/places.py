@@ -57,7 +57,7 @@ def options_at(places: Sequence[str], options: Mapping[str, object]) -> Mapping[
     if len(kinds) > 1 or len(exact) != len(places):
         raise UserError(
             f"{NAME}: the plan has the places {' and '.join(places)}, and all regions of a target hold their tensors "
-            "alike: wish for one of them"
+            "alike: ask for one of them"
         )
     ((precision, layout),) = kinds
     memory, chosen = LAYOUTS[layout], OpenCLOptions.of(options)

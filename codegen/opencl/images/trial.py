@@ -36,7 +36,7 @@ class MemoryTrial:
     """Which form to take, and a sentence that says why."""
 
     memory: str
-    told: str
+    note: str
 
 
 def try_memory(forms: Mapping[str, Form], module_of: Callable[[str], OpenCLModule], device: str = "") -> MemoryTrial:

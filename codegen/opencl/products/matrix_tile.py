@@ -79,7 +79,7 @@ class MatrixTile:
 
     @property
     def name(self) -> str:
-        """What tells it from all others."""
+        """What identifies it."""
         return f"{self}x{self.down}x{self.across}w{self.words}{'c' if self.copied else 'a'}{self.ahead}"
 
 

@@ -49,7 +49,7 @@ class DeviceTile:
 
     @property
     def name(self) -> str:
-        """What tells it from all others."""
+        """What identifies it."""
         return f"{self}x{self.item_rows}x{self.item_columns}a{self.ahead}"
 
 

@@ -97,7 +97,7 @@ def have_own_kernel(found: SharedRows, profile: DeviceProfile, simplify: Simplif
 
 
 def row_space(found: SharedRows, profile: DeviceProfile, simplify: Simplifier) -> Ranked:
-    """Every way for *found* with every work-group, the model's first; nothing where the sizes of a call decide."""
+    """Every candidate for *found* with every work-group, the model's first; none where the sizes of a call decide."""
     lanes, when = next(_schedules(found, profile, simplify))
     count = _count(found.rows, simplify)
     if when or not isinstance(count, Const):

@@ -80,7 +80,7 @@ def _altered(
     out_type: Type,
     extra: tuple[str, ...],
 ) -> RelayExpr:
-    """oneDNN is told layouts, shapes and sizes as texts of numbers between commas, and names three layouts so."""
+    """oneDNN takes layouts, shapes and sizes as texts of numbers between commas, and names three layouts."""
     if ask is None:
         return _again(attrs, inputs)
     weight = tinfos[1]

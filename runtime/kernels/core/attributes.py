@@ -67,11 +67,10 @@ def _keywords(kind: type[KernelAttributes]) -> list[inspect.Parameter]:
     ]
 
 
-# What the special numbers of Relay's ``reshape`` ask for, apart from any actual sizes.
-#
-# ``0`` copies the dimension at the same place (a size of 0 with *allowzero*), ``-1`` is inferred, ``-2`` copies all
-# that remain, ``-3`` is the product of the next two, ``-4`` splits the next one into the two numbers that follow, one
-# of which may be ``-1``. The type relation and the kernel both read the plan made here. Source: ``relay.reshape``.
+# The special numbers of Relay's ``reshape``: ``0`` copies the dimension at the same place (a size of 0 with
+# *allowzero*), ``-1`` is inferred, ``-2`` copies all that remain, ``-3`` is the product of the next two, ``-4`` splits
+# the next one into the two numbers that follow, one of which may be ``-1``. Type relation and kernel both read the plan
+# made here. Source: ``relay.reshape``.
 
 
 @dataclass(frozen=True)

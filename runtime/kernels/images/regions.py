@@ -25,8 +25,10 @@ def _regions(kernel_name: str, rois: np.ndarray, images: int) -> Iterator[tuple[
         if not 0 <= image < images:  # NaN is outside, too
             raise image_outside(f"{kernel_name}: region {n}", image, images)
         if not np.isfinite(corners).all():
-            told = ", ".join(f"{corner:g}" for corner in corners)
-            raise KernelError(f"{kernel_name}: region {n} is ({told}); the corners of a region must be finite numbers")
+            listed = ", ".join(f"{corner:g}" for corner in corners)
+            raise KernelError(
+                f"{kernel_name}: region {n} is ({listed}); the corners of a region must be finite numbers"
+            )
         yield int(image), np.array(corners)
 
 

@@ -41,7 +41,7 @@ def _positions(indices: np.ndarray, sizes: Sequence[int], axes: Sequence[int], c
         own = indices if len(sizes) == 1 else indices[..., k]
         below, above = own[own < -size], own[own >= size]
         if below.size or above.size:
-            index = int((below if below.size else above).max())  # which one native code tells, too
+            index = int((below if below.size else above).max())  # the one that native code reports, too
             where = f"{check} along axis {axis}" if check else f"axis {axis}"
             raise wrong_index(where, index, size)
     extents = np.asarray(sizes[0] if len(sizes) == 1 else sizes, "int64")

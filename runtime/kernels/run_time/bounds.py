@@ -19,8 +19,8 @@ def _numbers(array: np.ndarray) -> list[int]:
 
 def _equally_many(lists: Mapping[str, Sequence[int]], check: str) -> None:
     if len({len(values) for values in lists.values()}) > 1:
-        told = ", ".join(f"{name} {list(values)}" for name, values in lists.items())
-        raise KernelError(f"{check}: {told} must be equally many")
+        listed = ", ".join(f"{name} {list(values)}" for name, values in lists.items())
+        raise KernelError(f"{check}: {listed} must be equally many")
 
 
 @kernel("dyn.slice_bounds")

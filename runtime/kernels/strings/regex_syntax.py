@@ -124,7 +124,7 @@ class _Parser:
             if bounds is not None:
                 if not repeatable:
                     raise self.error("a repetition of nothing, or of a repetition, before the place")
-                self.takes("?")  # as few as possible, which tells apart no matches that anybody asks for
+                self.takes("?")  # as few as possible, which makes no difference to whether a text matches
                 branches[-1][-1] = Repeated(branches[-1][-1], *bounds)
                 repeatable = False
                 continue

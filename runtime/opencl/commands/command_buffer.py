@@ -58,11 +58,11 @@ class CommandBuffers:
             if found == self.ffi.NULL:
                 raise DeviceError(f"the OpenCL device {device.name.strip()!r} offers {EXTENSION} without {name}")
             self._functions[name] = self.ffi.cast(kind, found)
-        told = self.ffi.new("uint64_t[1]")
+        number_at = self.ffi.new("uint64_t[1]")
 
         def number(what: int) -> int:
-            refused = ask(self.ffi.cast("void *", device.int_ptr), what, 8, told, self.ffi.NULL)
-            return 0 if refused else int(told[0])
+            refused = ask(self.ffi.cast("void *", device.int_ptr), what, 8, number_at, self.ffi.NULL)
+            return 0 if refused else int(number_at[0])
 
         if number(_REQUIRED_PROPERTIES):
             raise DeviceError(f"the OpenCL device {device.name.strip()!r} records commands for other queues than ours")

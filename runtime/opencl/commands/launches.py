@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from byoc.runtime.core.device_event import Told
+from byoc.runtime.core.device_event import EventHeader
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, RecordedKernels
 from byoc.runtime.opencl.commands.event_free_launches import EventFreeLaunches
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class ReadyKernel(NamedTuple):
-    """A kernel whose arguments are set, its sizes, and what is told of it to whoever profiles."""
+    """A kernel whose arguments are set, its sizes, and what profilers get of it."""
 
     kernel: pyopencl.Kernel
     global_size: tuple[int, ...]
     local_size: tuple[int, ...] | None  # None: the driver chooses
-    told: Told
+    header: EventHeader
 
 
 def most_items(cl: ModuleType, kernel: pyopencl.Kernel, device: pyopencl.Device, most: int) -> int:
@@ -49,14 +49,14 @@ def check_arguments(kernel: pyopencl.Kernel, name: str, pointers: int, sizes: Se
         )
 
 
-Tell = Callable[[Told, "pyopencl.Event"], None]
+Tell = Callable[[EventHeader, "pyopencl.Event"], None]
 
 
 class LaunchList:
     """*kernels* for *queue*, which is flushed after every *flush_every* of them; 0: not before the end of the call.
 
     With *buffers* they are recorded, and ``enqueue`` is one call; ``why_single`` says why not, if the driver refused.
-    With *quiet* a call of which nobody hears makes no events.
+    With *quiet* a call that is not profiled makes no events.
     """
 
     def __init__(
@@ -92,7 +92,8 @@ class LaunchList:
         return True
 
     def enqueue(self, cl: ModuleType, tell: Tell | None = None) -> int:
-        """Put the kernels into the queue one by one; how often it was flushed. *tell* hears of each with its event.
+        """Put the kernels into the queue one by one; how often it was flushed. *tell* is called with each and its
+        event.
 
         Raises pyopencl's error.
         """
@@ -102,7 +103,7 @@ class LaunchList:
             if quiet is None or not quiet.enqueue(number - 1):  # what the driver refused, the binding says
                 event = put(queue, ready.kernel, ready.global_size, ready.local_size)
                 if tell is not None:
-                    tell(ready.told, event)
+                    tell(ready.header, event)
             if flush_every and number % flush_every == 0:
                 queue.flush()
         return len(self.kernels) // flush_every if flush_every else 0

@@ -33,8 +33,8 @@ class RunOptions:
     @staticmethod
     def from_json(data: object, where: str) -> RunOptions:
         """Raises ArtifactError for words that are none."""
-        told = object_of(data, where, (), tuple(f.name for f in fields(RunOptions)))
-        found = RunOptions(**{name: text_of(value, at(where, name)) for name, value in told.items()})
+        options = object_of(data, where, (), tuple(f.name for f in fields(RunOptions)))
+        found = RunOptions(**{name: text_of(value, at(where, name)) for name, value in options.items()})
         for name, value, known in (("flush", found.flush, FLUSHES), ("record", found.record, RECORDS)):
             if value not in ("", *known):
                 raise ArtifactError(f"{at(where, name)}: expected one of {', '.join(known)}, found {value!r}")

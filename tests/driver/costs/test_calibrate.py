@@ -207,7 +207,7 @@ def test_a_busy_machine_is_asked_again_and_what_stays_senseless_is_left_out(monk
     monkeypatch.setattr(calibration, "interleaved", timed)
     found = Calibrator("c", None, HOST_DEFAULTS).profile()
     assert len(attempts) == 4 and found.source.endswith(BUSY) and "product" in found.source
-    assert found.multiply_adds == HOST_DEFAULTS.multiply_adds  # what was not told apart is as it was
+    assert found.multiply_adds == HOST_DEFAULTS.multiply_adds  # what was not distinguished is as it was
 
 
 class Picky(JsonBackend):

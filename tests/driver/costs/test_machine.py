@@ -1,4 +1,4 @@
-"""Which costs a plan has: what this machine is asked, when, by whom it is told, and what is kept."""
+"""Which costs a plan has: what is measured here, when, who passes costs instead, and what is kept."""
 
 import json
 import os
@@ -98,7 +98,7 @@ def test_orders_and_scores_ask_for_no_costs(calibrated, own_store):
     assert byoc.plan(DIGITS, ["json", "c"]).notes == () and calibrated == []
 
 
-def test_progress_is_told_while_a_plan_calibrates(own_store, monkeypatch):
+def test_progress_is_reported_while_a_plan_calibrates(own_store, monkeypatch):
     monkeypatch.setattr(calibration, "ready", lambda function, *rest: function)
     monkeypatch.setattr(calibration, "interleaved", lambda runs, *rest: {n: 1e-3 * len(n) for n in runs})
     monkeypatch.setattr(machine, "_FOUND", {})

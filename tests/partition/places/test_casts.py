@@ -174,7 +174,7 @@ def test_a_fan_out_to_three_targets_gives_each_reader_its_own_copy(registry):
     on = {t: unary(registry, f"on_{t}", t) for t in ("opencl", "cuda", "host")}
     readers = [on[t] for t in ("opencl", "cuda", "host", "opencl", "cuda")]
     graph = fan(source, readers)
-    graph = replace(graph, tensors=tuple(replace(t, name="v") for t in graph.tensors))  # names do not tell them apart
+    graph = replace(graph, tensors=tuple(replace(t, name="v") for t in graph.tensors))  # names do not distinguish them
     casting = insert_casts(graph)
     assert kinds(casting) == ["target", "target"]
     assert [casting.state_read(n, 0).target for n in range(1, 6)] == ["opencl", "cuda", "host", "opencl", "cuda"]

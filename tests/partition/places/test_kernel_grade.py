@@ -119,7 +119,7 @@ def test_explain_shows_every_row_of_the_score(documented_kernels):
     assert winner.doubled == ("precisions", "kinds") and winner.weight == 1 and winner.total == 1792
     text = str(chosen)
     assert len(text.splitlines()) == 2 + 30 and text.count("winner") == 1 and "another target" in text
-    assert "the first wish" in text.splitlines()[0] and "1433.6" in text
+    assert "the preferred place" in text.splitlines()[0] and "1433.6" in text
 
 
 def test_the_discrepancies_are_decided_as_documented():

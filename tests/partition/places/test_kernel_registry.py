@@ -34,7 +34,7 @@ def test_a_key_that_is_taken_names_both_places_of_registration(registry):
     assert len(lines) == 2 and int(lines[1]) > int(lines[0]) and "alias" in str(error.value)
 
 
-def test_an_alias_or_a_device_tells_kernels_of_one_place_apart(registry):
+def test_an_alias_or_a_device_distinguishes_kernels_of_one_place(registry):
     register_kernel("conv2d", "opencl", registry=registry).finalize()
     register_kernel("conv2d", "opencl", "winograd", registry=registry).finalize()
     register_kernel("conv2d", Place("opencl", device=1), registry=registry).finalize()

@@ -61,7 +61,7 @@ def test_without_a_host_the_error_names_unit_places_and_reasons(chips):
     assert all(word in str(error.value) for word in words)
 
 
-def test_a_place_that_nobody_serves_is_passed_over_and_told(chips):
+def test_a_place_that_nobody_serves_is_passed_over_and_reported(chips):
     words = (
         "nobody has a kernel for place chiphalf/int8/NCHW; places of chiphalf: chiphalf/fp16/NHWC, chiphalf/float/NCHW"
     )

@@ -174,7 +174,7 @@ def problem_edges(problem):
 
 
 def is_acyclic(problem, unit):
-    """Whether the graph has no circle once operators of one unit are one node."""
+    """Whether the graph has no cycle once operators of one unit are one node."""
     after = {u: set() for u in unit}
     for u, v in problem_edges(problem):
         if unit[u] != unit[v]:

@@ -1,4 +1,4 @@
-"""Regions: few, convex, without circles, within limits."""
+"""Regions: few, convex, without cycles, within limits."""
 
 import random
 

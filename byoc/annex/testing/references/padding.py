@@ -1,4 +1,4 @@
-"""How much is padded on each side of each spatial axis, as TVM's references are told it. Source: ``get_pad_tuple``."""
+"""How much is padded on each side of each spatial axis, as TVM's references take it. Source: ``get_pad_tuple``."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def reorg_python(a_np: np.ndarray, stride: int) -> np.ndarray:
 def batch_matmul(
     x: np.ndarray, y: np.ndarray, out_dtype: str | None = None, trans_x: bool = False, trans_y: bool = True
 ) -> np.ndarray:
-    """A product for each batch item; a batch of 1 serves all. *y* is transposed unless told otherwise."""
+    """A product for each batch item; a batch of 1 serves all. *y* is transposed unless stated otherwise."""
     left = x.swapaxes(1, 2) if trans_x else x
     right = y.swapaxes(1, 2) if trans_y else y
     dtype = out_dtype or x.dtype

@@ -23,7 +23,7 @@ class NameSupply:
         self._counts: dict[str, int] = {}
 
     def fresh_name(self, name: str, add_prefix: bool = True) -> str:
-        """*name*, with the prefix unless told otherwise, made unique."""
+        """*name*, with the prefix unless *add_prefix* is false, made unique."""
         base = self._prefixed(name, add_prefix)
         if base not in self._counts:
             self._counts[base] = 0

@@ -12,8 +12,8 @@ from byoc.relay.expr import Function
 def check_regions(func: Function, pass_name: str) -> RegionGraph:
     """The contracted graph of *func*, in linear time.
 
-    Raises InternalError naming *pass_name* and the regions when a region is not convex (a way leaves it and comes back)
-    or when regions wait for each other.
+    Raises InternalError naming *pass_name* and the regions when a region is not convex (a path leaves it and comes
+    back) or when regions wait for each other.
     """
     graph = RegionGraph(func)
     _, cycle = graph.order()
@@ -22,7 +22,7 @@ def check_regions(func: Function, pass_name: str) -> RegionGraph:
     regions = [region for unit in cycle if (region := graph.region[unit]) is not None]
     names = ", ".join(_describe(region) for region in regions) or "no region"
     problem = "is not convex" if len(regions) == 1 else "wait for each other"
-    raise InternalError(f"{pass_name}: {names} {problem}: a way through {len(cycle)} units of the graph leads back")
+    raise InternalError(f"{pass_name}: {names} {problem}: a path through {len(cycle)} units of the graph leads back")
 
 
 def _describe(region: AnnotatedRegion) -> str:

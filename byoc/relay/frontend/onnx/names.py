@@ -1,8 +1,8 @@
 """Names that come from the model: exact where they are only shown, made harmless where they name sizes.
 
 A model's names are any text at all. Value and node names are kept as they are and never evaluated; only where nodes
-share a name they are told apart by their positions. A dimension's name (``dim_param``) ends up in generated code as an
-identifier, so it is made one, distinct from all others.
+share a name they are distinguished by their positions. A dimension's name (``dim_param``) ends up in generated code as
+an identifier, so it is made one, distinct from all others.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def converter(*op_types: str, since: int = 1, domain: str = "") -> Callable[[C],
     def register(function: C) -> C:
         for op_type in op_types:
             if not function.__module__.startswith("byoc."):
-                load_converters(domain, op_type)  # it is this one which is told of a converter that is there already
+                load_converters(domain, op_type)  # the error names this one where a converter is there already
             versions = CONVERTERS.setdefault((domain, op_type), [])
             if any(first == since for first, _ in versions):
                 raise RegistryError(f"two converters are registered for {op_type} since opset {since}")

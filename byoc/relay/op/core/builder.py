@@ -146,10 +146,8 @@ def function_of(expr: RelayExpr) -> Function:
     return Function(params, expr)
 
 
-# The tensor expression of one call: placeholders for its inputs, and its outputs by the operator's definition.
-#
-# Where an operator has no definition, or where a dimension is dynamic and unnamed, no code can be generated and the
-# call runs on its numpy kernel: :func:`is_definable` says so before :func:`define` is asked.
+# The tensor expression of one call: placeholders for its inputs, and its outputs by the operator's definition. A call
+# without one, or with a dimension that is dynamic and unnamed, runs on its numpy kernel (:func:`is_definable`).
 
 
 def takes_dtypes(op: Op, attrs: Attrs | None, arg_types: Sequence[Type]) -> bool:

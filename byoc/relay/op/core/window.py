@@ -104,10 +104,8 @@ def differ(a: Dim, b: Dim) -> bool:
     return isinstance(a, int) and isinstance(b, int) and a != b
 
 
-# Layouts: the order of a tensor's axes as a word of letters, ``NCHW`` or ``HWIO``.
-#
-# Every permutation of the letters is taken; blocked layouts (``NCHW16c``) belong to code generators, not to the graph.
-# Source: ``tvm.tir.Layout``.
+# Layouts: the order of a tensor's axes as a word of letters (``NCHW``), in any permutation; blocked layouts
+# (``NCHW16c``) belong to code generators. Source: ``tvm.tir.Layout``.
 
 SPATIAL = "DHW"
 

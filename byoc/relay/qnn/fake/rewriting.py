@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class TypeMap(dict[RelayExpr, AffineType]):
-    """What expressions stand for; *asked* tells whether a rule looked up the type of its own *call*.
+    """What expressions stand for; *asked* records whether a rule looked up the type of its own *call*.
 
     A rule that did not makes the same of its call whichever quantize follows, so that regions share it.
     """

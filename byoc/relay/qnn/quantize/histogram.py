@@ -12,7 +12,7 @@ HALF = 4096  # bins on each side of 0: sixteen for each of 256 steps
 
 
 class Histogram:
-    """Counts of the finite values of one tensor. ``low`` and ``high`` are exact; ``is_finite`` tells whether all were.
+    """Counts of the finite values of one tensor. ``low`` and ``high`` are exact; ``is_finite`` says whether all were.
 
     ``count`` is how many values were seen.
     """

@@ -24,10 +24,8 @@ from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import post_order, rewrite
 
-# Tables from operators to something, whose rows follow from what each operator is.
-#
-# A row is made when its operator is asked for, so that a table of all operators imports none, and knows those that
-# users register later.
+# Tables from operators to a rule. A row is made when its operator is looked up, so that a table of all operators
+# imports none, and covers those that users register later.
 
 V = TypeVar("V", covariant=True)
 

@@ -149,8 +149,8 @@ def build_graph(root: RelayExpr, rules: FusionRules = GENERATED) -> list[FusionN
 class Dominator:
     """A node of the post-dominator tree.
 
-    ``pattern`` is the strongest kind of use on any way from the node to its parent; ``jump_pattern`` the strongest
-    on the way to ``jump``, an ancestor further up.
+    ``pattern`` is the strongest kind of use on any path from the node to its parent; ``jump_pattern`` the strongest
+    on the path to ``jump``, an ancestor further up.
     """
 
     __slots__ = ("depth", "jump", "jump_pattern", "node", "parent", "pattern")
@@ -183,7 +183,7 @@ def _climb(tree: Dominator, stop: Callable[[Dominator], bool]) -> tuple[Dominato
 
 
 def _common_ancestor(a: Dominator, b: Dominator) -> tuple[Dominator | None, int]:
-    """The lowest common ancestor of two nodes, or None, with the strongest use on the ways to it."""
+    """The lowest common ancestor of two nodes, or None, with the strongest use on the paths to it."""
     if a.depth < b.depth:
         a, b = b, a
     a, pattern = _climb(a, lambda t: t.depth <= b.depth)

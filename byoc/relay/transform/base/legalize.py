@@ -1,4 +1,4 @@
-"""Legalize: operators replace themselves by other expressions, by an attribute that the pass is told.
+"""Legalize: operators replace themselves by other expressions, by an attribute whose name the pass is given.
 
 The hook ``f(attrs, inputs, types)`` gets the types of the arguments and of the result, and returns an expression, or
 None to stay. Source: ``relay.transform.Legalize``.

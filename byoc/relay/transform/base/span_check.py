@@ -1,4 +1,4 @@
-"""Which expressions have no span, told as warnings. Source: ``relay.parser.SpanCheck``, ``relay.SpanCheck``."""
+"""Which expressions have no span, reported as warnings. Source: ``relay.parser.SpanCheck``, ``relay.SpanCheck``."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def check_spans(mod: IRModule, ctx: PassContext) -> IRModule:
 
 
 def SpanCheck() -> ModulePass:
-    """The pass that tells which expressions have no span, and changes nothing."""
+    """The pass that reports which expressions have no span, and changes nothing."""
     return ModulePass(check_spans, PassInfo("SpanCheck", ends=(), law=Law("the module is only looked at")))

@@ -1,8 +1,8 @@
 """MergeCompilerRegions: neighbouring regions of one target become one. Source: the pass of that name in Relay.
 
-Regions are visited parents first. A region takes in each parent region of its own target, unless another way leads from
-that parent to it through something else: then the two would wait for each other. Relay keeps sets of such
-restrictions, whose sizes grow with the graph; here the ways are searched, within levels (a region's level is above
+Regions are visited parents first. A region takes in each parent region of its own target, unless another path leads
+from that parent to it through something else: then the two would wait for each other. Relay keeps sets of such
+restrictions, whose sizes grow with the graph; here the paths are searched, within levels (a region's level is above
 those of all its parents), and most are settled by a spanning tree before any search.
 """
 
@@ -96,7 +96,7 @@ class _Merger:
         direct = self._above[unit]
         parents = list(dict.fromkeys(self.find(p) for p in direct))
         self._level[unit] = 1 + max((self._level[p] for p in parents), default=-1)
-        # the spanning tree: a way that exists now exists whatever is merged later
+        # the spanning tree: a path that exists now exists whatever is merged later
         deepest = max(direct, key=lambda p: self._tree.depth[self._place[p]], default=None)
         self._place[unit] = self._tree.add(0 if deepest is None else self._place[deepest])
         for parent in parents:
@@ -111,7 +111,7 @@ class _Merger:
                 self._merge([parent], unit)
 
     def _above_others(self, candidates: list[int], parents: list[int]) -> set[int]:
-        """Those of *candidates* from which a way leads to another of *parents*; nothing bypasses the others."""
+        """Those of *candidates* from which a path leads to another of *parents*; nothing bypasses the others."""
         lowest = min(self._level[c] for c in candidates)
         reached: set[int] = set()
         pending = list(parents)
@@ -129,7 +129,7 @@ class _Merger:
         return self._scopes[parent] == self._scopes[unit]
 
     def _is_bypassed(self, parent: int, unit: int, direct: list[int]) -> bool:
-        """True when a way leads from *parent* to *unit* through another unit."""
+        """True when a path leads from *parent* to *unit* through another unit."""
         me = self.find(unit)
         others = [p for p in direct if self.find(p) not in (parent, me)]
         stems = [p for p in direct if self.find(p) == parent]

@@ -42,7 +42,7 @@ class Network:
         return self._reaching_the_sink()
 
     def _levels(self) -> list[int]:
-        """The distance of each node from the source along edges with room; -1 where there is no way."""
+        """The distance of each node from the source along edges with room; -1 where there is no path."""
         levels = [-1] * len(self._edges)
         levels[SOURCE] = 0
         queue = deque([SOURCE])
@@ -56,7 +56,7 @@ class Network:
         return levels
 
     def _saturate(self, levels: Sequence[int]) -> None:
-        """A blocking flow along shortest ways, with a stack of its own."""
+        """A blocking flow along shortest paths, with a stack of its own."""
         following = [0] * len(self._edges)
         way: list[int] = []
         node = SOURCE

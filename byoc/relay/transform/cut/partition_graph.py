@@ -48,7 +48,7 @@ def PartitionGraph(
     was outlined is added to *record*. Raises PartitionError for annotations that do not fit together, InternalError
     for regions that wait for each other.
     """
-    told = record if record is not None else []
+    records = record if record is not None else []
 
     def partition(mod: IRModule, ctx: PassContext) -> IRModule:
         result = infer_module(mod.shallow_copy())
@@ -57,7 +57,7 @@ def PartitionGraph(
                 plain = without_defaults_and_tuples(func)
                 outliner = _Outliner(result, var.name_hint, plain, bind_constants)
                 result[var] = outliner.run()
-                told.append(outliner.outlined)
+                records.append(outliner.outlined)
         return infer_module(mangle_compiler_functions(result, mod_name))
 
     return ModulePass(

@@ -1,6 +1,6 @@
 """Which nodes of the fusion graph become one kernel. Source: ``GraphPartitioner`` of Relay.
 
-Invariant: when a node joins its post-dominator, everything on the ways between joins too, so that a group is convex:
+Invariant: when a node joins its post-dominator, everything on the paths between joins too, so that a group is convex:
 no value leaves it and comes back. Three phases: elementwise tails join what computes sums (convolutions, products);
 then injective operators (reshape, transpose, concatenate) join; last, injective operators join tuples that phase two
 has fused into others. No group grows beyond a given number of nodes, which also bounds each search, so the whole is
@@ -30,7 +30,7 @@ from byoc.relay.transform.base.fusion_graph import (
     post_dominators,
 )
 
-# (kind of a group, whether it is the sink) -> whether the way may pass it
+# (kind of a group, whether it is the sink) -> whether the path may pass it
 Condition = Callable[[int, bool], bool]
 
 
@@ -80,7 +80,7 @@ def _up_to_injective(kind: int, is_sink: bool) -> bool:
 
 
 def _into_anchor(kind: int, is_sink: bool) -> bool:
-    """On the ways up to injective; the sink may be a reduction or hold a convolution already."""
+    """On the paths up to injective; the sink may be a reduction or hold a convolution already."""
     return kind <= INJECTIVE or (is_sink and kind in (COMM_REDUCE, OUT_FUSABLE))
 
 
@@ -133,7 +133,7 @@ class FusionPartitioner:
 
     @staticmethod
     def _condition(kind: int, way: int, sink: int, sink_root: int, phase: int) -> Condition | None:
-        """What the ways to the post-dominator must satisfy; None where this phase does not try."""
+        """What the paths to the post-dominator must satisfy; None where this phase does not try."""
         if phase == 2:
             tuple_inside = sink == TUPLE and sink_root <= INJECTIVE
             return _up_to_injective if kind <= INJECTIVE and tuple_inside else None
@@ -148,7 +148,7 @@ class FusionPartitioner:
         return None
 
     def _between(self, source: FusionNode, sink: FusionNode, room: int) -> list[FusionNode] | None:
-        """*source* and all nodes on the ways from it to *sink*, without that; None when they are more than *room*.
+        """*source* and all nodes on the paths from it to *sink*, without that; None when they are more than *room*.
 
         Nodes that belong to groups count with the nodes of their group, as in Relay's bound on the size.
         """

@@ -144,7 +144,7 @@ def convolution(name: str, kernels: Mapping[str, tuple[str, str]], may_skip: boo
 
 
 def pool(name: str) -> ConvertRule:
-    """The rule of a pool, which is told its input and its output layout."""
+    """The rule of a pool, which is given its input and its output layout."""
 
     def rule(attrs: Attrs, inputs: Sequence[RelayExpr], types: Sequence[TensorType], desired: Sequence[str]) -> Call:
         layout = _asked(name, desired, 1)[0]

@@ -2,8 +2,8 @@
 
 A rule is asked twice: with the layouts that the inputs had (``new`` is None), and with those that they have now. It
 answers with the layouts that the call wants of its inputs and gives its results, and with the attributes that fit; or
-with None where it cannot tell, and then the inputs are brought back to what they were. Source: ``FInferCorrectLayout``
-of Relay, ``src/relay/transforms/infer_layout_utils.cc``.
+with None where it cannot decide, and then the inputs are brought back to what they were. Source:
+``FInferCorrectLayout`` of Relay, ``src/relay/transforms/infer_layout_utils.cc``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CorrectLayouts:
 
 @dataclass(frozen=True)
 class LayoutCase:
-    """One question to a rule: the call's attributes and input types, the layouts before, and those now or None."""
+    """One request to a rule: the call's attributes and input types, the layouts before, and those now or None."""
 
     attrs: Any  # as a call has them
     new: tuple[Layout, ...] | None

@@ -2,7 +2,7 @@
 
 A value is carried with the layout that it had and the one that it has. Each call is asked for the layouts that it had,
 is replaced by what a pass makes of it, is asked again for the layouts that it has, and gets transforms where its inputs
-come otherwise; where a rule cannot tell, its inputs are brought back. A transform of one value between two layouts is
+come otherwise; where a rule cannot decide, its inputs are brought back. A transform of one value between two layouts is
 made once. It walks by a loop of its own, since a value becomes an expression and two layouts, a tuple a list of these.
 Source: ``src/relay/transforms/{transform_layout.h,forward_rewrite.cc}``.
 """

@@ -98,7 +98,7 @@ class DeclaredLayoutRule:
         old_in_layouts: Sequence[Layout | str | None],
         old_in_types: Sequence[Type],
     ) -> InferCorrectLayoutOutput:
-        """The layouts that a call wants and gives; undefined ones where the rule cannot tell."""
+        """The layouts that a call wants and gives; undefined ones where the rule cannot decide."""
         old = tuple(map(as_layout, old_in_layouts))
         new = tuple(map(as_layout, new_in_layouts)) if new_in_layouts else None
         found = self.rule(LayoutCase(attrs, new, old, tuple(old_in_types)))

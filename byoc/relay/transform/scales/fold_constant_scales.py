@@ -71,7 +71,7 @@ class _Folder:
         return None if found is None else self._push(found[0], found[1], node)
 
     def _push(self, data: RelayExpr, scale: Constant, scaled: RelayExpr) -> RelayExpr | None:
-        """*data* with *scale* in the weights at its root, or None where the way there is not free."""
+        """*data* with *scale* in the weights at its root, or None where the path to it is not free."""
         way: list[Call] = []
         while self.uses[data] == 1 and len(way) < _MAX_WAY and self._passes(data):
             way.append(as_call(data))
@@ -117,7 +117,7 @@ class _Folder:
     def _scaled_step(
         call: Call, data: RelayExpr, channels: np.ndarray, axis: int, ty: TensorType, scaled: RelayExpr
     ) -> Call:
-        """A relu or bias of the way over scaled *data*."""
+        """A relu or bias on the path over scaled *data*."""
         args = [data]
         for bias in call.args[1:]:
             values = as_constant(bias).data.numpy()

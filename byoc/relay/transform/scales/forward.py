@@ -1,6 +1,6 @@
 """Scales that go forward into the weights after them.
 
-First every value is told by all its readers whether they take it unscaled (:class:`Message`), from results to inputs;
+First all readers of a value state whether they take it unscaled (:class:`Message`), from results to inputs;
 then each product that may be left out is carried as a value and its scale, up to the weights that take it. It walks by
 a loop of its own, since a value becomes such a pair. Source: ``ForwardPrep`` and the forward rewrites of
 ``src/relay/transforms/fold_scale_axis.cc``.
@@ -82,8 +82,8 @@ def _messages(order: Sequence[RelayExpr]) -> dict[RelayExpr, Message | None]:
     for node in reversed(order):
         prepare = PREPARE.of(node)
         inner = fusion_children(node)
-        told = prepare(as_call(node), messages.get(node)) if prepare is not None else [None] * len(inner)
-        for child, message in zip(inner, told, strict=True):
+        wanted = prepare(as_call(node), messages.get(node)) if prepare is not None else [None] * len(inner)
+        for child, message in zip(inner, wanted, strict=True):
             messages[child] = _both(messages[child], message) if child in messages else message
     return messages
 

@@ -31,11 +31,9 @@ from byoc.relay.transform.simplify.rules import Rule, is_all, law, merged, spans
 from byoc.relay.transform.simplify.shapes import SHAPES, says_new_shape
 from byoc.relay.traverse import rebuild, rewrite
 
-# Rules of SimplifyExpr that gather a layer norm that is written out.
-#
-# ``d * rsqrt(mean(d * d) + e)`` with ``d = x - mean(x)`` over the last axis is a layer norm without scale and shift, or
-# ``d / sqrt(...)`` the same; a constant vector that then multiplies or is added is its scale or its shift. Source: the
-# function of LayerNormalization in the ONNX standard, as exporters of older opsets write it.
+# Rules that gather a layer norm: ``d * rsqrt(mean(d * d) + e)``, or ``d / sqrt(...)``, with ``d = x - mean(x)`` over
+# the last axis; a constant vector that then multiplies is its scale, one that is added its shift. Source: the function
+# of LayerNormalization in the ONNX standard.
 
 
 def _mean_of(expr: RelayExpr) -> RelayExpr | None:

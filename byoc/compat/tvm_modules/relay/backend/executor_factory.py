@@ -42,7 +42,7 @@ class ExecutorFactoryModule(LoadedLibrary):
         return self.params
 
     def get_executor_config(self) -> str | None:
-        """What the executor is told beside the library."""
+        """What the executor is given beside the library."""
         raise NotImplementedError
 
     def get_devices(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Questions about calls that TVM's strategies ask; strategies themselves are below the graph.
+"""Predicates of calls that TVM's strategies use; strategies themselves are below the graph.
 
 Source: ``relay.op.strategy.generic``.
 """

@@ -92,7 +92,7 @@ def _embed_layer_norm(node: OnnxNode) -> list[RelayExpr]:
 
 
 def _looked_up(node: OnnxNode, table: int, places: RelayExpr, what: str) -> RelayExpr:
-    """The rows of a table at *places*, each of which is a *what*, as the error of one outside is told."""
+    """The rows of a table at *places*, each of which is a *what*, as the error of one outside states it."""
     name = f"node {node.name} ({node.op_type}), {what}"
     return relay.take(node[table], relay.check_indices_like(places, node[table], [0], name), axis=0)
 

@@ -36,10 +36,8 @@ if TYPE_CHECKING:
     from byoc.relay.op.attributes.convolution import ConvAttrs, TransposedAttrs
 
 
-# Kernels of grouped convolutions with the groups as an axis of their own: ``GOIHW``, ``GIOHW``.
-#
-# Such a kernel ``[G, O / G, I, ...]`` holds the same numbers in the same order as the plain one, in which the axis O (I
-# of a transposed convolution) runs along all groups. oneDNN's integration asks for it. Source:
+# Kernels of grouped convolutions with an axis of groups (``GOIHW``, ``GIOHW``): the same numbers in the same order as
+# the plain kernel, whose axis O (I of a transposed convolution) runs along all groups. Source:
 # ``dnnl.legalize_group_conv``.
 
 GROUP = "G"
