@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 from opencl_network import example, network
-from test_opencl_tuned import kernels_of, told
+from test_opencl_tuned import kernels_of, tuning_of
 
 import byoc
 from byoc import relay
@@ -176,7 +176,7 @@ def first(tmp_path_factory):
 @pytest.mark.needs_opencl
 def test_a_model_is_tuned_and_gives_what_it_gave(first, tmp_path):
     library, _, options = first
-    report = told(library)
+    report = tuning_of(library)
     assert report["trials"] > 10 and len(report["tuned"]) > 3
     assert {t["choice"]["kind"] for row in report["tuned"] for t in row["trials"]} >= {"tile", "block"}
     assert not [t for row in report["tuned"] for t in row["trials"] if t["state"].startswith("failed")]
@@ -203,7 +203,7 @@ def test_the_command_in_another_process_tries_nothing(first, tmp_path):
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)["tuning"]
-    assert report["trials"] == 0 and len(report["known"]) == len(told(library)["tuned"])
+    assert report["trials"] == 0 and len(report["known"]) == len(tuning_of(library)["tuned"])
     assert kernels_of(byoc.load(tmp_path / "m.byoc")) == kernels_of(library)
 
 
