@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.errors import UserError
-from byoc.runtime.core.ndarray import NDArray, PackedFunction
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.executors.prepared_inputs import ones
 from byoc.runtime.region.guard import RegionGuard
@@ -69,19 +69,20 @@ def prepare_parts(module: MetadataModule, sizes: Sequence[Sizes]) -> None:
             guard = root.guard(symbol) if owner is not None and owner.can_start else None
             if guard is None or guard.initialize_seconds is not None:
                 continue
+            calls = list(_calls_on_ones(guard.region.signature or guard.signature, sizes))
             with contextlib.suppress(Exception):  # whatever a vendor's code raises
                 guard.function()
-                _run_on_ones(root[symbol], guard.region.signature or guard.signature, sizes)
+                for arrays in calls:
+                    root[symbol](*arrays)
         prepare_parts(root, sizes)
 
 
-def _run_on_ones(function: PackedFunction, signature: Signature | None, sizes: Sequence[Sizes]) -> None:
-    if signature is None:
-        return
-    specs = (*signature.inputs, *signature.outputs)
-    for known in sizes:
-        if all(isinstance(d, int) or (isinstance(d, str) and known.tells(d)) for spec in specs for d in spec.shape):
-            function(*(NDArray(ones(spec, spec.concrete_shape(known))) for spec in specs))
+def _calls_on_ones(signature: Signature | None, sizes: Sequence[Sizes]) -> Iterator[list[NDArray]]:
+    """The arrays of a call, inputs and outputs, for each of *sizes* that determine all their dimensions."""
+    specs = () if signature is None else (*signature.inputs, *signature.outputs)
+    for known in sizes if specs else ():
+        if all(isinstance(d, int) or known.determines(d) for spec in specs for d in spec.shape):
+            yield [NDArray(ones(spec, spec.concrete_shape(known))) for spec in specs]
 
 
 class Preparation:

@@ -57,10 +57,10 @@ def test_a_region_of_a_loop_that_the_host_computed_is_reported(tmp_path: Path) -
     assert "undeclared" in record.message
 
 
-def branched() -> ModelProto:
-    """``x`` of (3, 64) through a product and a sine, or through another product, as its sum is above 0 or not."""
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 64])
-    outputs = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 64]) for name in ("t", "e", "y")}
+def branched(rows: int | str = 3) -> ModelProto:
+    """``x`` of (*rows*, 64) through a product and a sine, or through another product, as its sum is above 0 or not."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, 64])
+    outputs = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [rows, 64]) for name in ("t", "e", "y")}
     then = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Sin", ["m"], ["t"])]
     otherwise = [helper.make_node("MatMul", ["x", "v"], ["n"]), helper.make_node("Neg", ["n"], ["e"])]
     nodes = [
@@ -117,10 +117,11 @@ def test_regions_of_a_loop_are_prepared_while_the_host_goes_through_it(held: thr
 
 
 @pytest.mark.needs_cc
+@pytest.mark.parametrize("rows", [3, "n"], ids=["fixed", "free"])
 @pytest.mark.parametrize("sign", [1, -1], ids=["taken", "not taken"])
-def test_both_branches_are_prepared_whichever_is_taken_by_ones(sign: int) -> None:
-    library = byoc.compile(branched(), targets=["opencl"], fallback=True)
-    assert library.prepare_in_background().wait(120)
+def test_both_branches_are_prepared_whichever_is_taken_by_ones(sign: int, rows: int | str) -> None:
+    library = byoc.compile(branched(rows), targets=["opencl"], fallback=True)
+    assert library.prepare_in_background({"x": (3, 64)}).wait(120)
     x = sign * np.abs(given()["x"])
     want = np.sin(x @ WEIGHT) if sign > 0 else -(x @ WEIGHT[::-1])
     before = library.device_counts
