@@ -55,6 +55,7 @@ class ControlModule(Module):
         super().__init__()
         self.forms = forms
         self.signature, self.program, self.parts = signature, program, dict(parts)
+        self.parts_modules = [part.module for part in self.parts.values()]
         self.symbols = (signature.symbol,)
         entry = [f for f in program.functions if f.name == signature.symbol]
         missing = [s.symbol for s in program.symbols if s.symbol not in self.parts]
@@ -98,12 +99,6 @@ class ControlModule(Module):
     def variants(self) -> list[ChosenVariants]:
         """The kernels that regions of parts chose, so far."""
         return [chosen for part in self.parts.values() for chosen in part.variants]
-
-    @property
-    def has_device(self) -> bool:
-        """Whether a region of a part runs on a device of its own."""
-        below = (module for part in self.parts.values() for module in part.module.walk())
-        return any(module.can_start or (isinstance(module, ControlModule) and module.has_device) for module in below)
 
     def use_threads(self, count: int | None) -> None:
         for part in self.parts.values():

@@ -263,7 +263,8 @@ class Library:
         """As :meth:`prepare`, while runs go on: until it is done, the host computes what devices shall compute.
 
         Each region that waits for its device has a record in ``fallbacks`` of the stage ``warming``. The model must
-        have been compiled with ``fallback=True``, so that the host has a version of each region.
+        have been compiled with ``fallback=True``, so that the host has a version of each region. Regions in branches
+        that ones do not take, and in loops that they do not enter, are prepared alone.
 
         Args:
             shapes: as :meth:`prepare` takes them.
@@ -275,7 +276,8 @@ class Library:
             InputError: as :meth:`prepare` does.
             UserError: a region on a device that the host has no version of.
         """
-        from byoc.runtime.executors.preparation import Preparation, device_guards
+        from byoc.runtime.executors.preparation import Preparation, device_guards, prepare_parts
+        from byoc.runtime.executors.prepared_inputs import sizes_of
 
         asked = self._asked(shapes)
 
@@ -284,6 +286,7 @@ class Library:
             for inputs in asked:
                 values: Sequence[object] = [inputs[spec.name] for spec in self.inputs]
                 executor.compute(vectors(self.inputs, self._forms[0], values) if any(self._forms) else values)
+            prepare_parts(self.module, [sizes_of(self.inputs, inputs) for inputs in asked])
 
         return Preparation(device_guards(self.module), work)
 

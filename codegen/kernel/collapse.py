@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.te import Index, PrimExpr, Tensor, const
 from byoc.te.expr import INDEX, Reduce
@@ -25,6 +26,13 @@ class Nest:
     axes: tuple[Index, ...]
     indices: tuple[PrimExpr, ...]
     value: PrimExpr
+
+
+def nest_at_step(stage: Tensor, step: Index) -> Nest:
+    """The elements of *stage*, of a recurrence, at one *step*."""
+    inner = stage.axes[1:]
+    places = (step, *inner)
+    return Nest(stage, inner, places, substitute_axes(stage.element, stage.axes, places))
 
 
 def collapse_axes(stage: Tensor, simplify: Simplifier) -> Nest:

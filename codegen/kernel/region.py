@@ -13,7 +13,6 @@ from byoc.contract.verdict import EVERY, constraint
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.expr import Call
-from byoc.relay.op.core.builder import RECURRENT
 from byoc.relay.transform.fuse.fuse_ops import fuse_body as fuse_body
 from byoc.runtime.core.ndarray import NDArray
 
@@ -42,12 +41,6 @@ def generated_dtype(call: Call) -> object | None:
 def known_shape(call: Call) -> object | None:
     """every dimension a number or a named size"""
     return next((t for t in tensors_of(call) if not t.is_symbolic), None)
-
-
-@constraint("recurrence", of=EVERY)
-def no_recurrence(call: Call) -> object | None:
-    """no recurrences: steps that wait for each other are loops of the host"""
-    return call.op.name if isinstance(call.op, Op) and call.op.get_attr(RECURRENT) else None
 
 
 def constant_arrays(programs: Sequence[Program]) -> dict[str, NDArray]:

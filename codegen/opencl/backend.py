@@ -5,12 +5,12 @@ Compiling needs no device: the result is source and launch plans, which the runt
 
 from __future__ import annotations
 
-import functools
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from byoc.codegen.kernel.choice import Choices, SearchSpace
+from byoc.codegen.kernel.choice import Choices
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import (
@@ -19,12 +19,10 @@ from byoc.codegen.kernel.region import (
     generated_dtype,
     has_expression,
     known_shape,
-    no_recurrence,
     tensors_of,
 )
 from byoc.codegen.opencl.cpu.machine import grouped, prepared_for
-from byoc.codegen.opencl.device.alone import alone
-from byoc.codegen.opencl.device.choosing import Chooser, KernelSearchSpace
+from byoc.codegen.opencl.device.choosing import Chooser
 from byoc.codegen.opencl.device.options import HALVES, NAMES, PRODUCTS, TUNE, OpenCLOptions
 from byoc.codegen.opencl.device.profile import DeviceProfile, profile_for
 from byoc.codegen.opencl.device.thresholds import Thresholds
@@ -34,7 +32,7 @@ from byoc.codegen.opencl.images.decide import in_memory
 from byoc.codegen.opencl.images.places import opencl_places, options_at, why_not_at
 from byoc.codegen.opencl.images.trial import Form
 from byoc.codegen.opencl.patterns import pattern_table
-from byoc.codegen.opencl.tuning.bench import DeviceBench
+from byoc.codegen.opencl.tuned import TunedFor, tuned
 from byoc.codegen.tune.tuner import Tuner
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.verdict import EVERY, constraint
@@ -44,14 +42,13 @@ from byoc.ir.passes.pass_context import PassContext, register_config_option
 from byoc.relay.expr import Call, Function
 from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.opencl.build import why_unavailable
-from byoc.runtime.opencl.devices import open_device
+from byoc.runtime.opencl.devices import open_device, why_not_here
 from byoc.runtime.opencl.module import OpenCLModule
 from byoc.runtime.opencl.plan import FunctionPlan
 
 MIN_ELEMENTS = 64
 LEAST_ELEMENTS = "opencl.least_elements"  # of a PassContext: another number; 1 launches kernels for any integers
 register_config_option(LEAST_ELEMENTS, int)
-MEASURED_FROM = "normal"  # the level from which on the device's thresholds are measured where they are not known
 
 
 @constraint("float64", of=EVERY, machine=True)
@@ -90,7 +87,6 @@ CONSTRAINTS = (
     has_expression,
     generated_dtype,
     known_shape,
-    no_recurrence,
     device_has_float64,
     not_empty,
     worth_a_launch,
@@ -176,47 +172,6 @@ def check_options(options: Mapping[str, object]) -> None:
         raise CompileError(f"the backend opencl takes the options {known}, got {', '.join(unknown)}")
 
 
-def tuned(
-    programs: Sequence[Program], profile: DeviceProfile, halves: bool, tuner: Tuner, given: Mapping[str, object]
-) -> tuple[str, tuple[FunctionPlan, ...]]:
-    """As ``emit_prepared``, with the choices of *tuner*; the options *given* say on which device.
-
-    Raises DeviceError where there is no device to try kernels on.
-    """
-    device, thresholds = str(given.get("device", "")), given.get("thresholds", "")
-    bench = _bench(profile, halves, device)
-    found = tuner.measured(lambda: bench.crossovers(measure=tuner.level.covers(MEASURED_FROM)))
-    profile = replace(
-        profile, thresholds=Thresholds.of(thresholds, Thresholds.of(found.thresholds, profile.thresholds))
-    )
-    tuner.report.thresholds[bench.place] = profile.thresholds.to_json()
-    tuner.report.notes += [f"{bench.place}: {name} was not measured: {why}" for name, why in found.failures.items()]
-    bench = _bench(profile, halves, device)
-
-    def make(choices: Choices) -> tuple[str, tuple[FunctionPlan, ...]]:
-        return emit_prepared(programs, Chooser(profile, choices), halves)
-
-    return tuner.settled(make, bench, lambda threads: bench.trial_runner(tuner.level.rounds))
-
-
-def _bench(profile: DeviceProfile, halves: bool, device: str = "") -> DeviceBench:
-    def of(space: SearchSpace) -> Program:
-        assert isinstance(space, KernelSearchSpace)
-        return alone(space.stages, space.targets, "candidate")
-
-    def emit(program: Program, choices: Choices) -> tuple[str, FunctionPlan]:
-        source, (plan,) = emit_prepared([program], Chooser(profile, choices), halves, blocks=False)
-        return source, plan
-
-    def emit_with(program: Program, thresholds: Mapping[str, int]) -> tuple[str, FunctionPlan]:
-        forced = replace(profile, thresholds=Thresholds.of(thresholds, profile.thresholds))
-        source, (plan,) = emit_prepared([program], Chooser(forced), halves, blocks=False)
-        return source, plan
-
-    facts = {"kind": profile.kind, "halves": str(halves), "products": profile.products}
-    return DeviceBench(open_device(device), facts, of, emit, emit_with)
-
-
 def compile_functions(functions: Mapping[str, Function], options: Mapping[str, object] | None = None) -> OpenCLModule:
     """Many functions, by their symbols, in one source; each ``Primitive`` function inside is one group of kernels.
 
@@ -230,30 +185,49 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     halves = chosen.writes_halves(lambda: _has_float16(chosen.device))
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
     machine, tuner = profile.machine, given.get(TUNE)
+    tunes = isinstance(tuner, Tuner) and tuner.tunes
+    if not tunes:  # which needs the device, and says so
+        _tell_of_absence(chosen.device)
 
-    @functools.cache
-    def over(memory: str) -> list[Program]:
+    def prepared(memory: str, choices: Choices | None = None) -> list[Program]:
         """The programs as kernels over such memory want them."""
         blocks = machine if memory == BUFFER else None
         return [
             prepare(p, profile, halves, memory)
             if blocks is None or not takes_blocks(p, profile, halves)
-            else prepared_for(p, blocks)
+            else prepared_for(p, blocks, choices)
             for p in programs
         ]
 
-    def form(memory: str) -> Form:
-        if not isinstance(tuner, Tuner) or not tuner.tunes:
-            return emit_prepared(over(memory), Chooser(profile), halves, memory)
-        if memory == BUFFER:
-            return tuned(over(memory), profile, halves, tuner, given)
-        tuner.report.notes.append("opencl: kernels over images are not tuned; those over buffers are")
-        return emit_prepared(over(memory), Chooser(profile), halves, memory)
+    over: dict[str, list[Program]] = {}
 
-    memory, (source, plans) = in_memory(chosen.mode.memory, form, lambda memory: constant_arrays(over(memory)))
+    def form(memory: str) -> Form:
+        if isinstance(tuner, Tuner) and tunes and memory == BUFFER:
+            wanted = TunedFor(profile, halves, chosen.device, given.get("thresholds", ""))
+            over[memory], made = tuned(lambda choices: prepared(memory, choices), wanted, tuner)
+            return made
+        if isinstance(tuner, Tuner) and tunes:
+            tuner.report.notes.append("opencl: kernels over images are not tuned; those over buffers are")
+        over[memory] = prepared(memory)
+        return emit_prepared(over[memory], Chooser(profile), halves, memory)
+
+    memory, (source, plans) = in_memory(
+        chosen.mode.memory, form, lambda memory: constant_arrays(over[memory]), chosen.device
+    )
     if chosen.products != PRODUCTS[0]:
         plans = tuple(replace(p, notes=(*p.notes, _product_note(p, chosen.products, profile))) for p in plans)
-    return OpenCLModule(source, plans, constant_arrays(over(memory)), chosen.run)
+    return OpenCLModule(source, plans, constant_arrays(over[memory]), chosen.run)
+
+
+def _tell_of_absence(device: str) -> None:
+    """Warn where the user says which *device*, and there are others here: what is compiled will not run here."""
+    why = why_not_here(device) if device else None
+    if why is not None:
+        warnings.warn(
+            f"{why}; kernels are written for any GPU, and run where there is such a device: give one of these for "
+            "kernels of its own",
+            stacklevel=2,
+        )
 
 
 def _product_note(plan: FunctionPlan, products: str, profile: DeviceProfile) -> str:

@@ -20,11 +20,14 @@ from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.stored_types import as_stored
 from byoc.codegen.kernel.writer import Names, Writer, comment_text
+from byoc.codegen.opencl.block_choice import chosen_block
+from byoc.codegen.opencl.cpu.block_space import BLOCK, work_groups
 from byoc.codegen.opencl.cpu.blocks import CpuKernels, meets_between_rows
 from byoc.codegen.opencl.device.choosing import Chooser
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan
 from byoc.codegen.opencl.device.language import OPENCL_C, RESERVED, SUPPORT, TYPES
 from byoc.codegen.opencl.device.pointers import Pointer
+from byoc.codegen.opencl.device.processor import machine_of
 from byoc.codegen.opencl.device.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.group_fusion import is_view, join_neighbours, join_rows, views
 from byoc.codegen.opencl.horizontal_fusion import fuse_parallel_products
@@ -37,20 +40,19 @@ from byoc.codegen.opencl.products.matrix_format import MATRIX_SUPPORT
 from byoc.codegen.opencl.products.split import SCHEDULE, split_sums
 from byoc.codegen.opencl.products.terms_last import terms_last
 from byoc.codegen.opencl.read_through import read_through_padding, read_through_transposes
+from byoc.codegen.opencl.recurrent_steps import step_kernel
 from byoc.codegen.opencl.rows.attention_sizes import attention_space
 from byoc.codegen.opencl.rows.attention_tiles import attention_plan
 from byoc.codegen.opencl.rows.row_kernels import have_own_kernel, row_kernels, row_space
 from byoc.codegen.opencl.rows.row_statements import RowWriter
 from byoc.codegen.opencl.schedule import index_type, schedule_stage, stage_space
 from byoc.codegen.opencl.window_operands import compute_windows_in_products
-from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.opencl.plan import FunctionPlan
-from byoc.te import PrimExpr, Size, Tensor, recurrence
+from byoc.te import PrimExpr, Size, Tensor, in_phases
 from byoc.te.walk import checks_of, loaded_tensors, unique_nodes
 
 LONGEST_ORIGIN = 400
-SHARES = 4  # work-groups of a block for each unit of a processor: one that is held up does not hold up the others
 FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 FP16 = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
 TYPED = ("float16",)  # what is a type where the device has cl_khr_fp16
@@ -107,14 +109,33 @@ class _Emitter:
         done = {s for made in found.values() for s in made.stages}
         done |= {s for g in program.groups for s in g.stages if is_view(s, places, program.outputs)}
         for group in program.groups:
-            left = [s for s in group.stages if s not in done or s in found]
-            for run in row_runs(left, found):
-                if isinstance(run, Tensor) and run in found:
-                    yield found[run]
-                    continue
-                rows = self._rows(program, group, run, readers) if isinstance(run, SharedRows) else None
-                alone = run.stages if isinstance(run, SharedRows) else (run,)
-                yield from [rows] if rows is not None else [self._single(group, s) for s in alone]
+            before, ring, behind = in_phases(group.stages)  # without a recurrence all are before
+            yield from self._apart(program, group, [s for s in before if s not in done or s in found], found, readers)
+            if ring:
+                yield self._steps(group, ring)
+            yield from self._apart(program, group, [s for s in behind if s not in done or s in found], found, readers)
+
+    def _apart(
+        self,
+        program: Program,
+        group: Group,
+        stages: Sequence[Tensor],
+        found: Mapping[Tensor, _Unit],
+        readers: Mapping[Tensor, set[Tensor]],
+    ) -> Iterator[_Unit]:
+        """What computes *stages* of *group*: an attention that was *found*, rows together, and each other alone."""
+        for run in row_runs(stages, found):
+            if isinstance(run, Tensor) and run in found:
+                yield found[run]
+                continue
+            rows = self._rows(program, group, run, readers) if isinstance(run, SharedRows) else None
+            alone = run.stages if isinstance(run, SharedRows) else (run,)
+            yield from [rows] if rows is not None else [self._single(group, s) for s in alone]
+
+    def _steps(self, group: Group, ring: tuple[Tensor, ...]) -> _Unit:
+        """The kernel of a recurrence."""
+        simplify = Simplifier()
+        return _Unit(group, ring, ring, (step_kernel(ring, simplify, self.profile),), simplify)
 
     def _on_cpu(
         self, program: Program, group: Group, blocks: CpuKernels, readers: Mapping[Tensor, set[Tensor]]
@@ -126,14 +147,21 @@ class _Emitter:
             if rows is not None:
                 yield rows
                 return
+        outside = {s for s in group.stages if s in program.outputs or readers.get(s, set()) - set(group.stages)}
+        choice = chosen_block(group, outside, self.chooser)
+        if choice.kind != BLOCK:
+            yield self._single(group, group.stages[0], choice)
+            return
         numbers = program.signature.check_numbers(group.checks)
-        kernels = blocks.kernels(group, {t for t, _ in program.constants}, numbers)
+        machine = machine_of(int(choice["lanes"]))
+        kernels = blocks.kernels(group, {t for t, _ in program.constants}, numbers, machine)
         if kernels is None:
             yield from (self._single(group, stage) for stage in group.stages)
             return
         self.helpers.update(blocks.helpers)
-        launched = KernelPlan("block", (), as_index(SHARES * self.profile.units), groups=True, items=1)
         for k in kernels:
+            extent = 1 if k.in_steps else work_groups(choice, self.profile)
+            launched = KernelPlan(BLOCK, (), as_index(extent), groups=True, items=1)
             text = f"/* {_comment(group, k.targets, k.sources)} */\n{k.text}" if k.text else ""
             work = launch_work(group, k.targets, k.sources, k.targets, Simplifier())
             named = ((k.name, launched),)
@@ -168,10 +196,10 @@ class _Emitter:
             return None
         return _Unit(group, kernels.stages, kernels.targets, kernels.plans, simplify)
 
-    def _single(self, group: Group, stage: Tensor) -> _Unit:
-        """The kernels that fill *stage*."""
+    def _single(self, group: Group, stage: Tensor, given: Choice | None = None) -> _Unit:
+        """The kernels that fill *stage*, by the choice that is *given*, else by one that is asked for."""
         simplify = Simplifier()
-        choice = stage.meta.get(SCHEDULE)
+        choice = given or stage.meta.get(SCHEDULE)
         if not isinstance(choice, Choice):
             choice = self.chooser.choose([stage], [stage], lambda: stage_space(stage, simplify, self.profile))
         plans = schedule_stage(stage, simplify, self.profile, choice)
@@ -281,9 +309,6 @@ def emit_prepared(
         chooser = replace(chooser, profile=replace(chooser.profile, matrix_units=""))
     emitter = _Emitter(chooser, memory, blocks)
     programs = [_with_schedules(program, chooser, memory) for program in programs]
-    for program in programs:
-        if any(recurrence(group.stages) for group in program.groups):
-            raise UnsupportedError(f"{program.symbol}: a recurrence is a loop of the host, not of OpenCL")
     alone = chooser.profile.is_cpu or memory == IMAGE  # an image has one shape
     places = [{} if alone else views(p) for p in programs]
     written = [emitter.program(p, own) for p, own in zip(programs, places, strict=True)]

@@ -23,7 +23,7 @@ from byoc.codegen.opencl.group_fusion import groups_joined, readers_of
 from byoc.codegen.opencl.products.candidates import format_of
 from byoc.codegen.opencl.products.shape import BlockProduct
 from byoc.codegen.opencl.read_through import left_to_readers, tiled_product
-from byoc.te import PrimExpr, Tensor, const
+from byoc.te import PrimExpr, Tensor, const, recurrence
 from byoc.te.expr import INDEX, Reduce
 from byoc.te.walk import checks_of, map_expr
 
@@ -36,6 +36,8 @@ MOST_ROWS = (
 
 def compute_windows_in_products(program: Program, profile: DeviceProfile) -> Program:
     """*program* without the stages over small windows that products in tiles alone read."""
+    if any(recurrence(group.stages) for group in program.groups):
+        return program
     simplify = Simplifier()
     readers = readers_of(program)
     taken: dict[Tensor, Tensor] = {}

@@ -41,16 +41,17 @@ def measure(
     rounds: int,
     clock: Clock = time.thread_time,
     tell: Callable[[int], None] = lambda number: None,
+    most_repeats: int = MOST_REPEATS,
 ) -> list[Times]:
     """The times of *candidates* over so many *rounds*, in each of which every candidate has a turn, a later one first.
 
     A candidate is a sequence of calls, of equal work on different memory, which take turns as well.
-    *tell* gets the number of a candidate before its turn.
+    *tell* gets the number of a candidate before its turn; a sample repeats the calls *most_repeats* times at most.
     """
     repeats = []
     for number, calls in enumerate(candidates):
         tell(number)
-        repeats.append(_repeats(calls, clock))
+        repeats.append(_repeats(calls, clock, most_repeats))
     times = [Times() for _ in candidates]
     for k in range(rounds):
         alive = [i for i, t in enumerate(times) if not t.dropped]
@@ -67,13 +68,13 @@ def measure(
     return times
 
 
-def _repeats(calls: Sequence[Run], clock: Clock) -> int:
+def _repeats(calls: Sequence[Run], clock: Clock, most: int) -> int:
     """How often *calls* are repeated in a sample, after a first pass that warms caches and faults pages in."""
     _pass(calls, 1)
     start = clock()
     _pass(calls, 1)
     seconds = clock() - start
-    return min(max(int(SAMPLE_SECONDS / seconds), 1), MOST_REPEATS) if seconds > 0 else MOST_REPEATS
+    return min(max(int(SAMPLE_SECONDS / seconds), 1), most) if seconds > 0 else most
 
 
 def _sample(calls: Sequence[Run], repeats: int, clock: Clock) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from byoc.codegen.c.toolchain.object_cache import cache_dir
@@ -68,7 +69,7 @@ class Tuner:
         self.level, self.database, self.again, self.clock, self.threads = level, database, again, clock, threads
         self.report = TuningReport(level.name)
         self._trial_runner = trial_runner
-        self._spent = 0.0
+        self._spent = self._again = 0.0  # seconds, and those that making it all once more will take
         self._tell = tell or (lambda text: None)
 
     @property
@@ -99,7 +100,9 @@ class Tuner:
         tuned: set[str] = set()  # now
         while True:
             answers = _Answers(known=known, recall=bench.recall)
-            made = make(answers)
+            start = self.clock()
+            made = self.measured(partial(make, answers), "") if tuned else make(answers)
+            self._again = self.clock() - start
             worth = self.level.worth(answers)
             missing = [s for s in worth if not self._is_known(s, known, tuned)]
             if not missing:
@@ -113,10 +116,11 @@ class Tuner:
         self.report.left += len(answers.spaces) - len(worth)
         return made
 
-    def measured(self, measure: Callable[[], Made]) -> Made:
-        """What *measure* gives, whose time is a part of what the level allows."""
+    def measured(self, measure: Callable[[], Made], told: str = "measuring the device") -> Made:
+        """What *measure* gives, whose time is a part of what the level allows; *told* says what it does."""
         start = self.clock()
-        self._tell("measuring the device")
+        if told:
+            self._tell(told)
         made = measure()
         self._spent += self.clock() - start
         self.report.seconds = self._spent
@@ -131,14 +135,16 @@ class Tuner:
         return wanted and space.legal(record.choice)
 
     def _tune(self, spaces: Sequence[SearchSpace], at: _Attempt) -> list[Record]:
-        """A record for each space, kept at once: tried until the time is over."""
+        """A record for each space, kept at once: tried until the time left is less than the longest took."""
         context, records = at.bench.context(at.threads).digest, []
-        start = self.clock()
+        start, longest = self.clock(), 0.0
         with at.trial_runner(at.threads) as attempt:
             for k, space in enumerate(spaces):
-                late = self._spent + self.clock() - start >= self.level.seconds
+                begin = self.clock()
+                late = self._spent + begin - start + longest + self._again >= self.level.seconds
                 self._tell(f"tuning, kernel {k + 1} of {len(spaces)}")
                 trials = () if late else attempt(space, self.level.of(space), at.rest)
+                longest = max(longest, self.clock() - begin)
                 choice = at.bench.winner(trials, space.expected)
                 record = Record(context, space.kernel, self.level.name, choice, space.expected, tuple(trials), not late)
                 records.append(record)

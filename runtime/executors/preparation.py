@@ -7,11 +7,16 @@ they take the device's. Source: MNN's ``Session_Backend_Auto``, which runs on th
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.errors import UserError
+from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.signature import Signature
+from byoc.runtime.executors.prepared_inputs import ones
 from byoc.runtime.region.guard import RegionGuard
 
 if TYPE_CHECKING:
@@ -19,20 +24,11 @@ if TYPE_CHECKING:
 
 
 def device_guards(module: MetadataModule) -> list[RegionGuard]:
-    """The guards of the regions below *module* that run on devices of their own.
+    """The guards of the regions below *module* that run on devices of their own, those inside of control flow too.
 
     Raises UserError for one that the host has no version of, and where there is none.
     """
-    found = []
-    for symbol in module.regions:
-        owner = module.owner(symbol)
-        if owner is not None and owner.can_start:
-            found.append(module.guard(symbol))
-    if not found and any(getattr(below, "has_device", False) for below in module.walk()):
-        raise UserError(
-            "regions in branches, loops and parts of control flow cannot be prepared in the background: use "
-            "library.prepare(), which waits for them"
-        )
+    found = _guards_below(module)
     if not found:
         raise UserError("no region of this model runs on a device: there is nothing to prepare in the background")
     alone = next((guard for guard in found if not guard.has_stand_in), None)
@@ -42,6 +38,51 @@ def device_guards(module: MetadataModule) -> list[RegionGuard]:
             "version of it: compile with fallback=True"
         )
     return found
+
+
+def _guards_below(module: MetadataModule) -> list[RegionGuard]:
+    found = []
+    for symbol in module.regions:
+        owner = module.owner(symbol)
+        if owner is not None and owner.can_start:
+            found.append(module.guard(symbol))
+    return [*found, *(g for root in _roots_of_parts(module) for g in _guards_below(root))]
+
+
+def _roots_of_parts(module: MetadataModule) -> Iterator[MetadataModule]:
+    """The modules of the parts of control flow below *module*, without those of parts inside of parts."""
+    from byoc.runtime.modules.metadata import MetadataModule
+
+    for below in module.walk():
+        yield from (root for root in below.parts_modules if isinstance(root, MetadataModule))
+
+
+def prepare_parts(module: MetadataModule, sizes: Sequence[Sizes]) -> None:
+    """Have the regions ready that no run has reached: those of branches that it did not take.
+
+    A region whose sizes are numbers, or named as *sizes* are, runs once for each of these, on ones. Of another the
+    kernels are built, and its memory is taken when its sizes come. What fails here is told by the run that needs it.
+    """
+    for root in _roots_of_parts(module):
+        for symbol in root.regions:
+            owner = root.owner(symbol)
+            guard = root.guard(symbol) if owner is not None and owner.can_start else None
+            if guard is None or guard.initialize_seconds is not None:
+                continue
+            calls = list(_calls_on_ones(guard.region.signature or guard.signature, sizes))
+            with contextlib.suppress(Exception):  # whatever a vendor's code raises
+                guard.function()
+                for arrays in calls:
+                    root[symbol](*arrays)
+        prepare_parts(root, sizes)
+
+
+def _calls_on_ones(signature: Signature | None, sizes: Sequence[Sizes]) -> Iterator[list[NDArray]]:
+    """The arrays of a call, inputs and outputs, for each of *sizes* that determine all their dimensions."""
+    specs = () if signature is None else (*signature.inputs, *signature.outputs)
+    for known in sizes if specs else ():
+        if all(isinstance(d, int) or known.determines(d) for spec in specs for d in spec.shape):
+            yield [NDArray(ones(spec, spec.concrete_shape(known))) for spec in specs]
 
 
 class Preparation:

@@ -35,7 +35,7 @@ def prepared_inputs(specs: Sequence[TensorSpec], given: Mapping[str, object]) ->
         if spec.name in given:
             value = given[spec.name]
             shape = _shape_of(value)
-            arrays[spec.name] = as_input(value, spec) if shape is None else _ones(spec, shape)
+            arrays[spec.name] = as_input(value, spec) if shape is None else ones(spec, shape)
             spec.bind(arrays[spec.name], sizes)
     for spec in specs:
         if spec.name not in arrays:
@@ -45,8 +45,16 @@ def prepared_inputs(specs: Sequence[TensorSpec], given: Mapping[str, object]) ->
                     f"prepare: the size {untold[0] or 'of a dimension'} of input {spec.name}{spec} is free, and no "
                     f"shape determines it: give one, as in prepare({{{spec.name!r}: (...)}})"
                 )
-            arrays[spec.name] = _ones(spec, spec.concrete_shape(sizes))
+            arrays[spec.name] = ones(spec, spec.concrete_shape(sizes))
     return {name: arrays[name] for name in names}
+
+
+def sizes_of(specs: Sequence[TensorSpec], arrays: Mapping[str, np.ndarray]) -> Sizes:
+    """The named sizes of *specs* in *arrays*, which fit them."""
+    sizes = Sizes()
+    for spec in specs:
+        spec.bind(arrays[spec.name], sizes)
+    return sizes
 
 
 def _shape_of(value: object) -> tuple[int, ...] | None:
@@ -57,7 +65,8 @@ def _shape_of(value: object) -> tuple[int, ...] | None:
     return tuple(sizes) if len(sizes) == len(value) else None
 
 
-def _ones(spec: TensorSpec, shape: tuple[int, ...]) -> np.ndarray:
+def ones(spec: TensorSpec, shape: tuple[int, ...]) -> np.ndarray:
+    """Ones of that shape, or what the dtype of *spec* has in their place. Raises InputError for a negative size."""
     dtype = numpy_dtype(spec.dtype)
     if any(d < 0 for d in shape):
         raise InputError(f"prepare: a shape of input {spec.name} has a negative size: {shape}")

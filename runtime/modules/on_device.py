@@ -11,7 +11,12 @@ if TYPE_CHECKING:
 
 
 class OnDevice:
-    """The part of a module's interface that is about a device of its own."""
+    """The part of a module's interface that is about a device of its own.
+
+    ``parts_modules`` are the modules at the roots of libraries inside of it: the parts of control flow.
+    """
+
+    parts_modules: Sequence[OnDevice] = ()
 
     def memory(self, symbol: str) -> Mapping[str, int]:
         """The bytes that *symbol* takes beside its inputs, outputs and constants, by what for: for the report."""

@@ -136,6 +136,25 @@ def choose_device(found: Found, selector: str, said_by: str = DEVICE_VARIABLE) -
     return chosen
 
 
+def why_not_here(selector: str) -> str | None:
+    """Why *selector* means none of the OpenCL devices that are here; None where it means one, or where there is none.
+
+    Without any device nothing is known of the machine that the code is for.
+    """
+    try:
+        open_device(selector)
+    except DeviceError as error:
+        return str(error) if _has_devices() else None
+    return None
+
+
+def _has_devices() -> bool:
+    try:
+        return bool(list_devices())
+    except DeviceError:
+        return False
+
+
 def _matching(found: Found, selector: str) -> tuple[DeviceInfo, pyopencl.Device] | None:
     """The first of *found* that *selector* means, or None."""
     if not selector and found:

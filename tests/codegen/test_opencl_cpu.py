@@ -19,6 +19,7 @@ from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.opencl import emit
 from byoc.codegen.opencl.backend import compile_functions
 from byoc.codegen.opencl.cpu import blocks
+from byoc.codegen.opencl.cpu.block_space import SHARES
 from byoc.codegen.opencl.cpu.machine import prepared_for
 from byoc.codegen.opencl.device.processor import machine_of
 from byoc.codegen.opencl.device.profile import ANY_CPU, DeviceProfile
@@ -208,7 +209,7 @@ def test_sums_of_a_convolution_are_vectors_by_name_in_loops_shared_by_work_group
     assert all(
         v.schedule == "block" and v.groups and v.exact and v.local == 1 for n in plan.launches for v in n.variants
     )
-    assert [v.extent for n in plan.launches for v in n.variants] == [emit.SHARES * 4] * len(plan.launches)
+    assert [v.extent for n in plan.launches for v in n.variants] == [SHARES * 4] * len(plan.launches)
 
 
 @pytest.mark.parametrize("lanes", WIDTHS)

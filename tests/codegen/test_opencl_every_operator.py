@@ -28,7 +28,6 @@ from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis import free_vars
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
-from byoc.relay.op.nn.recurrent import RECURRENT
 from byoc.runtime.kernels.core.registry import get_kernel
 from byoc.runtime.opencl.module import OpenCLModule
 
@@ -68,7 +67,7 @@ def _case(op: Op, sample: Sample) -> Case:
 
 @functools.cache
 def _cases() -> dict[str, Case]:
-    ops = [OPS[n] for n in sorted(OPS) if not n.startswith("test_") and not OPS[n].get_attr(RECURRENT)]
+    ops = [OPS[n] for n in sorted(OPS) if not n.startswith("test_")]
     cases = {f"{op.name}[{k}]": _case(op, s) for op in ops if op.compute for k, s in enumerate(op.samples)}
     return {name: case for name, case in cases.items() if unsupported_reason(case.function) is None}
 
@@ -143,7 +142,7 @@ def test_what_the_verdict_accepts_is_generated(name):
 def test_the_samples_cover_most_operators_with_a_tensor_expression():
     covered = {case.op.name for case in _cases().values()}
     wanted = [n for n in OPS if OPS[n].compute and OPS[n].samples and not n.startswith("test_")]
-    missing = [n for n in wanted if n not in covered and not OPS[n].get_attr(RECURRENT)]
+    missing = [n for n in wanted if n not in covered]
     assert not missing, f"no sample of these is generated: {missing}"
 
 

@@ -12,11 +12,15 @@ from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.opencl.backend import OpenCLBackend
 from byoc.codegen.opencl.backend import compile_functions as compile_opencl
-from byoc.errors import CompileError, InternalError, TypeInferenceError
-from byoc.ir.types import TensorType
+from byoc.codegen.opencl.emit import emit_programs
+from byoc.errors import InternalError, TypeInferenceError
+from byoc.ir.types import Any, TensorType
 from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.op.attributes.recurrent import GRUSequenceAttrs, RNNSequenceAttrs
+from byoc.relay.expr import Call
+from byoc.relay.op.attributes.recurrent import GRUSequenceAttrs, LSTMSequenceAttrs, RNNSequenceAttrs
+from byoc.relay.traverse import post_order
 from byoc.runtime.kernels import get_kernel
+from byoc.runtime.opencl import session
 from byoc.te.walk import loaded_tensors
 
 X = te.placeholder((4, 3), name="x")
@@ -144,13 +148,75 @@ def test_hundreds_of_steps_are_computed():
     np.testing.assert_array_equal(last, whole[-1])
 
 
-def test_opencl_leaves_recurrences_to_the_host_and_says_so():
-    function = gru()
+LAYERS = {
+    "lstm": (relay.nn.lstm_sequence, LSTMSequenceAttrs, 4, 2),
+    "gru": (relay.nn.gru_sequence, GRUSequenceAttrs, 3, 1),
+    "rnn": (relay.nn.rnn_sequence, RNNSequenceAttrs, 1, 1),
+}
+VARIANTS = [
+    ("lstm", {}),
+    ("lstm", {"peepholes": True, "input_forget": True, "clip": 0.3}),
+    ("lstm", {"masked": True, "activations": ("HardSigmoid", "Softsign", "Elu"), "alphas": (0.3, 0.0, 0.7)}),
+    ("gru", {}),
+    ("gru", {"linear_before_reset": True, "masked": True}),
+    ("rnn", {}),
+    ("rnn", {"masked": True, "activations": ("Softplus",)}),
+]
+
+
+def layer(kind, attrs, steps, batch=3, size=21):
+    """A layer of that many *steps* (which may be free) as a function, arrays for five steps, and results to fill."""
+    build, kind_of_attrs, gates, states = LAYERS[kind]
+    attrs, rng = kind_of_attrs(**attrs), np.random.default_rng(7)
+    extra = {"peepholes": (3 * size,), "bias": (size,), "lengths": (batch,)}
+    shapes = [(steps, batch, gates * size), (size, gates * size), *[(batch, size)] * states]
+    shapes += [extra[name] for name in attrs.extra]
+    params, arrays = [], []
+    for k, shape in enumerate(shapes):
+        is_length = attrs.masked and k == len(shapes) - 1
+        params.append(relay.Var(f"p{k}", TensorType(shape, "int32" if is_length else "float32")))
+        known = tuple(5 if isinstance(d, Any) else d for d in shape)
+        array = np.arange(batch) * 2 if is_length else rng.uniform(-0.6, 0.6, known)
+        arrays.append(array.astype("int32" if is_length else "float32"))
+    outputs = [np.empty((5, batch, size), "float32"), *(np.empty((batch, size), "float32") for _ in range(states))]
+    return relay.Function(params, build(params, attrs).astuple()), arrays, outputs
+
+
+@pytest.mark.needs_opencl
+@pytest.mark.parametrize("options", [{}, {"schedules": "gpu"}, {"schedules": "gpu", "mode": "memory=image"}], ids=str)
+@pytest.mark.parametrize("steps", [5, Any("steps")], ids=["fixed", "free"])
+@pytest.mark.parametrize(("kind", "attrs"), VARIANTS, ids=str)
+def test_opencl_goes_through_the_steps_on_the_device(kind, attrs, steps, options):
+    function, arrays, outputs = layer(kind, attrs, steps)
     infer_expr(function)
-    verdict = OpenCLBackend().supports(function.body.tuple_value)
-    assert not verdict and "no recurrences" in str(verdict)
-    with pytest.raises(CompileError, match="a recurrence is a loop of the host"):
-        compile_opencl({"f": function})
+    assert OpenCLBackend().supports(next(n for n in post_order(function.body) if isinstance(n, Call)))
+    module = compile_opencl({"f": function}, options)
+    module["f"](*arrays, *outputs)
+    attributes = LAYERS[kind][1](**attrs).as_dict()
+    for found, expected in zip(outputs, get_kernel(f"nn.{kind}_sequence")(*arrays, **attributes), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    (plan,) = module.plans
+    assert len(plan.launches) < 10, "the steps are no launches"
+
+
+@pytest.mark.needs_opencl
+@pytest.mark.parametrize("most", [1, 16])
+def test_a_device_that_takes_smaller_groups_goes_through_the_same_steps(most, monkeypatch):
+    monkeypatch.setattr(session, "most_items", lambda cl, kernel, device, limit: most)
+    function, arrays, outputs = layer("lstm", {}, 5)
+    compile_opencl({"f": function}, {"schedules": "gpu"})["f"](*arrays, *outputs)
+    for found, expected in zip(
+        outputs, get_kernel("nn.lstm_sequence")(*arrays, **LSTMSequenceAttrs().as_dict()), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_steps_of_opencl_are_a_loop_of_one_work_group():
+    function, _, _ = layer("gru", {}, 700)
+    source, (plan,) = emit_programs([lower_function(function, "f")])
+    (steps,) = (v for n in plan.launches for v in n.variants if v.schedule == "steps")
+    assert steps.groups and steps.extent == 1
+    assert "step < 700;" in source and source.count("barrier(CLK_GLOBAL_MEM_FENCE);") == 5  # behind each stage
 
 
 def test_the_gates_of_a_layer_must_fit_its_recurrence():

@@ -1,5 +1,7 @@
 """What a library reports of regions on a device inside of control flow: those that the host computed, and how."""
 
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,8 @@ import byoc
 from byoc.errors import UserError
 from byoc.kernels import KERNELS, OpenCLSource, kernel
 from byoc.runtime.errors import DeviceError
+from byoc.runtime.opencl import module as opencl_module
+from byoc.runtime.opencl.devices import OpenDevice
 
 pytestmark = pytest.mark.needs_opencl
 RNG = np.random.default_rng(4)
@@ -53,9 +57,87 @@ def test_a_region_of_a_loop_that_the_host_computed_is_reported(tmp_path: Path) -
     assert "undeclared" in record.message
 
 
-def test_kernels_that_a_loop_chose_are_reported_and_only_a_plain_prepare_makes_them_ready() -> None:
+def branched(rows: int | str = 3) -> ModelProto:
+    """``x`` of (*rows*, 64) through a product and a sine, or through another product, as its sum is above 0 or not."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, 64])
+    outputs = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [rows, 64]) for name in ("t", "e", "y")}
+    then = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Sin", ["m"], ["t"])]
+    otherwise = [helper.make_node("MatMul", ["x", "v"], ["n"]), helper.make_node("Neg", ["n"], ["e"])]
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+        helper.make_node("Greater", ["s", "zero"], ["c"]),
+        helper.make_node(
+            "If",
+            ["c"],
+            ["y"],
+            then_branch=helper.make_graph(then, "then", [], [outputs["t"]]),
+            else_branch=helper.make_graph(otherwise, "else", [], [outputs["e"]]),
+        ),
+    ]
+    weights = {"w": WEIGHT, "v": WEIGHT[::-1].copy(), "zero": np.float32(0)}
+    tensors = [numpy_helper.from_array(np.asarray(a), name) for name, a in weights.items()]
+    graph = helper.make_graph(nodes, "g", [x], [outputs["y"]], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def test_kernels_that_a_loop_chose_are_told() -> None:
     library = byoc.compile(looped(), targets=["opencl"], fallback=True)
-    with pytest.raises(UserError, match=r"control flow cannot be prepared in the background: use library.prepare\(\)"):
-        library.prepare_in_background(given())
     library.prepare(given())
     assert library.variants and library.device_counts["kernels"]
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Builds wait for this."""
+    event, real = threading.Event(), opencl_module.build_program
+
+    def build(source: str, opened: OpenDevice) -> object:
+        assert event.wait(60)
+        return real(source, opened)
+
+    monkeypatch.setattr(opencl_module, "build_program", build)
+    yield event
+    event.set()
+
+
+@pytest.mark.needs_cc
+def test_regions_of_a_loop_are_prepared_while_the_host_goes_through_it(held: threading.Event, tmp_path: Path) -> None:
+    library = byoc.load(byoc.compile(looped(), targets=["opencl"], fallback=True).save(tmp_path / "m.byoc"))
+    inputs = given()
+    want = np.sin(np.sin(inputs["x"] @ WEIGHT) @ WEIGHT)
+    preparation = library.prepare_in_background(inputs)
+    np.testing.assert_allclose(library.run(inputs)[0], want, rtol=1e-4, atol=1e-5)
+    assert not preparation.is_done and library.device_counts["launches"] == 0
+    assert {r.stage for r in library.fallbacks} == {"warming"}
+    held.set()
+    assert preparation.wait(120)
+    before = library.device_counts
+    np.testing.assert_allclose(library.run(inputs)[0], want, rtol=1e-4, atol=1e-5)
+    _only_launches_since(before, library)
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("rows", [3, "n"], ids=["fixed", "free"])
+@pytest.mark.parametrize("sign", [1, -1], ids=["taken", "not taken"])
+def test_both_branches_are_prepared_whichever_is_taken_by_ones(sign: int, rows: int | str) -> None:
+    library = byoc.compile(branched(rows), targets=["opencl"], fallback=True)
+    assert library.prepare_in_background({"x": (3, 64)}).wait(120)
+    x = sign * np.abs(given()["x"])
+    want = np.sin(x @ WEIGHT) if sign > 0 else -(x @ WEIGHT[::-1])
+    before = library.device_counts
+    np.testing.assert_allclose(library.run({"x": x})[0], want, rtol=1e-4, atol=1e-5)
+    _only_launches_since(before, library)
+    assert not library.fallbacks
+
+
+def _only_launches_since(before: Mapping[str, int], library: byoc.runtime.Library) -> None:
+    after = library.device_counts
+    assert after["launches"] > before["launches"]
+    made = ("programs", "kernels", "allocations", "trials")
+    assert [after[name] - before[name] for name in made] == [0, 0, 0, 0]
+
+
+def test_regions_of_control_flow_without_a_host_version_are_refused_by_name() -> None:
+    library = byoc.compile(looped(), targets=["opencl"])
+    with pytest.raises(UserError, match=r"cannot be prepared in the background, .*: compile with fallback=True$"):
+        library.prepare_in_background(given())

@@ -10,6 +10,7 @@ import pytest
 from inverted_residuals import inverted_residuals
 
 import byoc
+from byoc.cli.main import main
 from byoc.errors import UserError
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.opencl import devices, pocl
@@ -79,6 +80,33 @@ def test_a_device_of_the_option_that_is_not_here_is_one_sentence_or_the_hosts(tm
     want = byoc.compile(inverted_residuals(32), ["c"])(x)
     np.testing.assert_allclose(library(x), want, rtol=1e-4, atol=1e-5)
     assert "names no OpenCL device" in str(library.fallbacks[0])
+
+
+@pytest.mark.needs_opencl
+def test_compiling_for_a_device_that_is_not_here_warns_and_names_those_that_are(tmp_path, capsys):
+    options = {"opencl": {"device": "no such"}}
+    with pytest.warns(
+        UserWarning, match=r"^opencl.device='no such' names no OpenCL device; those here: \[0\] .*; kernels"
+    ):
+        byoc.compile(inverted_residuals(32), ["opencl"], backend_options=options)
+    (tmp_path / "m.onnx").write_bytes(inverted_residuals(32).SerializeToString())
+    words = ["compile", str(tmp_path / "m.onnx"), "-t", "opencl", "-o", str(tmp_path / "m.byoc"), "--set"]
+    assert main([*words, "opencl.device=no such"]) == 0
+    assert capsys.readouterr().err.startswith("byoc compile: warning: opencl.device='no such' names no OpenCL device")
+    assert main([*words, "opencl.device=0"]) == 0
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.needs_opencl
+def test_tuning_on_a_device_that_is_not_here_is_an_error():
+    options = {"opencl": {"device": "no such", "mode": "tuning=fast"}}
+    with pytest.raises(DeviceError, match="^opencl.device='no such' names no OpenCL device"):
+        byoc.compile(inverted_residuals(32), ["opencl"], backend_options=options)
+
+
+def test_without_any_device_nothing_is_said_of_the_one_that_is_asked_for(monkeypatch):
+    monkeypatch.setattr(devices, "_found_devices", lambda: [])
+    assert devices.why_not_here("a name that is surely no device's") is None
 
 
 CHILD = """

@@ -8,11 +8,12 @@ from byoc import relay
 from byoc.codegen.kernel.choice import Choice, SpaceCollector
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.region import fuse_body
-from byoc.codegen.opencl.backend import _bench
 from byoc.codegen.opencl.device.alone import alone
 from byoc.codegen.opencl.device.profile import ANY_GPU
 from byoc.codegen.opencl.emit import emit_programs
+from byoc.codegen.opencl.tuned import TunedFor, bench_of
 from byoc.codegen.opencl.tuning.crossover import LARGEST, NEVER, Crossovers, search_crossovers
+from byoc.codegen.opencl.tuning.device_batch import DeviceCandidate
 from byoc.codegen.opencl.tuning.trials import DeviceTrialRunner, clear_winner
 from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.record import DROPPED, Trial
@@ -41,12 +42,13 @@ def relu(*shape):
     return Function([x], relay.nn.relu(relay.add(x, x)))
 
 
-def trial_runner(run_batch=here, change=lambda choice, source, plan: (source, plan)):
+def trial_runner(run_batch=here, change=lambda choice, source, plan: (source, plan), profile=ANY_GPU):
     """Trials in which *change* is what a driver, or a mistake of ours, does to a candidate."""
-    bench = _bench(ANY_GPU, False)
+    bench = bench_of(TunedFor(profile, False))
 
-    def emit(program, only):
-        return change(only.choice, *bench.emit(program, only))
+    def emit(space, program, only):
+        made = bench.emit(space, program, only)
+        return DeviceCandidate(*change(only.choice, made.source, made.plan), made.constants)
 
     return DeviceTrialRunner(bench.alone, emit, ROUNDS, run_batch)
 
@@ -167,7 +169,7 @@ def crossovers(tree, serial):
         tried.append(shape)
         return [o if isinstance(o := f(*shape), str) else Timed(o, o) for f in (tree, serial)]
 
-    bench = _bench(ANY_GPU, False)
+    bench = bench_of(TunedFor(ANY_GPU, False))
     return search_crossovers(bench.emit_with, run), tried
 
 

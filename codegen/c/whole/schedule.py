@@ -17,8 +17,7 @@ from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.vectors.elementwise import elementwise
 from byoc.codegen.c.vectors.reduce import vector_reduce
 from byoc.codegen.c.winograd.schedule import winograd
-from byoc.codegen.kernel.collapse import Nest, collapse_axes, collapse_nest
-from byoc.codegen.kernel.inline import substitute_axes
+from byoc.codegen.kernel.collapse import Nest, collapse_axes, collapse_nest, nest_at_step
 from byoc.codegen.kernel.loops import Barrier, For, Stmt, Store
 from byoc.codegen.kernel.reductions import loops, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier
@@ -122,14 +121,6 @@ def _steps(ring: Sequence[Tensor], simplify: Simplifier, machine: Machine) -> Fo
     step = Index("step", ring[0].shape[0])
     body: list[Stmt] = []
     for stage in ring:
-        nest = collapse_nest(_at_step(stage, step), simplify)
+        nest = collapse_nest(nest_at_step(stage, step), simplify)
         body += [*shared(schedule_nest(nest, simplify, machine)), Barrier()]
     return For(step, ring[0].shape[0], body)
-
-
-def _at_step(stage: Tensor, step: Index) -> Nest:
-    """The elements of *stage* at one step."""
-    assert stage.body is not None
-    inner = stage.axes[1:]
-    places = (step, *inner)
-    return Nest(stage, inner, places, substitute_axes(stage.body, stage.axes, places))

@@ -20,7 +20,7 @@ from byoc.codegen.c.whole.unit import group_sources
 from byoc.codegen.c.winograd.plan import META
 from byoc.codegen.kernel.expr_text import ExprWriter, outside_name
 from byoc.codegen.kernel.group_key import Key, group_key
-from byoc.codegen.kernel.loops import Stmt
+from byoc.codegen.kernel.loops import Barrier, For, Stmt
 from byoc.codegen.kernel.program import Group, group_sizes
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.spelling import Language
@@ -49,7 +49,8 @@ def meets_between_rows(group: Group) -> bool:
 class BlockKernel:
     """A kernel, its text (empty where it was written before), and its arguments in order.
 
-    It only reads the *sources*; a *target* may be one that a kernel before it filled.
+    It only reads the *sources*; a *target* may be one that a kernel before it filled. One *in_steps*, of a recurrence,
+    is for one work-group alone.
     """
 
     name: str
@@ -58,6 +59,18 @@ class BlockKernel:
     targets: tuple[Tensor, ...]
     sizes: tuple[str, ...]
     checks: bool
+    in_steps: bool
+
+
+@dataclass(frozen=True)
+class _Sought:
+    """What the kernels of a group are written from: see ``CpuKernels.kernels``."""
+
+    group: Group
+    sources: Sequence[Tensor]
+    numbers: Sequence[int]
+    constants: Collection[Tensor]
+    machine: Machine
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,7 @@ class _Written:
     targets: tuple[int, ...]
     sizes: tuple[str, ...]
     checks: bool
+    in_steps: bool
 
 
 class CpuKernels:
@@ -89,19 +103,20 @@ class CpuKernels:
         return [vector_definitions(self.vectors)] if self._known else []
 
     def kernels(
-        self, group: Group, constants: Collection[Tensor], numbers: Sequence[int]
+        self, group: Group, constants: Collection[Tensor], numbers: Sequence[int], machine: Machine | None = None
     ) -> tuple[BlockKernel, ...] | None:
         """The kernels of *group*, in order; None where a function in it has no text for vectors or in OpenCL C.
 
-        *numbers* are those of its checks of indices in the program.
+        *numbers* are those of its checks of indices in the program; *machine* is another than that of the source.
         """
+        machine = machine or self.machine
         sources = group_sources(group)
         tensors = (*sources, *group.stored)
-        key = (*group_key(group, constants), *numbers)
+        key = (*group_key(group, constants), *numbers, machine.vector_bytes)
         texts: dict[str, str] = {}
         if key not in self._known:
             try:
-                texts = self._write(key, group, sources, numbers, constants)
+                texts = self._write(key, _Sought(group, sources, numbers, constants, machine))
             except UnsupportedError:
                 return None
         return tuple(
@@ -112,26 +127,20 @@ class CpuKernels:
                 tuple(tensors[k] for k in w.targets),
                 w.sizes,
                 w.checks,
+                w.in_steps,
             )
             for w in self._known[key]
         )
 
-    def _write(
-        self,
-        key: Key,
-        group: Group,
-        sources: Sequence[Tensor],
-        numbers: Sequence[int],
-        constants: Collection[Tensor],
-    ) -> dict[str, str]:
-        """The texts of the kernels of *group* by their names, which are known from then on."""
-        simplify = Simplifier()
-        blocks = list(stage_blocks(group.stages, simplify, self.machine, group.local))
+    def _write(self, key: Key, sought: _Sought) -> dict[str, str]:
+        """The texts of the kernels of *sought* by their names, which are known from then on."""
+        simplify, group = Simplifier(), sought.group
+        blocks = list(stage_blocks(group.stages, simplify, sought.machine, group.local))
         texts, written = {}, []
         for number, block in enumerate(blocks):
             suffix = f"_{number}" if len(blocks) > 1 else ""
             exprs = ExprWriter(self.language, Names(self._reserved), simplify)
-            one = _Block(group, sources, exprs, numbers, constants)
+            one = _Block(sought, exprs)
             text = one.body(block)
             self.vectors.update(one.vectors)
             self.helpers.update(one.helpers)
@@ -140,23 +149,22 @@ class CpuKernels:
             with writer.block(f"{one.head(name)} {{"):
                 writer.lines(text)
             texts[name] = writer.text()
-            written.append(_Written(name, one.sources, one.targets, one.sizes, one.checks))
+            written.append(_Written(name, one.sources, one.targets, one.sizes, one.checks, _in_steps(block)))
         self._known[key] = written
         return texts
+
+
+def _in_steps(block: Sequence[Stmt]) -> bool:
+    """Whether *block* is a loop of steps, between which all threads of a team would meet."""
+    return any(isinstance(s, For) and any(isinstance(inner, Barrier) for inner in s.body) for s in block)
 
 
 class _Block:
     """The text of one kernel of a group."""
 
-    def __init__(
-        self,
-        group: Group,
-        sources: Sequence[Tensor],
-        exprs: ExprWriter,
-        numbers: Sequence[int],
-        constants: Collection[Tensor],
-    ):
-        self.group, self.numbers, self.exprs = group, numbers, exprs
+    def __init__(self, sought: _Sought, exprs: ExprWriter):
+        group, sources, constants = sought.group, sought.sources, sought.constants
+        self.group, self.numbers, self.exprs = group, sought.numbers, exprs
         names, types = exprs.names, exprs.language.types
         exprs.checks = group.checks
         exprs.apart = not any(META in s.meta for s in group.stages)

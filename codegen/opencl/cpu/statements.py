@@ -21,14 +21,16 @@ class BlockVectors(VectorExprWriter):
 
 
 class BlockWriter(StatementWriter):
-    """Writes the statements between two barriers: what waits for all is another kernel."""
+    """Writes the statements between two barriers: what waits for all is another kernel.
+
+    But for the steps of a recurrence, which one work-group goes through alone: there is nobody to wait for.
+    """
 
     zeros = ZEROS
     values = BlockVectors
 
     def rules(self) -> Mapping[type[Stmt], Callable[..., None]]:
-        inherited = {kind: rule for kind, rule in super().rules().items() if kind is not Barrier}
-        return {**inherited, Share: BlockWriter.share}
+        return {**super().rules(), Barrier: lambda writer, stmt: None, Share: BlockWriter.share}
 
     def _array(self, declared: str, aligned: bool) -> str:
         return f"{declared} __attribute__((aligned(64)));" if aligned else f"{declared};"

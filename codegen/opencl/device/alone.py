@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from byoc.codegen.kernel.program import Group, Program
 from byoc.errors import CompileError
@@ -14,13 +14,22 @@ from byoc.te.walk import checks_of, loaded_tensors, map_expr
 GROUP = "kernel"
 
 
-def alone(stages: Sequence[Tensor], targets: Sequence[Tensor], symbol: str) -> Program:
+def alone(
+    stages: Sequence[Tensor],
+    targets: Sequence[Tensor],
+    symbol: str,
+    local: Collection[Tensor] = (),
+    scheduled: bool = False,
+) -> Program:
     """The program *symbol* of *stages*, whose outputs are the *targets* among them; what else they load is an input.
+
+    *local* are stages that have no buffer; with *scheduled* what was decided about schedules is kept.
 
     Raises CompileError for a stage with a dimension that is no number.
     """
     loaded = dict.fromkeys(t for s in stages for t in loaded_tensors(s.element) if t not in stages)
-    table = {t: Tensor(f"in{k}", t.shape, t.dtype, known=t.known) for k, t in enumerate(loaded)}
+    tags = {t: t.tag if scheduled else "" for t in loaded}
+    table = {t: Tensor(f"in{k}", t.shape, t.dtype, tag=tags[t], known=t.known) for k, t in enumerate(loaded)}
     inputs = tuple(table.values())
 
     def leaf(e: PrimExpr) -> PrimExpr | None:
@@ -29,11 +38,11 @@ def alone(stages: Sequence[Tensor], targets: Sequence[Tensor], symbol: str) -> P
         return None
 
     for k, stage in enumerate(stages):
-        table[stage] = Tensor(
-            f"stage{k}", stage.shape, stage.dtype, stage.axes, map_expr(stage.element, leaf), stage.tag
-        )
+        body, meta = map_expr(stage.element, leaf), stage.meta if scheduled else None
+        table[stage] = Tensor(f"stage{k}", stage.shape, stage.dtype, stage.axes, body, stage.tag, meta)
     new = tuple(table[s] for s in stages)
     outputs = tuple(table[s] for s in targets)
+    group = Group(GROUP, (), new, GROUP, tuple(table[s] for s in stages if s in local))
     signature = Signature(
         symbol,
         tuple(_spec(t, f"input_{k}") for k, t in enumerate(inputs)),
@@ -41,7 +50,7 @@ def alone(stages: Sequence[Tensor], targets: Sequence[Tensor], symbol: str) -> P
         (),
         checks=checks_of([s.element for s in new]),
     )
-    return Program(symbol, signature, inputs, (), outputs, (Group(GROUP, (), new, GROUP),))
+    return Program(symbol, signature, inputs, (), outputs, (group,))
 
 
 def _spec(tensor: Tensor, name: str) -> TensorSpec:

@@ -91,6 +91,11 @@ class GroupBarrier(Stmt):
 
 
 @dataclass(frozen=True, eq=False)
+class GlobalBarrier(Stmt):
+    """As GroupBarrier; what any of them stored in the device's memory before, all of them may read after it."""
+
+
+@dataclass(frozen=True, eq=False)
 class CopyVector(Stmt):
     """*count* neighbours of the local array *source* from *indices* on go to *target* from *first* on.
 
@@ -239,6 +244,9 @@ class KernelWriter:
     def group_barrier(self, stmt: GroupBarrier) -> None:
         self.writer.line("barrier(CLK_LOCAL_MEM_FENCE);")
 
+    def global_barrier(self, stmt: GlobalBarrier) -> None:
+        self.writer.line("barrier(CLK_GLOBAL_MEM_FENCE);")
+
     def copy_vector(self, stmt: CopyVector) -> None:
         place = self.exprs.element(stmt.source, tuple(stmt.indices))
         name = self.exprs.names(stmt.target, stmt.target.name)
@@ -297,5 +305,6 @@ _RULES: dict[type, Callable[..., None]] = {
     LocalItem: KernelWriter.local_item,
     LocalArray: KernelWriter.local_array,
     GroupBarrier: KernelWriter.group_barrier,
+    GlobalBarrier: KernelWriter.global_barrier,
     CopyVector: KernelWriter.copy_vector,
 }

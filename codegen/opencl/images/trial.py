@@ -39,12 +39,13 @@ class MemoryTrial:
     note: str
 
 
-def try_memory(forms: Mapping[str, Form], module_of: Callable[[str], OpenCLModule]) -> MemoryTrial:
+def try_memory(forms: Mapping[str, Form], module_of: Callable[[str], OpenCLModule], device: str = "") -> MemoryTrial:
     """The faster of *forms* on the device here, by what is kept of an earlier trial or by one now.
 
     Args:
         forms: source and plans, by ``buffer`` and ``image``.
         module_of: a new module of a form, with its constants.
+        device: which device, as the backend's option says it; the module must be for the same.
 
     Raises:
         DeviceError: neither runs.
@@ -55,7 +56,7 @@ def try_memory(forms: Mapping[str, Form], module_of: Callable[[str], OpenCLModul
     if any(plan.signature.size_names for plan in plans):
         return MemoryTrial(BUFFER, "memory=trial: nothing is tried for sizes that are free: buffers")
     try:
-        opened = open_device()
+        opened = open_device(device)
     except DeviceError as error:
         return MemoryTrial(BUFFER, f"memory=trial: there is no device to try on: buffers ({error})")
     name, settings = _key(forms), settings_of(opened)

@@ -19,7 +19,7 @@ from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.products.candidates import candidates
 from byoc.codegen.opencl.products.shape import block_product
 from byoc.codegen.opencl.products.tile import FEWEST_TERMS, MOST_PARTS, is_worth_tiles
-from byoc.te import Index, PrimExpr, Tensor, binary
+from byoc.te import Index, PrimExpr, Tensor, binary, recurrence
 from byoc.te.expr import Reduce
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, unique_nodes
@@ -36,7 +36,12 @@ def split_sums(program: Program, profile: DeviceProfile, decide: Decide | None =
     model; the stages say in their ``meta`` what was decided.
     """
     simplify = Simplifier()
-    return with_stages(program, lambda _, stage: _split(stage, profile, simplify, decide))
+    steps = {s for group in program.groups for s in recurrence(group.stages)}  # are one kernel, whatever is in them
+
+    def change(stage: Tensor, renamed: Tensor) -> Sequence[Tensor]:
+        return [renamed] if stage in steps else _split(renamed, profile, simplify, decide)
+
+    return with_stages(program, change)
 
 
 def _split(stage: Tensor, profile: DeviceProfile, simplify: Simplifier, decide: Decide | None) -> Sequence[Tensor]:

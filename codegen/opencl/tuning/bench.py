@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.opencl.tuning.crossover import Crossovers, EmitWith, measured_crossovers
 from byoc.codegen.opencl.tuning.trials import Alone, Emit, clear_winner, device_trial_runner
+from byoc.codegen.tune.context import SCHEDULES as C_SCHEDULES
 from byoc.codegen.tune.context import Context, schedules_digest
 from byoc.codegen.tune.record import Record, Trial
 from byoc.codegen.tune.trials import Try
@@ -22,7 +23,15 @@ from byoc.runtime.opencl.devices import OpenDevice
 from byoc.runtime.opencl.kernel_cache import identity_of
 from byoc.runtime.opencl.settings import settings_of
 
-SCHEDULES = ("byoc.codegen.kernel", "byoc.codegen.opencl", "byoc.codegen.opencl.products")
+SCHEDULES = (
+    *C_SCHEDULES,
+    "byoc.codegen.kernel",
+    "byoc.codegen.opencl",
+    "byoc.codegen.opencl.cpu",
+    "byoc.codegen.opencl.device",
+    "byoc.codegen.opencl.products",
+    "byoc.codegen.opencl.rows",
+)
 THRESHOLDS = "thresholds"
 
 
@@ -71,7 +80,12 @@ class DeviceBench:
 
     def trial_runner(self, rounds: int) -> AbstractContextManager[Try]:
         """Trials on the device."""
-        return device_trial_runner(self.alone, self.emit, rounds)
+        return device_trial_runner(self.alone, self.emit, rounds, self._device)
+
+    @property
+    def _device(self) -> str:
+        """The device, for a process that opens it again."""
+        return str(self.opened.info.index)
 
     def crossovers(self, measure: bool) -> Crossovers:
         """Where schedules of reductions change over here: as kept, else, with *measure*, measured now and kept."""
@@ -79,7 +93,7 @@ class DeviceBench:
         kept = Crossovers.from_json(settings_of(self.opened).get(name))
         if kept is not None or not measure:
             return kept or Crossovers()
-        found = measured_crossovers(self.emit_with)
+        found = measured_crossovers(self.emit_with, self._device)
         if not found.failures:
             settings_of(self.opened).put(name, found.to_json())
         return found

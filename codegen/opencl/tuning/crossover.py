@@ -66,8 +66,8 @@ class Crossovers:
 
 
 class _Search:
-    def __init__(self, emit: EmitWith, run_batch: RunDeviceBatch):
-        self.emit, self.run_batch = emit, run_batch
+    def __init__(self, emit: EmitWith, run_batch: RunDeviceBatch, device: str):
+        self.emit, self.run_batch, self.device = emit, run_batch, device
         self.points: list[Point] = []
 
     def first(self, name: str, program: Program, shapes: Shapes, tree_wins: bool) -> int | str:
@@ -92,7 +92,7 @@ class _Search:
         self, name: str, size: int, compiled: tuple[DeviceCandidate, ...], shapes: Sequence[tuple[int, ...]]
     ) -> Point | str:
         inputs = tuple(InputData(shape, "float32") for shape in shapes)
-        tree, serial = self.run_batch(DeviceTrialBatch(compiled, inputs, ROUNDS))
+        tree, serial = self.run_batch(DeviceTrialBatch(compiled, inputs, ROUNDS, self.device))
         if not isinstance(tree, Timed) or not isinstance(serial, Timed):
             return next(o for o in (tree, serial) if isinstance(o, str))
         point = Point(name, size, tree.shortest, serial.shortest)
@@ -100,15 +100,15 @@ class _Search:
         return point
 
 
-def measured_crossovers(emit: EmitWith) -> Crossovers:
-    """The thresholds of the device here, whose kernels *emit* writes with given ones."""
+def measured_crossovers(emit: EmitWith, device: str) -> Crossovers:
+    """The thresholds of *device* (as of ``DeviceTrialBatch``), whose kernels *emit* writes with given ones."""
     with WorkerProcess() as worker:
-        return search_crossovers(emit, worker.run)
+        return search_crossovers(emit, worker.run, device)
 
 
-def search_crossovers(emit: EmitWith, run_batch: RunDeviceBatch) -> Crossovers:
+def search_crossovers(emit: EmitWith, run_batch: RunDeviceBatch, device: str = "") -> Crossovers:
     """The thresholds by what *run_batch* measures; kernels are made for any sizes, once."""
-    search, rows, columns, product = _Search(emit, run_batch), _rows(), _columns(), _product()
+    search, rows, columns, product = _Search(emit, run_batch, device), _rows(), _columns(), _product()
     found: dict[str, int | str] = {
         "shortest_tree": search.first("shortest_tree", rows, lambda n: [(OUTPUTS, n)], tree_wins=True),
         "enough_rows": search.first("enough_rows", columns, lambda n: [(LENGTH // 4, n)], tree_wins=False),

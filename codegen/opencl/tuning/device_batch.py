@@ -20,7 +20,7 @@ from byoc.codegen.tune.measure import FIRST_ROUNDS, Times, measure
 from byoc.codegen.tune.trial_batch import Outcome, Tell, Timed, agrees
 from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.errors import ByocError, DeviceError
-from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.opencl.build import build_trial
 from byoc.runtime.opencl.device_array import DeviceArray
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
@@ -34,15 +34,17 @@ ROUND_SECONDS = 0.05  # that a candidate is worth in each round; a long kernel h
 HOPELESS = 2.0  # times the time of the first candidate: what is not timed in turns
 BLOCK = 65521  # random numbers that are repeated where more are needed; a prime, so that rows differ
 MOST_PROGRAMS = 256  # that are kept built
+MOST_REPEATS = 50  # of a run in a sample: a call costs the host many times what a short kernel takes
 COPY = "copy"  # how the events that are no kernels begin
 
 
 @dataclass(frozen=True)
 class DeviceCandidate:
-    """A candidate: source, and the plan of its launches."""
+    """A candidate: source, the plan of its launches, and its constants in the order of its signature."""
 
     source: str
     plan: FunctionPlan
+    constants: tuple[np.ndarray, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,15 +70,19 @@ class InputData:
 
 @dataclass(frozen=True)
 class DeviceTrialBatch:
-    """The candidates *compiled* to be timed on *inputs* in at most so many *rounds*."""
+    """The candidates *compiled* to be timed on *inputs* in at most so many *rounds*, on the device of that name.
+
+    *device* is as the backend's option: an index, a kind or a name.
+    """
 
     compiled: tuple[DeviceCandidate, ...]
     inputs: tuple[InputData, ...]
     rounds: int
+    device: str = ""
 
     def run(self, tell: Tell) -> list[Outcome]:
         """What became of each candidate, in their order, run in this process."""
-        return _Run(self, open_device(), tell).outcomes()
+        return _Run(self, open_device(self.device), tell).outcomes()
 
     def only(self, numbers: Sequence[int]) -> DeviceTrialBatch:
         """The batch of these of its candidates."""
@@ -90,7 +96,8 @@ class _ReadyCandidate:
         self, compiled: DeviceCandidate, program: pyopencl.Program, opened: OpenDevice, arrays: Sequence[DeviceArray]
     ):
         self.events: list[DeviceEvent] = []
-        self.session = Session(compiled.plan, program, opened, (), self.events.extend)
+        constants = tuple(map(NDArray, compiled.constants))
+        self.session = Session(compiled.plan, program, opened, constants, self.events.extend)
         self.arrays, self.last, self.total = arrays, 0.0, 0.0
 
     def run(self) -> None:
@@ -122,7 +129,7 @@ class _Run:
             first = max(self.candidates[n].last for n in alive)
             rounds = int(self.batch.rounds * ROUND_SECONDS / first) if first else self.batch.rounds
             rounds = max(FIRST_ROUNDS, min(self.batch.rounds, rounds))
-            times = measure(calls, rounds, self._clock, lambda k: self.tell(alive[k]))
+            times = measure(calls, rounds, self._clock, lambda k: self.tell(alive[k]), MOST_REPEATS)
             self.found.update(zip(alive, map(_timed, times), strict=True))
         return [self.found[n] for n in range(len(self.batch.compiled))]
 

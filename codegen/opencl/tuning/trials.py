@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace
+from byoc.codegen.kernel.inline import SYMBOLIC_EXTENT
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.opencl.tuning.device_batch import DeviceCandidate, DeviceTrialBatch, InputData
 from byoc.codegen.tune.record import DROPPED, MEASURED, Trial
@@ -13,27 +15,29 @@ from byoc.codegen.tune.trial_batch import Outcome
 from byoc.codegen.tune.trials import Only, Try
 from byoc.codegen.tune.worker_process import WorkerProcess
 from byoc.errors import ByocError
-from byoc.runtime.core.signature import TensorSpec
-from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.te.tensor import Load
 from byoc.te.walk import unique_nodes
 
 WON = 0.95  # of the time of the model's choice: what another must stay below to be taken
 Alone = Callable[[SearchSpace], Program]
-Emit = Callable[[Program, Choices], tuple[str, FunctionPlan]]
+Emit = Callable[[SearchSpace, Program, Choices], DeviceCandidate]
 RunDeviceBatch = Callable[[DeviceTrialBatch], Sequence[Outcome]]
 
 
 class DeviceTrialRunner:
-    """Tries candidates in so many *rounds*: *alone* makes a program of a space's kernel, *emit* writes it."""
+    """Tries candidates in so many *rounds*: *alone* makes a program of a space's kernel, *emit* writes it.
 
-    def __init__(self, alone: Alone, emit: Emit, rounds: int, run_batch: RunDeviceBatch):
-        self.alone, self.emit, self.rounds, self.run_batch = alone, emit, rounds, run_batch
+    *device* is the device as of ``DeviceTrialBatch``.
+    """
+
+    def __init__(self, alone: Alone, emit: Emit, rounds: int, run_batch: RunDeviceBatch, device: str = ""):
+        self.alone, self.emit, self.rounds, self.run_batch, self.device = alone, emit, rounds, run_batch, device
 
     def trials(self, space: SearchSpace, candidates: Sequence[Choice], rest: Choices) -> list[Trial]:
         """A trial for each of *candidates*, in their order; the first is the one that others must agree with.
 
-        *rest* chooses from the spaces that a candidate opens in its turn.
+        One that wins has to win over the first once more, alone with it: of many candidates on a shared device the
+        luckiest looks fast. *rest* chooses from the spaces that a candidate opens in its turn.
         """
         program = self.alone(space)
         compiled: dict[Choice, DeviceCandidate] = {}
@@ -41,40 +45,55 @@ class DeviceTrialRunner:
         for choice in candidates:
             only = Only(space.kernel, choice, rest)
             try:
-                source, plan = self.emit(program, only)
+                candidate = self.emit(space, program, only)
             except ByocError as error:
                 outcomes[choice] = f"failed: {error}"
                 continue
             if only.given:
-                compiled[choice] = DeviceCandidate(source, plan)
+                compiled[choice] = candidate
             else:
                 outcomes[choice] = "failed: alone the kernel is another one"
-        if compiled:
-            batch = DeviceTrialBatch(tuple(compiled.values()), inputs_of(program), self.rounds)
-            outcomes.update(zip(compiled, self.run_batch(batch), strict=True))
-        return [_trial(choice, outcomes[choice]) for choice in candidates]
+        inputs = inputs_of(program)
+        outcomes.update(self._run(list(compiled), compiled, inputs))
+        found = {choice: _trial(choice, outcomes[choice]) for choice in candidates}
+        first = candidates[0]
+        while found[first].shortest is not None and (best := clear_winner(list(found.values()), first)) != first:
+            again = self._run([first, best], compiled, inputs)
+            if clear_winner([_trial(c, o) for c, o in again.items()], first) == best:
+                break
+            found[best] = replace(found[best], state=DROPPED)
+        return [found[choice] for choice in candidates]
+
+    def _run(
+        self,
+        choices: Sequence[Choice],
+        compiled: Mapping[Choice, DeviceCandidate],
+        inputs: tuple[InputData, ...],
+    ) -> dict[Choice, Outcome]:
+        """What becomes of *choices* in one batch."""
+        if not choices:
+            return {}
+        batch = DeviceTrialBatch(tuple(compiled[c] for c in choices), inputs, self.rounds, self.device)
+        return dict(zip(choices, self.run_batch(batch), strict=True))
 
 
 @contextmanager
-def device_trial_runner(alone: Alone, emit: Emit, rounds: int) -> Iterator[Try]:
+def device_trial_runner(alone: Alone, emit: Emit, rounds: int, device: str) -> Iterator[Try]:
     """Trials whose candidates run in a process of their own, which ends with the context."""
     with WorkerProcess() as worker:
-        yield DeviceTrialRunner(alone, emit, rounds, worker.run).trials
+        yield DeviceTrialRunner(alone, emit, rounds, worker.run, device).trials
 
 
 def inputs_of(program: Program) -> tuple[InputData, ...]:
-    """What the inputs of *program* hold while it is tried."""
+    """What the inputs of *program* hold while it is tried; sizes that are free are SYMBOLIC_EXTENT, as in estimates."""
+    sizes = dict.fromkeys(program.sizes, SYMBOLIC_EXTENT)
     stages = [s for group in program.groups for s in group.stages]
     loads = [n for s in stages for n in unique_nodes(s.element) if isinstance(n, Load)]
     places = {n.tensor for load in loads for i in load.indices for n in unique_nodes(i) if isinstance(n, Load)}
     return tuple(
-        InputData(_shape(spec), spec.dtype, tensor in places)
+        InputData(spec.concrete_shape(sizes), spec.dtype, tensor in places)
         for tensor, spec in zip(program.inputs, program.signature.inputs, strict=True)
     )
-
-
-def _shape(spec: TensorSpec) -> tuple[int, ...]:
-    return spec.concrete_shape({})
 
 
 def _trial(choice: Choice, outcome: Outcome) -> Trial:

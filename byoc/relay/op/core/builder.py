@@ -149,8 +149,6 @@ def function_of(expr: RelayExpr) -> Function:
 # The tensor expression of one call: placeholders for its inputs, and its outputs by the operator's definition. A call
 # without one, or with a dimension that is dynamic and unnamed, runs on its numpy kernel (:func:`is_definable`).
 
-RECURRENT = "TRecurrent"  # the attribute of an operator whose tensor expression is a recurrence
-
 
 def takes_dtypes(op: Op, attrs: Attrs | None, arg_types: Sequence[Type]) -> bool:
     """True when the definition of *op*, if it has one, holds for inputs of these dtypes."""

@@ -14,11 +14,11 @@ import numpy as np
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import RelationOf, Sample, register_op, register_op_attr
+from byoc.ir.op import RelationOf, Sample, register_op
 from byoc.ir.op_parts import Inputs
 from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.op.attributes.recurrent import GRUSequenceAttrs, LSTMSequenceAttrs, RNNSequenceAttrs
-from byoc.relay.op.core.builder import RECURRENT, make_call
+from byoc.relay.op.core.builder import make_call
 from byoc.relay.op.core.type_relations import is_float, is_integer, same_dtype, tensor_arg, unify_dim
 from byoc.relay.op.nn.recurrent_compute import gru_compute, lstm_compute, rnn_compute
 from byoc.relay.tuple_wrapper import TupleWrapper
@@ -124,10 +124,6 @@ register_op(
         Sample([(2, 1, 4), (4, 4), (1, 4)], {"activations": ("Relu",)}),
     ),
 )
-
-
-for _name in ("nn.lstm_sequence", "nn.gru_sequence", "nn.rnn_sequence"):
-    register_op_attr(_name, RECURRENT, True)
 
 
 def lstm_sequence(inputs: Sequence[RelayExpr], attrs: LSTMSequenceAttrs) -> TupleWrapper:

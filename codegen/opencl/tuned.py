@@ -1,0 +1,99 @@
+"""Programs with choices that were tuned on the device: which kernels are tried there, and how each is made alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from byoc.codegen.kernel.choice import Choices, SearchSpace
+from byoc.codegen.kernel.program import Program
+from byoc.codegen.kernel.region import constant_arrays
+from byoc.codegen.opencl.cpu.block_space import BlockSearchSpace
+from byoc.codegen.opencl.cpu.machine import prepared_for
+from byoc.codegen.opencl.device.alone import alone
+from byoc.codegen.opencl.device.choosing import Chooser, KernelSearchSpace
+from byoc.codegen.opencl.device.profile import DeviceProfile
+from byoc.codegen.opencl.device.thresholds import Thresholds
+from byoc.codegen.opencl.emit import emit_prepared
+from byoc.codegen.opencl.images.trial import Form
+from byoc.codegen.opencl.tuning.bench import DeviceBench
+from byoc.codegen.opencl.tuning.device_batch import DeviceCandidate
+from byoc.codegen.tune.kernel_program import kernel_program
+from byoc.codegen.tune.tuner import Tuner
+from byoc.runtime.opencl.devices import open_device
+from byoc.runtime.opencl.plan import FunctionPlan
+
+MEASURED_FROM = "normal"  # the level from which on the device's thresholds are measured where they are not known
+Prepare = Callable[[Choices | None], list[Program]]
+
+
+@dataclass(frozen=True)
+class TunedFor:
+    """For which device: its *profile*, which *device* it is, whether kernels have *halves*, *thresholds* as given."""
+
+    profile: DeviceProfile
+    halves: bool
+    device: str = ""
+    thresholds: object = ""
+
+
+def tuned(prepare: Prepare, wanted: TunedFor, tuner: Tuner) -> tuple[list[Program], Form]:
+    """What *prepare* makes with the choices of *tuner*, and its source and plans.
+
+    Raises DeviceError where there is no device to try kernels on.
+    """
+    profile = wanted.profile
+    bench = bench_of(wanted)
+    found = tuner.measured(lambda: bench.crossovers(measure=tuner.level.covers(MEASURED_FROM)))
+    thresholds = Thresholds.of(wanted.thresholds, Thresholds.of(found.thresholds, profile.thresholds))
+    profile = replace(profile, thresholds=thresholds)
+    tuner.report.thresholds[bench.place] = profile.thresholds.to_json()
+    tuner.report.notes += [f"{bench.place}: {name} was not measured: {why}" for name, why in found.failures.items()]
+    bench = bench_of(replace(wanted, profile=profile))
+
+    def make(choices: Choices) -> tuple[list[Program], Form]:
+        programs = prepare(choices)
+        return programs, emit_prepared(programs, Chooser(profile, choices), wanted.halves)
+
+    return tuner.settled(make, bench, lambda threads: bench.trial_runner(tuner.level.rounds))
+
+
+def bench_of(wanted: TunedFor) -> DeviceBench:
+    """Where kernels are tried."""
+    profile, halves = wanted.profile, wanted.halves
+
+    def emit_with(program: Program, thresholds: Mapping[str, int]) -> tuple[str, FunctionPlan]:
+        forced = replace(profile, thresholds=Thresholds.of(thresholds, profile.thresholds))
+        source, (plan,) = emit_prepared([program], Chooser(forced), halves, blocks=False)
+        return source, plan
+
+    def emit(space: SearchSpace, program: Program, choices: Choices) -> DeviceCandidate:
+        return _candidate(space, program, Chooser(profile, choices), halves)
+
+    facts = {
+        "kind": profile.kind,
+        "halves": str(halves),
+        "products": profile.products,
+        "lanes": str(profile.float_lanes),
+    }
+    return DeviceBench(open_device(wanted.device), facts, _alone, emit, emit_with)
+
+
+def _alone(space: SearchSpace) -> Program:
+    """The program of the kernel that *space* is about; of a stage that C's schedules have yet to prepare, as it is."""
+    if isinstance(space, KernelSearchSpace):
+        return alone(space.stages, space.targets, "candidate")
+    if isinstance(space, BlockSearchSpace) and space.group is not None:
+        return alone(space.group.stages, space.targets, "candidate", space.group.local, scheduled=True)
+    return kernel_program(space, "candidate")
+
+
+def _candidate(space: SearchSpace, program: Program, chooser: Chooser, halves: bool) -> DeviceCandidate:
+    """The candidate of *program*, made by :func:`_alone`, that *chooser* chooses."""
+    machine = chooser.profile.machine
+    if machine is not None and not isinstance(space, KernelSearchSpace | BlockSearchSpace):
+        program = prepared_for(program, machine, chooser.choices)
+    blocks = not isinstance(space, KernelSearchSpace)
+    source, (plan,) = emit_prepared([program], chooser, halves, blocks=blocks)
+    arrays = constant_arrays([program])
+    return DeviceCandidate(source, plan, tuple(arrays[s.name].numpy() for s in program.signature.constants))
