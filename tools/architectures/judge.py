@@ -112,13 +112,15 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(a64 - b64)[~same].max()) / span
 
 
-def on_numpy(report: dict[str, object]) -> list[str]:
+def on_numpy(report: object) -> list[str]:
     """What a library's report says of functions on numpy kernels, those of a virtual machine's parts included."""
+    if isinstance(report, list):
+        return [told for part in report for told in on_numpy(part)]
     found: list[str] = []
-    for key, value in report.items():
+    for key, value in report.items() if isinstance(report, dict) else ():
         if key == "host_fallbacks" and isinstance(value, dict):
             found += [f"{name}: {why}" for name, why in value.items()]
-        elif isinstance(value, dict):
+        else:
             found += on_numpy(value)
     return found
 

@@ -8,6 +8,7 @@ is compiled, all other functions are external (``Extern``), which passes and pla
 
 from __future__ import annotations
 
+from byoc.driver.bytecode.found_sizes import makes_sizes
 from byoc.driver.host import CONTROL
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
@@ -36,7 +37,7 @@ def with_externs(mod: IRModule) -> IRModule:
 
 def with_parts(mod: IRModule) -> IRModule:
     """The typed *mod*, whose straight code stands in functions of its own where what is around it is not straight."""
-    mod = infer_module(mod)
+    mod = _with_known_sizes(infer_module(mod))
     functions = [f for f in mod.functions.values() if isinstance(f, Function)]
     if not contains_type(as_function(mod[MAIN]).checked_type, TypeCall) and not any(map(_is_parted, functions)):
         return mod
@@ -45,12 +46,25 @@ def with_parts(mod: IRModule) -> IRModule:
     return outlined(mod)
 
 
+def _with_known_sizes(mod: IRModule) -> IRModule:
+    """The typed *mod*; folded where some operator's result has sizes without names, which folding names mostly."""
+    if not any(isinstance(f, Function) and makes_sizes(f) for f in mod.functions.values()):
+        return mod
+    from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
+
+    folded = infer_module(FoldHostConstant()(mod))
+    still = any(isinstance(f, Function) and makes_sizes(f) for f in folded.functions.values())
+    return folded if still else mod
+
+
 def _is_parted(function: Function) -> bool:
-    """Whether *function* calls another one, finds sizes or moves sequences, of which some are parted."""
+    """Whether *function* calls another one, finds or makes sizes or moves sequences, of which some are parted."""
     calls = [node.op for node in post_order(function.body) if isinstance(node, Call)]
     traits = [op.traits for op in calls if isinstance(op, Op)]
-    return any(isinstance(op, GlobalVar) for op in calls) or any(
-        t.finds_sizes or t.kind is OpKind.SEQUENCE for t in traits
+    return (
+        any(isinstance(op, GlobalVar) for op in calls)
+        or any(t.finds_sizes or t.kind is OpKind.SEQUENCE for t in traits)
+        or makes_sizes(function)
     )
 
 

@@ -18,6 +18,7 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Function, Tuple, Var
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
+from byoc.relay.frontend.onnx.declared_sizes import DeclaredSizes
 from byoc.relay.frontend.onnx.dtypes import check_type
 from byoc.relay.frontend.onnx.element_types import check_element_types
 from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants, kept
@@ -67,7 +68,7 @@ class GraphImporter:
         for param in params:
             scope[param.name_hint] = param
         body = Body(scope, self._table)
-        self._convert_nodes(graph.node, body, self._names.main)
+        self._convert_nodes(graph.node, body, self._names.main, DeclaredSizes(graph.value_info, params))
         outputs = [as_sequence(self._output(o.name, scope)) for o in graph.output]
         result = outputs[0] if len(outputs) == 1 else Tuple(outputs)
         used = self._used_weights(result)
@@ -129,13 +130,19 @@ class GraphImporter:
         self.weights[variable] = array
         return variable
 
-    def _convert_nodes(self, nodes: Sequence[NodeProto], body: Body, names: Sequence[str] = ()) -> None:
+    def _convert_nodes(
+        self,
+        nodes: Sequence[NodeProto],
+        body: Body,
+        names: Sequence[str] = (),
+        declared: DeclaredSizes | None = None,
+    ) -> None:
         for position, proto in enumerate(nodes):
             name = names[position] if names else body.origin
             name = name or self._names.inside(proto.name, proto.op_type, position)
             for output, value in zip(proto.output, self._convert(proto, name, body), strict=False):
                 if output and value is not None:
-                    body.scope[output] = value
+                    body.scope[output] = value if declared is None else declared.named(output, value)
 
     def _convert(self, proto: NodeProto, name: str, body: Body) -> Sequence[RelayExpr | None]:
         inputs = [self._input(i, proto, name, body.scope) for i in proto.input]

@@ -8,6 +8,7 @@ is given a call and what is known of the elements of its operands. FoldConstant 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -52,9 +53,13 @@ def dim_product(dim: Dim, place: int = 0) -> SizeProduct:
     """One dimension as a product; an unnamed one gets a key by its *place*."""
     if isinstance(dim, int):
         return SizeProduct(dim)
-    if is_derived(dim.name) and len(polynomial(dim.name).terms) == 1:  # 4*N
-        ((term, count),) = polynomial(dim.name).terms.items()
+    terms = polynomial(dim.name).terms if is_derived(dim.name) else {}
+    if len(terms) == 1:  # 4*N
+        ((term, count),) = terms.items()
         return SizeProduct(count, tuple(sorted(name_of(SizePolynomial({(atom,): 1})) for atom in term)))
+    whole = math.gcd(*terms.values())
+    if whole > 1:  # 18*N-18
+        return SizeProduct(whole, (name_of(SizePolynomial({term: count // whole for term, count in terms.items()})),))
     return SizeProduct(1, (dim.name or f"?{place}",))
 
 
@@ -156,7 +161,22 @@ def tile_shape(call: Call, known: Known) -> Dims | None:
     rank = max(data.ndim, len(reps))
     dims = [1] * (rank - data.ndim) + list(data.shape)
     often = [1] * (rank - len(reps)) + reps
-    return [times(d, n) if n is not None and is_size(n) else Any() for d, n in zip(dims, often, strict=True)]
+    return [
+        Any() if n is None else times(d, n if is_size(n) else greater(n, 0)) for d, n in zip(dims, often, strict=True)
+    ]
+
+
+def pad_shape(call: Call, known: Known) -> Dims | None:
+    """Of ``dyn.nn.pad`` of constants; where elements are mirrored, a kernel looks whether there are enough."""
+    widths = known(1)
+    data = tensor_types(call.args[0].checked_type)[0]
+    if widths is None or getattr(call.attrs, "pad_mode", "constant") != "constant":
+        return None
+    pairs = zip(widths[::2], widths[1::2], strict=True)
+    return [
+        Any() if before is None or after is None else plus(size, plus(before, after))
+        for size, (before, after) in zip(data.shape, pairs, strict=True)
+    ]
 
 
 def slice_shape(call: Call, known: Known) -> Dims | None:
@@ -201,7 +221,7 @@ def arange_shape(call: Call, known: Known) -> Dims | None:
     if any(p is None or len(p) != 1 or p[0] is None for p in parts):
         return None
     start, stop, step = (p[0] for p in parts if p)
-    if start is None or stop is None or not isinstance(step, int) or step == 0:
+    if not isinstance(start, (int, Any)) or not isinstance(stop, (int, Any)) or not isinstance(step, int) or step == 0:
         return None
     if step < 0:  # as many numbers down as up
         start, stop, step = stop, start, -step

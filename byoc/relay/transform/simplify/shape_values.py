@@ -2,13 +2,14 @@
 
 ``shape_of`` of ``(N, 3, 720, 720)`` holds ``[N, 3, 720, 720]``, so that ``take`` of its element 1 is 3 although N is
 free. Operators that only move elements are run by their numpy kernels on positions instead of elements; arithmetic is
-done on numbers and on named sizes, which gives sizes that follow from them (``byoc.runtime.core.derived_size``). Only
-integer tensors of static shape with at most :data:`MAX_ELEMENTS` elements are looked at.
+done on numbers and on named sizes, which gives sizes that follow from them (``byoc.runtime.core.derived_size``), and on
+what resizing makes of them in floats (``floor(H * 0.5)``). Only tensors of numbers, of static shape and with at most
+:data:`MAX_ELEMENTS` elements, are looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,91 +17,51 @@ import numpy as np
 from byoc.ir.attrs import all_given
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.ir.size_var import greater, lesser, parted, plus, times, truncated
-from byoc.ir.types import Dim, TensorType, tensor_types
+from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.expr import Call, Constant, Tuple, constant
 from byoc.relay.interpreter import run_operator
 from byoc.relay.narrowing import operator_of
-from byoc.relay.op.core.known_shapes import Item
-from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
+from byoc.relay.op.core.known_items import (
+    ARITHMETIC,
+    FLOAT_ARITHMETIC,
+    OF_ONE,
+    OF_ONE_FLOAT,
+    FloatItem,
+    Item,
+    as_integer,
+    float_item,
+    multiply,
+)
+from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.small_types import integer_range
 
 if TYPE_CHECKING:
     from byoc.relay.interpreter.values import Value
 
 MAX_ELEMENTS = 64
-MOST_POWER = 4
+MOST_OF_FLOAT = 2**24  # below which each whole number is a float32
+FLOATS = ("float32", "float64")
 # the elements of a tensor: an array of objects, each an int, a named Any, or None where nothing is known
 Items = np.ndarray
 
 
-def _of_sizes(combine: Callable[[Dim, Dim], Dim]) -> Callable[[Item, Item], Item]:
-    """*combine* for what is known of two elements; None where nothing can be said."""
-
-    def found(a: Item, b: Item) -> Item:
-        if a is None or b is None:
-            return None
-        size = combine(a, b)
-        return int(size) if isinstance(size, int) else size if size.name else None
-
-    return found
-
-
-def _multiply(a: Item, b: Item) -> Item:
-    return 0 if 0 in (a, b) else _of_sizes(times)(a, b)
-
-
-def _divide(a: Item, b: Item) -> Item:
-    """Rounded towards 0."""
-    if isinstance(a, int) and isinstance(b, int) and b != 0:
-        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    return _of_sizes(truncated)(a, b)
-
-
-def _floor_divide(a: Item, b: Item) -> Item:
-    if isinstance(a, int) and isinstance(b, int):
-        return a // b if b != 0 else None
-    if not isinstance(b, int) or b < 1:
-        return None
-    return _of_sizes(lambda size, _: parted(size, b))(a, b)
-
-
-def _power(a: Item, b: Item) -> Item:
-    """Of small powers, as a product."""
-    if a is None or not isinstance(b, int) or not 1 <= b <= MOST_POWER:
-        return None
-    product: Item = a
-    for _ in range(b - 1):
-        product = _multiply(product, a)
-    return product
-
-
-ARITHMETIC: dict[str, Callable[[Item, Item], Item]] = {
-    "add": _of_sizes(plus),
-    "subtract": _of_sizes(lambda a, b: plus(a, times(b, -1))),
-    "multiply": _multiply,
-    "divide": _divide,
-    "floor_divide": _floor_divide,
-    "maximum": _of_sizes(greater),
-    "minimum": _of_sizes(lesser),
-    "power": _power,
-}
-OF_ONE: dict[str, Callable[[Item], Item]] = {"negative": lambda a: _multiply(a, -1)}
-
-
-def _is_small_integer(expr: RelayExpr) -> bool:
+def _is_small(expr: RelayExpr) -> bool:
     ty = expr.checked_type_
-    if not isinstance(ty, TensorType) or not ty.is_static or "int" not in ty.dtype:
+    if not isinstance(ty, TensorType) or not ty.is_static or not ("int" in ty.dtype or ty.dtype in FLOATS):
         return False
     return int(np.prod(ty.concrete_shape)) <= MAX_ELEMENTS
 
 
-def _fits(items: Items, dtype: np.dtype) -> bool:
-    low, high = integer_range(dtype_name(dtype))
+def _is_float(expr: RelayExpr) -> bool:
+    return tensor_types(expr.checked_type)[0].dtype in FLOATS
+
+
+def _fits(items: Items, dtype: str) -> bool:
+    low, high = (-MOST_OF_FLOAT, MOST_OF_FLOAT) if dtype in FLOATS else integer_range(dtype)
     return all(low <= item <= high for item in items.reshape(-1) if isinstance(item, int))
 
 
-def _objects(values: list[Item], shape: tuple[int, ...]) -> Items:
+def _objects(values: Sequence[FloatItem], shape: tuple[int, ...]) -> Items:
     items = np.empty(len(values), object)
     items[:] = values
     return items.reshape(shape)
@@ -114,21 +75,22 @@ class ShapeValues:
 
     def get(self, expr: RelayExpr) -> Items | None:
         """The elements of *expr*, or None where nothing is known of them."""
-        if isinstance(expr, Constant) and _is_small_integer(expr):
+        if isinstance(expr, Constant) and _is_small(expr):
             array = expr.data.numpy()
-            return _objects([int(v) for v in array.reshape(-1)], array.shape)
+            item: Callable[[float], FloatItem] = float_item if array.dtype.kind == "f" else int
+            return _objects([item(v) for v in array.reshape(-1).tolist()], array.shape)
         return self._items.get(expr)
 
     def learn(self, call: Call) -> RelayExpr:
         """*call* as a constant where all its elements are known; else *call*, whose elements are remembered."""
-        if not isinstance(call.op, Op) or not _is_small_integer(call):
+        if not isinstance(call.op, Op) or not _is_small(call):
             return call
         items = self._evaluate(call, call.op.name)
-        dtype = numpy_dtype(tensor_types(call.checked_type)[0].dtype)
+        dtype = tensor_types(call.checked_type)[0].dtype
         if items is None or not _fits(items, dtype):  # what wraps around is the kernel's to say
             return call
-        if all(isinstance(item, int) for item in items.reshape(-1)):
-            return constant(np.asarray(items.tolist(), dtype).reshape(items.shape), span=call.span)
+        if dtype not in FLOATS and all(isinstance(item, int) for item in items.reshape(-1)):
+            return constant(np.asarray(items.tolist(), numpy_dtype(dtype)).reshape(items.shape), span=call.span)
         self._items[call] = items
         return call
 
@@ -139,20 +101,23 @@ class ShapeValues:
         if name == "ndarray_size":
             size: Item = 1
             for dim in tensor_types(call.args[0].checked_type)[0].shape:
-                size = _multiply(size, dim if isinstance(dim, int) or dim.name else None)
+                size = multiply(size, dim if isinstance(dim, int) or dim.name else None)
             return _objects([size], ())
         if name == "cast":
-            return self.get(call.args[0])
+            own = self.get(call.args[0])
+            return own if own is None or _is_float(call) else np.asarray(np.frompyfunc(as_integer, 1, 1)(own), object)
         if name == "prod":
             return self._product(call)
-        if name in ARITHMETIC:
+        of_two = FLOAT_ARITHMETIC.get(name) if _is_float(call) else ARITHMETIC.get(name)
+        if of_two is not None:
             left, right = (self.get(a) for a in call.args)
             if left is None or right is None:
                 return None
-            return np.asarray(np.frompyfunc(ARITHMETIC[name], 2, 1)(left, right), object)
-        if name in OF_ONE:
+            return np.asarray(np.frompyfunc(of_two, 2, 1)(left, right), object)
+        of_one = OF_ONE_FLOAT.get(name) if _is_float(call) else OF_ONE.get(name)
+        if of_one is not None:
             own = self.get(call.args[0])
-            return None if own is None else np.asarray(np.frompyfunc(OF_ONE[name], 1, 1)(own), object)
+            return None if own is None else np.asarray(np.frompyfunc(of_one, 1, 1)(own), object)
         return self._moved(call) if operator_of(call).traits.only_moves else None
 
     def _product(self, call: Call) -> Items | None:
@@ -163,7 +128,7 @@ class ShapeValues:
             return None
         product: Item = 1
         for item in items.reshape(-1):
-            product = _multiply(product, item)
+            product = multiply(product, item)
         return _objects([product], kept)
 
     def _moved(self, call: Call) -> Items | None:
@@ -172,7 +137,7 @@ class ShapeValues:
         Operands whose elements are not moved say where to, and must be constants.
         """
         moved_operands = operator_of(call).traits.carries
-        known: list[Item] = []
+        known: list[FloatItem] = []
 
         def positions(expr: RelayExpr) -> np.ndarray | None:
             items = self.get(expr)
