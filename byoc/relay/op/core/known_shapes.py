@@ -17,7 +17,7 @@ from byoc.ir.size_var import greater, lesser, parted, plus, times
 from byoc.ir.types import Any, Dim, TensorType, tensor_types
 from byoc.relay.expr import Call
 from byoc.runtime.core.derived_size import SizePolynomial, is_derived, is_never_negative, name_of, polynomial
-from byoc.runtime.core.size_forms import unguarded_name
+from byoc.runtime.core.size_forms import exact_quotient, unguarded_name
 
 
 @dataclass(frozen=True)
@@ -108,18 +108,28 @@ def reshaped_dims(shape: Dims, items: Sequence[Item], allowzero: bool = False) -
     total = shape_product(shape)
     whole = [d for d in dims if d is not None]
     if len(whole) == len(dims):
-        return whole if _polynomial(whole) == _polynomial(shape) else None
-    rest = total.divided_by(given)
-    if dims.count(None) > 1 or rest is None:
+        return whole if str(_polynomial(whole)) == str(_polynomial(shape)) else None
+    if dims.count(None) > 1:
         return None
-    return [rest.as_dim() if d is None else d for d in dims]
+    quotient = total.divided_by(given)
+    rest = _quotient(shape, whole) if quotient is None else quotient.as_dim()
+    return None if rest is None else [rest if d is None else d for d in dims]
 
 
-def _polynomial(shape: Dims) -> str:
+def _quotient(shape: Dims, given: Dims) -> Dim | None:
+    """How often the product of *given* is in that of *shape*; None where that is not known."""
+    size, by = _polynomial(shape), _polynomial(given)
+    found = exact_quotient(size, by) if by.terms else None
+    if found is None:
+        return None
+    return Any(name_of(found)) if found.number is None else found.number
+
+
+def _polynomial(shape: Dims) -> SizePolynomial:
     size = polynomial(1)
     for dim in shape:
         size = size * polynomial(unguarded_name(dim.name) if isinstance(dim, Any) else int(dim))
-    return str(size)
+    return size
 
 
 def reshape_shape(call: Call, known: Known) -> Dims | None:
