@@ -1,4 +1,4 @@
-"""Sizes that only the run finds: what exporters declare of them has names, checked when the model runs, and the rest too.
+"""Sizes that only the run finds: those that exporters declare have names, checked when the model runs, and others too.
 
 What follows is generated code, in this process and from a saved artefact.
 """

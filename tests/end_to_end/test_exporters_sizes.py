@@ -169,7 +169,7 @@ ROWS = f"""g (float[B, N] x) => (float[] y) <int64[2] often = {{1, 18}}, int64[3
 }}"""
 
 # windows of an image behind one another and back: a product of differences of sizes divided by another
-WINDOWED = f"""g (float[B, H, W, 4] x) => (float[] y) <int64 two0 = {{2}}, int64[1] last = {{9223372036854775807}}, {NUMBERS}> {{
+WINDOWED = f"""g (float[B, H, W, 4] x) => (float[] y) <int64[1] last = {{9223372036854775807}}, {NUMBERS}> {{
     cut = Slice (x, one, last, one)
     whole = Slice (cut, one, last, two)
     s = Shape <start: int = 1, end: int = 3> (whole)
