@@ -140,6 +140,25 @@ def test_the_places_of_what_is_not_zero_go_on_in_generated_code(tmp_path, artifa
         agree(again, want)
 
 
+def test_products_of_matrices_of_sizes_that_the_run_finds():
+    text = """g (float[S] x, float[2, 3, S, 4] t) => (float[] y) <int64[1] two = {2}> {
+        p = NonZero (x)
+        wide = Gather <axis: int = 2> (t, p)
+        rows = Squeeze (wide, two)
+        turned = Transpose <perm: ints = [0, 1, 3, 2]> (rows)
+        scores = MatMul (rows, turned)
+        shares = Softmax (scores)
+        y = MatMul (shares, rows)
+    }"""
+    model = onnx.parser.parse_model(HEAD + text)
+    library = byoc.compile(model)
+    assert on_numpy(library) == {"argwhere"}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for x in ([1, 0, 2, 0, 3], [0, 1]):
+        given = {"x": np.array(x, "float32"), "t": RNG.normal(0, 1, (2, 3, len(x), 4)).astype("float32")}
+        agree(library.run(given), session.run(None, given))
+
+
 def test_a_size_that_two_calls_find_is_refused_where_it_is_not_one():
     text = """g (float[N] x, float[M] v) => (float[] y) <int64[1] one = {1}> {
         p = NonZero (x)
