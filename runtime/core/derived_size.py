@@ -152,6 +152,9 @@ def _covers(function: str, one: SizePolynomial, two: SizePolynomial) -> bool:
     difference = (one + -two).number
     if difference is not None:
         return (difference <= 0) == (function == "min") or difference == 0
+    larger, smaller = (one, two) if function == "max" else (two, one)
+    if is_never_negative(larger + -smaller):
+        return True
     if function == "max" and two.number is not None and two.number <= 0 and is_never_negative(one):
         return True
     inner = only_atom(two)  # the larger of x and of what is at most x

@@ -3,7 +3,8 @@
 ``dyn.reshape`` to ``[N, 2*S]``, ``arange`` up to S, a slice of 512 up to S: their results have the dimensions
 ``(N, 2*S)``, ``(S)`` and ``(min(512, S))``, which the attribute ``known`` of such an operator says, so that its type
 has names and it has generated code. The rule of an operator stands under the key FKNOWN_SHAPE of its registration; it
-is given a call and what is known of the elements of its operands. FoldConstant asks it.
+is given a call and what is known of the elements of its operands. FoldConstant asks it. What is known of the elements
+of a result stands under FKNOWN_ELEMENTS where the operator is none of those that ``shape_values`` knows.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from byoc.ir.size_var import greater, lesser, parted, plus, times
 from byoc.ir.types import Any, Dim, TensorType, tensor_types
@@ -76,11 +78,12 @@ def multiply(products: Iterable[SizeProduct]) -> SizeProduct:
     return result
 
 
-FKNOWN_SHAPE = "FKnownShape"
+FKNOWN_SHAPE, FKNOWN_ELEMENTS = "FKnownShape", "FKnownElements"
 Dims = Sequence[Dim]
 Item = int | Any | None  # an element: a number, a named size, or nothing known
 Known = Callable[[int], "list[Item] | None"]  # of an operand by its position: its elements in their order
 ShapeRule = Callable[[Call, Known], "Dims | None"]
+ElementsRule = Callable[[Call, Known], "list[Item] | None"]
 
 
 def is_size(item: Item) -> bool:
@@ -226,11 +229,14 @@ def _cut(dim: Dim, first: Item, last: Item, step: Item) -> Dim:
 
 
 def arange_shape(call: Call, known: Known) -> Dims | None:
-    """Of ``arange``."""
+    """Of ``arange``, whose bounds may be floats that hold sizes, or a fraction."""
     parts = [known(k) for k in range(3)]
-    if any(p is None or len(p) != 1 or p[0] is None for p in parts):
+    if any(p is None or len(p) != 1 for p in parts):
         return None
     start, stop, step = (p[0] for p in parts if p)
+    if isinstance(start, Fraction) and isinstance(stop, (int, Any)) and isinstance(step, int):
+        by = start.denominator  # from 1/2 up to S: as from 1 up to 2*S in steps of 2
+        start, stop, step = start.numerator, times(stop, by), step * by
     if not isinstance(start, (int, Any)) or not isinstance(stop, (int, Any)) or not isinstance(step, int) or step == 0:
         return None
     if step < 0:  # as many numbers down as up
@@ -239,3 +245,19 @@ def arange_shape(call: Call, known: Known) -> Dims | None:
     if isinstance(size, Any) and not is_size(size):
         size = greater(size, 0)
     return [size if step == 1 else parted(plus(size, step - 1), step)]
+
+
+def parts_elements(call: Call, known: Known) -> list[Item] | None:
+    """Of ``dyn.split_bounds``: sums of the sizes of parts that are known to make up the axis."""
+    sizes = known(1)
+    shape = tensor_types(call.args[0].checked_type)[0].shape
+    if sizes is None:
+        return None
+    places: list[Item] = [0]
+    for size in sizes:
+        last = places[-1]
+        if size is None or last is None or not is_size(size):
+            return None
+        total = plus(last, size)
+        places.append(int(total) if isinstance(total, int) else total)
+    return places if places[-1] == shape[int(getattr(call.attrs, "axis", 0))] else None

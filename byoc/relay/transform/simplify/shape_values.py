@@ -32,6 +32,7 @@ from byoc.relay.op.core.known_items import (
     float_item,
     multiply,
 )
+from byoc.relay.op.core.known_shapes import FKNOWN_ELEMENTS, ElementsRule
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.small_types import integer_range
 
@@ -118,7 +119,19 @@ class ShapeValues:
         if of_one is not None:
             own = self.get(call.args[0])
             return None if own is None else np.asarray(np.frompyfunc(of_one, 1, 1)(own), object)
+        rule: ElementsRule | None = operator_of(call).get_attr(FKNOWN_ELEMENTS)
+        if rule is not None:
+            return self._by_rule(call, rule)
         return self._moved(call) if operator_of(call).traits.only_moves else None
+
+    def _by_rule(self, call: Call, rule: ElementsRule) -> Items | None:
+        found = rule(call, lambda index: self.elements(call.args[index]))
+        return None if found is None else _objects(found, tensor_types(call.checked_type)[0].concrete_shape)
+
+    def elements(self, expr: RelayExpr) -> list[Item] | None:
+        """The elements of *expr* in their order, or None where nothing is known of them."""
+        items = self.get(expr)
+        return None if items is None else list(items.reshape(-1))
 
     def _product(self, call: Call) -> Items | None:
         """The product of a whole tensor."""
