@@ -8,13 +8,12 @@ is compiled, all other functions are external (``Extern``), which passes and pla
 
 from __future__ import annotations
 
-from byoc.driver.bytecode.found_sizes import makes_sizes
 from byoc.driver.host import CONTROL
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.traits import OpKind
-from byoc.ir.types import TypeCall, contains_type
+from byoc.ir.types import Type, TypeCall, contains_type, tensor_types
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_function
@@ -55,6 +54,27 @@ def _with_known_sizes(mod: IRModule) -> IRModule:
     folded = infer_module(FoldHostConstant()(mod))
     still = any(isinstance(f, Function) and makes_sizes(f) for f in folded.functions.values())
     return folded if still else mod
+
+
+def is_symbolic(ty: Type) -> bool:
+    """Whether every dimension of *ty*, which holds no sequence, has a number or a name."""
+    return not contains_type(ty, TypeCall) and all(t.is_symbolic for t in tensor_types(ty))
+
+
+def makes_sizes(function: Function) -> bool:
+    """Whether an operator of *function* gives sizes that come to light when it runs, of operands whose sizes have
+    names or numbers.
+    """
+    if "Compiler" in function.attrs:
+        return False
+    return any(isinstance(node, Call) and call_makes_sizes(node) for node in post_order(function.body))
+
+
+def call_makes_sizes(call: Call) -> bool:
+    """Whether one call does; see :func:`makes_sizes`."""
+    if not isinstance(call.op, Op) or call.op.traits.kind is OpKind.SEQUENCE:
+        return False
+    return not is_symbolic(call.checked_type) and all(is_symbolic(a.checked_type) for a in call.args)
 
 
 def _is_parted(function: Function) -> bool:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from byoc.driver.bytecode.control import call_makes_sizes, is_symbolic
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.traits import OpKind
-from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall, contains_type, tensor_types
+from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, tensor_types
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
@@ -60,26 +61,6 @@ class PartSizes:
         return Any(f"{self._prefix}_{len(self.made) - 1}")
 
 
-def is_symbolic(ty: Type) -> bool:
-    """Whether every dimension of *ty*, which holds no sequence, has a number or a name."""
-    return not contains_type(ty, TypeCall) and all(t.is_symbolic for t in tensor_types(ty))
-
-
-def makes_sizes(function: Function) -> bool:
-    """Whether an operator of *function* gives sizes that come to light when it runs, of operands whose sizes have
-    names or numbers.
-    """
-    if "Compiler" in function.attrs:
-        return False
-    return any(isinstance(node, Call) and _makes_sizes(node) for node in post_order(function.body))
-
-
-def _makes_sizes(call: Call) -> bool:
-    if not isinstance(call.op, Op) or call.op.traits.kind is OpKind.SEQUENCE:
-        return False
-    return not is_symbolic(call.checked_type) and all(is_symbolic(a.checked_type) for a in call.args)
-
-
 def with_found_sizes(mod: IRModule, sizes: PartSizes) -> IRModule:
     """The typed *mod*, in whose functions each call that finds sizes is one of a function, and names them by *sizes*.
 
@@ -106,7 +87,7 @@ def _finds_sizes(function: Function) -> bool:
         return False
     found = list(post_order(function.body))
     return all(isinstance(n, STRAIGHT) for n in found) and any(
-        isinstance(n, Call) and isinstance(n.op, Op) and (n.op.traits.finds_sizes or _makes_sizes(n)) for n in found
+        isinstance(n, Call) and isinstance(n.op, Op) and (n.op.traits.finds_sizes or call_makes_sizes(n)) for n in found
     )
 
 

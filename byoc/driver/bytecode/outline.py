@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from byoc.driver.bytecode.found_sizes import STRAIGHT, PartSizes, is_symbolic, with_found_sizes
+from byoc.driver.bytecode.control import is_symbolic
+from byoc.driver.bytecode.found_sizes import STRAIGHT, PartSizes, with_found_sizes
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -229,8 +230,8 @@ class _Parts:
     def _tellers(self, level: int) -> list[RelayExpr]:
         """What calls before *level* give, one by one: tensors whose sizes may be asked for."""
         called = [n for n in self._made if _is_decided(n) and not _is_of_sequences(n) and self._levels[n][1] < level]
-        whole = [n for n in called if isinstance(n.checked_type, TensorType)]
-        return whole + [n for n in self._order if isinstance(n, TupleGetItem) and n.tuple_value in called]
+        items = (n for n in self._order if isinstance(n, TupleGetItem) and n.tuple_value in called)
+        return [*(n for n in called if isinstance(n.checked_type, TensorType)), *items]
 
 
 def _inner(node: RelayExpr) -> Sequence[RelayExpr]:
