@@ -44,7 +44,7 @@ def outlined(mod: IRModule) -> IRModule:
         body = made.whole()
         for part, straight in made.functions.items():
             result[part] = straight
-        result_type = found.outside(function.ret_type)
+        result_type = found.outside(function.declared_ret_type or function.body.checked_type)
         kept = Function(function.params, body, result_type, (), {PARTED: 1}, function.span)
         infer_expr(kept)
         if var.name_hint == MAIN:
