@@ -53,8 +53,10 @@ def page(rows: Mapping[str, Row], known: int) -> str:
 def tried(rows: list[Row], known: int) -> str:
     """How many architectures the page is about."""
     made = sum("not_exported" in row for row in rows)
-    packages = "; ".join(dict.fromkeys(str(row.get("versions") or versions()) for row in rows))
-    tried_of = f"{packages}: {len(rows)} architectures of {known} were tried, in an order of chance"
+    told = (part.get("versions") for row in rows for part in (row, *(row.get(f) or {} for f in FILES)))
+    packages = "; ".join(dict.fromkeys(str(found) for found in told if found)) or versions()
+    order = ", in an order of chance" if len(rows) < known else ""
+    tried_of = f"{packages}: {len(rows)} architectures of {known} were tried{order}"
     return f"{tried_of}; of {made} a tiny model was made, of {len(rows) - made} none, or not in the time limit.\n"
 
 
