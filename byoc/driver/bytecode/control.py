@@ -13,8 +13,9 @@ from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.traits import OpKind
-from byoc.ir.types import Type, TypeCall, contains_type, tensor_types
+from byoc.ir.types import TypeCall, contains_type
 from byoc.relay.analysis.module_types import infer_module
+from byoc.relay.analysis.operator_calls import makes_sizes as call_makes_sizes
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import post_order
@@ -56,11 +57,6 @@ def _with_known_sizes(mod: IRModule) -> IRModule:
     return folded if still else mod
 
 
-def is_symbolic(ty: Type) -> bool:
-    """Whether every dimension of *ty*, which holds no sequence, has a number or a name."""
-    return not contains_type(ty, TypeCall) and all(t.is_symbolic for t in tensor_types(ty))
-
-
 def makes_sizes(function: Function) -> bool:
     """Whether an operator of *function* gives sizes that come to light when it runs, of operands whose sizes have
     names or numbers.
@@ -68,13 +64,6 @@ def makes_sizes(function: Function) -> bool:
     if "Compiler" in function.attrs:
         return False
     return any(isinstance(node, Call) and call_makes_sizes(node) for node in post_order(function.body))
-
-
-def call_makes_sizes(call: Call) -> bool:
-    """Whether one call does; see :func:`makes_sizes`."""
-    if not isinstance(call.op, Op) or call.op.traits.kind is OpKind.SEQUENCE:
-        return False
-    return not is_symbolic(call.checked_type) and all(is_symbolic(a.checked_type) for a in call.args)
 
 
 def _is_parted(function: Function) -> bool:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.driver.bytecode.control import call_makes_sizes, is_symbolic
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.traits import OpKind
 from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, tensor_types
 from byoc.relay.analysis.module_types import infer_module
+from byoc.relay.analysis.operator_calls import is_symbolic, makes_sizes
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import post_order
@@ -87,7 +87,7 @@ def _finds_sizes(function: Function) -> bool:
         return False
     found = list(post_order(function.body))
     return all(isinstance(n, STRAIGHT) for n in found) and any(
-        isinstance(n, Call) and isinstance(n.op, Op) and (n.op.traits.finds_sizes or call_makes_sizes(n)) for n in found
+        isinstance(n, Call) and isinstance(n.op, Op) and (n.op.traits.finds_sizes or makes_sizes(n)) for n in found
     )
 
 

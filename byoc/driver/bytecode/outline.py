@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from byoc.driver.bytecode.control import is_symbolic
 from byoc.driver.bytecode.found_sizes import STRAIGHT, PartSizes, with_found_sizes
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
@@ -19,6 +18,7 @@ from byoc.ir.op import Op
 from byoc.ir.traits import OpKind
 from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall, contains_type
 from byoc.relay.analysis.module_types import infer_module
+from byoc.relay.analysis.operator_calls import is_symbolic
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import post_order, substitute
