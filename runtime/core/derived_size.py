@@ -119,8 +119,12 @@ def quotient(a: SizePolynomial, b: int) -> SizePolynomial:
 
 
 def truncated(a: SizePolynomial, b: int) -> SizePolynomial:
-    """``a`` by a positive *b*, rounded towards 0 as ONNX's ``Div`` does; rounded down where *a* is never negative."""
-    return quotient(a, b) if b == 1 or is_never_negative(a) else SizePolynomial({(f"trunc({a},{b})",): 1})
+    """``a`` by a positive *b*, rounded towards 0 as ONNX's ``Div`` does; rounded down where *a* is never negative.
+
+    Where each count divides by *b* there is nothing to round.
+    """
+    is_exact = all(count % b == 0 for count in a.terms.values())
+    return quotient(a, b) if is_exact or is_never_negative(a) else SizePolynomial({(f"trunc({a},{b})",): 1})
 
 
 def extreme(function: str, *sizes: SizePolynomial) -> SizePolynomial:
@@ -148,6 +152,9 @@ def _covers(function: str, one: SizePolynomial, two: SizePolynomial) -> bool:
     difference = (one + -two).number
     if difference is not None:
         return (difference <= 0) == (function == "min") or difference == 0
+    larger, smaller = (one, two) if function == "max" else (two, one)
+    if is_never_negative(larger + -smaller):
+        return True
     if function == "max" and two.number is not None and two.number <= 0 and is_never_negative(one):
         return True
     inner = only_atom(two)  # the larger of x and of what is at most x

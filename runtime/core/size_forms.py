@@ -21,23 +21,38 @@ from byoc.runtime.core.derived_size import (
     quotient,
 )
 
+MOST_STEPS = 64  # of a division
+
 
 def exact_quotient(a: SizePolynomial, b: SizePolynomial) -> SizePolynomial | None:
-    """``a // b`` where *b* is one product of sizes that stands in all of *a* (``N*S // N``), else None."""
-    if len(b.terms) != 1:
-        return None
-    ((product, by),) = b.terms.items()
+    """``a // b`` where *a* is *b* times something (``N*S // N``, ``(H*W-H) // (W-1)``), else None."""
+    atoms = sorted({atom for size in (a, b) for term in size.terms for atom in term})
+
+    def leading(size: SizePolynomial) -> Term:  # in the lexical order of exponents, which products keep
+        return max(size.terms, key=lambda term: [term.count(atom) for atom in atoms])
+
     found: dict[Term, int] = {}
-    for term, count in a.terms.items():
-        rest = list(term)
-        for atom in product:
-            if atom not in rest:
-                return None
-            rest.remove(atom)
-        if count % by:
+    rest = a
+    for _ in range(MOST_STEPS):
+        if not rest.terms or not b.terms:
+            break
+        top, by = leading(rest), leading(b)
+        left = _without(top, by)
+        if left is None or rest.terms[top] % b.terms[by]:
             return None
-        found[tuple(rest)] = count // by
-    return SizePolynomial(found)
+        found[left] = rest.terms[top] // b.terms[by]
+        rest = rest + -(b * SizePolynomial({left: found[left]}))
+    return None if rest.terms else SizePolynomial(found)
+
+
+def _without(term: Term, factor: Term) -> Term | None:
+    """*term* divided by *factor*, or None."""
+    rest = list(term)
+    for atom in factor:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return tuple(rest)
 
 
 def folded(size: SizePolynomial) -> SizePolynomial:

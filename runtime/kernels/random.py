@@ -135,6 +135,22 @@ def normal(
     return after, np.asarray(value * scale.reshape(()) + mean.reshape(()), out_dtype)
 
 
+@kernel("random.uniform_like")
+def uniform_like(
+    key: np.ndarray, low: np.ndarray, high: np.ndarray, like: np.ndarray, *, out_dtype: str = "float32"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Uniform numbers in [low, high), as many as *like* has."""
+    return uniform_numbers(key, low, high, like.shape, out_dtype)
+
+
+@kernel("random.normal_like")
+def normal_like(
+    key: np.ndarray, mean: np.ndarray, scale: np.ndarray, like: np.ndarray, *, out_dtype: str = "float32"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Normal numbers, as many as *like* has."""
+    return normal(key, mean, scale, out_shape=like.shape, out_dtype=out_dtype)
+
+
 @kernel("random.multinomial")
 def multinomial(key: np.ndarray, probs: np.ndarray, *, num_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """For each sample the first index whose cumulated probability exceeds a uniform number."""

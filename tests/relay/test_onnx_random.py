@@ -1,5 +1,7 @@
 """Random numbers of the importer: their distributions, and what makes them the same or others."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -74,9 +76,45 @@ def test_a_compiled_model_has_the_interpreters_numbers() -> None:
     np.testing.assert_array_equal(np.asarray(found[0]), ours(model, {"x0": like})[0])
 
 
-def test_sizes_that_are_absurd_or_unknown_are_refused() -> None:
+def test_sizes_that_are_absurd_are_refused() -> None:
     with pytest.raises(ImportModelError, match="at most 16777216 elements"):
         ours(single_node("RandomNormal", 1, [], shape=[1 << 20, 1 << 20]), {})
-    like = np.zeros((2, 3), "float32")
-    with pytest.raises(ImportModelError, match="RandomUniformLike needs a static shape"):
-        ours(single_node("RandomUniformLike", 1, [like], free=True), {"x0": like})
+
+
+LIKE = [("RandomUniformLike", 1, {}), ("RandomNormalLike", 1, {"mean": 2.0}), ("Bernoulli", 15, {})]
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize(("op", "opset", "attrs"), [*LIKE, ("Multinomial", 7, {"sample_size": 40})])
+def test_free_sizes_have_the_numbers_of_fixed_ones(op: str, opset: int, attrs: dict, tmp_path: Path) -> None:
+    first = np.full((3, 5), 0.5, "float32")
+    saved = byoc.compile(single_node(op, opset, [first], free=True, **attrs)).save(tmp_path / "model.byoc")
+    loaded = byoc.load(saved)
+    for like in (first, np.full((7, 2), 0.5, "float32")):
+        (found,) = loaded.run({"x0": like})
+        (wanted,) = ours(single_node(op, opset, [like], **attrs), {"x0": like})
+        np.testing.assert_array_equal(found, wanted)
+        assert len(np.unique(found)) > 1
+
+
+@pytest.mark.needs_cc
+def test_a_dropout_in_training_takes_free_sizes() -> None:
+    ratio, training = np.array(0.5, "float32"), np.array(True)
+    ones = np.ones((40, 50), "float32")
+    model = single_node("Dropout", 12, [ones], [ratio, training], outputs=2, free=True, seed=3)
+    found, mask = byoc.compile(model).run({"x0": ones})
+    assert near(mask, 0.5, 0.5)
+    np.testing.assert_array_equal(found, np.where(mask, 2, 0))
+
+
+@pytest.mark.needs_cc
+def test_what_follows_random_numbers_of_free_sizes_is_generated_code() -> None:
+    given = np.ones((4, 6), "float32")
+    model = single_node("RandomNormalLike", 1, [given], free=True)
+    model.graph.node.append(helper.make_node("Exp", ["y0"], ["e"]))
+    model.graph.output[0].name = "e"
+    library = byoc.compile(model)
+    assert all("random.normal_like" in why for why in library.report["host_fallbacks"].values())
+    (found,) = library.run({"x0": given})
+    (numbers,) = ours(single_node("RandomNormalLike", 1, [given]), {"x0": given})
+    np.testing.assert_allclose(found, np.exp(numbers), rtol=1e-5)

@@ -60,6 +60,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "ThreefryGenerateAttrs": ("out_shape", "random.threefry_generate"),
     "UniformAttrs": ("out_shape out_dtype", "random.uniform"),
     "NormalAttrs": ("out_shape out_dtype", "random.normal"),
+    "LikeAttrs": ("out_dtype", "random.uniform_like random.normal_like"),
     "MultinomialAttrs": ("num_samples", "random.multinomial"),
     "SpaceToBatchNDAttrs": ("block_shape paddings pad_value", "nn.space_to_batch_nd"),
     "BatchToSpaceNDAttrs": ("block_shape crops", "nn.batch_to_space_nd"),

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -79,7 +78,7 @@ class Trial:
             if (folder / f"{name}.json").exists() and name not in (row.get("not_exported") or {}):
                 row[name] = {"verdict": "byoc failed", "reason": "its process was lost"}
                 path.write_text(json.dumps(row))
-                row[name] = asdict(judge(folder / f"{name}.onnx", sorted(folder.glob(f"{name}.*.npz"))))
+                row[name] = judge(folder / f"{name}.onnx", sorted(folder.glob(f"{name}.*.npz"))).row()
                 row[name]["free"] = json.loads((folder / f"{name}.json").read_text())
                 path.write_text(json.dumps(row))
 

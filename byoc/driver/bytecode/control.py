@@ -15,6 +15,7 @@ from byoc.ir.op import Op
 from byoc.ir.traits import OpKind
 from byoc.ir.types import TypeCall, contains_type
 from byoc.relay.analysis.module_types import infer_module
+from byoc.relay.analysis.operator_calls import makes_sizes as call_makes_sizes
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import post_order
@@ -36,7 +37,7 @@ def with_externs(mod: IRModule) -> IRModule:
 
 def with_parts(mod: IRModule) -> IRModule:
     """The typed *mod*, whose straight code stands in functions of its own where what is around it is not straight."""
-    mod = infer_module(mod)
+    mod = _with_known_sizes(infer_module(mod))
     functions = [f for f in mod.functions.values() if isinstance(f, Function)]
     if not contains_type(as_function(mod[MAIN]).checked_type, TypeCall) and not any(map(_is_parted, functions)):
         return mod
@@ -45,12 +46,34 @@ def with_parts(mod: IRModule) -> IRModule:
     return outlined(mod)
 
 
+def _with_known_sizes(mod: IRModule) -> IRModule:
+    """The typed *mod*; folded where some operator's result has sizes without names, which folding names mostly."""
+    if not any(isinstance(f, Function) and makes_sizes(f) for f in mod.functions.values()):
+        return mod
+    from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
+
+    folded = infer_module(FoldHostConstant()(mod))
+    still = any(isinstance(f, Function) and makes_sizes(f) for f in folded.functions.values())
+    return folded if still else mod
+
+
+def makes_sizes(function: Function) -> bool:
+    """Whether an operator of *function* gives sizes that come to light when it runs, of operands whose sizes have
+    names or numbers.
+    """
+    if "Compiler" in function.attrs:
+        return False
+    return any(isinstance(node, Call) and call_makes_sizes(node) for node in post_order(function.body))
+
+
 def _is_parted(function: Function) -> bool:
-    """Whether *function* calls another one, finds sizes or moves sequences, of which some are parted."""
+    """Whether *function* calls another one, finds or makes sizes or moves sequences, of which some are parted."""
     calls = [node.op for node in post_order(function.body) if isinstance(node, Call)]
     traits = [op.traits for op in calls if isinstance(op, Op)]
-    return any(isinstance(op, GlobalVar) for op in calls) or any(
-        t.finds_sizes or t.kind is OpKind.SEQUENCE for t in traits
+    return (
+        any(isinstance(op, GlobalVar) for op in calls)
+        or any(t.finds_sizes or t.kind is OpKind.SEQUENCE for t in traits)
+        or makes_sizes(function)
     )
 
 

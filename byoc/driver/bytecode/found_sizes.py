@@ -1,10 +1,10 @@
-"""Calls whose sizes an operand's elements say (axes, bounds, lengths that inputs hold), as functions of their own.
+"""Calls whose sizes an operand's elements say (axes, bounds, lengths, what is not 0), as functions of their own.
 
 What such a call gives has sizes without names, for which no code is generated, nor for what follows. As a function that
 is called, it is one whose result the virtual machine looks at, and what follows becomes a part (``outline``) over sizes
-that have names again. Only functions that hold an operator with the trait ``finds_sizes`` are changed, and in them
-every call that cannot say its sizes by those of its operands: the reshape back from a matrix is one too. Ensures: the
-same values.
+that have names again. Only functions are changed that hold an operator with the trait ``finds_sizes``, or one that
+makes sizes without names of operands that have them, and in them every call that cannot say its sizes by those of its
+operands: the reshape back from a matrix is one too. Ensures: the same values.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.traits import OpKind
-from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall, contains_type, tensor_types
+from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, tensor_types
 from byoc.relay.analysis.module_types import infer_module
+from byoc.relay.analysis.operator_calls import is_symbolic, makes_sizes
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import post_order
@@ -48,6 +49,10 @@ class PartSizes:
             return TensorType(dims, ty.dtype)
         return TupleType([self.outside(f) for f in ty.fields]) if isinstance(ty, TupleType) else ty
 
+    def stand_in(self, ty: Type) -> bool:
+        """Whether *ty* has a size with a name that was made here."""
+        return any(isinstance(d, Any) and self._is_inner(d) for t in tensor_types(ty) for d in t.shape)
+
     def _is_inner(self, dim: Any) -> bool:
         return bool(dim.name) and not self.made.isdisjoint(names_in(dim.name))
 
@@ -56,13 +61,11 @@ class PartSizes:
         return Any(f"{self._prefix}_{len(self.made) - 1}")
 
 
-def is_symbolic(ty: Type) -> bool:
-    """Whether every dimension of *ty*, which holds no sequence, has a number or a name."""
-    return not contains_type(ty, TypeCall) and all(t.is_symbolic for t in tensor_types(ty))
+def with_found_sizes(mod: IRModule, sizes: PartSizes) -> IRModule:
+    """The typed *mod*, in whose functions each call that finds sizes is one of a function, and names them by *sizes*.
 
-
-def with_found_sizes(mod: IRModule) -> IRModule:
-    """The typed *mod*, in whose functions each call that finds sizes is one of a function."""
+    Parameters with sizes without names get some too.
+    """
     found = [v for v, f in mod.functions.items() if isinstance(f, Function) and _finds_sizes(f)]
     if not found:
         return mod
@@ -70,10 +73,10 @@ def with_found_sizes(mod: IRModule) -> IRModule:
     for var in found:
         function = mod[var]
         assert isinstance(function, Function)
-        made = _Found(function, var.name_hint)
-        result[var] = Function(
-            function.params, made.body(), function.ret_type, function.type_params, function.attrs, function.span
-        )
+        made = _Found(function, var.name_hint, sizes)
+        body = made.body()
+        declared = function.declared_ret_type
+        result[var] = Function(made.params, body, declared, function.type_params, function.attrs, function.span)
         for part, straight in made.functions.items():
             result[part] = straight
     return infer_module(result)
@@ -84,75 +87,82 @@ def _finds_sizes(function: Function) -> bool:
         return False
     found = list(post_order(function.body))
     return all(isinstance(n, STRAIGHT) for n in found) and any(
-        isinstance(n, Call) and isinstance(n.op, Op) and n.op.traits.finds_sizes for n in found
+        isinstance(n, Call) and isinstance(n.op, Op) and (n.op.traits.finds_sizes or makes_sizes(n)) for n in found
     )
 
 
 class _Found:
-    """One function, whose calls are looked at over sizes that all have names, as they will have in a part."""
+    """One function, made anew so that every size has a name: that of what a called function gives is its result's.
 
-    def __init__(self, function: Function, name: str):
+    What is known of shapes is asked for once more over these names: a reshape to sizes that were found needs no call.
+    """
+
+    def __init__(self, function: Function, name: str, sizes: PartSizes):
+        from byoc.relay.transform.simplify.shape_values import ShapeValues
+
         self.functions: dict[GlobalVar, Function] = {}
-        self._function, self._name = function, name
-        self._sizes = PartSizes("found_size")
+        self._function, self._name, self._sizes = function, name, sizes
+        self._values = ShapeValues()
         self._made: dict[RelayExpr, RelayExpr] = {}
-        self._named: dict[RelayExpr, Type] = {}  # the types of nodes where all sizes have names
+        self.params = [self._param(p) for p in function.params]
+
+    def _param(self, param: Var) -> Var:
+        named = self._sizes.named(param.checked_type)
+        made = param if named == param.checked_type else Var(param.name_hint, named, param.span)
+        self._made[param] = made
+        return made
 
     def body(self) -> RelayExpr:
         """The body over calls of :attr:`functions`."""
         for node in post_order(self._function.body):
-            self._visit(node)
+            if node not in self._made:
+                self._visit(node)
         return self._made[self._function.body]
 
     def _visit(self, node: RelayExpr) -> None:
-        if isinstance(node, Call):
-            self._visit_call(node)
-            return
         made: RelayExpr = node
-        if isinstance(node, Tuple):
+        if isinstance(node, Call):
+            made = self._call(node)
+        elif isinstance(node, Tuple):
             made = Tuple([self._made[f] for f in node.fields], span=node.span)
-            self._named[node] = TupleType([self._named[f] for f in node.fields])
         elif isinstance(node, TupleGetItem):
             made = TupleGetItem(self._made[node.tuple_value], node.index, span=node.span)
-            whole = self._named[node.tuple_value]
-            assert isinstance(whole, TupleType)
-            self._named[node] = whole.fields[node.index]
-        elif isinstance(node, (Var, Constant)):
-            self._named[node] = self._sizes.named(node.checked_type)
-        if made is not node:
-            infer_expr(made)
-        self._made[node] = made
-
-    def _visit_call(self, node: Call) -> None:
-        args = [self._made[a] for a in node.args]
-        made = Call(node.op, args, node.attrs, node.type_args, node.span)
-        if not isinstance(node.op, Op) or node.op.traits.kind is OpKind.SEQUENCE:
-            ty = node.checked_type
-        else:
-            params: dict[RelayExpr, Var] = {}
-            inside = Call(node.op, [self._inside(a, params) for a in node.args], node.attrs, span=node.span)
-            ty = infer_expr(inside)
-            if not is_symbolic(ty):
-                made = self._called(inside, params)
-        self._named[node] = self._sizes.named(ty)
         infer_expr(made)
         self._made[node] = made
 
-    def _inside(self, node: RelayExpr, params: dict[RelayExpr, Var]) -> RelayExpr:
-        if isinstance(node, Constant):
-            return node
-        if isinstance(node, Tuple):
-            return Tuple([self._inside(f, params) for f in node.fields])
-        if node not in params:
-            params[node] = Var(f"given{len(params)}", self._named[node])
-        return params[node]
+    def _call(self, node: Call) -> RelayExpr:
+        made = Call(node.op, [self._made[a] for a in node.args], node.attrs, node.type_args, node.span)
+        infer_expr(made)
+        if not isinstance(node.op, Op) or node.op.traits.kind is OpKind.SEQUENCE:
+            return made
+        from byoc.relay.transform.simplify.dynamic_to_static import make_static
 
-    def _called(self, inside: Call, params: dict[RelayExpr, Var]) -> Call:
+        known = self._values.learn(made)
+        if known is not made or not isinstance(known, Call):
+            return known
+        static = make_static(made, self._values)
+        return static if is_symbolic(infer_expr(static)) else self._called(made, static.checked_type)
+
+    def _called(self, call: Call, known: Type) -> Call:
+        """*call* in a function of its own, whose result has names: those that are *known*, and new ones."""
+        params: dict[RelayExpr, Var] = {}
+        inside = Call(call.op, [_inside(a, params) for a in call.args], call.attrs, span=call.span)
         variables: Sequence[Var] = list(params.values())
         var = GlobalVar(f"{self._name}_found_{len(self.functions)}")
-        result = self._sizes.outside(infer_expr(inside))
-        function = Function(variables, inside, result, (), None, inside.span)
+        result = self._sizes.named(known)
+        function = Function(variables, inside, result, (), None, call.span)
         infer_expr(function)
         var._checked_type = FuncType([v.checked_type for v in variables], result, ())
         self.functions[var] = function
-        return Call(var, [self._made[node] for node in params], span=inside.span)
+        return Call(var, list(params), span=call.span)
+
+
+def _inside(node: RelayExpr, params: dict[RelayExpr, Var]) -> RelayExpr:
+    """*node* as a function sees it that has *params*, to which it is added."""
+    if isinstance(node, Constant):
+        return node
+    if isinstance(node, Tuple):
+        return Tuple([_inside(f, params) for f in node.fields])
+    if node not in params:
+        params[node] = Var(f"given{len(params)}", node.checked_type)
+    return params[node]

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from byoc.driver.bytecode.found_sizes import STRAIGHT, PartSizes, is_symbolic, with_found_sizes
+from byoc.driver.bytecode.found_sizes import STRAIGHT, PartSizes, with_found_sizes
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.traits import OpKind
 from byoc.ir.types import Any, FuncType, TensorType, TupleType, Type, TypeCall, contains_type
 from byoc.relay.analysis.module_types import infer_module
+from byoc.relay.analysis.operator_calls import is_symbolic
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from byoc.relay.traverse import post_order, substitute
@@ -29,8 +30,9 @@ FORMS = ("input_forms", "output_forms")  # attributes of main: for each value ""
 
 def outlined(mod: IRModule) -> IRModule:
     """*mod* with the straight parts of its functions that need it as functions of their own, and ``main`` a call."""
-    mod = with_found_sizes(_with_vectors(infer_module(mod)))
-    parted = [v for v, f in mod.functions.items() if isinstance(f, Function) and _needs_parts(f)]
+    found = PartSizes("found_size")
+    mod = with_found_sizes(_with_vectors(infer_module(mod)), found)
+    parted = [v for v, f in mod.functions.items() if isinstance(f, Function) and _needs_parts(f, found)]
     if not parted:
         return mod
     result = mod.shallow_copy()
@@ -42,14 +44,15 @@ def outlined(mod: IRModule) -> IRModule:
         body = made.whole()
         for part, straight in made.functions.items():
             result[part] = straight
-        kept = Function(function.params, body, function.ret_type, (), {PARTED: 1}, function.span)
+        result_type = found.outside(function.declared_ret_type or function.body.checked_type)
+        kept = Function(function.params, body, result_type, (), {PARTED: 1}, function.span)
         infer_expr(kept)
         if var.name_hint == MAIN:
             inner = GlobalVar(f"{MAIN}_control")
             inner._checked_type = kept.checked_type
             kept = kept.with_attr({key: function.attrs[key] for key in FORMS if key in function.attrs})
             result[inner] = kept
-            params = [Var(p.name_hint, p.checked_type) for p in function.params]
+            params = [Var(p.name_hint, found.outside(p.checked_type)) for p in function.params]
             kept = Function(params, Call(inner, params, span=function.span), None, (), function.attrs, function.span)
         result[var] = kept
     return infer_module(result)
@@ -93,14 +96,16 @@ def _form(ty: Type) -> str:
     return "" if not isinstance(ty, TypeCall) else "optional" if is_optional(ty) else "sequence"
 
 
-def _needs_parts(function: Function) -> bool:
-    """Whether a function holds sequences, or goes on with what a call gives in sizes that have no name."""
+def _needs_parts(function: Function, sizes: PartSizes) -> bool:
+    """Whether a function holds sequences, or goes on with what a call gives in sizes without names, or of *sizes*."""
     if "Compiler" in function.attrs:
         return False
     found = list(post_order(function.body))
     if not all(isinstance(n, STRAIGHT) for n in found):  # decisions, which hold no straight code
         return False
-    return any(_is_decided(n) and (_is_of_sequences(n) or not is_symbolic(n.checked_type)) for n in found)
+    decided = [n for n in found if _is_decided(n)]
+    types = [n.checked_type for n in decided if not _is_of_sequences(n)]
+    return len(types) < len(decided) or any(not is_symbolic(ty) or sizes.stand_in(ty) for ty in types)
 
 
 def _is_of_sequences(node: RelayExpr) -> bool:
@@ -208,8 +213,10 @@ class _Parts:
         body = copies[outputs[0]] if len(outputs) == 1 else Tuple([copies[o] for o in outputs])
         var = GlobalVar(f"{self._name}_part_{level}")
         result = self._sizes.outside(infer_expr(body))
-        for teller in size_params(body, [p.checked_type for p in params.values()], self._function.params):
-            params[teller] = Var(teller.name_hint, teller.checked_type)
+        told = [p.checked_type for p in params.values()]
+        tellers = {Var(f"teller{k}", n.checked_type): n for k, n in enumerate(self._tellers(level)) if n not in params}
+        for teller in size_params(body, told, [*self._function.params, *tellers]):
+            params[tellers.get(teller, teller)] = Var(teller.name_hint, teller.checked_type)
         function = Function(list(params.values()), body, result, (), None, self._function.span)
         infer_expr(function)
         var._checked_type = FuncType([p.checked_type for p in params.values()], result, ())
@@ -219,6 +226,12 @@ class _Parts:
         for index, output in enumerate(outputs):
             self._made[output] = call if len(outputs) == 1 else TupleGetItem(call, index)
             infer_expr(self._made[output])
+
+    def _tellers(self, level: int) -> list[RelayExpr]:
+        """What calls before *level* give, one by one: tensors whose sizes may be asked for."""
+        called = [n for n in self._made if _is_decided(n) and not _is_of_sequences(n) and self._levels[n][1] < level]
+        items = (n for n in self._order if isinstance(n, TupleGetItem) and n.tuple_value in called)
+        return [*(n for n in called if isinstance(n.checked_type, TensorType)), *items]
 
 
 def _inner(node: RelayExpr) -> Sequence[RelayExpr]:

@@ -10,7 +10,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.ir.traits import Traits
-from byoc.ir.types import TensorType, Type
+from byoc.ir.types import TensorType, Type, TypeCall, contains_type, tensor_types
 from byoc.relay.expr import Call
 
 
@@ -27,6 +27,19 @@ def calls(expr: RelayExpr, *names: str) -> TypeGuard[Call]:
 def traits_of(expr: RelayExpr) -> Traits | None:
     """What the operator that *expr* calls is; None for anything else."""
     return expr.op.traits if isinstance(expr, Call) and isinstance(expr.op, Op) else None
+
+
+def is_symbolic(ty: Type) -> bool:
+    """Whether every dimension of *ty*, which holds no sequence, has a number or a name."""
+    return not contains_type(ty, TypeCall) and all(t.is_symbolic for t in tensor_types(ty))
+
+
+def makes_sizes(call: Call) -> bool:
+    """Whether a typed call of an operator gives sizes without names, of operands whose sizes have names or numbers."""
+    result = call.checked_type
+    if not isinstance(call.op, Op) or contains_type(result, TypeCall) or is_symbolic(result):
+        return False
+    return all(is_symbolic(a.checked_type) for a in call.args)
 
 
 def carries_one(expr: RelayExpr) -> TypeGuard[Call]:

@@ -58,10 +58,10 @@ def vector_length(types: Sequence[Type], index: int, name: str) -> int:
 def _any(rank: int, dtype: str, attrs: Attrs | None = None) -> TensorType:
     if not 0 <= rank <= MAX_RANK:
         raise TypeInferenceError(f"the result would have {rank} dimensions, and tensors have 0 to {MAX_RANK}")
-    return _named(TensorType([Any()] * rank, dtype), attrs)
+    return named(TensorType([Any()] * rank, dtype), attrs)
 
 
-def _named(result: TensorType, attrs: Attrs | None) -> TensorType:
+def named(result: TensorType, attrs: Attrs | None) -> TensorType:
     """*result* with the dimensions that the attribute ``known`` has, if it has any."""
     known: tuple[str, ...] = getattr(attrs, "known", ())
     if not known:
@@ -89,7 +89,7 @@ def _strided_slice_rel(types: Sequence[Type], attrs: StridedSliceAttrs) -> Type:
     cut = normalize_axes(attrs.axes, data.ndim) if attrs.axes is not None else tuple(range(length))
     if len(cut) != length:
         raise TypeInferenceError("begin and end must have one number for each sliced axis")
-    return _named(TensorType([Any() if k in cut else d for k, d in enumerate(data.shape)], data.dtype), attrs)
+    return named(TensorType([Any() if k in cut else d for k, d in enumerate(data.shape)], data.dtype), attrs)
 
 
 def _init_rel(types: Sequence[Type], attrs: InitOpAttrs) -> Type:

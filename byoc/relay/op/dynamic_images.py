@@ -10,17 +10,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import RelationOf, Sample, register_op
+from byoc.ir.op import OPS, OpPattern, RelationOf, Sample, register_op
 from byoc.ir.traits import OpKind, Traits, move
 from byoc.ir.types import Any, TensorType, Type
+from byoc.relay.op.core.known_shapes import FKNOWN_SHAPE, pad_shape
 from byoc.relay.op.core.type_relations import is_integer, tensor_arg
 from byoc.relay.op.core.window import arranged, axes_of, data_letters, differ, tensor_of
-from byoc.relay.op.dynamic import vector_length
+from byoc.relay.op.dynamic import named, vector_length
 from byoc.relay.op.image.resize import Resize2DAttrs
-from byoc.relay.op.nn.pad import PadAttrs
+from byoc.relay.op.nn.pad import DynPadAttrs
 from byoc.relay.op.nn.upsampling import UpSampling3DAttrs, UpSamplingAttrs
+from byoc.te.expr import INDEX
 
 
 def _unknown_sizes(types: Sequence[Type], attrs: Attrs, n: int, dtype: str) -> TensorType:
@@ -46,14 +49,27 @@ def _upsampling_rel(n: int) -> RelationOf[Attrs]:
     return relation
 
 
-def _pad_rel(types: Sequence[Type], attrs: PadAttrs) -> Type:
+def _pad_rel(types: Sequence[Type], attrs: DynPadAttrs) -> Type:
     data, width = tensor_arg(types, 0), tensor_arg(types, 1, "pad_width")
     fits = width.ndim == 2 and not differ(width.shape[0], data.ndim) and not differ(width.shape[1], 2)
     if not fits or not is_integer(width.dtype):
         raise TypeInferenceError(f"pad_width must be integers [{data.ndim}, 2], got {width}")
     if any(d != 1 for d in tensor_arg(types, 2, "pad_value").shape):
         raise TypeInferenceError(f"pad_value must be a scalar, got {types[2]}")
-    return TensorType([Any()] * data.ndim, data.dtype)
+    return named(TensorType([Any()] * data.ndim, data.dtype), attrs)
+
+
+def _pad_compute(attrs: DynPadAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
+    """Of constants, which is where the type has names."""
+    data, width, value = inputs
+    fill = te.cast(data.dtype, value(*[0] * value.ndim))
+
+    def element(*i: te.PrimExpr) -> te.PrimExpr:
+        places = [k - te.cast(INDEX, width[axis, 0]) for axis, k in enumerate(i)]
+        inside = [c for p, size in zip(places, data.shape, strict=True) for c in (p >= 0, p < size)]
+        return te.if_then_else(te.all_of(*inside), data(*places), fill)
+
+    return [te.compute(te.shape_of(out_type), element, "pad")]
 
 
 _TWO, _HALF = np.array(2.0, "float32"), np.array(1.5, "float32")
@@ -101,12 +117,16 @@ register_op(
 register_op(
     "dyn.nn.pad",
     inputs=("data", "pad_width", "pad_value"),
-    attrs=PadAttrs,
+    attrs=DynPadAttrs,
     rel=_pad_rel,
+    pattern=OpPattern.INJECTIVE,
+    compute=_pad_compute,
     traits=move(0, 2).static("nn.pad", {1: "pad_width"}),
     doc="Padding of each axis by what an input says.",
     samples=(
+        Sample([(2, 3), np.array([[1, 0], [2, 1]], "int64"), ()], {"pad_width": (), "known": ("3", "6")}),
         Sample([(2, 3), np.array([[1, 0], [2, 1]], "int64"), ()], {"pad_width": ()}),
         Sample([(3, 4), np.array([[1, 0], [2, 1]], "int32"), ()], {"pad_width": (), "pad_mode": "reflect"}),
     ),
 )
+OPS["dyn.nn.pad"].set_attr(FKNOWN_SHAPE, pad_shape)

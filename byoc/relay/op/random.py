@@ -18,7 +18,7 @@ from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Sample, register_op
-from byoc.ir.types import TensorType, TupleType, Type
+from byoc.ir.types import Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.type_relations import is_float, tensor_arg
@@ -52,6 +52,13 @@ class NormalAttrs(Attrs):
 
 
 @dataclass(frozen=True)
+class LikeAttrs(Attrs):
+    """Attributes of ``random.uniform_like`` and ``random.normal_like``."""
+
+    out_dtype: str = "float32"
+
+
+@dataclass(frozen=True)
 class MultinomialAttrs(Attrs):
     """Attributes of ``random.multinomial``."""
 
@@ -81,14 +88,22 @@ def _split_rel(types: Sequence[Type], attrs: Attrs | None) -> Type:
 
 
 def _distribution_rel(types: Sequence[Type], attrs: UniformAttrs | NormalAttrs) -> Type:
-    _check_key(types)
     _check_shape(attrs.out_shape)
-    if attrs.out_dtype not in ("float32", "float64"):
-        raise TypeInferenceError(f"random numbers are float32 or float64, got {attrs.out_dtype}")
+    return _distributed(types, attrs.out_shape, attrs.out_dtype)
+
+
+def _distribution_like_rel(types: Sequence[Type], attrs: LikeAttrs) -> Type:
+    return _distributed(types, tensor_arg(types, 3, "like").shape, attrs.out_dtype)
+
+
+def _distributed(types: Sequence[Type], shape: Sequence[Dim], dtype: str) -> TupleType:
+    _check_key(types)
+    if dtype not in ("float32", "float64"):
+        raise TypeInferenceError(f"random numbers are float32 or float64, got {dtype}")
     for k, name in ((1, "the first parameter"), (2, "the second parameter")):
         if math.prod(tensor_arg(types, k, name).concrete_shape) != 1:
             raise TypeInferenceError(f"{name} of the distribution must be a scalar, got {types[k]}")
-    return TupleType([KEY_TYPE, TensorType(attrs.out_shape, attrs.out_dtype)])
+    return TupleType([KEY_TYPE, TensorType(shape, dtype)])
 
 
 def _multinomial_rel(types: Sequence[Type], attrs: MultinomialAttrs) -> Type:
@@ -143,6 +158,15 @@ register_op(
     doc="Random numbers of a normal distribution, and the key for the next use.",
     samples=(Sample([_KEY, _LOW, _HIGH], {"out_shape": (3, 4)}),),
 )
+for _name, _first, _what in (("uniform", "low", "uniform in [low, high)"), ("normal", "mean", "normally distributed")):
+    register_op(
+        f"random.{_name}_like",
+        inputs=("key", _first, "high" if _first == "low" else "scale", "like"),
+        attrs=LikeAttrs,
+        rel=_distribution_like_rel,
+        doc=f"Random numbers that are {_what}, in the shape of another tensor, and the key for the next use.",
+        samples=(Sample([_KEY, _LOW, _HIGH, (3, 4)]),),
+    )
 register_op(
     "random.multinomial",
     inputs=("key", "probs"),
@@ -188,6 +212,22 @@ def normal(key: RelayExpr, shape: Shape, dtype: str = "float32", mean: Operand =
     """``uint64[10] -> (uint64[10], dtype[shape])``, normally distributed. Source: ``relay.random.normal``."""
     args = [key, as_expr(mean, dtype), as_expr(scale, dtype)]
     return make_call("random.normal", args, NormalAttrs(_sizes(shape), dtype))
+
+
+def uniform_like(
+    key: RelayExpr, like: Operand, dtype: str = "float32", low: Operand = 0.0, high: Operand = 1.0
+) -> Call:
+    """:func:`uniform` in the shape of *like*, whose sizes may be free: the same numbers as in that shape."""
+    args = [key, as_expr(low, dtype), as_expr(high, dtype), as_expr(like)]
+    return make_call("random.uniform_like", args, LikeAttrs(dtype))
+
+
+def normal_like(
+    key: RelayExpr, like: Operand, dtype: str = "float32", mean: Operand = 0.0, scale: Operand = 1.0
+) -> Call:
+    """:func:`normal` in the shape of *like*, whose sizes may be free: the same numbers as in that shape."""
+    args = [key, as_expr(mean, dtype), as_expr(scale, dtype), as_expr(like)]
+    return make_call("random.normal_like", args, LikeAttrs(dtype))
 
 
 def multinomial(key: RelayExpr, probs: Operand, num_samples: int) -> Call:

@@ -7,6 +7,7 @@ an error names the node; what depends on constants alone is a constant. Value na
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
@@ -34,6 +35,9 @@ from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, Inner
 from byoc.relay.narrowing import as_var
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget
 from byoc.relay.traverse import children, post_order
+
+if TYPE_CHECKING:
+    from byoc.relay.frontend.onnx.declared_sizes import DeclaredSizes
 
 _FOR_OTHERS = "replace them in the model, or register a converter for them"
 _FOR_NCHWC = (
@@ -67,7 +71,7 @@ class GraphImporter:
         for param in params:
             scope[param.name_hint] = param
         body = Body(scope, self._table)
-        self._convert_nodes(graph.node, body, self._names.main)
+        self._convert_nodes(graph.node, body, self._names.main, _Declared(graph, params))
         outputs = [as_sequence(self._output(o.name, scope)) for o in graph.output]
         result = outputs[0] if len(outputs) == 1 else Tuple(outputs)
         used = self._used_weights(result)
@@ -129,13 +133,19 @@ class GraphImporter:
         self.weights[variable] = array
         return variable
 
-    def _convert_nodes(self, nodes: Sequence[NodeProto], body: Body, names: Sequence[str] = ()) -> None:
+    def _convert_nodes(
+        self,
+        nodes: Sequence[NodeProto],
+        body: Body,
+        names: Sequence[str] = (),
+        declared: _Declared | None = None,
+    ) -> None:
         for position, proto in enumerate(nodes):
             name = names[position] if names else body.origin
             name = name or self._names.inside(proto.name, proto.op_type, position)
             for output, value in zip(proto.output, self._convert(proto, name, body), strict=False):
                 if output and value is not None:
-                    body.scope[output] = value
+                    body.scope[output] = value if declared is None else declared.named(output, value)
 
     def _convert(self, proto: NodeProto, name: str, body: Body) -> Sequence[RelayExpr | None]:
         inputs = [self._input(i, proto, name, body.scope) for i in proto.input]
@@ -278,6 +288,25 @@ class _Services(GraphServices):
 
     def inner(self, graph: GraphProto, given: Sequence[RelayExpr]) -> InnerGraph:
         return self._importer.convert_inner(graph, self._body, given)
+
+
+class _Declared:
+    """What the main graph declares of sizes inside, which few models need."""
+
+    def __init__(self, graph: GraphProto, params: Sequence[Var]):
+        self._graph, self._params = graph, params
+        self._sizes: DeclaredSizes | None = None
+
+    def named(self, name: str, value: RelayExpr) -> RelayExpr:
+        """*value*, called *name* in the graph, with names for those of its sizes that have none and are declared."""
+        ty = infer_expr(value)
+        if not isinstance(ty, TensorType) or ty.is_symbolic:
+            return value
+        if self._sizes is None:
+            from byoc.relay.frontend.onnx.declared_sizes import DeclaredSizes
+
+            self._sizes = DeclaredSizes(self._graph.value_info, self._params)
+        return self._sizes.named(name, value)
 
 
 def _outputs(convert: Converter, node: OnnxNode) -> list[RelayExpr] | None:

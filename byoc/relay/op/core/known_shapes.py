@@ -3,20 +3,23 @@
 ``dyn.reshape`` to ``[N, 2*S]``, ``arange`` up to S, a slice of 512 up to S: their results have the dimensions
 ``(N, 2*S)``, ``(S)`` and ``(min(512, S))``, which the attribute ``known`` of such an operator says, so that its type
 has names and it has generated code. The rule of an operator stands under the key FKNOWN_SHAPE of its registration; it
-is given a call and what is known of the elements of its operands. FoldConstant asks it.
+is given a call and what is known of the elements of its operands. FoldConstant asks it. What is known of the elements
+of a result stands under FKNOWN_ELEMENTS where the operator is none of those that ``shape_values`` knows.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from byoc.ir.size_var import greater, lesser, parted, plus, times
 from byoc.ir.types import Any, Dim, TensorType, tensor_types
 from byoc.relay.expr import Call
 from byoc.runtime.core.derived_size import SizePolynomial, is_derived, is_never_negative, name_of, polynomial
-from byoc.runtime.core.size_forms import unguarded_name
+from byoc.runtime.core.size_forms import exact_quotient, unguarded_name
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,13 @@ def dim_product(dim: Dim, place: int = 0) -> SizeProduct:
     """One dimension as a product; an unnamed one gets a key by its *place*."""
     if isinstance(dim, int):
         return SizeProduct(dim)
-    if is_derived(dim.name) and len(polynomial(dim.name).terms) == 1:  # 4*N
-        ((term, count),) = polynomial(dim.name).terms.items()
+    terms = polynomial(dim.name).terms if is_derived(dim.name) else {}
+    if len(terms) == 1:  # 4*N
+        ((term, count),) = terms.items()
         return SizeProduct(count, tuple(sorted(name_of(SizePolynomial({(atom,): 1})) for atom in term)))
+    whole = math.gcd(*terms.values())
+    if whole > 1:  # 18*N-18
+        return SizeProduct(whole, (name_of(SizePolynomial({term: count // whole for term, count in terms.items()})),))
     return SizeProduct(1, (dim.name or f"?{place}",))
 
 
@@ -71,11 +78,12 @@ def multiply(products: Iterable[SizeProduct]) -> SizeProduct:
     return result
 
 
-FKNOWN_SHAPE = "FKnownShape"
+FKNOWN_SHAPE, FKNOWN_ELEMENTS = "FKnownShape", "FKnownElements"
 Dims = Sequence[Dim]
 Item = int | Any | None  # an element: a number, a named size, or nothing known
 Known = Callable[[int], "list[Item] | None"]  # of an operand by its position: its elements in their order
 ShapeRule = Callable[[Call, Known], "Dims | None"]
+ElementsRule = Callable[[Call, Known], "list[Item] | None"]
 
 
 def is_size(item: Item) -> bool:
@@ -103,18 +111,28 @@ def reshaped_dims(shape: Dims, items: Sequence[Item], allowzero: bool = False) -
     total = shape_product(shape)
     whole = [d for d in dims if d is not None]
     if len(whole) == len(dims):
-        return whole if _polynomial(whole) == _polynomial(shape) else None
-    rest = total.divided_by(given)
-    if dims.count(None) > 1 or rest is None:
+        return whole if str(_polynomial(whole)) == str(_polynomial(shape)) else None
+    if dims.count(None) > 1:
         return None
-    return [rest.as_dim() if d is None else d for d in dims]
+    quotient = total.divided_by(given)
+    rest = _quotient(shape, whole) if quotient is None else quotient.as_dim()
+    return None if rest is None else [rest if d is None else d for d in dims]
 
 
-def _polynomial(shape: Dims) -> str:
+def _quotient(shape: Dims, given: Dims) -> Dim | None:
+    """How often the product of *given* is in that of *shape*; None where that is not known."""
+    size, by = _polynomial(shape), _polynomial(given)
+    found = exact_quotient(size, by) if by.terms else None
+    if found is None:
+        return None
+    return Any(name_of(found)) if found.number is None else found.number
+
+
+def _polynomial(shape: Dims) -> SizePolynomial:
     size = polynomial(1)
     for dim in shape:
         size = size * polynomial(unguarded_name(dim.name) if isinstance(dim, Any) else int(dim))
-    return str(size)
+    return size
 
 
 def reshape_shape(call: Call, known: Known) -> Dims | None:
@@ -156,7 +174,22 @@ def tile_shape(call: Call, known: Known) -> Dims | None:
     rank = max(data.ndim, len(reps))
     dims = [1] * (rank - data.ndim) + list(data.shape)
     often = [1] * (rank - len(reps)) + reps
-    return [times(d, n) if n is not None and is_size(n) else Any() for d, n in zip(dims, often, strict=True)]
+    return [
+        Any() if n is None else times(d, n if is_size(n) else greater(n, 0)) for d, n in zip(dims, often, strict=True)
+    ]
+
+
+def pad_shape(call: Call, known: Known) -> Dims | None:
+    """Of ``dyn.nn.pad`` of constants; where elements are mirrored, a kernel looks whether there are enough."""
+    widths = known(1)
+    data = tensor_types(call.args[0].checked_type)[0]
+    if widths is None or getattr(call.attrs, "pad_mode", "constant") != "constant":
+        return None
+    pairs = zip(widths[::2], widths[1::2], strict=True)
+    return [
+        Any() if before is None or after is None else plus(size, plus(before, after))
+        for size, (before, after) in zip(data.shape, pairs, strict=True)
+    ]
 
 
 def slice_shape(call: Call, known: Known) -> Dims | None:
@@ -196,12 +229,15 @@ def _cut(dim: Dim, first: Item, last: Item, step: Item) -> Dim:
 
 
 def arange_shape(call: Call, known: Known) -> Dims | None:
-    """Of ``arange``."""
+    """Of ``arange``, whose bounds may be floats that hold sizes, or a fraction."""
     parts = [known(k) for k in range(3)]
-    if any(p is None or len(p) != 1 or p[0] is None for p in parts):
+    if any(p is None or len(p) != 1 for p in parts):
         return None
     start, stop, step = (p[0] for p in parts if p)
-    if start is None or stop is None or not isinstance(step, int) or step == 0:
+    if isinstance(start, Fraction) and isinstance(stop, (int, Any)) and isinstance(step, int):
+        by = start.denominator  # from 1/2 up to S: as from 1 up to 2*S in steps of 2
+        start, stop, step = start.numerator, times(stop, by), step * by
+    if not isinstance(start, (int, Any)) or not isinstance(stop, (int, Any)) or not isinstance(step, int) or step == 0:
         return None
     if step < 0:  # as many numbers down as up
         start, stop, step = stop, start, -step
@@ -209,3 +245,19 @@ def arange_shape(call: Call, known: Known) -> Dims | None:
     if isinstance(size, Any) and not is_size(size):
         size = greater(size, 0)
     return [size if step == 1 else parted(plus(size, step - 1), step)]
+
+
+def parts_elements(call: Call, known: Known) -> list[Item] | None:
+    """Of ``dyn.split_bounds``: sums of the sizes of parts that are known to make up the axis."""
+    sizes = known(1)
+    shape = tensor_types(call.args[0].checked_type)[0].shape
+    if sizes is None:
+        return None
+    places: list[Item] = [0]
+    for size in sizes:
+        last = places[-1]
+        if size is None or last is None or not is_size(size):
+            return None
+        total = plus(last, size)
+        places.append(int(total) if isinstance(total, int) else total)
+    return places if places[-1] == shape[int(getattr(call.attrs, "axis", 0))] else None

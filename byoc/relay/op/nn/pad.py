@@ -36,6 +36,13 @@ class PadAttrs(Attrs):
 
 
 @dataclass(frozen=True)
+class DynPadAttrs(PadAttrs):
+    """Attributes of ``dyn.nn.pad``: of the result what is *known*, as ``match_shape`` has it."""
+
+    known: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class MirrorPadAttrs(Attrs):
     """Attributes of ``nn.mirror_pad``."""
 
@@ -197,7 +204,7 @@ def pad(data: RelayExpr, pad_width: Pairs | RelayExpr, pad_value: Operand = 0, p
     if isinstance(pad_width, Constant):
         pad_width = pad_width.data.numpy().tolist()
     if isinstance(pad_width, RelayExpr):
-        return make_call("dyn.nn.pad", [data, pad_width, value], PadAttrs((), pad_mode))
+        return make_call("dyn.nn.pad", [data, pad_width, value], DynPadAttrs((), pad_mode))
     return make_call("nn.pad", [data, value], PadAttrs(tuple(tuple(p) for p in pad_width), pad_mode))
 
 

@@ -13,11 +13,12 @@ import numpy as np
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import Sample, register_op
+from byoc.ir.op import OPS, Sample, register_op
 from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
+from byoc.relay.op.core.known_shapes import FKNOWN_ELEMENTS, parts_elements
 from byoc.relay.op.core.type_relations import is_integer, is_number, normalize_axis, tensor_arg
 from byoc.relay.op.core.window import differ
 
@@ -129,6 +130,7 @@ register_op(
     doc="Where the parts of given sizes begin along an axis, and at last its size: int64[count + 1].",
     samples=(Sample([(4, 5), _ints(2, 0, 3)], {"axis": 1}),),
 )
+OPS["dyn.split_bounds"].set_attr(FKNOWN_ELEMENTS, parts_elements)
 register_op(
     "dyn.check_numbers",
     inputs=("value",),

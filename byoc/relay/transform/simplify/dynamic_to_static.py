@@ -16,7 +16,7 @@ from byoc.ir.op import OPS, Op
 from byoc.ir.traits import StaticForm
 from byoc.ir.types import Any, TensorType, tensor_types
 from byoc.relay.expr import Call, Constant
-from byoc.relay.op.core.known_shapes import FKNOWN_SHAPE, Item, ShapeRule
+from byoc.relay.op.core.known_shapes import FKNOWN_SHAPE, ShapeRule
 from byoc.relay.transform.simplify.shape_values import ShapeValues
 
 
@@ -60,11 +60,7 @@ def _with_known_shape(call: Call, values: ShapeValues) -> Call:
     if result.is_symbolic:
         return call
 
-    def known(index: int) -> list[Item] | None:
-        items = values.get(call.args[index])
-        return None if items is None else list(items.reshape(-1))
-
-    found = rule(call, known)
+    found = rule(call, lambda index: values.elements(call.args[index]))
     if found is None or not any(isinstance(d, int) or d.name for d in found):
         return call
     from byoc.relay.op.core.named_dims import dim_texts

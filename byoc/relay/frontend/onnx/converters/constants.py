@@ -112,15 +112,28 @@ def _sized(node: OnnxNode, sizes: Sequence[int]) -> Sequence[int]:
     return sizes
 
 
-def _numbers(node: OnnxNode, sizes: Sequence[int], dtype: str) -> RelayExpr:
-    """Numbers of a uniform or a normal distribution, made in float32, or in float64 where that is asked for."""
+def _drawn_like(node: OnnxNode, key: RelayExpr, like: RelayExpr, dtype: str) -> RelayExpr:
+    """Uniform numbers in [0, 1), as many as *like* has, whose sizes may be free."""
+    if node.type_of(like).is_static:
+        return TupleGetItem(relay.random.uniform(key, _sized(node, node.static_dims(like, node.op_type)), dtype), 1)
+    return TupleGetItem(relay.random.uniform_like(key, like, dtype), 1)
+
+
+def _numbers(node: OnnxNode, shape: Sequence[int] | RelayExpr, dtype: str) -> RelayExpr:
+    """Numbers of a uniform or a normal distribution, made in float32, or in float64 where that is asked for.
+
+    They have the sizes *shape*, or those of a tensor, which may be free.
+    """
     made = dtype if dtype == "float64" else "float32"
-    if node.op_type.startswith("RandomUniform"):
-        low, high = node.attrs.float("low", 0.0), node.attrs.float("high", 1.0)
-        found = relay.random.uniform(_key(node), _sized(node, sizes), made, low, high)
+    is_uniform = node.op_type.startswith("RandomUniform")
+    names = (("low", 0.0), ("high", 1.0)) if is_uniform else (("mean", 0.0), ("scale", 1.0))
+    first, second = (node.attrs.float(name, otherwise) for name, otherwise in names)
+    if isinstance(shape, RelayExpr):
+        like = relay.random.uniform_like if is_uniform else relay.random.normal_like
+        found = like(_key(node), shape, made, first, second)
     else:
-        mean, scale = node.attrs.float("mean", 0.0), node.attrs.float("scale", 1.0)
-        found = relay.random.normal(_key(node), _sized(node, sizes), made, mean, scale)
+        draw = relay.random.uniform if is_uniform else relay.random.normal
+        found = draw(_key(node), _sized(node, shape), made, first, second)
     numbers = TupleGetItem(found, 1)
     return numbers if dtype == made else relay.cast(numbers, dtype)
 
@@ -132,23 +145,23 @@ def _random(node: OnnxNode) -> RelayExpr:
 
 @converter("RandomUniformLike", "RandomNormalLike")
 def _random_like(node: OnnxNode) -> RelayExpr:
-    return _numbers(node, node.static_dims(node[0], node.op_type), _random_dtype(node, node.dtype(node[0])))
+    sizes = node.static_dims(node[0], node.op_type) if node.type_of(node[0]).is_static else node[0]
+    return _numbers(node, sizes, _random_dtype(node, node.dtype(node[0])))
 
 
 @converter("Bernoulli")
 def _bernoulli(node: OnnxNode) -> RelayExpr:
     """1 with the chance that the data gives, else 0. The operators by which ONNX defines it give 0 with that chance."""
     made = "float64" if node.dtype(node[0]) == "float64" else "float32"
-    drawn = relay.random.uniform(_key(node), _sized(node, node.static_dims(node[0], "Bernoulli")), made)
-    heads = relay.less(TupleGetItem(drawn, 1), relay.cast(node[0], made))
+    heads = relay.less(_drawn_like(node, _key(node), node[0], made), relay.cast(node[0], made))
     return relay.cast(heads, _random_dtype(node, node.dtype(node[0])))
 
 
 @converter("Multinomial")
 def _multinomial(node: OnnxNode) -> RelayExpr:
     """``T[N, classes] -> int[N, sample_size]``: classes by the logarithms of their chances."""
-    count, (rows, _) = node.attrs.int("sample_size", 1), node.static_dims(node[0], "Multinomial")
-    if count < 1 or rows * count > MAX_ELEMENTS:
+    count, rows = node.attrs.int("sample_size", 1), node.shape(node[0])[0]
+    if count < 1 or (rows if isinstance(rows, int) else 1) * count > MAX_ELEMENTS:
         raise node.error(f"sample_size is at least 1, of {MAX_ELEMENTS} elements in all, got {count} of {rows} rows")
     chances = relay.nn.softmax(relay.cast(node[0], "float32"), axis=1)
     found = TupleGetItem(relay.random.multinomial(_key(node), chances, count), 1)
@@ -175,12 +188,8 @@ def _dropout(node: OnnxNode) -> list[RelayExpr]:
     if training is None:
         share = relay.where(relay.reshape(node[2], []), share, constant(0.0, made))
     seed = node.attrs.int("seed", -1)
-    drawn = relay.random.uniform(
-        relay.random.threefry_key(seed) if seed >= 0 else _key(node),
-        _sized(node, node.static_dims(node[0], "Dropout in training")),
-        made,
-    )
-    mask = relay.greater_equal(TupleGetItem(drawn, 1), share)
+    key = relay.random.threefry_key(seed) if seed >= 0 else _key(node)
+    mask = relay.greater_equal(_drawn_like(node, key, node[0], made), share)
     scaled = relay.divide(relay.cast(node[0], made), relay.subtract(constant(1.0, made), share))
     result = relay.cast(relay.where(mask, scaled, relay.zeros_like(scaled)), dtype)
     return [result, mask] if node.has_output(1) else [result]

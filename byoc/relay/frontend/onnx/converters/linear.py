@@ -82,11 +82,17 @@ def _product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayExpr:
     if any(isinstance(d, Any) for d in (*a[:-2], *b[:-2])) and max(len(a), len(b)) != 3:
         return relay.einsum([left, right], "...ij,...jk->...ik")
     batch = broadcast_dims(node, a[:-2], b[:-2])
-    if any(_must_spread(s, batch) and any(isinstance(d, Any) for d in s[-2:]) for s in (a, b)):
+    spread = any(_must_spread(s, batch) and any(isinstance(d, Any) for d in s[-2:]) for s in (a, b))
+    if spread or (len(batch) > 1 and any(map(_are_unnamed, (a[-2:], b[-2:], (a[-2], b[-1]))))):
         return relay.einsum([left, right], "...ij,...jk->...ik")
     left, right = _batched(node, left, batch), _batched(node, right, batch)
     product = relay.nn.batch_matmul(left, right, transpose_b=False)
     return product if len(batch) == 1 else reshaped(node, product, [*batch, a[-2], b[-1]], operands)
+
+
+def _are_unnamed(dims: Sequence[Dim]) -> bool:
+    """Whether no reshape can say *dims*: several that have neither a number nor a name."""
+    return sum(isinstance(d, Any) and not d.name for d in dims) > 1
 
 
 def _leading(shape: Sequence[Dim], batch: Sequence[Dim]) -> list[Dim]:
