@@ -236,7 +236,7 @@ def test_advice_names_what_is_missing_alone():
 
 def test_a_class_defined_again_takes_its_own_place_and_no_others():
     def define(name):
-        methods = {"get_function": Module.get_function, "save": Module.save, "load": Module.load}
+        methods = {"get_function": Module.get_function, "save": Module.save, "load": classmethod(Module.load.__func__)}
         kind = type(name, (Module,), {"type_key": "test_again", **methods})
         register_module_loader("test_again", kind)
         return kind

@@ -19,6 +19,7 @@ from byoc.errors import DeviceError, UserError
 from byoc.options.flags import add_flags, given_options
 from byoc.runtime.library import Library
 from byoc.runtime.opencl.build import build_counts, why_unavailable
+from byoc.runtime.opencl.devices import why_not_here
 from byoc.runtime.opencl.kernel_cache import cache_limit, device_cache
 
 HELP = "fill a device's cache with the kernels of a model, and with settings that are measured or tuned"
@@ -78,6 +79,9 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
 def _warm(arguments: argparse.Namespace, device: str, tell: StageProgress) -> Warmed:
     """Prepare the model on *device*, with what that took."""
     start, before = time.perf_counter(), build_counts()
+    absent = why_not_here(device) if device else None
+    if absent is not None:
+        raise DeviceError(absent)
     library = _library(arguments, device, tell)
     info = use_device(library, device)
     problem = why_unavailable(device)  # which builds what loading an artefact asks the device with
