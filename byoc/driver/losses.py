@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
+from byoc.contract.checks import why_unavailable
 from byoc.contract.registration import get_backend
 from byoc.contract.verdict import Reason
+from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar
 from byoc.ir.span import span_names
 from byoc.partition.plan.plan import Plan
@@ -64,7 +66,10 @@ def lost(var: GlobalVar, region: Function) -> Iterator[None]:
 def unavailable(plan: Plan) -> Iterator[Loss]:
     """The targets of *plan*'s regions that cannot work on this machine."""
     for target in dict.fromkeys(region.target for region in plan.regions):
-        problem = get_backend(target).unavailable()
+        try:
+            problem = why_unavailable(get_backend(target))
+        except PartitionError as error:  # a backend that cannot say whether it works does not
+            problem = str(error)
         if problem is not None:
             nodes = tuple(n for r in plan.regions if r.target == target for n in r.nodes)
             yield Loss(target, DEVICE, problem, "", nodes)
