@@ -18,8 +18,7 @@ from byoc.contract.verdict import Constraint, as_constraint
 from byoc.errors import PartitionError, vendors_line
 from byoc.relay.dataflow_pattern import ConstantPattern, DFPattern, VarPattern, WildcardPattern
 from byoc.runtime.core.device import HardwareLevel
-from byoc.runtime.modules.lost_module import SENTENCE_OR_NONE
-from byoc.runtime.modules.module import Module
+from byoc.runtime.modules.module import SENTENCE_OR_NONE, Module
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 RULE = "a name is lower-case letters, digits, _ and -, and begins with a letter"

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from byoc.contract.checks import why_unavailable
 from byoc.contract.registration import get_backend
 from byoc.contract.verdict import Reason
 from byoc.errors import PartitionError
@@ -65,6 +64,8 @@ def lost(var: GlobalVar, region: Function) -> Iterator[None]:
 
 def unavailable(plan: Plan) -> Iterator[Loss]:
     """The targets of *plan*'s regions that cannot work on this machine."""
+    from byoc.contract.checks import why_unavailable
+
     for target in dict.fromkeys(region.target for region in plan.regions):
         try:
             problem = why_unavailable(get_backend(target))

@@ -9,11 +9,9 @@ from byoc.runtime.core.device import HardwareLevel
 from byoc.runtime.core.entry_points import advice, source_of
 from byoc.runtime.core.errors import ArtifactError, DeviceError, UnavailableError, UserError, vendors_text
 from byoc.runtime.core.ndarray import NDArray
-from byoc.runtime.modules.module import OWN, Members, Module, PackedFunction, module_class
+from byoc.runtime.modules.module import OWN, SENTENCE_OR_NONE, Members, Module, PackedFunction, module_class
 from byoc.runtime.region.known_outputs import has_known_outputs
 from byoc.runtime.region.record import DEVICE, INITIALIZE, LOAD, StageError, running
-
-SENTENCE_OR_NONE = "one sentence that says what is missing on this machine, or None where it can work"
 
 
 class LostModule(Module):

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from byoc.runtime.graph.graph import Graph
 
 Members = Mapping[str, bytes | memoryview]
+# what ``unavailable`` gives
+SENTENCE_OR_NONE = "one sentence that says what is missing on this machine, or None where it can work"
 
 
 class Root(Protocol):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from byoc.contract.backend import Backend
-from byoc.contract.checks import answer_of
 from byoc.contract.registration import BACKENDS
 from byoc.errors import PartitionError
 from byoc.ir import entry_points
@@ -52,6 +51,8 @@ def places_of(backend: Backend) -> tuple[Place, ...]:
 
     Raises PartitionError for what is no sequence of places, and for one of another target.
     """
+    from byoc.contract.checks import answer_of  # which few plans need
+
     example = f'"{backend.name}/float/NCHW"'
     expected = f"a sequence of places as target/precision/layout, as in ({example},)"
     found = answer_of(backend, "places", expected)
