@@ -118,7 +118,7 @@ WHEN_COMPILED = {
     ),
     "places_of_another": (
         BACKEND.format("def places(self): return ['c/float/NHWC']"),
-        r"'NAME': places\(\)\[0\] is 'c/float/NHWC', which is of another target; its places are its own, as in",
+        r"'NAME': places\(\)\[0\] is 'c/float/NHWC', which is of another target; its places are its own target's, as",
     ),
     "places_raise": (
         BACKEND.format("def places(self): return {}['k']"),

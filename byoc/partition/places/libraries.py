@@ -42,7 +42,7 @@ def check_places(backends: Iterable[Backend]) -> None:
     byoc's own are not asked: OpenCL's look at the device.
     """
     for backend in backends:
-        if not str(getattr(type(backend).places, "__module__", "")).startswith("byoc."):
+        if not str(getattr(backend.places, "__module__", "")).startswith("byoc."):
             places_of(backend)
 
 
@@ -70,7 +70,7 @@ def _place_of(backend: Backend, value: object, where: str, example: str) -> Plac
     except PartitionError as error:
         raise PartitionError(f"{told}: {error}; write it as in {example}") from error
     if place.target not in (backend.name, kernels_run_by(backend)):
-        raise PartitionError(f"{told}, which is of another target; its places are its own, as in {example}")
+        raise PartitionError(f"{told}, which is of another target; its places are its own target's, as in {example}")
     return place
 
 
