@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from byoc.cli.plan_command import write
+from byoc.contract.checks import level_of, why_unavailable
 from byoc.contract.registration import backend_names, get_backend
 from byoc.errors import UserError
 from byoc.runtime.core.device import HardwareLevel
@@ -56,7 +57,7 @@ def describe(name: str) -> dict[str, object]:
     broken = {"name": name, "state": "broken", "level": HardwareLevel.UNAVAILABLE.value}
     try:
         backend = get_backend(name)
-        problem, level = backend.unavailable(), backend.level()
+        problem, level = why_unavailable(backend), level_of(backend)
     except UserError as error:
         return {**broken, "about": str(error)}
     except Exception as error:  # a vendor's code may raise anything, and the other rows are to be seen

@@ -33,10 +33,11 @@ from byoc.contract.verdict import (
     ConstraintCheck,
     Verdict,
     as_constraint,
+    check_is_of_call,
     judge,
     place_of,
 )
-from byoc.errors import InternalError
+from byoc.errors import CompileError, InternalError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.relay.expr import Call, Function
@@ -56,10 +57,10 @@ Check = Callable[[RelayExpr], object]
 class PatternEntry:
     """A row of a pattern table: the composite's name (``acme.conv2d_relu``), the pattern, and a check of the match.
 
-    The check is a function of the match's root, or a sequence of constraints, which are asked about the composite that
-    the match would become and kept as one :class:`ConstraintCheck`; a match that they refuse is reported with its
-    reasons. A function with a docstring among them is a constraint of its own name. Raises PartitionError for one
-    without.
+    The check is a function of the match's root, or a constraint or a sequence of them, which are asked about the
+    composite that the match would become and kept as one :class:`ConstraintCheck`; a match that they refuse is reported
+    with its reasons. A function with a docstring among them is a constraint of its own name. Raises PartitionError for
+    one without, and for a function that makes constraints.
     """
 
     name: str
@@ -67,9 +68,13 @@ class PatternEntry:
     check: Check | Sequence[Constraint] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.check, Sequence):
+        if isinstance(self.check, Constraint):
+            object.__setattr__(self, "check", ConstraintCheck((self.check,)))
+        elif isinstance(self.check, Sequence):
             checks = tuple(as_constraint(c, f"the pattern {self.name}: check[{k}]") for k, c in enumerate(self.check))
             object.__setattr__(self, "check", ConstraintCheck(checks) if checks else None)
+        elif self.check is not None:
+            check_is_of_call(self.check, f"the pattern {self.name}: its check")
 
     @property
     def asked(self) -> Check | None:
@@ -209,16 +214,18 @@ class Backend:
         raise NotImplementedError
 
 
-def contradiction(backend: Backend, region: Function, refusal: str) -> InternalError:
+def contradiction(backend: Backend, region: Function, refusal: str) -> InternalError | CompileError:
     """The error for a region that *backend* took by its verdicts and its code generator then refused, in words.
 
-    Verdicts and code generator answer by one table of constraints, so that this is a mistake in one of both.
+    Verdicts and code generator answer by one table of constraints, so that this is a mistake in one of both: an
+    InternalError where the backend is byoc's own, else a CompileError, for its vendor.
     """
     operators = dict.fromkeys(
         place_of(n) for n in post_order(region.body) if isinstance(n, Call) and isinstance(n.op, Op)
     )
     table = ", ".join(c.code for c in backend.constraints) or "none: its verdicts come from supports()"
-    return InternalError(
+    kind = InternalError if type(backend).__module__.startswith("byoc.") else CompileError
+    return kind(
         f"backend {backend.name!r} accepted {'; '.join(operators)}, and its code generator refuses it: {refusal}; "
         f"the constraints that accepted it ({table}) must say so when asked"
     )

@@ -17,7 +17,8 @@ from byoc.contract.limits import Limits
 from byoc.contract.verdict import Constraint, as_constraint
 from byoc.errors import PartitionError, vendors_line
 from byoc.relay.dataflow_pattern import ConstantPattern, DFPattern, VarPattern, WildcardPattern
-from byoc.runtime.modules.module import Module
+from byoc.runtime.core.device import HardwareLevel
+from byoc.runtime.modules.module import SENTENCE_OR_NONE, Module
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 RULE = "a name is lower-case letters, digits, _ and -, and begins with a letter"
@@ -57,6 +58,48 @@ def check_backend(backend: Backend) -> None:
     _check_options(backend)
     if not isinstance(backend.limits, Limits):
         backend.limits = Limits.of(backend.limits, backend.name)
+
+
+def answer_of(backend: Backend, method: str, expected: str) -> object:
+    """What *method* of *backend*, which takes nothing, gives; *expected* says what it must.
+
+    Raises PartitionError for what is no method, and for whatever it raises.
+    """
+    asked: object = getattr(backend, method)
+    place = f"backend {backend.name!r}: its {method}"
+    if not callable(asked):
+        raise PartitionError(f"{place} is {asked!r}, expected a method {method}(self) that gives {expected}")
+    try:
+        found: object = asked()
+    except BaseException as error:  # whatever a vendor's code raises
+        from byoc.runtime.region.attempted_exit import attempted_exit
+
+        failure = attempted_exit(error)
+        raise PartitionError(f"{place}() failed: {vendors_line(failure)}; it must give {expected}") from error
+    return found
+
+
+def why_unavailable(backend: Backend) -> str | None:
+    """Why *backend* cannot work on this machine, as it says; None where it can.
+
+    Raises PartitionError where its ``unavailable`` raises, or gives neither a sentence nor None.
+    """
+    found = answer_of(backend, "unavailable", SENTENCE_OR_NONE)
+    if found is None or (isinstance(found, str) and found.strip()):
+        return found
+    raise PartitionError(f"backend {backend.name!r}: its unavailable() gave {found!r}, expected {SENTENCE_OR_NONE}")
+
+
+def level_of(backend: Backend) -> HardwareLevel:
+    """How far the regions of *backend* get on this machine, as it says.
+
+    Raises PartitionError where its ``level`` raises, or gives another value.
+    """
+    expected = "a byoc.runtime.HardwareLevel, as in HardwareLevel.EMULATED"
+    found = answer_of(backend, "level", expected)
+    if isinstance(found, HardwareLevel):
+        return found
+    raise PartitionError(f"backend {backend.name!r}: its level() gave {found!r}, expected {expected}")
 
 
 def _check_options(backend: Backend) -> None:

@@ -26,7 +26,7 @@ for tensors of the vendor's network (a layer, a register, a name)::
 The order is that of Relay's integrations (construct the network, infer tensors, a hook per call, outputs, options,
 compile; source: the codegens of Ethos-N and TensorRT). Tuples, projections and repeated values make no call of a hook:
 inputs, constants and outputs are flattened, as the module's function takes and gives them. A call without a hook, which
-the constraints should have refused, is an InternalError that names it.
+the constraints should have refused, is a CompileError that names it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ import numpy as np
 from byoc.contract.region_steps import Step, steps_of
 from byoc.contract.signature import signature_of, spec_of
 from byoc.contract.verdict import callee_name, calls_in, place_of
-from byoc.errors import CompileError, InternalError
+from byoc.errors import CompileError
 from byoc.ir.attrs import Attrs
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, tensor_types
@@ -134,7 +134,7 @@ class RegionGenerator(Generic[Value]):
         return tuple(cls._hooks)
 
     def generate(self) -> Module:
-        """The region's module. Raises InternalError for a call without a hook, and what the steps raise."""
+        """The region's module. Raises CompileError for a call without a hook, and what the steps raise."""
         with marked(CONVERT):
             self.construct()
             region = steps_of(self.function)
@@ -188,7 +188,7 @@ class RegionGenerator(Generic[Value]):
     def _made(self, step: Step, values: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
         call, name = step.call, step.name
         if name not in self._hooks:
-            raise InternalError(
+            raise CompileError(
                 f"{place_of(call)} was accepted, and {type(self).__name__} has no hook for it: write "
                 f"one with @makes({name!r}), or have a constraint refuse it (it has {', '.join(self._hooks) or 'none'})"
             )

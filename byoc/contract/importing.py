@@ -107,5 +107,15 @@ def _register(kind: type) -> None:
                 f"its class {source_of(kind)} is a backend called {kind.name!r}, as is {source_of(there)}; choose "
                 "another name, or write @register_backend(override=True) above the class to take its place"
             )
-    if issubclass(kind, Module) and kind.type_key and kind.type_key not in LOADERS:
+    if issubclass(kind, Module) and kind.type_key and not _is_spoken_for(kind):
         register_module_loader(kind.type_key, kind)
+
+
+def _is_spoken_for(kind: type[Module]) -> bool:
+    """Whether its author said what loads modules of its type: a class in its own line, or one that its file names."""
+    taken = LOADERS.get(kind.type_key)
+    if taken is None:
+        return False
+    if isinstance(taken, str):
+        return taken.partition(":")[0] == kind.__module__ or "type_key" not in vars(kind)
+    return "type_key" not in vars(kind) or issubclass(taken, kind) or issubclass(kind, taken)

@@ -9,6 +9,7 @@ Invariant: a verdict that is no has at least one reason when it comes from :func
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -97,6 +98,12 @@ class Constraint:
     def refusals(self, call: Call) -> tuple[Reason, ...]:
         """Every reason for a refusal: one for each call inside that does not satisfy it."""
         found = [(inner, self.check(inner)) for inner in self._about(call)]
+        made = next((actual for _, actual in found if isinstance(actual, Constraint)), None)
+        if made is not None:
+            raise PartitionError(
+                f"it returned the constraint {made.code!r}, expected None or the value found: it makes a constraint, "
+                "and is to be called where it is listed, as in constraints = (floats(32),)"
+            )
         truth = next((actual for _, actual in found if isinstance(actual, bool)), None)
         if truth is not None:
             raise PartitionError(
@@ -125,6 +132,12 @@ def constraint(
     when the backend is used.
     """
 
+    if not isinstance(code, str):
+        name = getattr(code, "__name__", repr(code))
+        raise PartitionError(
+            f'@constraint was given {name} in the place of its code: write @constraint("dtype") above it'
+        )
+
     def make(check: Callable[[Call], object | None]) -> Constraint:
         text = first_sentence(check)
         if not text:
@@ -143,6 +156,7 @@ def as_constraint(given: object, place: str) -> Constraint:
         return given
     if not callable(given) or isinstance(given, type):
         raise PartitionError(f"{place} is {given!r}, expected a function of a call, or what @constraint makes of one")
+    check_is_of_call(given, place)
     name = str(getattr(given, "__name__", type(given).__name__))
     if not first_sentence(given):
         raise PartitionError(
@@ -150,6 +164,28 @@ def as_constraint(given: object, place: str) -> Constraint:
             "explains a refusal; write one"
         )
     return constraint(name)(given)
+
+
+def check_is_of_call(given: Callable[..., object], place: str) -> None:
+    """Raises PartitionError for what stands at *place* and makes a constraint, or does not take a call alone."""
+    name = str(getattr(given, "__name__", type(given).__name__))
+    try:
+        parameters = inspect.signature(given)
+    except (ValueError, TypeError):  # of what is not written in Python
+        return
+    returned = getattr(parameters.return_annotation, "__name__", parameters.return_annotation)
+    if str(returned).rpartition(".")[2] == Constraint.__name__:
+        asked = f"{name}({'...' if parameters.parameters else ''})"
+        raise PartitionError(
+            f"{place} is the function {name}, which makes a constraint, expected the constraint: write {asked}"
+        )
+    try:
+        parameters.bind(None)
+    except TypeError as error:
+        raise PartitionError(
+            f"{place} is the function {name}{parameters}, expected one that is called with a call alone, as in "
+            f"def {name}(call); if it makes a constraint, write {name}(...)"
+        ) from error
 
 
 def first_sentence(function: object) -> str:

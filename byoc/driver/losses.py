@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 from byoc.contract.registration import get_backend
 from byoc.contract.verdict import Reason
+from byoc.errors import PartitionError
 from byoc.ir.expr import GlobalVar
 from byoc.ir.span import span_names
 from byoc.partition.plan.plan import Plan
@@ -63,8 +64,13 @@ def lost(var: GlobalVar, region: Function) -> Iterator[None]:
 
 def unavailable(plan: Plan) -> Iterator[Loss]:
     """The targets of *plan*'s regions that cannot work on this machine."""
+    from byoc.contract.checks import why_unavailable
+
     for target in dict.fromkeys(region.target for region in plan.regions):
-        problem = get_backend(target).unavailable()
+        try:
+            problem = why_unavailable(get_backend(target))
+        except PartitionError as error:  # a backend that cannot say whether it works does not
+            problem = str(error)
         if problem is not None:
             nodes = tuple(n for r in plan.regions if r.target == target for n in r.nodes)
             yield Loss(target, DEVICE, problem, "", nodes)

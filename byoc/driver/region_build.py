@@ -210,7 +210,7 @@ def _record(region: Function, loss: Loss, error: Exception) -> Fallback:
     if UNCONVERTED in region.attrs:
         stage, raised = CONVERT, str(region.attrs[RAISED])
     else:
-        refused = isinstance(error, InternalError) and isinstance(error.__cause__, (UnsupportedError, KernelError))
+        refused = isinstance(error.__cause__, (UnsupportedError, KernelError))
         stage = CONVERT if refused else compile_stage(error)
         raised = type(error.__cause__ or error).__name__
         if isinstance(error, DeviceError):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from byoc.contract.backend import Backend
+from byoc.contract.checks import level_of, why_unavailable
 from byoc.contract.registration import get_backend
 from byoc.errors import UnavailableError, UserError
 from byoc.options.entry import takes
@@ -206,12 +207,13 @@ def _backend(asked: str | Backend) -> Backend:
     backend = get_backend(asked) if isinstance(asked, str) else asked
     if backend is asked and get_backend(backend.name) is not backend:  # by name Relay's style has a new one each time
         raise UserError(f"another backend is registered as {backend.name!r}; register this one to certify it")
-    problem = backend.unavailable()
+    problem = why_unavailable(backend)
     if problem is not None:
         raise UnavailableError(f"backend {backend.name!r} cannot work here: {problem}")
-    if not backend.level().runs:
+    level = level_of(backend)
+    if not level.runs:
         raise UnavailableError(
-            f"backend {backend.name!r} can compile on this machine and not run ({backend.level()}): certify it where "
+            f"backend {backend.name!r} can compile on this machine and not run ({level}): certify it where "
             "its device is, or emulated"
         )
     return backend

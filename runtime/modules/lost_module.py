@@ -9,7 +9,7 @@ from byoc.runtime.core.device import HardwareLevel
 from byoc.runtime.core.entry_points import advice, source_of
 from byoc.runtime.core.errors import ArtifactError, DeviceError, UnavailableError, UserError, vendors_text
 from byoc.runtime.core.ndarray import NDArray
-from byoc.runtime.modules.module import OWN, Members, Module, PackedFunction, module_class
+from byoc.runtime.modules.module import OWN, SENTENCE_OR_NONE, Members, Module, PackedFunction, module_class
 from byoc.runtime.region.known_outputs import has_known_outputs
 from byoc.runtime.region.record import DEVICE, INITIALIZE, LOAD, StageError, running
 
@@ -155,13 +155,25 @@ def problem_of(module: Module, covered: frozenset[str]) -> str | None:
 
 def run_problem(module: Module, ask: bool = True) -> str | None:
     """Why *module* cannot run here, in one sentence; without *ask* it is not asked whether it is ``unavailable``."""
-    problem = module.unavailable() if ask else None
+    problem = _told_problem(module) if ask else None
     if problem is None and not module.level().runs:
         return (
             f"modules of type {module.type_key!r} can be compiled on this machine and not run ({module.level()}): run "
             "the saved model where the device is, or give its outputs by byoc.runtime.known_outputs"
         )
     return problem
+
+
+def _told_problem(module: Module) -> str | None:
+    """What ``unavailable`` of *module* says, or that it says nothing that can be told."""
+    place = f"unavailable() of the module {type(module).__name__}"
+    try:
+        found: object = module.unavailable()
+    except BaseException as error:  # whatever a vendor's code raises
+        return f"{place} failed: {vendors_text(_failure(error))}; it must give {SENTENCE_OR_NONE}"
+    if found is None or (isinstance(found, str) and found.strip()):
+        return found
+    return f"{place} gave {found!r}, expected {SENTENCE_OR_NONE}"
 
 
 def load_function(owner: Module, symbol: str, initialize: Callable[[str], None], ask: bool) -> PackedFunction:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from byoc.runtime.graph.graph import Graph
 
 Members = Mapping[str, bytes | memoryview]
+# what ``unavailable`` gives
+SENTENCE_OR_NONE = "one sentence that says what is missing on this machine, or None where it can work"
 
 
 class Root(Protocol):
@@ -317,20 +319,19 @@ LOADERS: dict[str, str | type[Module]] = {
 OWN = frozenset(LOADERS)  # the types of byoc's own modules
 
 
-def register_module_loader(type_key: str, location: str | type[Module]) -> None:
+def register_module_loader(type_key: str, location: str | type[Module], *, override: bool = False) -> None:
     """Say that modules of *type_key* are loaded by *location*: ``package.module:Class``, or the class itself.
 
-    A class of the same name in the same module takes the place of the first, as when a notebook's cell runs again.
-    Raises UserError when the key is taken by another class, or when what is given is no module that can be loaded, run
-    and saved; of a location that is seen when it is imported.
+    A class from the same place takes that of the first, as when a notebook's cell runs again, with *override* one from
+    another place too. Raises UserError when the key is byoc's or taken otherwise, or when what is given is no module
+    that can be loaded, run and saved; of a location that is seen when it is imported.
     """
     if not isinstance(location, str):
         check_module_class(type_key, location)
-    taken = LOADERS.setdefault(type_key, location)
-    if _written(taken) != _written(location):
-        raise UserError(
-            f"module type {type_key!r} is loaded by {_written(taken)}; {_written(location)} must take another key"
-        )
+    if type_key in LOADERS:
+        from byoc.runtime.modules.taken_key import check_key
+
+        check_key(type_key, LOADERS[type_key], location, override, type_key in OWN)
     LOADERS[type_key] = location
 
 
@@ -355,10 +356,6 @@ def _is_inherited(kind: type[Module], name: str) -> bool:
     found = next((vars(base)[name] for base in kind.__mro__[: kind.__mro__.index(Module)] if name in vars(base)), None)
     of_object = getattr(getattr(found, "__code__", None), "co_argcount", 0) > 1  # and no class method
     return found is None or (of_object and name in ("load", "restore"))
-
-
-def _written(location: str | type[Module]) -> str:
-    return location if isinstance(location, str) else f"{location.__module__}:{location.__qualname__}"
 
 
 def module_class(type_key: str) -> type[Module]:

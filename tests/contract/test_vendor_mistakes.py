@@ -4,62 +4,17 @@ What a vendor's own code raises is told with the line of it. Each stands in a fi
 ``--import`` does, so that a mistake is met where a vendor would meet it.
 """
 
-import textwrap
-
 import numpy as np
 import pytest
+from vendor_files import BACKEND, COMPILE, MODULE, compiled, told
 
 import byoc
 from byoc import relay
-from byoc.contract.importing import import_backend
 from byoc.errors import ByocError, OutOfMemoryError
 
 pytestmark = pytest.mark.needs_cc
 
-HEAD = """
-import numpy as np
-from byoc.contract import Backend, Quantized, constraints as C, register_backend
-from byoc.kernels import KernelBackend, kernel
-from byoc.relay.dataflow_pattern import is_op, wildcard
-from byoc.runtime import Module
-
-class M(Module):
-    type_key = "NAME_base"
-    def __init__(self, symbol):
-        super().__init__()
-        self.symbols = (symbol,)
-    def get_function(self, name, query_imports=False):
-        return self.run if name in self.symbols else None
-    def run(self, x, y):
-        np.copyto(y.numpy(), np.maximum(x.numpy(), 0))
-    def save(self):
-        return {"symbol": self.symbols[0].encode()}
-    @classmethod
-    def load(cls, members):
-        return cls(bytes(members["symbol"]).decode())
-
-class Base(Backend):
-    "mistaken"
-    constraints = (C.operators("nn.relu"),)
-    module = M
-    def compile(self, function, options):
-        return self.module(function.attrs["global_symbol"])
-"""
-MODULE = """
-class N(M):
-    type_key = "NAME"
-    {}
-class B(Base):
-    name = "NAME"
-    module = N
-"""
-BACKEND = """
-class B(Base):
-    name = "NAME"
-    {}
-"""
 REGION = r"region tvmgen_default_NAME_main_0 \(operators nn.relu\) on NAME failed at "
-COMPILE = r"backend 'NAME' failed on tvmgen_default_NAME_main_0: "
 
 WHEN_IMPORTED = {
     "exits": ("raise SystemExit(2)", r"cannot be imported: its code asked Python to exit with 2 \(NAME.py:\d+\)"),
@@ -84,6 +39,31 @@ WHEN_IMPORTED = {
         "kernel('nn.relu', 'acmee/float/any')(np.abs)",
         r"no target is called 'acmee'; legal: any, .*; for one of your own, register its backend before",
     ),
+    "factory": (
+        BACKEND.format("constraints = (C.tensors_only,)"),
+        r"'NAME': constraints\[0\] is the function tensors_only, which makes a constraint, .*: write tensors_only\(\)$",
+    ),
+    "factory_of_names": (
+        BACKEND.format("constraints = (C.operators('nn.relu'), C.dtypes)"),
+        r"constraints\[1\] is the function dtypes, which makes a constraint, .*: write dtypes\(\.\.\.\)$",
+    ),
+    "own_factory": (
+        "def small(least, most):\n    'small sizes'\n" + BACKEND.format("constraints = (small,)"),
+        r"\[0\] is the function small\(least, most\), expected one that is called with a call alone, as in def",
+    ),
+    "no_code": (
+        "from byoc.contract import constraint\n@constraint\ndef small(call):\n    'small sizes'",
+        r"@constraint was given small in the place of its code: write @constraint\(\"dtype\"\) above it",
+    ),
+    "type_key": (
+        MODULE.format("pass") + "class Other(M):\n    type_key = 'NAME'",
+        r"module type 'NAME' is loaded by NAME:N \(.*NAME.py:\d+\); NAME:Other \(.*NAME.py:\d+\) must take another "
+        r"key, or its place by register_module_loader\('NAME', ..., override=True\)",
+    ),
+    "type_key_of_ours": (
+        "class N(M):\n    type_key = 'json'",
+        r"'json' is loaded by byoc.runtime.json.module:JsonModule, of byoc itself; NAME:N .* must take another key$",
+    ),
     "load": (MODULE.format("def load(self, members): pass"), "N has no class method load.*: write it"),
 }
 WHEN_COMPILED = {
@@ -107,6 +87,46 @@ WHEN_COMPILED = {
     "wildcard": (
         BACKEND.format("def patterns(self): return [('NAME.p', wildcard())]"),
         r"row 0 of its pattern table, NAME.p, has a pattern without an operator, which any value matches: begin it",
+    ),
+    "factory": (
+        BACKEND.format("def patterns(self): return [('NAME.p', is_op('nn.relu')(wildcard()), C.tensors_only)]"),
+        r"NAME.p: its check is the function tensors_only, which makes a constraint, .*: write tensors_only\(\)$",
+    ),
+    "factories": (
+        BACKEND.format("def patterns(self): return [('NAME.p', is_op('nn.relu')(wildcard()), [C.dtypes])]"),
+        r"pattern NAME.p: check\[0\] is the function dtypes, which makes a constraint, .*: write dtypes\(\.\.\.\)$",
+    ),
+    "places": (
+        BACKEND.format("def places(self): return 'NAME/float/NHWC'"),
+        r"'NAME': its places\(\) gave 'NAME/float/NHWC', expected a sequence of .*, as in \(\"NAME/float/NCHW\",\)",
+    ),
+    "places_none": (
+        BACKEND.format("def places(self): pass"),
+        r"its places\(\) gave None, expected a sequence of places",
+    ),
+    "places_empty": (
+        BACKEND.format("def places(self): return []"),
+        r"its places\(\) gave \[\], expected a sequence of",
+    ),
+    "places_number": (
+        BACKEND.format("def places(self): return ['NAME/any/any', 3]"),
+        r"'NAME': places\(\)\[1\] is 3, expected a place as target/precision/layout, as in \"NAME/float/NCHW\"",
+    ),
+    "places_word": (
+        BACKEND.format("def places(self): return ['NAME/flaot/NHWC']"),
+        r"'NAME': places\(\)\[0\] is 'NAME/flaot/NHWC': no precision is called 'flaot'; legal: float, .*; write it",
+    ),
+    "places_of_another": (
+        BACKEND.format("def places(self): return ['c/float/NHWC']"),
+        r"'NAME': places\(\)\[0\] is 'c/float/NHWC', which is of another target; its places are its own target's, as",
+    ),
+    "places_raise": (
+        BACKEND.format("def places(self): return {}['k']"),
+        r"'NAME': its places\(\) failed: KeyError: 'k' \(NAME.py:\d+\); it must give a sequence of places",
+    ),
+    "places_no_method": (
+        BACKEND.format("places = ('NAME/float/NHWC',)"),
+        r"'NAME': its places is \('NAME/float/NHWC',\), expected a method places\(self\) that gives a sequence of",
     ),
     "optimize": (
         BACKEND.format("def optimize(self, region): pass"),
@@ -152,30 +172,6 @@ WHEN_RUN = {
         REGION + r"launch: its bind\(arrays\) gave a NoneType, expected a function without arguments",
     ),
 }
-
-
-@pytest.fixture
-def vendor(tmp_path, of_this_test):
-    """Imports a vendor's file of that name and text, behind what each of them has."""
-
-    def write(name, text):
-        path = tmp_path / f"{name}.py"
-        path.write_text((HEAD + textwrap.dedent(text)).replace("NAME", name))
-        import_backend(str(path))
-
-    return write
-
-
-def compiled(name):
-    x = relay.var("x", shape=(2, 3))
-    mod = byoc.IRModule.from_expr(relay.Function([x], relay.exp(relay.nn.relu(x))))
-    return byoc.compile(mod, targets=[name, "c"])
-
-
-def told(raised, words, name):
-    """The error is one line that has these *words*, in which NAME stands for the backend's."""
-    assert "\n" not in str(raised.value)
-    raised.match(words.replace("NAME", name))
 
 
 @pytest.mark.parametrize("mistake", WHEN_IMPORTED)

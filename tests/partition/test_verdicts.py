@@ -281,20 +281,22 @@ def test_every_operator_on_the_host_has_a_code_under_every_policy(data):
             assert [t for t, v in decision.verdicts if v] == [decision.target]
 
 
-def test_a_code_generator_that_refuses_what_was_accepted_is_an_internal_error(backend):
+def test_a_code_generator_that_refuses_what_was_accepted_is_its_vendors_mistake(backend):
     import byoc
-    from byoc.errors import UnsupportedError
+    from byoc.contract.backend import contradiction
+    from byoc.errors import CompileError, UnsupportedError
 
     class Boaster(Acme):
         def compile(self, function, options):
             raise UnsupportedError("no code for such kernels")
 
     backend(kind=Boaster)
-    with pytest.raises(InternalError) as told:
+    with pytest.raises(CompileError) as told:
         byoc.compile(network(3), targets=["acme", "c"])
     assert "backend 'acme' accepted nn.conv2d, node Conv_0; nn.relu, node Relu_1" in str(told.value)
     assert "no code for such kernels" in str(told.value) and "(operator, kernel, dtype)" in str(told.value)
     assert get_backend("acme").constraints == Acme.constraints
+    assert isinstance(contradiction(get_backend("c"), network(3)["main"], "no code"), InternalError)
 
 
 def taking_all(name: str, *names: str, **fields: object) -> type[Backend]:

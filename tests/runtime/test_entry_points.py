@@ -235,18 +235,25 @@ def test_advice_names_what_is_missing_alone():
 
 
 def test_a_class_defined_again_takes_its_own_place_and_no_others():
-    def define(name):
-        methods = {"get_function": Module.get_function, "save": Module.save, "load": classmethod(Module.load.__func__)}
+    def define(name, **options):
+        methods = {
+            "get_function": Module.get_function,
+            "save": Module.save,
+            "load": classmethod(lambda cls, members: cls()),
+        }
         kind = type(name, (Module,), {"type_key": "test_again", **methods})
-        register_module_loader("test_again", kind)
+        register_module_loader("test_again", kind, **options)
         return kind
 
     try:
         define("Again")
         second = define("Again")
         assert module_class("test_again") is second
-        with pytest.raises(UserError, match="is loaded by .*:Again; .*:Other must take another key"):
+        with pytest.raises(UserError, match=r"is loaded by .*:Again \(.*\); .*:Other \(.*\) must take another key, or"):
             define("Other")
+        assert module_class("test_again") is second
+        other = define("Other", override=True)
+        assert module_class("test_again") is other
     finally:
         LOADERS.pop("test_again", None)
 

@@ -7,13 +7,14 @@ kernels of ``host`` are those of ``host_kernels``, which stands last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from byoc.contract.backend import Backend
 from byoc.contract.registration import BACKENDS
+from byoc.errors import PartitionError
 from byoc.ir import entry_points
 from byoc.ir.registry import GLOBAL_FUNCTIONS
-from byoc.partition.place import HOST
+from byoc.partition.place import HOST, Place
 from byoc.partition.places.kernel import KERNELS, Kernel
 from byoc.relay.expr import Call
 
@@ -33,6 +34,44 @@ class KernelLibrary(Backend):
 def kernels_run_by(backend: Backend) -> str:
     """The target whose declared kernels *backend* runs; empty where it runs none."""
     return backend.kernels_of if isinstance(backend, KernelLibrary) else ""
+
+
+def check_places(backends: Iterable[Backend]) -> None:
+    """Raises PartitionError for a vendor's ``places()`` of another form, whichever policy asks for them or not.
+
+    byoc's own are not asked: OpenCL's look at the device.
+    """
+    for backend in backends:
+        if not str(getattr(backend.places, "__module__", "")).startswith("byoc."):
+            places_of(backend)
+
+
+def places_of(backend: Backend) -> tuple[Place, ...]:
+    """The places of the kernels of *backend*, as it says them.
+
+    Raises PartitionError for what is no sequence of places, and for one of another target.
+    """
+    from byoc.contract.checks import answer_of  # which few plans need
+
+    example = f'"{backend.name}/float/NCHW"'
+    expected = f"a sequence of places as target/precision/layout, as in ({example},)"
+    found = answer_of(backend, "places", expected)
+    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
+        raise PartitionError(f"backend {backend.name!r}: its places() gave {found!r}, expected {expected}")
+    return tuple(_place_of(backend, value, f"places()[{k}]", example) for k, value in enumerate(found))
+
+
+def _place_of(backend: Backend, value: object, where: str, example: str) -> Place:
+    told = f"backend {backend.name!r}: {where} is {value if isinstance(value, Place) else repr(value)}"
+    if not isinstance(value, (str, Place)):
+        raise PartitionError(f"{told}, expected a place as target/precision/layout, as in {example}")
+    try:
+        place = Place.of(value)
+    except PartitionError as error:
+        raise PartitionError(f"{told}: {error}; write it as in {example}") from error
+    if place.target not in (backend.name, kernels_run_by(backend)):
+        raise PartitionError(f"{told}, which is of another target; its places are its own target's, as in {example}")
+    return place
 
 
 def runnable(target: str) -> list[Kernel]:

@@ -18,7 +18,7 @@ from byoc.errors import PartitionError
 from byoc.partition.place import ANY, HOST, DataLayout, Place, precision_of
 from byoc.partition.places.grade import Formula, KernelArgument, KernelRequest, formula_of
 from byoc.partition.places.kernel import KERNELS, Kernel, KernelRegistry
-from byoc.partition.places.libraries import kernels_run_by
+from byoc.partition.places.libraries import places_of
 from byoc.partition.places.pick import Explanation, pick_kernel, valid_places
 
 
@@ -53,20 +53,17 @@ class Placed:
 
 
 def backend_places(target: str) -> tuple[Place, ...]:
-    """The places of a backend's kernels, as it says them. Raises PartitionError for one of another target."""
+    """The places of a backend's kernels, as it says them. Raises as :func:`places_of`."""
     if target == HOST:
         return (Place(HOST, ANY, ANY),)
     backend = get_backend(target)
-    found = tuple(Place.of(p) for p in backend.places())
-    for place in found:
-        if place.target not in (target, kernels_run_by(backend)):
-            raise PartitionError(f"backend {target!r} names a place {place}; its places are its own target's")
+    found = places_of(backend)
     return tuple(dict.fromkeys(map(as_it_comes, found))) if is_settled(backend) else found
 
 
 def wants_channels_last(backend: Backend) -> bool:
     """Whether every place of *backend* says NHWC."""
-    return {Place.of(p).layout for p in backend.places()} == {DataLayout.NHWC}
+    return {place.layout for place in places_of(backend)} == {DataLayout.NHWC}
 
 
 def is_settled(backend: Backend) -> bool:

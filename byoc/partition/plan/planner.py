@@ -30,7 +30,7 @@ from byoc.partition.cut.preference import Preferences, form_preferred, preferred
 from byoc.partition.cut.refused_matches import with_refused_matches
 from byoc.partition.options import PlannerRequest
 from byoc.partition.places import Place
-from byoc.partition.places.libraries import with_libraries
+from byoc.partition.places.libraries import check_places, with_libraries
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Call
 from byoc.relay.transform import InferType
@@ -59,6 +59,7 @@ def plan_of(asked: PlannerRequest) -> Plan:
     names = with_libraries(names)
     limits = _limits(asked.limits or {}, names)
     backends = tuple(get_backend(name) for name in names)
+    check_places(backends)
     mod = InferType()(asked.mod)
     places = asked.valid_places
     request = PlanInputs(
