@@ -18,7 +18,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 from byoc.errors import RegistryError
 from byoc.runtime.core.entry_points import source_of
 
-_MOST_TOLD = 12  # names in a message
+_MOST_NAMED = 12  # names in a message
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -106,8 +106,8 @@ class Registry(Generic[T]):
         near = difflib.get_close_matches(name, known, n=5)
         if near:
             return f"; the nearest of {len(known)} known: {', '.join(near)}"
-        more = ", ..." if len(known) > _MOST_TOLD else ""
-        return f"; {len(known)} are known: {', '.join(known[:_MOST_TOLD])}{more}" if known else "; none is registered"
+        more = ", ..." if len(known) > _MOST_NAMED else ""
+        return f"; {len(known)} are known: {', '.join(known[:_MOST_NAMED])}{more}" if known else "; none is registered"
 
     def _known(self) -> Collection[str]:
         return self._values

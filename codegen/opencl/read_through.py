@@ -35,7 +35,7 @@ def read_through_transposes(program: Program) -> Program:
     def value(stage: Tensor, renamed: Tensor) -> Tensor | None:
         if not _exchanges_axes(stage, simplify) or not readers[stage]:
             return None
-        tiled = all(tiled_product(inlined(reader, {stage: stage}), simplify) for reader in readers[stage])
+        tiled = all(tiled_product(_inlined(reader, {stage: stage}), simplify) for reader in readers[stage])
         return renamed if tiled else None
 
     return left_to_readers(program, value)
@@ -49,7 +49,7 @@ def left_to_readers(program: Program, value: Callable[[Tensor, Tensor], Tensor |
     through: dict[Tensor, Tensor] = {}
 
     def change(stage: Tensor, renamed: Tensor) -> Sequence[Tensor]:
-        renamed = inlined(renamed, through)
+        renamed = _inlined(renamed, through)
         read = None if stage in program.outputs else value(stage, renamed)
         if read is None:
             return [renamed]
@@ -59,7 +59,7 @@ def left_to_readers(program: Program, value: Callable[[Tensor, Tensor], Tensor |
     return with_stages(program, change)
 
 
-def inlined(stage: Tensor, through: dict[Tensor, Tensor]) -> Tensor:
+def _inlined(stage: Tensor, through: dict[Tensor, Tensor]) -> Tensor:
     """*stage* with what it loads of stages in *through* written out."""
     if not any(t in through for t in loaded_tensors(stage.element)):
         return stage

@@ -29,9 +29,7 @@ from byoc.te.walk import checks_of, map_expr
 
 KINDS = ("sum", "max", "min")
 MOST_POINTS = 9  # of a window, which is written out
-MOST_ROWS = (
-    128  # of the product, whose tiles of rows each compute the window: measured on an H100, MobileNetV2 (ARCHITECTURE)
-)
+MOST_ROWS = 128  # of the product: each tile of them computes the window again (measured on an H100)
 
 
 def compute_windows_in_products(program: Program, profile: DeviceProfile) -> Program:
@@ -61,9 +59,14 @@ def _window(stage: Tensor) -> Reduce | None:
     found = reduces_in(stage.element)
     if len(found) != 1 or found[0].kind not in KINDS or checks_of([stage.element]):
         return None
-    extents = [a.extent for a in found[0].axes if isinstance(a.extent, int)]
-    known = len(extents) == len(found[0].axes)
-    return found[0] if known and 0 < math.prod(extents) <= MOST_POINTS else None
+    extents = _extents(found[0])
+    return found[0] if extents is not None and 0 < math.prod(extents) <= MOST_POINTS else None
+
+
+def _extents(window: Reduce) -> list[int] | None:
+    """The extents of the axes of *window*; None where one is free."""
+    known = [a.extent for a in window.axes if isinstance(a.extent, int)]
+    return known if len(known) == len(window.axes) else None
 
 
 def _takes(p: BlockProduct, stage: Tensor, simplify: Simplifier) -> bool:
@@ -81,7 +84,7 @@ def _takes(p: BlockProduct, stage: Tensor, simplify: Simplifier) -> bool:
 def _written_out(window: Reduce) -> PrimExpr:
     """*window* without a reduction, its points in order."""
     value = neutral(window.kind, window.dtype)
-    for point in itertools.product(*(range(int(str(a.extent))) for a in window.axes)):
+    for point in itertools.product(*map(range, _extents(window) or ())):
         term = substitute_axes(window.body, window.axes, [const(k, INDEX) for k in point])
         value = combine(window.kind, value, term)
     return value
