@@ -10,6 +10,8 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
+MANY = 50_000  # objects that are worth a look at what is frozen, which walks over all of that
+
 
 @contextlib.contextmanager
 def paused_collector() -> Iterator[None]:
@@ -28,10 +30,11 @@ def paused_collector() -> Iterator[None]:
 
 
 def _grow_old() -> None:
-    """Let what was made count as old, so that the collector does not walk over all of it at once when it is back.
+    """Let what was made count as old, if it is much: the collector does not walk over all of it when it is back.
 
-    Freezing and thawing moves lists, not objects. What somebody else has frozen stays so.
+    Freezing and thawing moves lists, not objects. What somebody else has frozen stays so: a server that freezes its
+    objects before it forks, a test run what it has collected.
     """
-    if gc.get_freeze_count() == 0:
+    if gc.get_count()[0] >= MANY and gc.get_freeze_count() == 0:
         gc.freeze()
         gc.unfreeze()

@@ -9,7 +9,7 @@ import pytest
 
 from byoc import relay
 from byoc.ir import module_pass
-from byoc.ir.collector import paused_collector
+from byoc.ir.collector import MANY, paused_collector
 
 
 @pytest.fixture(autouse=True)
@@ -59,3 +59,42 @@ def test_a_collector_that_its_owner_turned_off_stays_off() -> None:
     relay.transform.InferType()(module())
     relay.structural_hash(relay.parse(module().astext()))
     assert not gc.isenabled()
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The frozen objects, each time that they are counted; there are some while a test runs."""
+    counts: list[int] = []
+    real = gc.get_freeze_count
+
+    def count() -> int:
+        counts.append(real())
+        return counts[-1]
+
+    monkeypatch.setattr(gc, "get_freeze_count", count)
+    return counts
+
+
+def test_passes_that_make_little_do_not_walk_over_what_is_frozen(counted: list[int]) -> None:
+    gc.collect()
+    for _ in range(20):
+        relay.transform.InferType()(module())
+    assert counted == []
+
+
+def test_what_others_have_frozen_stays_so(counted: list[int]) -> None:
+    gc.freeze()
+    before = gc.get_freeze_count()
+    with paused_collector():
+        made: list[list[int]] = [[] for _ in range(2 * MANY)]
+    assert counted[1:] and gc.get_freeze_count() >= before - 100 and len(made) == 2 * MANY
+
+
+def test_much_that_was_made_counts_as_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 0)
+    frozen: list[str] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append("freeze"))
+    monkeypatch.setattr(gc, "unfreeze", lambda: frozen.append("unfreeze"))
+    with paused_collector():
+        made: list[list[int]] = [[] for _ in range(2 * MANY)]
+    assert frozen == ["freeze", "unfreeze"] and made
