@@ -24,7 +24,14 @@ from types import ModuleType
 from byoc.base import __version__
 from byoc.cli.flags.backend_imports import IMPORTING, VARIABLE, import_backends
 from byoc.cli.flags.backend_imports import add_arguments as add_imports
-from byoc.errors import CompilerNotFoundError, DeviceError, InternalError, OutOfMemoryError, UserError
+from byoc.errors import (
+    CompilerNotFoundError,
+    DeviceError,
+    InternalError,
+    OutOfMemoryError,
+    UserError,
+    vendors_failure,
+)
 
 EXIT_OK, EXIT_INTERNAL, EXIT_USER, EXIT_MACHINE = 0, 1, 2, 3
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141  # 128 and the number of the signal
@@ -160,9 +167,7 @@ def _ran(command: Command, arguments: argparse.Namespace, is_alone: bool) -> tup
         with watch:
             return command(arguments)
     except SystemExit as error:
-        from byoc.runtime.region.attempted_exit import attempted_exit
-
-        raise InternalError(f"while this command was at work, {attempted_exit(error)}") from error
+        raise InternalError(f"while this command was at work, {vendors_failure(error)}") from error
 
 
 def _warn(

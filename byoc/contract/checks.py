@@ -15,7 +15,7 @@ from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.deviation import Deviation
 from byoc.contract.limits import Limits
 from byoc.contract.verdict import Constraint, as_constraint
-from byoc.errors import PartitionError, vendors_line
+from byoc.errors import PartitionError, vendors_failure, vendors_line
 from byoc.relay.dataflow_pattern import ConstantPattern, DFPattern, VarPattern, WildcardPattern
 from byoc.runtime.core.device import HardwareLevel
 from byoc.runtime.modules.module import SENTENCE_OR_NONE, Module
@@ -72,9 +72,7 @@ def answer_of(backend: Backend, method: str, expected: str) -> object:
     try:
         found: object = asked()
     except BaseException as error:  # whatever a vendor's code raises
-        from byoc.runtime.region.attempted_exit import attempted_exit
-
-        failure = attempted_exit(error)
+        failure = vendors_failure(error)
         raise PartitionError(f"{place}() failed: {vendors_line(failure)}; it must give {expected}") from error
     return found
 

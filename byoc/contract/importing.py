@@ -14,8 +14,8 @@ from byoc.contract.registration import BACKENDS, register_found
 from byoc.errors import UserError, in_one_line
 from byoc.ir import entry_points
 from byoc.runtime.core.entry_points import source_of
+from byoc.runtime.core.errors import vendors_failure
 from byoc.runtime.modules.module import LOADERS, Module, register_module_loader
-from byoc.runtime.region.attempted_exit import attempted_exit
 
 _IMPORTED: dict[str, ModuleType] = {}  # file -> what was imported of it
 _NAMED: dict[str, None] = {}  # what was imported, files by their whole paths, in its order
@@ -40,7 +40,7 @@ def import_backend(named: str, place: str = "") -> ModuleType:
     except UserError as error:
         raise type(error)(f"{where}: {error}") from error
     except BaseException as raised:  # whatever a vendor's code raises
-        failure = attempted_exit(raised)
+        failure = vendors_failure(raised)
         if isinstance(failure, ModuleNotFoundError) and f"{named}.".startswith(f"{failure.name}."):
             hint = f"did you mean {named}.py?" if Path(f"{named}.py").is_file() else "a file is named with its .py"
             raise UserError(f"{where}: there is no such module; {hint}") from raised

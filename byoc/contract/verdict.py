@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from byoc.errors import PartitionError, vendors_line
+from byoc.errors import PartitionError, vendors_failure, vendors_line
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.relay.expr import Call, Function
@@ -226,10 +226,8 @@ def judge(call: Call, constraints: Iterable[Constraint]) -> Verdict:
         try:
             reasons += condition.refusals(call)
         except BaseException as error:  # one mistake of a vendor must not hide what the other ones say
-            from byoc.runtime.region.attempted_exit import attempted_exit
-
             text = f"the constraint {condition.code} ({condition.text}) failed when asked"
-            reasons.append(Reason(FAILED_CODE, f"{text}: {vendors_line(attempted_exit(error))}"))
+            reasons.append(Reason(FAILED_CODE, f"{text}: {vendors_line(vendors_failure(error))}"))
     return Verdict(not reasons, callee_name(call), span_names(call.span), tuple(reasons))
 
 

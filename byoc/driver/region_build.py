@@ -35,7 +35,7 @@ from byoc.relay import transform
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform.cut.compiler_functions import KEEP_UNCONVERTED, RAISED, UNCONVERTED
 from byoc.relay.traverse import post_order
-from byoc.runtime.core.errors import vendors_text
+from byoc.runtime.core.errors import vendors_failure, vendors_text
 from byoc.runtime.core.time_limit import TimeLimitError, bounded
 from byoc.runtime.kernels import KERNELS
 from byoc.runtime.modules.module import Module, constant_arrays_of
@@ -124,9 +124,7 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
     except (CompilerNotFoundError, DeviceError):
         raise
     except BaseException as raised:  # whatever a vendor's code raises
-        from byoc.runtime.region.attempted_exit import attempted_exit
-
-        error = attempted_exit(raised)
+        error = vendors_failure(raised)
         kind = InternalError if isinstance(error, InternalError) else CompileError
         text = str(error) if isinstance(error, (ByocError, TimeLimitError)) else vendors_text(error)
         if isinstance(error, (UnsupportedError, KernelError)):

@@ -18,6 +18,7 @@ from byoc.runtime.core.errors import (
     UnavailableError,
     UserError,
     foreign_text,
+    vendors_failure,
     vendors_text,
 )
 
@@ -104,5 +105,6 @@ __all__ = [
     "UnsupportedError",
     "UserError",
     "in_one_line",
+    "vendors_failure",
     "vendors_line",
 ]

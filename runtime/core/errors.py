@@ -105,6 +105,18 @@ def vendors_text(error: BaseException) -> str:
     return text if text.endswith(place) else f"{text}{place}"
 
 
+def vendors_failure(error: BaseException) -> Exception:
+    """*error*, which a vendor's code raised, or what stands for one that is no Exception.
+
+    Raises *error* where it is the user's wish: an interruption, or what a handler of signals raised.
+    """
+    if isinstance(error, Exception):
+        return error
+    from byoc.runtime.core.attempted_exit import attempted_exit  # which hardly ever happens
+
+    return attempted_exit(error)
+
+
 def _place(error: BaseException, own: bool = False) -> str:
     """The file and the line that raised *error*, in parentheses; nothing where it was not raised.
 

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from byoc.runtime.core.device import HardwareLevel
 from byoc.runtime.core.entry_points import advice, source_of
-from byoc.runtime.core.errors import ArtifactError, DeviceError, UnavailableError, UserError, vendors_text
+from byoc.runtime.core.errors import (
+    ArtifactError,
+    DeviceError,
+    UnavailableError,
+    UserError,
+    vendors_failure,
+    vendors_text,
+)
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.modules.module import OWN, SENTENCE_OR_NONE, Members, Module, PackedFunction, module_class
 from byoc.runtime.region.known_outputs import has_known_outputs
@@ -67,17 +74,8 @@ def load_or_lose(type_key: str, symbols: Sequence[str], members: Members, load: 
     except Exception as error:  # whatever a vendor's code raises
         return LostModule(type_key, symbols, members, load, error)
     except BaseException as error:
-        reason = UnavailableError(f"modules of type {type_key!r} cannot be loaded: {_failure(error)}")
+        reason = UnavailableError(f"modules of type {type_key!r} cannot be loaded: {vendors_failure(error)}")
         return LostModule(type_key, symbols, members, load, reason)
-
-
-def _failure(error: BaseException) -> Exception:
-    """*error*, or what stands for one that is no Exception. Raises *error* where the user asked for the end."""
-    if isinstance(error, Exception):
-        return error
-    from byoc.runtime.region.attempted_exit import attempted_exit
-
-    return attempted_exit(error)
 
 
 @contextlib.contextmanager
@@ -118,7 +116,7 @@ def naming_loader(type_key: str) -> Iterator[None]:
             f"{vendors_text(error)}"
         ) from error
     except BaseException as error:
-        text = f"{source_of(module_class(type_key))}: {_failure(error)}"
+        text = f"{source_of(module_class(type_key))}: {vendors_failure(error)}"
         raise UnavailableError(f"the loader of module type {type_key!r} failed, {text}") from error
 
 
@@ -170,7 +168,7 @@ def _told_problem(module: Module) -> str | None:
     try:
         found: object = module.unavailable()
     except BaseException as error:  # whatever a vendor's code raises
-        return f"{place} failed: {vendors_text(_failure(error))}; it must give {SENTENCE_OR_NONE}"
+        return f"{place} failed: {vendors_text(vendors_failure(error))}; it must give {SENTENCE_OR_NONE}"
     if found is None or (isinstance(found, str) and found.strip()):
         return found
     return f"{place} gave {found!r}, expected {SENTENCE_OR_NONE}"
@@ -199,5 +197,5 @@ def load_function(owner: Module, symbol: str, initialize: Callable[[str], None],
                 "region: it takes inputs and outputs, and fills these"
             )
     except BaseException as error:  # whatever a vendor's code raises
-        raise StageError(stage, _failure(error)) from error
+        raise StageError(stage, vendors_failure(error)) from error
     return function

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from byoc.runtime.core.errors import ContractError
+from byoc.runtime.core.errors import ContractError, vendors_failure
 from byoc.runtime.core.ndarray import NDArray, PackedFunction, read_only
 from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.region.checks import CheckedCall, check_returned, fill_outputs
@@ -161,7 +161,7 @@ class RegionCall:
                 self._watch.end()
         except BaseException as error:  # whatever a vendor's code raises
             self._pending, self.is_started = pending, True  # where a signal's handler raised it: it is to be abandoned
-            failure = _failure(error)
+            failure = vendors_failure(error)
             if is_stale:
                 self._pending, self.is_started = None, False
             else:
@@ -186,7 +186,7 @@ class RegionCall:
 
     def _failed(self, error: BaseException) -> None:
         """The backend's code raised *error*. Raises it where a handler of signals did."""
-        failure = _failure(error)
+        failure = vendors_failure(error)
         self._ready = None
         self._guard.failed(self._shapes, failure)
 
@@ -194,15 +194,6 @@ class RegionCall:
         if self._host is None:
             self._host = self._prepare(self._guard.host_function(), self._arrays)
         self._host()
-
-
-def _failure(error: BaseException) -> Exception:
-    """*error*, or what is told of one that is no Exception. Raises *error* where it is the user's wish."""
-    if isinstance(error, Exception):
-        return error
-    from byoc.runtime.region.attempted_exit import attempted_exit
-
-    return attempted_exit(error)
 
 
 def bound(function: PackedFunction, arrays: Sequence[np.ndarray]) -> Callable[[], object]:

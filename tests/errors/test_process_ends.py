@@ -140,7 +140,7 @@ def test_a_crash_outside_of_regions_and_an_end_without_one_say_nothing(folder):
 def test_a_signals_handler_may_exit_while_a_region_runs(monkeypatch):
     import signal
 
-    from byoc.runtime.region.attempted_exit import attempted_exit
+    from byoc.runtime.core.attempted_exit import attempted_exit
 
     def handler(number, frame):
         sys.exit(5)

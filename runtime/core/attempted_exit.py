@@ -15,12 +15,10 @@ USERS = (KeyboardInterrupt, GeneratorExit)
 
 
 def attempted_exit(error: BaseException) -> Exception:
-    """The error of a region whose code raised *error*, itself where it is an Exception.
+    """The error of a region whose code raised *error*, which is no Exception.
 
     Raises *error* where a handler of signals did, and one of ``USERS``.
     """
-    if isinstance(error, Exception):
-        return error
     if isinstance(error, USERS) or is_of_signal(error):
         raise error
     if not isinstance(error, SystemExit):
