@@ -186,11 +186,11 @@ def _check_constants(backend: str, module: Module) -> None:
 
 def _needed(backend: str, module: Module) -> Mapping[str, Sequence[str]]:
     """The names of the constants that each symbol of *module* needs. Raises CompileError for what tells none."""
-    told: object = module.constants()
-    if isinstance(told, Mapping) and all(isinstance(names, (list, tuple)) for names in told.values()):
-        return told
+    needed: object = module.constants()
+    if isinstance(needed, Mapping) and all(isinstance(names, (list, tuple)) for names in needed.values()):
+        return needed
     raise CompileError(
-        f"backend {backend!r}: constants() of its module for {', '.join(module.symbols)} gave {told!r}, expected the "
+        f"backend {backend!r}: constants() of its module for {', '.join(module.symbols)} gave {needed!r}, expected the "
         'names of the constants by symbol, as in {symbol: ["weight"]}'
     )
 

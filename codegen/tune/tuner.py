@@ -116,11 +116,11 @@ class Tuner:
         self.report.left += len(answers.spaces) - len(worth)
         return made
 
-    def measured(self, measure: Callable[[], Made], told: str = "measuring the device") -> Made:
-        """What *measure* gives, whose time is a part of what the level allows; *told* says what it does."""
+    def measured(self, measure: Callable[[], Made], stage: str = "measuring the device") -> Made:
+        """What *measure* gives, whose time is a part of what the level allows; *stage* says what it does."""
         start = self.clock()
-        if told:
-            self._tell(told)
+        if stage:
+            self._tell(stage)
         made = measure()
         self._spent += self.clock() - start
         self.report.seconds = self._spent

@@ -49,9 +49,9 @@ def plain_layouts(call: Call) -> str | None:
     kernel = "OI" + letters[2:]
     wanted = {"layout": [letters], "data_layout": [letters], "out_layout": [letters], "kernel_layout": [kernel]}
     wanted["kernel_layout"] += [f"G{kernel}"]
-    told = {name: str(getattr(attrs, name, "") or "") for name in wanted}
+    layouts = {name: str(getattr(attrs, name, "") or "") for name in wanted}
     return next(
-        (f"{k} {v}" for k, v in told.items() if v and all(sorted(v) != sorted(w) for w in wanted[k])),
+        (f"{k} {v}" for k, v in layouts.items() if v and all(sorted(v) != sorted(w) for w in wanted[k])),
         None,
     )
 

@@ -45,9 +45,9 @@ class PrimitivePlan:
         library.share_processors()  # for as many as which code is made
         builder = Builder(library, constants)
         shapes = [(s.concrete_shape(sizes), s.dtype) for s in signature.inputs]
-        values = [builder.given(BufferKind.INPUT, k, *told) for k, told in enumerate(shapes)]
+        values = [builder.given(BufferKind.INPUT, k, *given) for k, given in enumerate(shapes)]
         shapes = [(s.concrete_shape({}), s.dtype) for s in signature.constants]
-        values += [builder.given(BufferKind.CONSTANT, k, *told) for k, told in enumerate(shapes)]
+        values += [builder.given(BufferKind.CONSTANT, k, *given) for k, given in enumerate(shapes)]
         builder.values = dict(enumerate(values))
         chains = chains_of(program)
         builder.last_reads = {number: k for k, chain in enumerate(chains) for number in chain.reads}
@@ -61,15 +61,15 @@ class PrimitivePlan:
 
     def _build(self, builder: Builder, chain: Chain, sizes: Mapping[str, int]) -> None:
         """Add the actions of *chain* and keep its values."""
-        told = chain.step
-        specs = [TensorSpec(r["name"], tuple(r["shape"]), r["dtype"]) for r in told["results"]]
+        written = chain.step
+        specs = [TensorSpec(r["name"], tuple(r["shape"]), r["dtype"]) for r in written["results"]]
         shapes = [spec.concrete_shape(sizes) for spec in specs]
         behind = [
             Behind(post.operator, post.attributes, None if post.operand is None else builder.values[post.operand])
             for post in chain.posts
         ]
-        step = Step(told["operator"], told["attributes"], shapes, [spec.dtype for spec in specs], behind)
-        made = build(builder, step, [builder.values[number] for number in told["arguments"]])
+        step = Step(written["operator"], written["attributes"], shapes, [spec.dtype for spec in specs], behind)
+        made = build(builder, step, [builder.values[number] for number in written["arguments"]])
         for number, value, shape in zip(chain.results, made, shapes, strict=True):
             if value.shape != (shape or (1,)):
                 raise KernelError(f"{self.symbol}: {step.operator} gave {list(value.shape)}, expected {list(shape)}")

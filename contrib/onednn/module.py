@@ -129,20 +129,20 @@ class OnednnModule(Module):
         return "\n".join(lines)
 
     def save(self) -> dict[str, bytes]:
-        told = {
+        data = {
             "signatures": [s.to_json() for s in self.signatures.values()],
             "programs": list(self.programs.values()),
         }
-        return sealed(KIND, VERSION, {PROGRAM: json.dumps(told, indent=1).encode()})
+        return sealed(KIND, VERSION, {PROGRAM: json.dumps(data, indent=1).encode()})
 
     @classmethod
     def load(cls, members: Members) -> OnednnModule:
         _, content = opened(members, KIND, VERSION)
         if PROGRAM not in content:
             raise ArtifactError(f"{PROGRAM} is missing: save the model again")
-        told = object_of(read_json(content[PROGRAM], PROGRAM), PROGRAM, ("signatures", "programs"))
-        signatures = Signature.list_from_json(told["signatures"], at(PROGRAM, "signatures"))
-        programs = [checked_program(item, place, BUILDERS) for place, item in numbered(told, "programs", PROGRAM)]
+        data = object_of(read_json(content[PROGRAM], PROGRAM), PROGRAM, ("signatures", "programs"))
+        signatures = Signature.list_from_json(data["signatures"], at(PROGRAM, "signatures"))
+        programs = [checked_program(item, place, BUILDERS) for place, item in numbered(data, "programs", PROGRAM)]
         if len(programs) != len(signatures):
             raise ArtifactError(f"{PROGRAM}: {len(programs)} programs for {len(signatures)} symbols")
         return cls(dict(zip([s.symbol for s in signatures], programs, strict=True)), signatures)

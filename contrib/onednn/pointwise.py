@@ -223,7 +223,7 @@ def _reducing(builder: Builder, step: Step, desc: Desc, axes: Sequence[int]) -> 
 
 def reduced_axes(attributes: Mapping[str, Any], ndim: int) -> tuple[int, ...]:
     """The axes that a reduction goes over, none of them below 0."""
-    told: Sequence[int] | int | None = attributes["axis"]
-    named = [told] if isinstance(told, int) else told
+    axis: Sequence[int] | int | None = attributes["axis"]
+    named = [axis] if isinstance(axis, int) else axis
     axes = {int(a) % ndim for a in named} if named is not None else set(range(ndim))
     return tuple(sorted(set(range(ndim)) - axes if attributes["exclude"] else axes))

@@ -53,8 +53,8 @@ def plain_layouts(call: Call) -> str | None:
     kernel = "OI" + CANONICAL.get(n, "NC")[2:]
     wanted = {"layout": CANONICAL.get(n, ""), "data_layout": CANONICAL.get(n, ""), "kernel_layout": kernel}
     wanted["out_layout"] = CANONICAL.get(n, "")
-    told = {name: str(getattr(attrs, name, "") or "") for name in wanted}
-    return next((f"{k} {v}" for k, v in told.items() if v and sorted(v) != sorted(wanted[k])), None)
+    layouts = {name: str(getattr(attrs, name, "") or "") for name in wanted}
+    return next((f"{k} {v}" for k, v in layouts.items() if v and sorted(v) != sorted(wanted[k])), None)
 
 
 @constraint("layout", of=("layout_transform", "nn.global_avg_pool2d", "nn.global_max_pool2d", "nn.depth_to_space"))

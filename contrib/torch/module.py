@@ -116,27 +116,27 @@ class TorchModule(Module):
         return "\n".join(lines)
 
     def save(self) -> dict[str, bytes]:
-        told = {
+        data = {
             "device": self.device,
             "precision": self.precision,
             "signatures": [s.to_json() for s in self.signatures.values()],
             "programs": list(self.programs.values()),
         }
-        return sealed(KIND, VERSION, {PROGRAM: json.dumps(told, indent=1).encode()})
+        return sealed(KIND, VERSION, {PROGRAM: json.dumps(data, indent=1).encode()})
 
     @classmethod
     def load(cls, members: Members) -> TorchModule:
         _, content = opened(members, KIND, VERSION)
         if PROGRAM not in content:
             raise ArtifactError(f"{PROGRAM} is missing: save the model again")
-        told = object_of(
+        data = object_of(
             read_json(content[PROGRAM], PROGRAM), PROGRAM, ("device", "precision", "signatures", "programs")
         )
-        signatures = Signature.list_from_json(told["signatures"], at(PROGRAM, "signatures"))
-        programs = [checked_program(program, place, KERNELS) for place, program in numbered(told, "programs", PROGRAM)]
+        signatures = Signature.list_from_json(data["signatures"], at(PROGRAM, "signatures"))
+        programs = [checked_program(program, place, KERNELS) for place, program in numbered(data, "programs", PROGRAM)]
         if len(programs) != len(signatures):
             raise ArtifactError(f"{PROGRAM}: {len(programs)} programs for {len(signatures)} symbols")
-        device, precision = (text_of(told[name], at(PROGRAM, name)) for name in ("device", "precision"))
+        device, precision = (text_of(data[name], at(PROGRAM, name)) for name in ("device", "precision"))
         if precision not in PRECISIONS:
             raise ArtifactError(f"{PROGRAM}: the precision {precision!r} is none of {', '.join(PRECISIONS)}")
         return cls(dict(zip([s.symbol for s in signatures], programs, strict=True)), signatures, device, precision)

@@ -61,7 +61,7 @@ def prepare_parts(module: MetadataModule, sizes: Sequence[Sizes]) -> None:
     """Have the regions ready that no run has reached: those of branches that it did not take.
 
     A region whose sizes are numbers, or named as *sizes* are, runs once for each of these, on ones. Of another the
-    kernels are built, and its memory is taken when its sizes come. What fails here is told by the run that needs it.
+    kernels are built, and its memory is taken when its sizes come. What fails here the run that needs it reports.
     """
     for root in _roots_of_parts(module):
         for symbol in root.regions:

@@ -153,7 +153,7 @@ def problem_of(module: Module, covered: frozenset[str]) -> str | None:
 
 def run_problem(module: Module, ask: bool = True) -> str | None:
     """Why *module* cannot run here, in one sentence; without *ask* it is not asked whether it is ``unavailable``."""
-    problem = _told_problem(module) if ask else None
+    problem = _stated_problem(module) if ask else None
     if problem is None and not module.level().runs:
         return (
             f"modules of type {module.type_key!r} can be compiled on this machine and not run ({module.level()}): run "
@@ -162,8 +162,8 @@ def run_problem(module: Module, ask: bool = True) -> str | None:
     return problem
 
 
-def _told_problem(module: Module) -> str | None:
-    """What ``unavailable`` of *module* says, or that it says nothing that can be told."""
+def _stated_problem(module: Module) -> str | None:
+    """What ``unavailable`` of *module* says, or what is wrong with its answer."""
     place = f"unavailable() of the module {type(module).__name__}"
     try:
         found: object = module.unavailable()
@@ -191,9 +191,9 @@ def load_function(owner: Module, symbol: str, initialize: Callable[[str], None],
         stage = LOAD
         function = module.get_function(symbol)
         if not callable(function):
-            told = "no function" if function is None else f"a {type(function).__name__}"
+            given = "no function" if function is None else f"a {type(function).__name__}"
             raise ArtifactError(
-                f"get_function({symbol!r}) of the module {type(module).__name__} gave {told}, expected what runs the "
+                f"get_function({symbol!r}) of the module {type(module).__name__} gave {given}, expected what runs the "
                 "region: it takes inputs and outputs, and fills these"
             )
     except BaseException as error:  # whatever a vendor's code raises

@@ -187,9 +187,9 @@ class RegionGuard:
 
 def _out_of_memory(region: str, stage: str, error: MemoryError) -> OutOfMemoryError:
     """*error* with its place, where nothing stands in for a *region* that needs more memory than there is."""
-    told = str(error) if isinstance(error, ByocError) else vendors_text(error)
+    text = str(error) if isinstance(error, ByocError) else vendors_text(error)
     return OutOfMemoryError(
-        f"{region} failed at {stage}, it needs more memory than this process can have: {told}; compile with "
+        f"{region} failed at {stage}, it needs more memory than this process can have: {text}; compile with "
         "fallback=True to run it on the host then"
     )
 

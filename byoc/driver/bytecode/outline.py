@@ -213,9 +213,9 @@ class _Parts:
         body = copies[outputs[0]] if len(outputs) == 1 else Tuple([copies[o] for o in outputs])
         var = GlobalVar(f"{self._name}_part_{level}")
         result = self._sizes.outside(infer_expr(body))
-        told = [p.checked_type for p in params.values()]
+        known = [p.checked_type for p in params.values()]
         tellers = {Var(f"teller{k}", n.checked_type): n for k, n in enumerate(self._tellers(level)) if n not in params}
-        for teller in size_params(body, told, [*self._function.params, *tellers]):
+        for teller in size_params(body, known, [*self._function.params, *tellers]):
             params[tellers.get(teller, teller)] = Var(teller.name_hint, teller.checked_type)
         function = Function(list(params.values()), body, result, (), None, self._function.span)
         infer_expr(function)

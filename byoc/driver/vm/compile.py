@@ -66,7 +66,7 @@ def compile_module(
     if not fallback:
         return generate(prepare(mod, layout, narrow.passes()), options)
     outlined = OutlineCompilerFunctionsWithExistingGlobalSymbols()(infer_module(mod))
-    built = build_regions(outlined, options.regions(), lambda told: None)
+    built = build_regions(outlined, options.regions(), lambda stage: None)
     return generate(prepare(built.mod, layout, narrow.passes()), options, built)
 
 

@@ -62,15 +62,15 @@ def places_of(backend: Backend) -> tuple[Place, ...]:
 
 
 def _place_of(backend: Backend, value: object, where: str, example: str) -> Place:
-    told = f"backend {backend.name!r}: {where} is {value if isinstance(value, Place) else repr(value)}"
+    problem = f"backend {backend.name!r}: {where} is {value if isinstance(value, Place) else repr(value)}"
     if not isinstance(value, (str, Place)):
-        raise PartitionError(f"{told}, expected a place as target/precision/layout, as in {example}")
+        raise PartitionError(f"{problem}, expected a place as target/precision/layout, as in {example}")
     try:
         place = Place.of(value)
     except PartitionError as error:
-        raise PartitionError(f"{told}: {error}; write it as in {example}") from error
+        raise PartitionError(f"{problem}: {error}; write it as in {example}") from error
     if place.target not in (backend.name, kernels_run_by(backend)):
-        raise PartitionError(f"{told}, which is of another target; its places are its own target's, as in {example}")
+        raise PartitionError(f"{problem}, which is of another target; its places are its own target's, as in {example}")
     return place
 
 
