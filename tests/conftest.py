@@ -105,14 +105,18 @@ def own_cache(tmp_path_factory, worker_id="master"):
 
 @contextlib.contextmanager
 def registered_within():
-    """Forget what is registered inside: backends, kernel tables, loaders of modules. What byoc brings stays."""
-    from byoc.contract import BACKENDS
+    """Forget what is registered inside: backends, kernel tables, loaders of modules, and which files brought them.
+
+    What byoc brings stays.
+    """
+    from byoc.contract import BACKENDS, importing
     from byoc.ir.registry import GLOBAL_FUNCTIONS
     from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
     from byoc.runtime.json.table import TABLES
     from byoc.runtime.modules.module import LOADERS
 
     before = {id(r): set(r) for r in (BACKENDS, TABLES, LOADERS)}
+    named = set(importing._NAMED)
     try:
         yield
     finally:
@@ -128,6 +132,8 @@ def registered_within():
             del TABLES[name]
         for name in (n for n in new[id(LOADERS)] if not _place(LOADERS[n]).startswith("byoc.")):
             del LOADERS[name]
+        for name in set(importing._NAMED) - named:
+            del importing._NAMED[name]
 
 
 def _place(loader):

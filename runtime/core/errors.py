@@ -7,6 +7,7 @@ between two of our own parts, and its text names the pass and the node.
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -106,15 +107,31 @@ def vendors_text(error: BaseException) -> str:
 
 
 def vendors_failure(error: BaseException) -> Exception:
-    """*error*, which a vendor's code raised, or what stands for one that is no Exception.
+    """*error*, which a vendor's code raised, or what stands for one that is no Exception: a failure like any other.
 
-    Raises *error* where it is the user's wish: an interruption, or what a handler of signals raised.
+    That is code which asks Python to end the process, by ``sys.exit`` or a class of its own. Raises *error* where it is
+    the user's wish: an interruption, or what a handler of signals raised, also when it interrupts a vendor's code.
     """
     if isinstance(error, Exception):
         return error
-    from byoc.runtime.core.attempted_exit import attempted_exit  # which hardly ever happens
+    if isinstance(error, (KeyboardInterrupt, GeneratorExit)) or _is_of_signal(error):
+        raise error
+    if not isinstance(error, SystemExit):
+        return DeviceError(vendors_text(error))
+    code = "" if error.code is None else f" with {error.code!r}"
+    place = vendors_text(SystemExit().with_traceback(error.__traceback__)).partition("(")[2]
+    return DeviceError(f"its code asked Python to exit{code}{f' ({place}' if place else ''}")
 
-    return attempted_exit(error)
+
+def _is_of_signal(error: BaseException) -> bool:
+    """Whether one of the functions that handle signals in this process raised *error*."""
+    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code in handlers:
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def _place(error: BaseException, own: bool = False) -> str:

@@ -140,7 +140,7 @@ def test_a_crash_outside_of_regions_and_an_end_without_one_say_nothing(folder):
 def test_a_signals_handler_may_exit_while_a_region_runs(monkeypatch):
     import signal
 
-    from byoc.runtime.core.attempted_exit import attempted_exit
+    from byoc.runtime.core.errors import vendors_failure
 
     def handler(number, frame):
         sys.exit(5)
@@ -150,8 +150,8 @@ def test_a_signals_handler_may_exit_while_a_region_runs(monkeypatch):
         handler(signal.SIGTERM, None)
     except SystemExit as error:
         with pytest.raises(SystemExit):
-            attempted_exit(error)
+            vendors_failure(error)
     try:
         sys.exit(5)
     except SystemExit as error:
-        assert "exit with 5" in str(attempted_exit(error))
+        assert "exit with 5" in str(vendors_failure(error))
