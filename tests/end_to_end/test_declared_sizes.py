@@ -173,3 +173,26 @@ def test_a_size_that_two_calls_find_is_refused_where_it_is_not_one():
     agree(library.run({"x": ones[:1], "v": ones}), [np.array([[0, 1, 2]], "float32")])
     with pytest.raises(UserError, match="of two tensors that belong together differ"):
         library.run({"x": ones[:2], "v": ones})
+
+
+def test_what_follows_a_decision_of_unnamed_sizes_and_a_slice_of_it_is_generated_code(tmp_path, artifact_runner):
+    text = """g (float[N] x, bool all, int64[1] last) => (float[m] y) <int64[1] zero = {0}> {
+        kept = If (all) <then_branch = t () => (float[k] a) { a = Exp (x) },
+            else_branch = e () => (float[k] b) {
+                positive = Less (none, x) b = Compress <axis: int = 0> (x, positive) }>
+        doubled = Add (kept, kept)
+        cut = Slice (doubled, zero, last)
+        e = Exp (cut)
+        y = Add (e, e)
+    }"""
+    model = onnx.parser.parse_model(HEAD + text.replace("{0}>", "{0}, float none = {0}>"))
+    library = byoc.compile(model)
+    assert on_numpy(library) == {"dyn_strided_slice", "argwhere"}  # which find the sizes
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    x = np.array([1, -2, 3, -4, 5], "float32")
+    given = [{"x": x, "all": np.array(c), "last": np.array([n])} for c, n in ((True, 4), (False, 2), (False, 9))]
+    wanted = [session.run(None, feeds) for feeds in given]
+    for feeds, want in zip(given, wanted, strict=True):
+        agree(library.run(feeds), want)
+    for got, want in zip(artifact_runner.run(library.save(tmp_path / "m.byoc"), given), wanted, strict=True):
+        agree(got, want)

@@ -86,9 +86,14 @@ def _finds_sizes(function: Function) -> bool:
     if "Compiler" in function.attrs:
         return False
     found = list(post_order(function.body))
-    return all(isinstance(n, STRAIGHT) for n in found) and any(
-        isinstance(n, Call) and isinstance(n.op, Op) and (n.op.traits.finds_sizes or makes_sizes(n)) for n in found
-    )
+    return all(isinstance(n, STRAIGHT) for n in found) and any(isinstance(n, Call) and _gives_sizes(n) for n in found)
+
+
+def _gives_sizes(call: Call) -> bool:
+    """Whether what *call* gives has sizes that come to light there: an operator's, or those of a decision."""
+    if isinstance(call.op, GlobalVar):
+        return not is_symbolic(call.checked_type)
+    return isinstance(call.op, Op) and (call.op.traits.finds_sizes or makes_sizes(call))
 
 
 class _Found:
@@ -104,6 +109,8 @@ class _Found:
         self._function, self._name, self._sizes = function, name, sizes
         self._values = ShapeValues()
         self._made: dict[RelayExpr, RelayExpr] = {}
+        self._decided = PartSizes("decided_size")
+        self._in_parts: dict[RelayExpr, Type] = {}  # types over the names that these have in a part
         self.params = [self._param(p) for p in function.params]
 
     def _param(self, param: Var) -> Var:
@@ -125,44 +132,66 @@ class _Found:
             made = self._call(node)
         elif isinstance(node, Tuple):
             made = Tuple([self._made[f] for f in node.fields], span=node.span)
+            if any(f in self._in_parts for f in made.fields):
+                self._in_parts[made] = TupleType([self._in_part(f) for f in made.fields])
         elif isinstance(node, TupleGetItem):
             made = TupleGetItem(self._made[node.tuple_value], node.index, span=node.span)
+            whole = self._in_parts.get(made.tuple_value)
+            if isinstance(whole, TupleType):
+                self._in_parts[made] = whole.fields[made.index]
         infer_expr(made)
         self._made[node] = made
 
+    def _in_part(self, node: RelayExpr) -> Type:
+        return self._in_parts.get(node, infer_expr(node))
+
     def _call(self, node: Call) -> RelayExpr:
         made = Call(node.op, [self._made[a] for a in node.args], node.attrs, node.type_args, node.span)
-        infer_expr(made)
+        ty = infer_expr(made)
         if not isinstance(node.op, Op) or node.op.traits.kind is OpKind.SEQUENCE:
+            if not is_symbolic(ty):
+                self._in_parts[made] = self._decided.named(ty)
             return made
+        if any(a in self._in_parts for a in made.args):
+            return self._of_decided(made)
         from byoc.relay.transform.simplify.dynamic_to_static import make_static
 
         known = self._values.learn(made)
         if known is not made or not isinstance(known, Call):
             return known
         static = make_static(made, self._values)
-        return static if is_symbolic(infer_expr(static)) else self._called(made, static.checked_type)
+        if is_symbolic(infer_expr(static)):
+            return static
+        return self._called(made, self._sizes.named(static.checked_type))
 
-    def _called(self, call: Call, known: Type) -> Call:
-        """*call* in a function of its own, whose result has names: those that are *known*, and new ones."""
+    def _of_decided(self, call: Call) -> Call:
+        """*call* over what a called function gave in sizes without names: they have some inside of parts alone."""
+        ty = infer_expr(Call(call.op, [self._inside(a, {}) for a in call.args], call.attrs, span=call.span))
+        made = call if is_symbolic(ty) else self._called(call, self._decided.outside(self._sizes.named(ty)))
+        if made is call:
+            self._in_parts[made] = ty
+        elif not is_symbolic(infer_expr(made)):
+            self._in_parts[made] = self._decided.named(made.checked_type)
+        return made
+
+    def _called(self, call: Call, result: Type) -> Call:
+        """*call* in a function of its own, which gives *result*."""
         params: dict[RelayExpr, Var] = {}
-        inside = Call(call.op, [_inside(a, params) for a in call.args], call.attrs, span=call.span)
+        inside = Call(call.op, [self._inside(a, params) for a in call.args], call.attrs, span=call.span)
         variables: Sequence[Var] = list(params.values())
         var = GlobalVar(f"{self._name}_found_{len(self.functions)}")
-        result = self._sizes.named(known)
         function = Function(variables, inside, result, (), None, call.span)
         infer_expr(function)
         var._checked_type = FuncType([v.checked_type for v in variables], result, ())
         self.functions[var] = function
         return Call(var, list(params), span=call.span)
 
-
-def _inside(node: RelayExpr, params: dict[RelayExpr, Var]) -> RelayExpr:
-    """*node* as a function sees it that has *params*, to which it is added."""
-    if isinstance(node, Constant):
-        return node
-    if isinstance(node, Tuple):
-        return Tuple([_inside(f, params) for f in node.fields])
-    if node not in params:
-        params[node] = Var(f"given{len(params)}", node.checked_type)
-    return params[node]
+    def _inside(self, node: RelayExpr, params: dict[RelayExpr, Var]) -> RelayExpr:
+        """*node* as a function sees it that has *params*, to which it is added."""
+        if isinstance(node, Constant):
+            return node
+        if isinstance(node, Tuple):
+            return Tuple([self._inside(f, params) for f in node.fields])
+        if node not in params:
+            params[node] = Var(f"given{len(params)}", self._in_part(node))
+        return params[node]
