@@ -37,8 +37,6 @@ from byoc.runtime.dso.module import DsoModule
 from byoc.te import compute, placeholder
 from byoc.te.evaluate import evaluate
 
-pytestmark = pytest.mark.optimized
-
 FLAGS = ("-Wall", "-Wextra", "-Werror", "-Wno-psabi", *os.environ.get("BYOC_TEST_CFLAGS", "").split())
 SAME = (1, 1, 1, 1)
 AVX512, AVX, SSE = Machine(64, 24, 32), Machine(32, 12, 16), Machine(16, 8, 16)
@@ -237,6 +235,7 @@ def test_the_error_stays_within_the_documented_bound(channels, outputs):
 
 
 @pytest.mark.needs_cc
+@pytest.mark.optimized
 def test_it_agrees_with_onnxruntime():
     onnx, ort = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     case = Case(2, 14, 15, 24, 40)

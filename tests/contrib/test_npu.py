@@ -360,6 +360,7 @@ def test_it_says_on_which_integers_it_computes():
     assert "nn.conv2d" in declared.operators
 
 
+@pytest.mark.slow  # tests/testing/test_quantized_cases.py certifies its operators on integers
 def test_constraints_answer_for_whatever_a_plan_asks():
     certificate = byoc.testing.certify("int8_npu", saved=False)
     assert not certificate.to_json()["summary"]["counts"]["failed when asked"], str(certificate)

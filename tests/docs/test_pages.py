@@ -23,8 +23,15 @@ def name(path):
     return str(path.relative_to(ROOT))
 
 
+LONG = ("quantise", "tune")  # pages whose examples quantize and tune for a quarter of a minute
+
+
+def of_page(path):
+    return pytest.param(path, id=name(path), marks=[pytest.mark.slow] if path.stem in LONG else [])
+
+
 @pytest.mark.needs_cc
-@pytest.mark.parametrize("path", [p for p in EXAMPLES if p.stem not in ELSEWHERE], ids=name)
+@pytest.mark.parametrize("path", [of_page(p) for p in EXAMPLES if p.stem not in ELSEWHERE])
 def test_the_examples_of_a_page_give_what_it_says(path):
     assert len(blocks_of(path.read_text())) > 2
     command = [sys.executable, "-m", "tools.site.page_examples", str(path)]

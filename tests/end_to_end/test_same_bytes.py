@@ -42,7 +42,11 @@ def hashes(path):
 @pytest.mark.needs_cc
 @pytest.mark.needs_opencl
 @pytest.mark.parametrize(
-    "model", [ROOT / "examples" / "digits" / "digits.onnx", MODELS / "face_rfb_320.onnx"], ids=lambda p: p.stem
+    "model",
+    [
+        pytest.param(ROOT / "examples" / "digits" / "digits.onnx", id="digits"),
+        pytest.param(MODELS / "face_rfb_320.onnx", id="face_rfb_320", marks=pytest.mark.slow),
+    ],
 )
 def test_two_hash_seeds_give_the_same_plan_and_the_same_bytes(model, tmp_path):
     if not model.is_file():
