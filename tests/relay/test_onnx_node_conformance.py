@@ -17,6 +17,11 @@ from byoc.onnx_backend.survey import survey
 
 PAGE = Path(__file__).parents[2] / "docs" / "support" / "onnx.md"
 FEWEST = 1950
+# operators of control flow, and of values that are no tensors, of which a few cases each are quickly compiled
+HOLDERS = {
+    *("If", "Loop", "Scan", "OptionalGetElement", "OptionalHasElement"),
+    *("SequenceInsert", "SequenceMap", "SplitToSequence"),
+}
 
 
 def held_to_the_page(device: str) -> None:
@@ -32,6 +37,14 @@ def held_to_the_page(device: str) -> None:
 
 def test_every_case_of_onnx_that_is_imported_gives_the_standards_numbers() -> None:
     held_to_the_page("NUMPY")
+
+
+@pytest.mark.needs_cc
+def test_what_is_imported_with_control_flow_or_sequences_compiles_too() -> None:
+    cases = [c for c in suite() if c.operator in HOLDERS]
+    interpreted, compiled = (survey(cases, device).outcomes for device in ("NUMPY", "CPU"))
+    assert len(cases) > 30
+    assert [(o.case, o.kind, o.reason) for o in compiled] == [(o.case, o.kind, o.reason) for o in interpreted]
 
 
 @pytest.mark.slow

@@ -262,3 +262,10 @@ def test_an_index_out_of_range_is_no_error_but_in_the_pipeline():
     assert calls_of(folded(relay.negative(put))) == ["scatter_elements", "negative"]
     with pytest.raises(IndexError):
         host_folded(relay.negative(put))
+
+
+def test_calls_that_give_a_sequence_stay():
+    made = relay.op.sequence.insert(relay.op.sequence.empty(), relay.const([1.0, 2.0]))
+    body = relay.negative(relay.op.sequence.at(made, relay.const(0, "int64")))
+    for fold in (folded, host_folded):
+        assert calls_of(fold(body)) == ["sequence.empty", "sequence.insert", "sequence.at", "negative"]

@@ -28,7 +28,7 @@ from byoc.ir.op import Op
 from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import AnySpan
-from byoc.ir.types import tensor_types
+from byoc.ir.types import TypeCall, contains_type, tensor_types
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, constant
@@ -98,10 +98,13 @@ def can_fold(call: Call, fold_qnn: bool = False) -> bool:
 
 
 def fold_call(call: Call, budget: FoldingBudget | None = None) -> RelayExpr:
-    """The typed *call*, which :func:`can_fold` allows, as a constant; itself where *budget* forbids it.
+    """The typed *call*, which :func:`can_fold` allows, as a constant; itself where *budget* forbids it, and where its
+    value is a sequence or an optional, which no constant holds.
 
     Raises KernelError where the kernel refuses its arguments.
     """
+    if contains_type(call.checked_type, TypeCall):
+        return call
     sources = origins(call.args)
     if not (budget or FoldingBudget()).allows([call], sources):
         return call
