@@ -1,4 +1,6 @@
-"""``solve``: the exact cut where there is one, else an integer program, else the heuristic; always said which."""
+"""``solve``: the exact cut where there is one, else the heuristic where a relaxation proves it best, else an integer
+program, else the heuristic with a bound; always said which.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def solve(
     """The cheapest placement that is found within *time_limit* seconds, with a bound.
 
     *start* is a solution known already: the result is never worse. *method* is one of METHODS; the heuristic's bound
-    is that of ``relaxation.py``. Where scipy is missing the bound is None, and a note says so.
+    is that of ``relaxation.py``, also where scipy is missing, which a note says.
 
     Raises PartitionError for a cost that is no finite number of seconds, an operator without any place, limits that no
     placement keeps, and unknown words for *objective* or *method*.
@@ -60,7 +62,7 @@ def solve(
             raise PartitionError(
                 "method 'minimum cut' is for two places, single operators, no launches and no limits; use 'auto'"
             )
-        return _by_program(problem, usable, deadline, start, method)
+        return _searched(problem, usable, deadline, start, method)
 
 
 def _refuse_homeless(problem: Problem, usable: Sequence[int]) -> None:
@@ -71,33 +73,28 @@ def _refuse_homeless(problem: Problem, usable: Sequence[int]) -> None:
             raise infeasible(problem, operator)
 
 
-def _by_program(
+def _searched(
     problem: Problem, usable: Sequence[int], deadline: float, start: Solution | None, method: str
 ) -> Solution:
+    """The heuristic's solution where the relaxation proves it, or nothing else is to be tried; else the program's."""
     settler = Settler(problem)
     settled, cost = heuristic(problem, usable, settler, deadline)
     if start is not None and cost_of(problem, start.chosen, start.regions).penalized < cost:
         settled, cost = (start.chosen, start.regions), cost_of(problem, start.chosen, start.regions).penalized
-    small = problem.operators <= LARGEST_PROGRAM or method == "integer"
-    if method == "heuristic" or not is_available() or not small:
-        return _without_program(problem, usable, deadline, settled, method)
-    found = solve_program(problem, usable, BestSolution(settled, cost, 0.0), settler.settle, deadline)
+    bound = 0.0 if settled is None else lower_bound(problem, usable, deadline, 2 if problem.operators > LARGE else 12)
+    if settled is not None and method == "auto" and cost - bound <= EXACT * cost:
+        return _solution(problem, settled, bound, "relaxation", ())
+    by_heuristic = method == "heuristic" or (method == "auto" and problem.operators > LARGEST_PROGRAM)
+    if by_heuristic or not is_available():
+        if settled is None:
+            raise nothing_found(problem)
+        notes = () if by_heuristic else (f"no closer bound without HiGHS (scipy): {install_command('solve')}",)
+        return _solution(problem, settled, bound, "heuristic", notes)
+    found = solve_program(problem, usable, BestSolution(settled, cost, bound), settler.settle, deadline)
     if found.best is None:
         raise infeasible(problem) if found.complete else nothing_found(problem)
     notes = () if found.complete else ("the time was over before the best placement was proven",)
     return _solution(problem, found.best, found.bound, "integer program", notes, found.complete)
-
-
-def _without_program(
-    problem: Problem, usable: Sequence[int], deadline: float, settled: Settled | None, method: str
-) -> Solution:
-    if settled is None:
-        raise nothing_found(problem)
-    if method != "heuristic" and not is_available():
-        note = f"no proof without HiGHS (scipy): {install_command('solve')}"
-        return _solution(problem, settled, None, "heuristic", (note,))
-    rounds = 2 if problem.operators > LARGE else 12
-    return _solution(problem, settled, lower_bound(problem, usable, deadline, rounds), "heuristic", ())
 
 
 def _solution(
