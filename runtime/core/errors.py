@@ -160,11 +160,14 @@ def _is_vendors(module: str) -> bool:
 
 OF_LENGTHS = ", length along axis "  # in the name of a check: what it looks at are no positions but numbers of elements
 OF_BROADCAST = "the sizes "  # how the name of a check begins that two sizes are the same, or one of them 1
+OF_CONDITION = ", of which what follows needs that it is "  # in the name of a check: it is of a condition
 EMPTY_PLACE = 1 << 63  # stands for the index 0 into a dimension of 0 elements
 
 
-def index_outside(check: str, place: int, extent: int) -> IndexOutsideError:
+def index_outside(check: str, place: int, extent: int) -> InputError:
     """The error for *place* in a dimension of *extent* elements."""
+    if OF_CONDITION in check:
+        return wrong_condition(check)
     signed = 0 if place == EMPTY_PLACE else place - (1 << 64) if place >= 1 << 63 else place
     if check.startswith(OF_BROADCAST):
         return IndexOutsideError(f"{check} of two tensors that belong together differ: one has {extent} elements there")
@@ -183,6 +186,11 @@ def wrong_index(check: str, index: int, extent: int) -> IndexOutsideError:
 def wrong_length(check: str, length: int, size: int) -> IndexOutsideError:
     """The error for a number of elements, *length*, in a dimension of *size*."""
     return IndexOutsideError(f"{check}: {length} is outside a dimension of {size}; give lengths from 0 to {size}")
+
+
+def wrong_condition(check: str) -> InputError:
+    """The error for a condition that is not what the tensors behind it need."""
+    return InputError(f"{check}, is not so for these inputs; give inputs of a size for which it is")
 
 
 def image_outside(where: str, image: float, count: int) -> IndexOutsideError:

@@ -26,6 +26,7 @@ from byoc.relay.op.movement.broadcast import broadcast_to_like as broadcast_to_l
 from byoc.relay.op.movement.broadcast import collapse_sum_like as collapse_sum_like
 from byoc.relay.op.movement.broadcast import collapse_sum_to as collapse_sum_to
 from byoc.relay.op.movement.broadcast import where as where
+from byoc.relay.op.movement.check_condition import check_condition as check_condition
 from byoc.relay.op.movement.check_indices import check_indices as check_indices
 from byoc.relay.op.movement.check_indices import check_indices_like as check_indices_like
 from byoc.relay.op.movement.check_lengths import check_lengths as check_lengths

@@ -2,7 +2,8 @@
 
 A team's threads call the same functions with the same arguments, but for their own ``Team``. They meet at barriers:
 who waits spins for a short while, then leaves the processor to others, then sleeps, so that a machine with fewer
-processors than threads goes on. The pool of threads behind a team lives on the heap of whoever made it.
+processors than threads goes on. The pool of threads behind a team lives on the heap of whoever made it; where the caller
+of a run waits most of it for threads that have no processor, it makes some of the next runs by itself, with the same bits.
 
 A run can be asked to stop: because its time is over, because the program was interrupted, or because an index is
 outside its dimension. Whoever notices writes so into the ``Run`` that the team shares; the last thread to arrive at a
@@ -31,7 +32,7 @@ typedef struct {
 /* One thread of the threads that run a function together, and where they meet. */
 typedef struct {
   int64_t thread, threads;
-  int32_t *meeting; /* how many have arrived; 64 bytes on, how often all have */
+  int32_t *meeting; /* how many have arrived; 48 bytes on, microseconds that the first waited; 64, how often all have */
   Run *run;
 } Team;
 """.replace("@FIELDS@", RUN_FIELDS)
@@ -75,7 +76,14 @@ static __attribute__((noinline, unused)) void run_outside(Run *run, int64_t chec
   run_stop(run, {OUTSIDE});
 }}
 """
-_BARRIER = """static inline void team_pause(const Team *team, int64_t rounds) {
+_BARRIER = """/* Microseconds of a clock that never goes back. */
+static inline int64_t team_clock(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
+}
+
+static inline void team_pause(const Team *team, int64_t rounds) {
   const struct timespec moment = {0, 50000};
   if (rounds < 4096) PAUSE();
   else if (rounds < 65536) sched_yield();
@@ -98,7 +106,12 @@ static inline int32_t team_wait(const Team *team) {
     __atomic_store_n(turn, now + 1, __ATOMIC_RELEASE);
     return run->agreed;
   }
-  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) team_pause(team, rounds);
+  int64_t since = 0; /* when the first thread found that others have no processor */
+  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) {
+    if (rounds == 4096 && team->thread == 0) since = team_clock();
+    team_pause(team, rounds);
+  }
+  if (since != 0) team->meeting[12] += (int32_t)(team_clock() - since);
   return run->agreed;
 }
 """
@@ -106,6 +119,10 @@ PREAMBLE = "\n".join([*(f"#include <{h}>" for h in HEADERS), "", _PAUSE, _RUN, _
 
 POOL = """#include <pthread.h>
 #include <stdlib.h>
+
+#ifndef ALONE /* whether runs may do without the team where it waits for processors */
+#define ALONE 1
+#endif
 
 /* The threads of a team beside the one that calls, and the run that they share. */
 typedef struct {
@@ -120,6 +137,10 @@ typedef struct {
   const int64_t *sizes;
   uint8_t *workspace;
   Externals *externals;
+  Program stalled;     /* what the team last took long for, since threads had no processor, and how long, in microseconds */
+  int64_t stall;
+  int32_t alone, next; /* how many runs the caller makes by itself from now on, and after the next such run */
+  int32_t together;    /* how many runs the team makes whatever it takes, since the caller alone took longer */
 } Pool;
 
 typedef struct {
@@ -200,6 +221,33 @@ Pool *pool_new(int64_t threads, Run *run) {
   return pool;
 }
 
+/* The run by the caller alone, while other work has the processors of the team. */
+static int32_t pool_run_alone(Pool *pool, Program program, int64_t begin) {
+  const Team alone = {0, 1, pool->meeting, pool_workers(pool)->team.run};
+  const int32_t status = program(pool->args, pool->sizes, pool->workspace, &alone, pool->externals);
+  const int32_t stop = team_wait(&alone);
+  if (program == pool->stalled && team_clock() - begin > pool->stall) {
+    pool->alone = pool->next = 0;
+    pool->together = 64;
+  }
+  return status != 0 ? status : stop;
+}
+
+/* What a run of the team says of the next ones: where the caller waited most of it for threads without a processor,
+ * as they have none on a busy machine, it makes some by itself; more of them each time in succession. */
+static void pool_look_back(Pool *pool, Program program, int64_t took) {
+  if (pool->together > 0) {
+    --pool->together;
+  } else if (pool->meeting[12] > took / 2) {
+    pool->stalled = program;
+    pool->stall = took;
+    pool->next = pool->next == 0 ? 4 : pool->next < 256 ? pool->next * 2 : pool->next;
+    pool->alone = pool->next;
+  } else {
+    pool->next = 0;
+  }
+}
+
 int32_t pool_run(Pool *pool, Program program, void **args, const int64_t *sizes, uint8_t *workspace, Externals *table);
 /* Run a program with all threads of the pool; one run at a time. What it gave, or why it stopped. */
 int32_t pool_run(Pool *pool, Program program, void **args, const int64_t *sizes, uint8_t *workspace, Externals *table) {
@@ -208,10 +256,17 @@ int32_t pool_run(Pool *pool, Program program, void **args, const int64_t *sizes,
   pool->sizes = sizes;
   pool->workspace = workspace;
   pool->externals = table;
+  const int64_t begin = team_clock();
+  if (ALONE && pool->alone > 0) {
+    --pool->alone;
+    return pool_run_alone(pool, program, begin);
+  }
+  pool->meeting[12] = 0;
   pool_start_run(pool);
   const Team *team = &pool_workers(pool)->team;
   const int32_t status = program(args, sizes, workspace, team, table);
   team_wait(team);
+  pool_look_back(pool, program, team_clock() - begin);
   return status != 0 ? status : run_status(team);
 }
 """

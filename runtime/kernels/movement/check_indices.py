@@ -1,4 +1,4 @@
-"""Numpy kernels that turn indices into positions, and refuse indices and lengths that are outside their dimension."""
+"""Numpy kernels that turn indices into positions, and refuse indices, lengths and conditions that do not fit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from byoc.runtime.core.errors import OF_LENGTHS, wrong_index, wrong_length
+from byoc.runtime.core.errors import OF_CONDITION, OF_LENGTHS, wrong_condition, wrong_index, wrong_length
 from byoc.runtime.kernels.core.registry import kernel
 
 
@@ -34,6 +34,14 @@ def check_lengths(lengths: np.ndarray, data: np.ndarray, *, axis: int, check: st
     if wrong.size:
         raise wrong_length(f"{check}{OF_LENGTHS}{axis}", int(wrong.max()), data.shape[axis])
     return lengths
+
+
+@kernel("check_condition")
+def check_condition(data: np.ndarray, condition: np.ndarray, *, wanted: bool, check: str = "") -> np.ndarray:
+    """*data* as it is. Raises InputError where *condition* is not *wanted*."""
+    if bool(condition) != wanted:
+        raise wrong_condition(f"{check}{OF_CONDITION}{wanted}")
+    return data
 
 
 def _positions(indices: np.ndarray, sizes: Sequence[int], axes: Sequence[int], check: str) -> np.ndarray:

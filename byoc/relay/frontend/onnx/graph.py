@@ -7,6 +7,7 @@ an error names the node; what depends on constants alone is a constant. Value na
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Function, Tuple, Var
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
+from byoc.relay.frontend.onnx.branch_trials import BranchTrials
 from byoc.relay.frontend.onnx.dtypes import check_type
 from byoc.relay.frontend.onnx.element_types import check_element_types
 from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants, kept
@@ -26,7 +28,7 @@ from byoc.relay.frontend.onnx.functions import FunctionTable, bound_attributes
 from byoc.relay.frontend.onnx.inputs import InputTypes, Shapes
 from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
 from byoc.relay.frontend.onnx.names import NodeNames
-from byoc.relay.frontend.onnx.node import GraphServices, OnnxNode
+from byoc.relay.frontend.onnx.node import BranchesDifferError, GraphServices, OnnxNode
 from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import NCHWC, Converter, find_converter
 from byoc.relay.frontend.onnx.scope import Body, CapturingScope, OnnxScope, as_sequence
@@ -58,6 +60,7 @@ class GraphImporter:
         self._budget = FoldingBudget(model.proto.ByteSize())
         self.folder = ConstantFolder(self._budget)
         self.sizes, self.inner = InnerSizes(), InnerFunctions()
+        self._trials = BranchTrials(self.inner)
 
     def main(self, shapes: Shapes | None = None) -> Function:
         """The function ``main`` of the model, typed. Raises ImportModelError, which names the node."""
@@ -140,14 +143,26 @@ class GraphImporter:
         names: Sequence[str] = (),
         declared: _Declared | None = None,
     ) -> None:
-        for position, proto in enumerate(nodes):
-            name = names[position] if names else body.origin
-            name = name or self._names.inside(proto.name, proto.op_type, position)
-            for output, value in zip(proto.output, self._convert(proto, name, body), strict=False):
-                if output and value is not None:
-                    body.scope[output] = value if declared is None else declared.named(output, value)
+        def convert_from(first: int, taken: bool | None = None) -> None:
+            for position in range(first, len(nodes)):
+                proto = nodes[position]
+                name = names[position] if names else body.origin
+                name = name or self._names.inside(proto.name, proto.op_type, position)
+                try:
+                    made = self._convert(proto, name, body, taken if position == first else None)
+                except BranchesDifferError as error:
+                    return self._trials.go_on(error, body.scope, partial(convert_from, position))
+                for output, value in zip(proto.output, made, strict=False):
+                    if output and value is not None:
+                        body.scope[output] = value if declared is None else declared.named(output, value)
+            return None
 
-    def _convert(self, proto: NodeProto, name: str, body: Body) -> Sequence[RelayExpr | None]:
+        convert_from(0)
+
+    def _convert(
+        self, proto: NodeProto, name: str, body: Body, taken: bool | None = None
+    ) -> Sequence[RelayExpr | None]:
+        """The outputs of a node; of an ``If`` those of the branch for a condition that is *taken*, where that says."""
         inputs = [self._input(i, proto, name, body.scope) for i in proto.input]
         attributes = bound_attributes(proto, body.attrs, body.defaults)
         where = f"{self._model.name}: node {name} ({proto.op_type})"
@@ -156,13 +171,17 @@ class GraphImporter:
         services = _Services(self, body)
         node = OnnxNode(name, proto.op_type, opset, inputs, proto.output, NodeAttributes(attributes, where), services)
         convert = None if body.table.own(proto) is not None else find_converter(domain, proto.op_type, opset)
+        if taken is not None:
+            from byoc.relay.frontend.onnx.control.branches import from_one_branch
+
+            convert = partial(from_one_branch, taken=taken)
         try:
             if body.table.own(proto) is None:
                 check_element_types(node, domain)
             made = _outputs(convert, node) if convert is not None else None
             return self._expand(proto, node, attributes, body) if made is None else self._finish(node, made)
         except ImportModelError as error:
-            raise ImportModelError(_located(str(error), self._model.name, "")) from error
+            raise type(error)(_located(str(error), self._model.name, "")) from error
         except UserError as error:
             raise ImportModelError(_located(str(error), self._model.name, f"node {name} ({proto.op_type})")) from error
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:

@@ -17,6 +17,10 @@ from byoc.relay.frontend.onnx.attributes import NodeAttributes
 from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes
 
 
+class BranchesDifferError(ImportModelError):
+    """A decision of the run between values of different types."""
+
+
 class GraphServices:
     """What a node may ask of the import that it is part of."""
 

@@ -60,6 +60,14 @@ class OnnxScope:
     def __setitem__(self, name: str, value: RelayExpr) -> None:
         self._values[name] = value
 
+    def state(self) -> tuple[dict[str, RelayExpr], frozenset[str]]:
+        """What :meth:`restore` takes."""
+        return dict(self._values), self._absent
+
+    def restore(self, state: tuple[dict[str, RelayExpr], frozenset[str]]) -> None:
+        """Let the names stand for what they stood for then."""
+        self._values, self._absent = dict(state[0]), state[1]
+
     def find(self, name: str) -> RelayExpr | None:
         """The value *name*, or None where no node has made it."""
         if name in self._values:

@@ -74,6 +74,14 @@ class InnerFunctions:
         self.functions: dict[GlobalVar, Function] = {}
         self._names = SizeNames()
 
+    def state(self) -> dict[GlobalVar, Function]:
+        """What :meth:`restore` takes."""
+        return dict(self.functions)
+
+    def restore(self, state: dict[GlobalVar, Function]) -> None:
+        """Have no functions but those that there were then."""
+        self.functions = dict(state)
+
     def declare(self, what: str, params: Sequence[Type], result: Type) -> GlobalVar:
         """A name for a function of that type, which may call itself; :meth:`define` gives it its body."""
         var = GlobalVar(self._names(f"{what} {len(self.functions)}"))

@@ -14,12 +14,13 @@ from byoc.ir.op import Op
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, If, Tuple, TupleGetItem, Var
-from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.node import BranchesDifferError, OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.subgraphs import InnerGraph
 from byoc.relay.op.sequence import joined_element
 from byoc.relay.traverse import post_order
 
+BRANCHES = ("then_branch", "else_branch")
 MOST_SELECTED = 8  # calls in a branch that is computed whether it is taken or not
 
 
@@ -76,11 +77,26 @@ def _is_selected(graph: InnerGraph) -> bool:
     )
 
 
+def from_one_branch(node: OnnxNode, taken: bool) -> list[RelayExpr]:
+    """The outputs of the branch for a condition that is *taken*; a run whose condition is not is an error."""
+    condition = scalar(node, node[0])
+    outputs = node.services.subgraph(node.attrs.graph(BRANCHES[0 if taken else 1]))
+    check = f"{node.place}: the condition"
+    checked: list[RelayExpr] = []
+    for output in outputs:
+        if node.rank(output):
+            checked.append(relay.check_condition(output, condition, taken, check))
+        else:
+            vector = relay.check_condition(relay.reshape(output, [1]), condition, taken, check)
+            checked.append(relay.reshape(vector, []))
+    return checked
+
+
 @converter("If")
 def _if(node: OnnxNode) -> list[RelayExpr]:
     """A condition that is known when importing leaves one branch; in a loop, of small ones the values are selected."""
     known = node.value(0)
-    graphs = [node.attrs.graph(name) for name in ("then_branch", "else_branch")]
+    graphs = [node.attrs.graph(name) for name in BRANCHES]
     if known is not None:
         return node.services.subgraph(graphs[0 if bool(known.reshape(())) else 1])
     then, other = (node.services.inner(graph, []) for graph in graphs)
@@ -95,9 +111,9 @@ def _if(node: OnnxNode) -> list[RelayExpr]:
     for k, (left, right) in enumerate(zip(then.types, other.types, strict=True)):
         either = joined_element(left, right)
         if either is None:
-            raise node.error(
-                f"the branches give {left} and {right} for output {node.outputs[k]!r}: one type is needed, of one rank "
-                "and one dtype; make the branches agree, or the condition a constant"
+            raise BranchesDifferError(
+                f"{node.place}: the branches give {left} and {right} for output {node.outputs[k]!r}: one type is "
+                "needed, of one rank and one dtype; make the branches agree, or the condition a constant"
             )
         types.append(node.services.sizes.outside(either))
     captured, result = Captured(node, [then, other]), type_of_whole(types)
