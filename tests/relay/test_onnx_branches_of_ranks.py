@@ -107,3 +107,25 @@ def test_what_computes_from_neither_is_refused_by_the_decision() -> None:
     proto = model([*squeezed("s", "x"), helper.make_node("Gemm", ["s", "last"], ["y"])])
     with pytest.raises(ImportModelError, match=r"node s_if \(If\): the branches give"):
         byoc.compile(proto)
+
+
+@pytest.mark.needs_cc
+def test_one_element_has_the_dimensions_of_the_branch_with_more() -> None:
+    then = helper.make_graph([helper.make_node("ReduceSum", ["x"], ["t"], keepdims=0)], "then", [], [_any("t")])
+    other = helper.make_graph(
+        [helper.make_node("ReduceMax", ["x"], ["u"], keepdims=0), helper.make_node("Reshape", ["u", "one"], ["e"])],
+        "else",
+        [],
+        [_any("e")],
+    )
+    nodes = [
+        helper.make_node("ReduceMin", ["x"], ["least"], keepdims=0),
+        helper.make_node("Cast", ["least"], ["is_taken"], to=TensorProto.BOOL),
+        helper.make_node("If", ["is_taken"], ["either"], then_branch=then, else_branch=other),
+        helper.make_node("Mul", ["x", "either"], ["y"]),
+    ]
+    proto = model(nodes, 3)
+    library = byoc.compile(proto)
+    for least in (0, 1):
+        x = np.arange(least, 12 + least, dtype="float32").reshape(2, 3, 2)
+        np.testing.assert_allclose(library.run({"x": x})[0], wanted(proto, x), rtol=1e-6)

@@ -233,12 +233,14 @@ static int32_t pool_run_alone(Pool *pool, Program program, int64_t begin) {
   return status != 0 ? status : stop;
 }
 
+#define LONG_WAIT 1000 /* microseconds; a thread that sleeps is awake in a tenth of it */
+
 /* What a run of the team says of the next ones: where the caller waited most of it for threads without a processor,
  * as they have none on a busy machine, it makes some by itself; more of them each time in succession. */
 static void pool_look_back(Pool *pool, Program program, int64_t took) {
   if (pool->together > 0) {
     --pool->together;
-  } else if (pool->meeting[12] > took / 2) {
+  } else if (pool->meeting[12] > LONG_WAIT && pool->meeting[12] > took / 2) {
     pool->stalled = program;
     pool->stall = took;
     pool->next = pool->next == 0 ? 4 : pool->next < 256 ? pool->next * 2 : pool->next;

@@ -7,6 +7,7 @@ A branch is a global function of straight code; which one is taken at run time s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from byoc import relay
 from byoc.ir.expr import GlobalVar, RelayExpr
@@ -77,6 +78,21 @@ def _is_selected(graph: InnerGraph) -> bool:
     )
 
 
+def _with_ranks_of(graph: InnerGraph, other: InnerGraph) -> InnerGraph:
+    """*graph*, whose outputs of one element have as many dimensions as those of *other*, where these have more."""
+    outputs = []
+    for output, own, wider in zip(graph.outputs, graph.types, other.types, strict=True):
+        both = isinstance(own, TensorType) and isinstance(wider, TensorType) and own.dtype == wider.dtype
+        if both and _is_one(own) and _is_one(wider) and own.ndim < wider.ndim:
+            output = relay.reshape(output, [1] * wider.ndim)
+        outputs.append(output)
+    return replace(graph, outputs=outputs)
+
+
+def _is_one(ty: TensorType) -> bool:
+    return all(d == 1 and isinstance(d, int) for d in ty.shape)
+
+
 def from_one_branch(node: OnnxNode, taken: bool) -> list[RelayExpr]:
     """The outputs of the branch for a condition that is *taken*; a run whose condition is not is an error."""
     condition = scalar(node, node[0])
@@ -102,6 +118,7 @@ def _if(node: OnnxNode) -> list[RelayExpr]:
     then, other = (node.services.inner(graph, []) for graph in graphs)
     if len(then.outputs) != len(other.outputs):
         raise node.error(f"the branches have {len(then.outputs)} and {len(other.outputs)} outputs")
+    then, other = _with_ranks_of(then, other), _with_ranks_of(other, then)
     small = _is_selected(then) and _is_selected(other) and then.types == other.types
     if small and node.services.is_inner:  # once in a run of the model a decision costs nothing
         condition = scalar(node, node[0])
