@@ -14,7 +14,8 @@ from byoc.cli.main import COMMANDS
 ROOT = pathlib.Path(__file__).parents[2]
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
-TOP = sorted(p.name for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith("."))
+MADE = {"build", "out"}  # by make; which files are there depends on what was made
+TOP = sorted(p.name for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith(".") and p.name not in MADE)
 PATH = re.compile(rf"(?<![\w/.])(?:\.ci|\.github|{'|'.join(map(re.escape, TOP))})(?:/[\w.-]+)+")
 EXAMPLES = {"byoc/cli/NAME_command.py"}  # which is to be written
 SINGLE = re.compile(r"(?<![\w/.-])[A-Z]+\.md\b|\bsetup\.cfg\b")
