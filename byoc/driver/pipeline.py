@@ -142,7 +142,7 @@ def check_pass_names(chosen: Pipeline | None = None) -> None:
 
 def _is_made_by_its_name(name: str) -> bool:
     """True for a function of ``relay.transform`` that makes a pass, not for its classes and other functions."""
-    maker = getattr(transform, name) if name in transform.__all__ else None
+    maker = getattr(transform, name, None)
     return inspect.isfunction(maker) and str(inspect.signature(maker).return_annotation).endswith("Pass")
 
 
