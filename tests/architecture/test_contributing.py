@@ -112,6 +112,12 @@ def test_the_command_of_the_guide_runs_as_printed(tmp_path: pathlib.Path) -> Non
     assert "HardSigmoid" in done.stdout.split(), done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("folder", ["byoc/cli", "byoc/relay/transform/base", "contrib"])
+def test_a_folder_that_the_guide_puts_a_file_into_has_room_for_it(folder: str) -> None:
+    assert folder in GUIDE
+    assert len(list((ROOT / folder).glob("*.py"))) < 25  # of tests/architecture/test_shape_of_code.py
+
+
 def test_the_glossary_has_thirty_words_in_order() -> None:
     words = re.findall(r"^\| ([a-z]+) \|", GLOSSARY, re.MULTILINE)[1:]
     assert words == sorted(set(words)) and len(words) == 30
