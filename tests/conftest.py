@@ -44,6 +44,16 @@ def missing_device():
     return get_backend("opencl").unavailable()
 
 
+@functools.cache
+def missing_judge():
+    import onnxruntime
+
+    release = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
+    if release < (1, 24):
+        return f"ONNX Runtime {onnxruntime.__version__} has not all that is compared; the last for Python 3.10 is 1.23"
+    return None
+
+
 STATES: dict[str, dict] = {}
 """Of each module with a generator `RNG`, the generator's state once the module was imported."""
 
@@ -83,7 +93,7 @@ def compile_in_less_time(item):
 def pytest_runtest_setup(item):
     draw_the_same_in_any_order(item)
     compile_in_less_time(item)
-    needs = {"needs_cc": missing_compiler, "needs_opencl": missing_device}
+    needs = {"needs_cc": missing_compiler, "needs_opencl": missing_device, "newer_onnxruntime": missing_judge}
     for marker, missing in needs.items():
         if item.get_closest_marker(marker) and missing():
             pytest.skip(f"{marker}: {missing()}")

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from byoc.cli.progress import StageProgress
+from byoc.cli.report.progress import StageProgress
 from byoc.cli.tensors.arrays import add_input_arguments, given_arrays, given_sizes
 from byoc.cli.tensors.sample_files import SampleFiles
 from byoc.debug.bisection import PART_SECONDS, bisect, replay

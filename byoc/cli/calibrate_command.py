@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from byoc.cli.progress import StageProgress
+from byoc.cli.report.progress import StageProgress
 from byoc.driver.compiler.module_plan import accelerators
 from byoc.driver.costs import MachineCosts
 from byoc.driver.costs.machine import LONGEST_SECONDS, is_calibrated

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from byoc.cli.progress import StageProgress
+from byoc.cli.report.progress import StageProgress
 from byoc.errors import UserError
 from byoc.options.flags import add_flags, given_options
 from byoc.testing.certificate import read_certificate

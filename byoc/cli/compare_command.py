@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from byoc.cli.progress import StageProgress
+from byoc.cli.report.progress import StageProgress
 from byoc.cli.tensors.arrays import add_input_arguments, given_arrays, given_sizes
 from byoc.debug.comparing import compare
 from byoc.debug.options import CompareRequest

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from byoc.cli.flags.option_values import AVAILABLE
-from byoc.cli.progress import StageProgress
+from byoc.cli.report.progress import StageProgress
 from byoc.cli.report.quantization_text import quantization_lines
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.options import CompileRequest

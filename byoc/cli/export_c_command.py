@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from byoc.cli.flags.tuning_options import add_tuning_options, tuner_from
-from byoc.cli.progress import StageProgress
+from byoc.cli.report.progress import StageProgress
 from byoc.driver.compiler.export_c import export_c
 from byoc.driver.options import UNTUNED, ExportRequest
 from byoc.options.flags import add_flags, given_options

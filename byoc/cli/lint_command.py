@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from byoc.cli.progress import StageProgress
+from byoc.cli.report.progress import StageProgress
 from byoc.driver.models.lint import lint
 from byoc.driver.options import PlanRequest
 from byoc.options.flags import add_flags, given_options

@@ -128,7 +128,7 @@ def write_package(name: str, kind: str, folder: Path) -> list[str]:
 
 
 def _template(folder: str, file: str, suffix: str = SUFFIX) -> bytes:
-    return resources.files("byoc.cli").joinpath(TEMPLATES, folder, file + suffix).read_bytes()
+    return resources.files("byoc.cli").joinpath(f"{TEMPLATES}/{folder}/{file}{suffix}").read_bytes()
 
 
 def _named(text: str, name: str) -> str:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from byoc.cli.progress import StageProgress
+from byoc.cli.report.progress import StageProgress
 from byoc.driver.models.opt import opt
 from byoc.driver.models.options import OptRequest
 from byoc.options.flags import add_flags, given_options

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from byoc.cli.progress import StageProgress
+from byoc.cli.report.progress import StageProgress
 from byoc.driver.compiler.compile import build_planned
 from byoc.driver.compiler.plan import plan_options, planned
 from byoc.driver.measure_plan import measure

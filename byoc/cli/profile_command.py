@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from byoc.cli.profile_values import profile_values
-from byoc.cli.progress import StageProgress
 from byoc.cli.report.profile_vm import profile_by_machine
+from byoc.cli.report.progress import StageProgress
 from byoc.cli.run_command import is_model, load_artifact
 from byoc.cli.tensors.arrays import named_arrays, named_sizes, parse_sizes, random_inputs, read_inputs
 from byoc.debug.machine_runs import load_executable

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from byoc.cli.progress import StageProgress
+from byoc.cli.report.progress import StageProgress
 from byoc.cli.run_command import is_model, load_artifact
 from byoc.cli.tensors.arrays import named_arrays, named_sizes
 from byoc.debug.statistics import ValueStatistics, statistics

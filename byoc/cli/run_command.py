@@ -14,7 +14,7 @@ import numpy as np
 
 from byoc.cli.flags.devices import HELP as DEVICE_HELP
 from byoc.cli.flags.devices import use_device, with_device
-from byoc.cli.progress import StageProgress
+from byoc.cli.report.progress import StageProgress
 from byoc.cli.report.run_times import RunSetting, RunTimes, largest_difference, run_settings, table_of
 from byoc.cli.tensors.arrays import nameless, npz_bytes, parse_sizes, random_inputs, read_inputs
 from byoc.driver.compiler.compile import compile_model

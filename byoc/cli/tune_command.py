@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from byoc.cli.flags.tuning_options import add_tuning_options, database_of, tuner_from
-from byoc.cli.progress import StageProgress
+from byoc.cli.report.progress import StageProgress
 from byoc.codegen.tune.database import best_of, export_records, import_records
 from byoc.codegen.tune.level import LEVELS
 from byoc.driver.compiler.compile import compile_model

@@ -11,13 +11,16 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from byoc.errors import CompileError, UserError, in_one_line
+from byoc.errors import CompileError, RegistryError, UserError, in_one_line
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_info import KnownForms, PassTypeError
 from byoc.ir.passes.transform import Pass, PassContext, PassInfo, pass_named
 from byoc.ir.passes.verification import VerificationError, problem_of
+from byoc.ir.registry import GLOBAL_FUNCTIONS
 
+MAKERS = "relay._transform."  # before the name of each pass that is made by its name
 NEAREST = 3
+MOST_LISTED = 40  # names in a message
 
 
 @dataclass(frozen=True)
@@ -224,7 +227,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """``the nearest: …`` for a message about *name*."""
     names = sorted(set(known))
     near = difflib.get_close_matches(name, names, n=NEAREST, cutoff=0.6)
-    return f"the nearest: {', '.join(near)}" if near else f"it has {', '.join(names)}"
+    if near:
+        return f"the nearest: {', '.join(near)}"
+    return f"it has {', '.join(names)}" if len(names) <= MOST_LISTED else "print(byoc.pipeline()) shows byoc's own"
 
 
 def _is_plain(name: str) -> bool:
@@ -232,13 +237,25 @@ def _is_plain(name: str) -> bool:
 
 
 def _pass_of(item: Pass | str) -> Pass:
-    made = pass_named(item) if isinstance(item, str) else item
+    made = _made_by_name(item) if isinstance(item, str) else item
     if not isinstance(made, Pass):
         raise PassTypeError(
             f"a pipeline holds passes, got {type(made).__name__}: make one with byoc.relay.transform.module_pass or "
             "byoc.relay.transform.function_pass"
         )
     return made
+
+
+def _made_by_name(name: str) -> Pass:
+    """The registered pass *name*. Raises RegistryError where there is none, UserError for one that needs arguments."""
+    key = name if "transform." in name else f"{MAKERS}{name}"
+    if key not in GLOBAL_FUNCTIONS:
+        known = (k.removeprefix(MAKERS) for k in GLOBAL_FUNCTIONS if k.startswith(MAKERS))
+        raise RegistryError(f"no pass is registered as {name!r}; {nearest(name, known)}")
+    try:
+        return pass_named(name)
+    except TypeError as error:
+        raise UserError(f"{name} is not made by its name alone ({error}): give the pass that it makes") from error
 
 
 def _placed(

@@ -6,6 +6,7 @@ model is planned and cut (``byoc.partition``).
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 
 from byoc.driver.pass_list import LEVEL, Pipeline, PipelineStep, labelled, nearest
@@ -13,7 +14,6 @@ from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_info import NAMES_OF_PASSES
 from byoc.ir.passes.transform import Pass, PassContext, Sequential
-from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay import transform
 from byoc.relay.qnn.passes import LowerOnnxQuantization, QuantizedProducts
 from byoc.relay.transform import stages as later
@@ -24,7 +24,6 @@ from byoc.relay.transform.stages import PRECISION, Item, fold_constant_scales, h
 
 # in which order the host's values lie: what is cheapest, or as the model has them
 LAYOUTS = ("channels_last", "default")
-MAKERS = "relay._transform."  # before the name of each pass that a user makes by name
 SIMPLIFY, HOST = "simplify", "host"  # the stages: before planning, and the host's share after the cut
 INT8 = "precision int8"
 INTEGERS_MADE = "integers_of_onnx"  # the attribute of a module whose integers were made for targets
@@ -129,16 +128,22 @@ def check_pass_names(chosen: Pipeline | None = None) -> None:
     Raises UserError with the nearest names.
     """
     ctx = PassContext.current()
-    makers = {name.removeprefix(MAKERS) for name in GLOBAL_FUNCTIONS if name.startswith(MAKERS)}
-    known = {step.name for step in (chosen or pipeline()).steps()} | NAMES_OF_PASSES | makers
+    known = {step.name for step in (chosen or pipeline()).steps()} | NAMES_OF_PASSES
     for field in ("disabled_pass", "required_pass"):
         for name in getattr(ctx, field):
             if name in known:
                 continue
-            from byoc.driver.relay_passes import is_of_relay
+            from byoc.driver.relay_passes import RELAY_PASSES, is_of_relay
 
-            if not is_of_relay(name):
+            if not (is_of_relay(name) or _is_made_by_its_name(name)):
+                known |= RELAY_PASSES
                 raise UserError(f"{field} of the PassContext: no pass is called {name!r}; {nearest(name, known)}")
+
+
+def _is_made_by_its_name(name: str) -> bool:
+    """True for a function of ``relay.transform`` that makes a pass, not for its classes and other functions."""
+    maker = getattr(transform, name, None)
+    return inspect.isfunction(maker) and str(inspect.signature(maker).return_annotation).endswith("Pass")
 
 
 def optimize(mod: IRModule, chosen: Pipeline | None = None, precision: str = "f32", integers: bool = False) -> IRModule:

@@ -5,18 +5,22 @@
         precision: str = option("f32", "what products compute in", choices=("f32", "bf16"), flag=Flag("--precision"))
 
 Type checkers see an ordinary dataclass. An instance holds what somebody asked for and was checked when it was made:
-choices, ranges and truth values; what only the rest of the compiler knows is checked there. A class that inherits
-from several has the options of all.
+types, choices, ranges and truth values; what only the rest of the compiler knows is checked there. A class that
+inherits from several has the options of all.
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import difflib
 import inspect
+import os
+import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -103,7 +107,49 @@ class Declared:
             return f"{self.name} is a number from {about.least:g} on, got {value!r}"
         if self.type == "bool" and (value is None or isinstance(value, Sized)):
             return f"{self.name} is True or False, got {value!r}"
+        if not (self.is_required or value is self.default or has_type(value, self.type)):
+            return f"{self.name} is {self.type}, got {reprlib.repr(value)}, a value of type {type(value).__name__}"
         return None
+
+
+# A text is a sequence here; what does not take one says so where it reads the list.
+_BY_NAME: Mapping[str, Callable[[object], bool]] = {
+    "None": lambda value: value is None,
+    "object": lambda value: True,
+    "str": lambda value: isinstance(value, str),
+    "bytes": lambda value: isinstance(value, bytes),
+    "bool": lambda value: not isinstance(value, Sized) and value is not None,
+    "int": lambda value: isinstance(value, Real),
+    "float": lambda value: isinstance(value, Real),
+    "os.PathLike": lambda value: isinstance(value, os.PathLike),
+    "Callable": callable,
+    "Mapping": lambda value: isinstance(value, Mapping),
+    "Sequence": lambda value: isinstance(value, Iterable),
+    "Iterable": lambda value: isinstance(value, Iterable),
+}
+
+
+def has_type(value: object, annotation: str) -> bool:
+    """Whether *value* is one of the types of a union, by its text; the types of members are not looked at.
+
+    A class that is not listed above is known by its name, its own or a base's, so that none has to be imported.
+    """
+    names = {kind.__name__ for kind in type(value).__mro__} - {"object"}
+    return any(_BY_NAME[part](value) if part in _BY_NAME else part in names for part in _parts(annotation))
+
+
+@cache
+def _parts(annotation: str) -> tuple[str, ...]:
+    """The types of a union, without what stands in brackets behind them."""
+    waiting: list[ast.expr] = [ast.parse(annotation, mode="eval").body]
+    found = []
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.BinOp):
+            waiting += [node.left, node.right]
+        else:
+            found.append(ast.unparse(node.value if isinstance(node, ast.Subscript) else node))
+    return tuple(found)
 
 
 @dataclass(frozen=True)

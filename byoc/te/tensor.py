@@ -56,10 +56,6 @@ class Tensor:
         self.axes, self.body, self.tag, self.meta = tuple(axes), body, tag, dict(meta or {})
 
     @property
-    def is_placeholder(self) -> bool:
-        return self.body is None
-
-    @property
     def element(self) -> PrimExpr:
         """The body of a computed tensor. Raises InternalError for a placeholder."""
         if self.body is None:

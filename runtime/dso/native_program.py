@@ -24,8 +24,6 @@ int32_t loop_run(void *pool, const void *alone, void *program, void **args, cons
 """
 _BUFFERS = "void {symbol}(const int64_t *sizes, int64_t *bytes);"
 
-LoopRunner = Callable[[object, object, object, object, object], int]
-
 
 class NativeProgram:
     """A :class:`WholeProgram` of a shared library. Raises ArtifactError when the library lacks its functions."""

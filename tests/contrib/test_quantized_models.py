@@ -87,6 +87,7 @@ def test_a_model_of_16_bits_before_onnx_had_them(nets, tmp_path):
 
 
 @pytest.mark.parametrize("net", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.newer_onnxruntime
 def test_a_model_that_is_quantized_when_it_runs(nets, tmp_path, net):
     path = quantized_dynamically(nets[net], tmp_path / "q.onnx")
     assert {"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"} <= operators(path)

@@ -13,8 +13,8 @@ import time
 import pytest
 from rich.console import Console
 
-from byoc.cli import progress
-from byoc.cli.progress import StageProgress
+from byoc.cli.report import progress
+from byoc.cli.report.progress import StageProgress
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 
@@ -69,7 +69,8 @@ def read_all(descriptor, chunks):
 def test_on_a_real_terminal_the_bar_goes_to_standard_error_and_is_wiped(tmp_path):
     code = (
         "import sys, time\n"
-        "from byoc.cli import compile_command, main, progress\n"
+        "from byoc.cli import compile_command, main\n"
+        "from byoc.cli.report import progress\n"
         "progress.PATIENCE_SECONDS = 0.05\n"
         "real = compile_command.compile_model\n"
         "def slow(*a, progress, **k):\n"

@@ -12,8 +12,20 @@ from dataclasses import dataclass, field
 import pytest
 
 import byoc
+from byoc.driver.options import CompileRequest, ExportRequest
 from byoc.errors import InternalError, OptionError, PartitionError, UserError
-from byoc.options.declaration import Flag, Keyed, Options, described, key_text, like, option, options_of, part_of
+from byoc.options.declaration import (
+    Flag,
+    Keyed,
+    Options,
+    described,
+    has_type,
+    key_text,
+    like,
+    option,
+    options_of,
+    part_of,
+)
 from byoc.options.entry import table, takes
 from byoc.options.flags import add_flags, given_flags, given_options
 from byoc.partition import make_plan
@@ -81,6 +93,8 @@ def test_the_docstring_ends_in_a_table_of_the_options():
         ({"cups": float("nan")}, UserError, "^cups is a number from 1 on, got nan$"),
         ({"decaf": "no"}, UserError, "^decaf is True or False, got 'no'$"),
         ({"decaf": None}, UserError, "^decaf is True or False, got None$"),
+        ({"extras": 3}, UserError, r"^extras is list\[str\] \| tuple\[str, ...\], got 3, a value of type int$"),
+        ({"extras": None}, UserError, r"^extras is list\[str\] \| tuple\[str, ...\], got None, a value of type NoneT"),
         ({"rost": "dark"}, OptionError, "^brew has no option 'rost': the nearest is 'roast'$"),
         ({"xyz": 1}, OptionError, "^brew has no option 'xyz': it takes model, cups, roast, decaf, extras, hot, ma"),
     ],
@@ -124,7 +138,8 @@ def test_help_says_the_sentence_and_the_default():
     add_flags(parser, "brew", Brewing)
     told = " ".join(parser.format_help().split())
     assert "--roast {dark,light} how it is roasted, 100% arabica (default: dark)" in told
-    assert "-c CUPS, --cups CUPS how many (default: 1)" in told and "--decaf without caffeine --extra" in told
+    cups = "-c CUPS, --cups CUPS" if sys.version_info < (3, 13) else "-c, --cups CUPS"
+    assert f"{cups} how many (default: 1)" in told and "--decaf without caffeine --extra" in told
 
 
 def test_the_key_says_what_was_declared():
@@ -167,6 +182,35 @@ def test_a_misspelt_option_of_compile_is_reported_with_the_nearest():
         byoc.compile(b"", precison="bf16")
     with pytest.raises(UserError, match="^fallback is True or False, got 'no'$"):
         byoc.compile(b"", fallback="no")
+
+
+def test_a_type_is_a_union_of_classes_that_are_known_by_their_names():
+    class Machine:
+        pass
+
+    class Espresso(Machine):
+        pass
+
+    assert has_type(Espresso(), "str | Machine | None") and has_type(None, "str | Machine | None")
+    assert not has_type(object(), "str | Machine | None") and has_type(object(), "object")
+    assert has_type(pathlib.Path("."), "str | os.PathLike[str]") and not has_type(b".", "str | os.PathLike[str]")
+    assert has_type(print, "Callable[[str], None] | None") and not has_type("print", "Callable[[str], None] | None")
+    assert has_type({}, "Mapping[str, Sequence[int | str]] | None") and not has_type(["a"], "Mapping[str, int]")
+    assert has_type({"a"}, "Sequence[str]") and not has_type(True, "Sequence[str]") and has_type(2, "float")
+
+
+OF_ANY_TYPE = {"costs"}  # told apart where costs are made
+STRANGER = type("Stranger", (), {})()
+
+
+@pytest.mark.parametrize(("function", "asked"), [(byoc.compile, CompileRequest), (byoc.export_c, ExportRequest)])
+def test_no_option_takes_an_object_that_nobody_knows(function, asked):
+    checked = [d for d in options_of(asked) if not d.is_required and d.name not in OF_ANY_TYPE]
+    assert len(checked) > 10
+    for declared in checked:
+        if declared.type != "bool":  # whose truth is asked
+            with pytest.raises(UserError, match=f"^{declared.name} is "):
+                function(b"", *(["out"] if function is byoc.export_c else []), **{declared.name: STRANGER})
 
 
 # the declaration of an option, put into the file of options while a new process loads it, and into nothing else

@@ -10,7 +10,7 @@ import pytest
 
 import byoc
 from byoc import relay
-from byoc.errors import PartitionError
+from byoc.errors import PartitionError, UserError
 from byoc.partition.costs.work import boundary
 from byoc.partition.show.networks import to_networkx
 from byoc.relay.transform.cut.minimum_cut import SINK, SOURCE, Network
@@ -19,6 +19,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from test_random_plans import random_plan, registered  # noqa: F401
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+
+
+def test_a_plan_without_its_module_is_one_sentence():
+    plan = byoc.plan(DIGITS, ["json"])
+    with pytest.raises(UserError, match="^to_networkx takes a module, and then a plan of it, got Plan first; "):
+        to_networkx(plan)
+    assert len(to_networkx(plan.origin.mod, plan)) > len(plan.decisions)
 
 
 def test_a_node_for_each_decision_with_its_place_and_its_numbers():

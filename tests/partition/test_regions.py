@@ -9,7 +9,7 @@ from byoc.errors import PartitionError
 from byoc.ir.types import TupleType
 from byoc.partition.calls import calls_of
 from byoc.partition.cut.matches import ChosenMatch, matches_of, with_composites
-from byoc.partition.cut.regions import annotate_regions
+from byoc.partition.cut.regions import annotated_calls
 from byoc.relay import op
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.interpreter import evaluate
@@ -28,7 +28,7 @@ def module():
 def cut(mod, region_of):
     result = mod.shallow_copy()
     calls = list(calls_of(mod["main"]))
-    result["main"] = annotate_regions(mod["main"], {calls[k]: r for k, r in region_of.items()})
+    result["main"] = annotated_calls(mod["main"], {calls[k]: r for k, r in region_of.items()})[0]
     return PartitionGraph("default")(result)
 
 

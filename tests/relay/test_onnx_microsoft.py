@@ -126,6 +126,7 @@ GROUPED = {
 @pytest.mark.parametrize("rotary", [0, 1])
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("form", GROUPED)
+@pytest.mark.newer_onnxruntime
 def test_grouped_attention_is_onnx_runtimes(form, packed, rotary):
     given = grouped(*GROUPED[form], packed=packed)
     attrs = {"num_heads": HEADS, "kv_num_heads": KV, "do_rotary": rotary}
@@ -147,6 +148,7 @@ def test_grouped_attention_is_onnx_runtimes(form, packed, rotary):
     ids=str,
 )
 @pytest.mark.parametrize("form", ["prompt", "ragged step", "several tokens"])
+@pytest.mark.newer_onnxruntime
 def test_attributes_of_grouped_attention_are_onnx_runtimes(form, attrs):
     fixed = tables(half=WIDE // 2) if "do_rotary" in attrs else []
     check("GroupQueryAttention", grouped(*GROUPED[form]), fixed, 3, num_heads=HEADS, kv_num_heads=KV, **attrs)
@@ -252,6 +254,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.newer_onnxruntime
 def test_an_operator_is_onnx_runtimes(case):
     domain, inputs, fixed, outputs, attrs = CASES[case]
     opset = 1 if domain else 12

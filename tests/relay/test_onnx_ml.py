@@ -81,6 +81,7 @@ def test_a_forest_gives_onnx_runtimes_numbers(targets: int, aggregate: str, dtyp
     "classes, voted, base",
     [(2, [0], []), (2, [0], [0.3]), (2, [1], []), (3, [0, 1, 2], []), (4, [0, 1, 2, 3], [0.1, 0.3, 0.2, 0.0])],
 )
+@pytest.mark.newer_onnxruntime
 def test_a_forest_chooses_onnx_runtimes_class(
     classes: int, voted: list[int], base: list[float], shift: float, transform: str
 ) -> None:
@@ -190,6 +191,7 @@ def test_a_linear_regressor_is_onnx_runtimes(targets: int, transform: str) -> No
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
 @pytest.mark.parametrize("transform", TRANSFORMS[:4])
 @pytest.mark.parametrize("scores, labels", [(1, [3, 7]), (2, [3, 7]), (3, [4, 5, 9])])
+@pytest.mark.newer_onnxruntime
 def test_a_linear_classifier_is_onnx_runtimes(scores: int, labels: list[int], transform: str, dtype: str) -> None:
     data = (RNG.standard_normal((9, 4)) * 3).astype(dtype)
     numbers = {

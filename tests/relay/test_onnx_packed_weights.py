@@ -72,6 +72,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("leading", [(3,), (2, 3)], ids=["matrix", "batch"])
+@pytest.mark.newer_onnxruntime
 def test_a_product_with_packed_weights_is_onnx_runtimes(form, leading):
     model, x = product(*FORMS[form], leading=leading)
     want = by_onnxruntime(model, x)
@@ -117,6 +118,7 @@ def test_what_does_not_fit_is_refused(sentence):
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("indices", [np.array([[3, 0], [8, -1]]), np.array(5, "int32")], ids=["many", "one"])
+@pytest.mark.newer_onnxruntime
 def test_rows_of_a_packed_table_are_onnx_runtimes(indices, bits, zeros):
     codes = RNG.integers(0, 2**bits, (9, 48)).astype("uint8")
     scales = (RNG.random((9, 3)) + 0.1).astype("float32")

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from random_graphs import check_same, modules
 
 from byoc import relay
+from byoc.errors import TypeInferenceError
 from byoc.relay import transform
-from byoc.relay.analysis.scopes import is_basic_block_normal_form
+from byoc.relay.analysis import check_basic_block_normal_form
 from byoc.relay.expr import Call, Function, GlobalVar, If, Let, Var
 from byoc.relay.interpreter import evaluate
 from byoc.relay.structure.structural import assert_structural_equal
@@ -159,7 +160,9 @@ BLOCKS = {
 @pytest.mark.parametrize("case", ["one if", "nested ifs"])
 def test_what_branches_share_is_bound_above_them(case):
     got = check_text(*BLOCKS[case], transform.ToBasicBlockNormalForm())
-    assert is_basic_block_normal_form(got["main"]) and not is_basic_block_normal_form(parsed(BLOCKS[case][0])["main"])
+    assert check_basic_block_normal_form(got["main"])
+    with pytest.raises(TypeInferenceError, match="not in basic block normal form"):
+        check_basic_block_normal_form(parsed(BLOCKS[case][0])["main"])
     again = transform.ToBasicBlockNormalForm()(got)
     assert_structural_equal(again, got)
 

@@ -45,10 +45,20 @@ def model_of(op, steps=STEPS, lengths=None):
 
 
 def wanted_of(model, inputs):
+    """What ONNX Runtime gives, None where it refuses.
+
+    Its ReverseSequence reads in front of its memory for a length of 0 in versions such as 1.23, the last for Python
+    3.10: which numbers are wanted is said by numpy.
+    """
     try:
-        return session(model).run(None, inputs)
+        wanted = session(model).run(None, inputs)
     except ORT_ERRORS:
         return None
+    if model.graph.node[0].op_type == "ReverseSequence":
+        wanted = [inputs["x"].copy()]
+        for k, length in enumerate(inputs["l"]):
+            wanted[0][:length, k] = wanted[0][:length, k][::-1]
+    return wanted
 
 
 @pytest.mark.parametrize("steps", [STEPS, "T"])

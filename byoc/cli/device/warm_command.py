@@ -10,7 +10,7 @@ from pathlib import Path
 
 from byoc.cli.flags.devices import BACKEND, named_devices, use_device, with_device
 from byoc.cli.flags.devices import HELP as DEVICE_HELP
-from byoc.cli.progress import StageProgress
+from byoc.cli.report.progress import StageProgress
 from byoc.cli.run_command import is_model, load_artifact
 from byoc.cli.tensors.arrays import parse_sizes, random_inputs
 from byoc.driver.compiler.compile import compile_model

@@ -142,10 +142,6 @@ class PassContext:
             self.instruments = ()
             raise
 
-    def enables(self, info: PassInfo) -> bool:
-        """True when a pass of that name and level runs in this context."""
-        return self.why_not(info) is None
-
     def why_not(self, info: PassInfo) -> str | None:
         """Why a pass of that name and level does not run in this context; None where it does."""
         if info.name in self.disabled_pass:

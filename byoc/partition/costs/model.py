@@ -36,11 +36,6 @@ class Estimate:
     seconds: float
     source: str
 
-    @property
-    def possible(self) -> bool:
-        """False for what cannot be done there, and is no candidate."""
-        return math.isfinite(self.seconds)
-
     def __add__(self, other: Estimate) -> Estimate:
         return total([self, other])
 

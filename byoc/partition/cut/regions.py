@@ -19,14 +19,10 @@ from byoc.relay.traverse import keep_type, post_order, typed_rebuild
 Region = tuple[str, int]  # its target and its number
 
 
-def annotate_regions(func: Function, region_of: Mapping[Call, Region]) -> Function:
-    """*func* with a begin at each edge that enters a region and an end at each that leaves one."""
-    return annotated_calls(func, region_of)[0]
-
-
 def annotated_calls(func: Function, region_of: Mapping[Call, Region]) -> tuple[Function, dict[RelayExpr, Call]]:
-    """What :func:`annotate_regions` makes, and of which call of *func* each call in it was made.
+    """*func* with a begin at each edge that enters a region and an end at each that leaves one.
 
+    And of which call of *func* each call in it was made.
     The calls of the two need not come in the same order, nor be as many: projections of tuples that are written out
     are gone, and with them the calls that nothing else reads.
     """

@@ -12,7 +12,6 @@ from byoc.partition.places.kernel import KernelRegistry as KernelRegistry
 from byoc.partition.places.kernel import kernel as kernel
 from byoc.partition.places.kernel import register_kernel as register_kernel
 from byoc.partition.places.pick import Explanation as Explanation
-from byoc.partition.places.pick import pick_kernels as pick_kernels
 from byoc.partition.places.pick import valid_places as valid_places
 from byoc.partition.places.score import Placed as Placed
 from byoc.partition.places.score import PlacementUnit as PlacementUnit

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from byoc.errors import PartitionError
 from byoc.partition.place import HOST, ITEM_BYTES, DataLayout, Place, Precision
-from byoc.partition.places.grade import KernelArgument, KernelRequest
 from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.tensor_type import LAYOUT_RANK, TensorTy
-
-AT_HOME = TensorTy(HOST, Precision.FLOAT, DataLayout.NCHW)
 
 
 @dataclass(frozen=True)
@@ -51,21 +48,14 @@ class PlacedTensor:
 
 @dataclass(frozen=True)
 class Operator:
-    """A call: *inputs* and *outputs* are pairs (argument's name, tensor's number); *kernel* once it is chosen.
-    *attrs* is a text of its attributes, which distinguishes it from others where kernels are timed.
-
-    *opaque*: a sub-graph, which comes with its kernel and keeps it.
-    """
+    """A call: *inputs* and *outputs* are pairs (argument's name, tensor's number); *kernel* once it is chosen."""
 
     op: str
     inputs: tuple[tuple[str, int], ...]
     outputs: tuple[tuple[str, int], ...]
     name: str = ""
-    attrs: str = ""
     kernel: Kernel | None = None
     place: Place | None = None
-    int8: bool = False
-    opaque: bool = False
 
     def __str__(self) -> str:
         return f"{self.op} ({self.name})" if self.name else self.op
@@ -115,23 +105,3 @@ class PlaceGraph:
         given = self.inputs.get(tensor)
         of = self.tensors[tensor]
         return given or TensorTy(HOST, of.precision, DataLayout.NCHW, kind=of.kind)
-
-    def request(self, operator: Operator) -> KernelRequest:
-        """What *operator* asks of a kernel."""
-        return KernelRequest(
-            operator.op,
-            self._arguments(operator.inputs),
-            self._arguments(operator.outputs),
-            operator.int8,
-            operator.opaque,
-            not operator.inputs and bool(operator.outputs),
-            operator.name,
-        )
-
-    def _arguments(self, pairs: tuple[tuple[str, int], ...]) -> tuple[KernelArgument, ...]:
-        found = ((name, self.tensors[t]) for name, t in pairs)
-        return tuple(KernelArgument(n, t.precision, t.constant, t.kind) for n, t in found)
-
-    def with_operators(self, operators: tuple[Operator, ...]) -> PlaceGraph:
-        """The graph with other operators."""
-        return replace(self, operators=operators)

@@ -68,10 +68,6 @@ class Casting:
         tensor = self.graph.operators[operator].inputs[argument][1]
         return self._state(tensor, self.reads.get((operator, argument)))
 
-    def state_of_result(self, number: int) -> State:
-        """The state in which a result leaves."""
-        return self._state(self.graph.results[number][0], self.results.get(number))
-
     def _state(self, tensor: int, cast: int | None) -> State:
         return State.of(self.types[tensor]) if cast is None else self.casts[cast].destination
 

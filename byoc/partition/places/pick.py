@@ -7,15 +7,13 @@ then the order of their registration. The same request always gets the same kern
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from byoc.errors import PartitionError
 from byoc.partition.place import ANY, Place, Precision
 from byoc.partition.places.grade import Formula, GradeRow, KernelRequest, formula_of, same_target
-from byoc.partition.places.graph import Operator, PlaceGraph
-from byoc.partition.places.kernel import KERNELS, Kernel, KernelRegistry, covers
+from byoc.partition.places.kernel import Kernel, covers
 
 
 @dataclass(frozen=True)
@@ -60,70 +58,6 @@ def _cells(row: GradeRow) -> tuple[str, ...]:
         f"{float(row.total):.1f}",
         mark,
     )
-
-
-@dataclass(frozen=True)
-class Picked:
-    """A graph whose operators have kernels, and for each operator why; None for one that kept the kernel it had."""
-
-    graph: PlaceGraph
-    explanations: tuple[Explanation | None, ...]
-
-    def explain(self, operator: str | int) -> str:
-        """Every row of the score of an operator, by its number, its name or, where that is one, its kind.
-
-        Raises PartitionError with the nearest names when there is none.
-        """
-        found = self._find(operator)
-        explanation = self.explanations[found]
-        of = self.graph.operators[found]
-        return str(explanation) if explanation is not None else f"{of}: kept its kernel {of.kernel}"
-
-    def _find(self, operator: str | int) -> int:
-        operators = self.graph.operators
-        if isinstance(operator, int) and 0 <= operator < len(operators):
-            return operator
-        for named in (
-            [k for k, o in enumerate(operators) if o.name == operator],
-            [k for k, o in enumerate(operators) if o.op == operator],
-        ):
-            if len(named) == 1:
-                return named[0]
-        known = [o.name or o.op for o in operators]
-        near = difflib.get_close_matches(str(operator), known, n=5) or known[:5]
-        raise PartitionError(f"{operator!r} names no operator alone; near: {', '.join(near) or 'there is none'}")
-
-
-def pick_kernels(
-    graph: PlaceGraph,
-    places: Iterable[Place | str],
-    kernels: KernelRegistry = KERNELS,
-    formula: str | Formula = "code",
-    *,
-    gate: bool = True,
-    first_wish: bool = True,
-) -> Picked:
-    """A kernel for each operator of *graph* by rule. An opaque operator that has a kernel passes as it is.
-
-    Choosing again changes nothing. Raises PartitionError as :func:`pick_kernel` does.
-    """
-    wish, rule = valid_places(places), formula_of(formula)
-    known: dict[KernelRequest, Explanation] = {}
-    operators: list[Operator] = []
-    explanations: list[Explanation | None] = []
-    for operator in graph.operators:
-        if operator.opaque and operator.kernel is not None:
-            operators.append(operator)
-            explanations.append(None)
-            continue
-        request = graph.request(operator)
-        same = replace(request, label="")
-        if same not in known:
-            known[same] = pick_kernel(request, kernels.of(operator.op), wish, rule, gate=gate, first_wish=first_wish)
-        chosen = replace(known[same], request=request)
-        operators.append(replace(operator, kernel=chosen.kernel, place=chosen.place))
-        explanations.append(chosen)
-    return Picked(graph.with_operators(tuple(operators)), tuple(explanations))
 
 
 def valid_places(places: Iterable[Place | str]) -> tuple[Place, ...]:

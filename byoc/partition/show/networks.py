@@ -46,7 +46,8 @@ def to_networkx(mod: IRModule, plan: PlannedCut | None = None) -> networkx.DiGra
     result it is, dtype, shape); with a plan ``crosses``, whether both ends are at different targets or regions. A free
     size counts as 1 and is a text in a shape.
 
-    Raises PartitionError where *plan* was made for another module, UserError where networkx is missing.
+    Raises PartitionError where *plan* was made for another module, UserError where *mod* is none or networkx
+    is missing.
 
     >>> import byoc, networkx
     >>> from byoc import relay
@@ -58,6 +59,11 @@ def to_networkx(mod: IRModule, plan: PlannedCut | None = None) -> networkx.DiGra
     >>> graph.nodes[1]["target"], graph.edges[0, 1]["bytes"], graph.edges["%x", 0]["crosses"]
     ('json', 16, True)
     """
+    if not isinstance(mod, IRModule):
+        raise UserError(
+            f"to_networkx takes a module, and then a plan of it, got {type(mod).__name__} first; a plan has its module "
+            "in plan.origin.mod, unless it was read from a file"
+        )
     graph = _empty()
     prepared = InferType()(mod) if plan is None else plan.prepare(mod)
     count = 0

@@ -92,8 +92,3 @@ def _walk(root: RelayExpr) -> tuple[list[RelayExpr], dict[RelayExpr, tuple[Relay
             first_use[child] = (node, slot)
             stack.append((child, scope_children(child), 0))
     return order, first_use
-
-
-def is_basic_block_normal_form(expr: RelayExpr) -> bool:
-    """True when nothing that several scopes share stands outside of a let."""
-    return not Scopes(expr).lifted

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.expr import TypeData
 from byoc.ir.op import register_op
 from byoc.ir.op_parts import Inputs
 from byoc.ir.traits import OpKind, Traits
-from byoc.ir.types import Any, GlobalTypeVar, TensorType, TupleType, Type, TypeCall, TypeVar
+from byoc.ir.types import Any, GlobalTypeVar, TensorType, TupleType, Type, TypeCall
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.type_relations import normalize_axis, tensor_arg
@@ -26,7 +25,6 @@ SEQUENCE = GlobalTypeVar("Sequence")
 OPTIONAL = GlobalTypeVar("Optional")
 _NAMES = (SEQUENCE.name_hint, OPTIONAL.name_hint)
 UNKNOWN = TupleType(())  # the element of a sequence of which nothing is known
-DEFINITION = TypeData(SEQUENCE, [TypeVar("A")], [])
 MOVES = Traits(OpKind.SEQUENCE)
 
 

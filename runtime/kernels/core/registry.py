@@ -72,11 +72,13 @@ class Kernel:
     @staticmethod
     def of(name: str, function: KernelFunction) -> Kernel:
         """The kernel that *function* is, read from its signature."""
-        function = by_keywords(function)
-        parameters = tuple(inspect.signature(function).parameters.values())
+        if isinstance(function, np.ufunc):  # no signature before numpy 2.4, and its keywords are no attributes
+            names = (f"x{k}" for k in range(function.nin))
+            parameters = tuple(inspect.Parameter(x, inspect.Parameter.POSITIONAL_OR_KEYWORD) for x in names)
+        else:
+            function = by_keywords(function)
+            parameters = tuple(inspect.signature(function).parameters.values())
         keywords = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
-        if isinstance(function, np.ufunc):  # whose keywords (where, casting, ...) are no attributes of an operator
-            keywords = []
         arrays = [p for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
         lists = [k for k, p in enumerate(arrays) if annotation_text(p.annotation).lower().startswith(_LISTS)]
         return Kernel(

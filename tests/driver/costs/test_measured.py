@@ -142,14 +142,14 @@ def test_a_call_of_nothing_at_a_busy_moment_hides_no_work(tmp_path):
 
 def test_what_cannot_be_built_is_no_candidate_and_says_why(tmp_path):
     found = model(Machine(broken=["exp"]), tmp_path).unit(unit_calls(chain(relay.exp))[0], "opencl")
-    assert not found.possible and found.source == "measured: no exp here"
+    assert found.seconds == math.inf and found.source == "measured: no exp here"
     kept = model(Machine(), tmp_path).unit(unit_calls(chain(relay.exp))[0], "opencl")
     assert kept == found
 
 
 def test_the_host_has_the_analytic_estimate_where_it_cannot_be_measured(tmp_path):
     found = model(Machine(broken=["exp"]), tmp_path).unit(unit_calls(chain(relay.exp))[0], "host")
-    assert found.possible and found.source == "analytic, for it cannot be measured: no exp here"
+    assert found.seconds < math.inf and found.source == "analytic, for it cannot be measured: no exp here"
 
 
 def test_a_region_is_timed_whole(tmp_path):

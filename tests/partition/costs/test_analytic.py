@@ -7,12 +7,13 @@ import pytest
 
 from byoc import relay
 from byoc.contract import BACKENDS, Backend
-from byoc.errors import PartitionError
+from byoc.errors import PartitionError, RegistryError
 from byoc.ir.module import IRModule
-from byoc.partition.costs import AnalyticModel, Memory, Profile
+from byoc.partition.costs import AnalyticModel, Memory, Profile, register_profile
 from byoc.partition.costs.analytic import product_seconds
 from byoc.partition.costs.kernels import kernels_of
 from byoc.partition.costs.model import unit_calls
+from byoc.partition.costs.profile import PROFILES
 from byoc.partition.costs.work import ProductWork, WorkKind, work_of
 from byoc.relay.transform import InferType
 
@@ -137,6 +138,30 @@ def test_a_device_that_nobody_described_is_an_error_that_says_what_to_do():
             AnalyticModel().launch("far")
     finally:
         BACKENDS.unregister("far")
+
+
+def test_a_registered_profile_is_that_of_the_backends_device():
+    class Far(Backend):
+        name = "far"
+        devices = ("far",)
+        kind = "far"
+
+        def device_kind(self):
+            return self.kind
+
+    BACKENDS.register("far", Far(), where="here")
+    try:
+        register_profile("far", PLAIN)
+        register_profile("far/cpu", replace(PLAIN, launch=7.0))
+        assert AnalyticModel().launch("far").seconds == 2.0
+        Far.kind = "cpu"
+        assert AnalyticModel().launch("far").seconds == 7.0
+        with pytest.raises(RegistryError, match="profile of a device 'far' .*test_analytic.py"):
+            register_profile("far", PLAIN)
+    finally:
+        BACKENDS.unregister("far")
+        for name in ("far", "far/cpu"):
+            PROFILES.unregister(name)
 
 
 def test_a_profile_survives_json_and_a_damaged_one_is_refused():

@@ -5,8 +5,12 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from byoc.partition.places.graph import AT_HOME, Operator, PlacedTensor, PlaceGraph
+from byoc.partition.place import HOST, DataLayout, Precision
+from byoc.partition.places.graph import Operator, PlacedTensor, PlaceGraph
 from byoc.partition.places.kernel import register_kernel
+from byoc.partition.places.tensor_type import TensorTy
+
+AT_HOME = TensorTy(HOST, Precision.FLOAT, DataLayout.NCHW)
 
 DOCUMENTED_KERNELS = (
     "arm/int8/NCHW",

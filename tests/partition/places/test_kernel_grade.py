@@ -10,14 +10,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from place_graphs import DOCUMENTED_PLACES, chain, register_conv2d, unary
+from place_graphs import DOCUMENTED_PLACES, register_conv2d, unary
 
 from byoc.errors import PartitionError
 from byoc.partition.place import DataLayout, Place, Precision
 from byoc.partition.places.grade import FORMULAS, KernelArgument, KernelRequest, formula_of
-from byoc.partition.places.graph import Operator, PlacedTensor, PlaceGraph
 from byoc.partition.places.kernel import KernelRegistry, register_kernel
-from byoc.partition.places.pick import pick_kernel, pick_kernels, valid_places
+from byoc.partition.places.pick import pick_kernel, valid_places
 
 FLOAT = Precision.FLOAT
 CONV2D = KernelRequest(
@@ -317,33 +316,10 @@ def test_the_choice_equals_brute_force_on_2000_random_cases(formula, oracle, gat
     assert impossible > 50 if gate else impossible == 0
 
 
-def test_every_operator_has_one_kernel_and_choosing_again_changes_nothing(registry):
-    kernels = [unary(registry, op, place) for op in "ab" for place in ("opencl", "arm")]
-    graph = chain([kernels[0], kernels[2], kernels[0]])
-    bare = graph.with_operators(tuple(replace(o, kernel=None) for o in graph.operators))
-    once = pick_kernels(bare, ["opencl", "arm"], registry)
-    assert [o.kernel for o in once.graph.operators] == [kernels[0], kernels[2], kernels[0]]
-    again = pick_kernels(once.graph, ["opencl", "arm"], registry)
-    assert again.graph == once.graph and again.explanations == once.explanations
-
-
 def test_ties_go_to_the_kernel_that_was_registered_first(registry):
     made = [register_kernel("relu", "arm", alias, registry=registry).finalize() for alias in ("z", "a", "m")]
     for kernels in (made, made[::-1]):
         assert pick_kernel(KernelRequest("relu"), kernels, valid_places(["arm"])).kernel is made[0]
-
-
-def test_the_order_of_operators_does_not_matter(registry):
-    for op in "abc":
-        for place in ("opencl/fp16", "opencl", "arm"):
-            unary(registry, op, place)
-    tensors = tuple(PlacedTensor(f"t{n}") for n in range(4))
-    operators = [Operator(op, (("X", 0),), (("Out", n + 1),), op) for n, op in enumerate("abc")]
-    chosen = set()
-    for order in (operators, operators[::-1]):
-        picked = pick_kernels(PlaceGraph(tensors, tuple(order), {}), ["opencl", "arm"], registry)
-        chosen.add(tuple(sorted((o.op, o.kernel.order) for o in picked.graph.operators)))
-    assert len(chosen) == 1
 
 
 def test_neither_kernels_nor_casts_depend_on_the_seed_of_hashes():
@@ -374,28 +350,18 @@ def test_an_operator_without_opencl_kernel_lands_on_the_trailing_place_and_says_
     unary(registry, "a", "arm")
     on_arm = unary(registry, "b", "arm")
     places = ["opencl/fp16/ImageDefault", "opencl", "opencl/any/NCHW", "opencl/any/any", "arm"]
-    graph = PlaceGraph(
-        (PlacedTensor("x"), PlacedTensor("y"), PlacedTensor("z")),
-        (
-            Operator("a", (("X", 0),), (("Out", 1),), "A"),
-            Operator("b", (("X", 1),), (("Out", 2),), "B"),
-        ),
-        {},
-    )
-    picked = pick_kernels(graph, places, registry)
-    assert [o.place.target for o in picked.graph.operators] == ["opencl", "arm"]
-    assert picked.graph.operators[1].kernel is on_arm and picked.explanations[0].reasons == ()
-    assert picked.explanations[1].reasons == ("no opencl kernel for b",)
-    assert "no opencl kernel for b" in picked.explain("B")
-    with pytest.raises(PartitionError, match="nothing"):
-        picked.explain("nothing")
+    wish = valid_places(places)
+    a, b = (pick_kernel(KernelRequest(op, label=op.upper()), registry.of(op), wish) for op in "ab")
+    assert [a.place.target, b.place.target] == ["opencl", "arm"]
+    assert b.kernel is on_arm and a.reasons == ()
+    assert b.reasons == ("no opencl kernel for b",) and "no opencl kernel for b" in str(b)
 
 
 def test_without_the_trailing_place_the_error_names_operator_and_places(registry):
     unary(registry, "b", "arm")
-    graph = PlaceGraph((PlacedTensor("x"), PlacedTensor("y")), (Operator("b", (("X", 0),), (("Out", 1),), "B"),), {})
+    wish = valid_places(["opencl/fp16/ImageDefault", "opencl"])
     with pytest.raises(PartitionError) as error:
-        pick_kernels(graph, ["opencl/fp16/ImageDefault", "opencl"], registry)
+        pick_kernel(KernelRequest("b", label="B"), registry.of("b"), wish)
     assert all(word in str(error.value) for word in ("b (B)", "opencl/fp16/ImageDefault", "opencl/float/NCHW"))
 
 
@@ -413,18 +379,3 @@ def test_earlier_places_are_preferred(registry):
 def test_a_wish_that_is_none_is_refused(places, words):
     with pytest.raises(PartitionError, match=words):
         valid_places(places)
-
-
-def test_a_subgraph_operator_passes_through_unchanged(registry):
-    engine = register_kernel("subgraph", "npu", registry=registry).bind_input("Inputs").finalize()
-    unary(registry, "a", "arm")
-    inner = Operator("subgraph", (("Inputs", 0),), (("Outputs", 1),), "engine", kernel=engine, opaque=True)
-    graph = PlaceGraph(
-        (PlacedTensor("x"), PlacedTensor("y"), PlacedTensor("z")),
-        (inner, Operator("a", (("X", 1),), (("Out", 2),))),
-        {},
-    )
-    picked = pick_kernels(graph, ["arm"], registry)
-    assert picked.graph.operators[0] is inner and picked.explanations[0] is None
-    assert "kept its kernel" in picked.explain("engine")
-    assert picked.graph.operators[1].kernel is not None
