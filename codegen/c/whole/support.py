@@ -2,8 +2,9 @@
 
 A team's threads call the same functions with the same arguments, but for their own ``Team``. They meet at barriers:
 who waits spins for a short while, then leaves the processor to others, then sleeps, so that a machine with fewer
-processors than threads goes on. The pool of threads behind a team lives on the heap of whoever made it; where the caller
-of a run waits most of it for threads that have no processor, it makes some of the next runs by itself, with the same bits.
+processors than threads goes on. The pool of threads behind a team lives on the heap of whoever made it. Where the
+caller of a run waits most of it for threads that have no processor, it makes some of the next runs by itself, with the
+same bits.
 
 A run can be asked to stop: because its time is over, because the program was interrupted, or because an index is
 outside its dimension. Whoever notices writes so into the ``Run`` that the team shares; the last thread to arrive at a
@@ -137,10 +138,10 @@ typedef struct {
   const int64_t *sizes;
   uint8_t *workspace;
   Externals *externals;
-  Program stalled;     /* what the team last took long for, since threads had no processor, and how long, in microseconds */
-  int64_t stall;
-  int32_t alone, next; /* how many runs the caller makes by itself from now on, and after the next such run */
-  int32_t together;    /* how many runs the team makes whatever it takes, since the caller alone took longer */
+  Program stalled; /* what the team last took long for, since its threads had no processor */
+  int64_t stall; /* the microseconds of that */
+  int32_t alone, next; /* how many runs the caller makes by itself from now on, and after the next stall */
+  int32_t together; /* how many runs the team makes whatever it takes, since the caller alone took longer */
 } Pool;
 
 typedef struct {

@@ -75,7 +75,8 @@ def axes_shape(
     more = [k for k, size in enumerate(shape) if size == 1 and k not in chosen]
     if form == "alone" and more:
         raise KernelError(
-            f"{where}: axis {more[0]} has the size 1 in this run, which would change the rank; give axes, or compile for that size (shapes=)"
+            f"{where}: axis {more[0]} has the size 1 in this run, which would change the rank; give axes, or compile "
+            "for that size (shapes=)"
         )
     if form in ("squeezed", "alone") and wide:
         raise KernelError(f"{where}: axis {wide[0]} has the size {shape[wide[0]]}, and only one of size 1 is dropped")

@@ -20,7 +20,6 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Function, Tuple, Var
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
-from byoc.relay.frontend.onnx.branch_trials import BranchTrials
 from byoc.relay.frontend.onnx.dtypes import check_type
 from byoc.relay.frontend.onnx.element_types import check_element_types
 from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants, kept
@@ -39,6 +38,7 @@ from byoc.relay.transform.simplify.folding_budget import FoldingBudget
 from byoc.relay.traverse import children, post_order
 
 if TYPE_CHECKING:
+    from byoc.relay.frontend.onnx.branch_trials import BranchTrials
     from byoc.relay.frontend.onnx.declared_sizes import DeclaredSizes
 
 _FOR_OTHERS = "replace them in the model, or register a converter for them"
@@ -60,7 +60,7 @@ class GraphImporter:
         self._budget = FoldingBudget(model.proto.ByteSize())
         self.folder = ConstantFolder(self._budget)
         self.sizes, self.inner = InnerSizes(), InnerFunctions()
-        self._trials = BranchTrials(self.inner)
+        self._trials: BranchTrials | None = None
 
     def main(self, shapes: Shapes | None = None) -> Function:
         """The function ``main`` of the model, typed. Raises ImportModelError, which names the node."""
@@ -151,13 +151,22 @@ class GraphImporter:
                 try:
                     made = self._convert(proto, name, body, taken if position == first else None)
                 except BranchesDifferError as error:
-                    return self._trials.go_on(error, body.scope, partial(convert_from, position))
+                    if taken is not None and position == first:
+                        raise
+                    return self._branch_trials().go_on(error, body.scope, partial(convert_from, position))
                 for output, value in zip(proto.output, made, strict=False):
                     if output and value is not None:
                         body.scope[output] = value if declared is None else declared.named(output, value)
             return None
 
         convert_from(0)
+
+    def _branch_trials(self) -> BranchTrials:
+        if self._trials is None:
+            from byoc.relay.frontend.onnx.branch_trials import BranchTrials
+
+            self._trials = BranchTrials(self.inner)
+        return self._trials
 
     def _convert(
         self, proto: NodeProto, name: str, body: Body, taken: bool | None = None
@@ -172,7 +181,7 @@ class GraphImporter:
         node = OnnxNode(name, proto.op_type, opset, inputs, proto.output, NodeAttributes(attributes, where), services)
         convert = None if body.table.own(proto) is not None else find_converter(domain, proto.op_type, opset)
         if taken is not None:
-            from byoc.relay.frontend.onnx.control.branches import from_one_branch
+            from byoc.relay.frontend.onnx.branch_trials import from_one_branch
 
             convert = partial(from_one_branch, taken=taken)
         try:

@@ -15,13 +15,13 @@ from byoc.ir.op import Op
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, If, Tuple, TupleGetItem, Var
+from byoc.relay.frontend.onnx.branch_trials import BRANCHES
 from byoc.relay.frontend.onnx.node import BranchesDifferError, OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.subgraphs import InnerGraph
 from byoc.relay.op.sequence import joined_element
 from byoc.relay.traverse import post_order
 
-BRANCHES = ("then_branch", "else_branch")
 MOST_SELECTED = 8  # calls in a branch that is computed whether it is taken or not
 
 
@@ -81,31 +81,16 @@ def _is_selected(graph: InnerGraph) -> bool:
 def _with_ranks_of(graph: InnerGraph, other: InnerGraph) -> InnerGraph:
     """*graph*, whose outputs of one element have as many dimensions as those of *other*, where these have more."""
     outputs = []
-    for output, own, wider in zip(graph.outputs, graph.types, other.types, strict=True):
-        both = isinstance(own, TensorType) and isinstance(wider, TensorType) and own.dtype == wider.dtype
-        if both and _is_one(own) and _is_one(wider) and own.ndim < wider.ndim:
-            output = relay.reshape(output, [1] * wider.ndim)
-        outputs.append(output)
+    for output, own, other_type in zip(graph.outputs, graph.types, other.types, strict=True):
+        rank, wider = _rank_of_one(own), _rank_of_one(other_type)
+        outputs.append(relay.reshape(output, [1] * wider) if 0 <= rank < wider else output)
     return replace(graph, outputs=outputs)
 
 
-def _is_one(ty: TensorType) -> bool:
-    return all(d == 1 and isinstance(d, int) for d in ty.shape)
-
-
-def from_one_branch(node: OnnxNode, taken: bool) -> list[RelayExpr]:
-    """The outputs of the branch for a condition that is *taken*; a run whose condition is not is an error."""
-    condition = scalar(node, node[0])
-    outputs = node.services.subgraph(node.attrs.graph(BRANCHES[0 if taken else 1]))
-    check = f"{node.place}: the condition"
-    checked: list[RelayExpr] = []
-    for output in outputs:
-        if node.rank(output):
-            checked.append(relay.check_condition(output, condition, taken, check))
-        else:
-            vector = relay.check_condition(relay.reshape(output, [1]), condition, taken, check)
-            checked.append(relay.reshape(vector, []))
-    return checked
+def _rank_of_one(ty: Type) -> int:
+    """How many dimensions a tensor of one element has; -1 for what is none."""
+    is_one = isinstance(ty, TensorType) and all(isinstance(d, int) and d == 1 for d in ty.shape)
+    return len(ty.shape) if isinstance(ty, TensorType) and is_one else -1
 
 
 @converter("If")
