@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from byoc.codegen.c.emit import LibrarySource, emit_library
+from byoc.codegen.c.routines.lower import lower_to_c
 from byoc.codegen.c.toolchain.compiler import CCompiler, TranslationUnit, find_compiler
 from byoc.codegen.c.toolchain.sanitizers import check_process
 from byoc.codegen.c.toolchain.unit_flags import gather_flags, masked_load_flags, overflow_flags, rounding_flags
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.program import no_whole_program
 from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
-from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
 from byoc.codegen.tune import NO_TUNING
@@ -88,7 +88,7 @@ def compile_functions(
     function for which no code can be generated, CompilerNotFoundError.
     """
     compiler, flags, allowed = find_compiler(), _flags(options or {}), WinogradOptions.of(options or {})
-    lowered = [lower_function(function, symbol) for symbol, function in functions.items()]
+    lowered = [lower_to_c(function, symbol) for symbol, function in functions.items()]
     check_process(compiler.sanitizers, compiler.command, compiler.is_gcc)
     whole = Graph(graph) if graph is not None else None
     if whole is not None and no_whole_program(whole) is not None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from byoc.codegen.c.language import matrix_registers
+from byoc.codegen.c.language import functions, matrix_registers
 from byoc.codegen.c.language.dialect import HOSTED, Dialect
+from byoc.codegen.c.language.functions import CFunction
 from byoc.codegen.c.vectors.expr import VectorExprWriter, is_vector_variable
 from byoc.codegen.c.vectors.vectors import VectorPart, has_vector_function
 from byoc.codegen.kernel.expr_text import ExprWriter, shared_nodes
@@ -24,7 +25,7 @@ from byoc.te.walk import operands
 
 
 class StatementWriter:
-    """Writes statements; ``vectors`` collects the vector types and functions in use."""
+    """Writes statements; ``vectors`` and ``functions`` collect the vector types and functions in use."""
 
     zeros = "{0}"  # of a vector
     values = VectorExprWriter
@@ -33,6 +34,7 @@ class StatementWriter:
         self.writer, self.exprs, self.dialect = writer, exprs, dialect
         self.alone: list[Share] = []  # those of a single thread, whose bounds are written as they are
         self.vectors: dict[VectorPart, None] = {}
+        self.functions: dict[CFunction, None] = {}  # written by hand, that the statements call
         self.local_bytes = 0  # of all local arrays
         self.shapes: Sequence[tuple[int, int]] = ()  # of the matrix registers
 
@@ -215,4 +217,5 @@ _RULES: dict[type, Callable[..., None]] = {
     Barrier: StatementWriter.barrier,
     Prefetch: StatementWriter.prefetch,
     **matrix_registers.RULES,
+    **functions.RULES,
 }
