@@ -76,9 +76,7 @@ def _program(function: Function, symbol: str, call: Call, routine: Routine) -> P
     params = [(p, t) for p in function.params for t in tensor_types(p.checked_type)]
     constants = list(dict.fromkeys(arg for arg in call.args if isinstance(arg, Constant)))
     tensors = {p: placeholder(shape_of(t), t.dtype, p.name_hint) for p, t in params}
-    known = {
-        c: placeholder(c.data.shape, c.data.dtype, f"const_{k}", c.data.numpy()) for k, c in enumerate(constants)
-    }
+    known = {c: placeholder(c.data.shape, c.data.dtype, f"const_{k}", c.data.numpy()) for k, c in enumerate(constants)}
     reads = [{**tensors, **known}[arg] for arg in call.args]
     results = tensor_types(call.checked_type)
     outputs = [Tensor(f"output_{k}", shape_of(t), t.dtype) for k, t in enumerate(results)]

@@ -9,7 +9,6 @@ import numpy as np
 
 from byoc.codegen.c.language.functions import CFunction
 from byoc.codegen.kernel.expr_text import ExprWriter
-from byoc.codegen.kernel.spelling import short_name
 from byoc.ir.types import STORED, dtype_bytes
 from byoc.runtime.core.ndarray import numpy_dtype
 
@@ -18,7 +17,7 @@ _INFINITIES = {"float32": 0x7F800000, "float64": 0x7FF << 52, "float16": 0x7C00,
 
 def order_key(dtype: str) -> CFunction:
     """``uint64_t order_key_<dtype>(T x)``."""
-    name = f"order_key_{short_name(dtype)}"
+    name = f"order_key_{dtype}"
     lines = _lines(dtype)
 
     def write(exprs: ExprWriter) -> str:
@@ -58,5 +57,3 @@ def _table_lines(dtype: str) -> list[str]:
     rows = [", ".join(map(str, ranks[k : k + 16])) for k in range(0, 256, 16)]
     table = ",\n    ".join(rows)
     return [f"static const uint8_t ranks[256] = {{\n    {table}}};", "return ranks[x];"]
-
-

@@ -15,7 +15,6 @@ from byoc.codegen.c.routines.registry import Body, Site, product, routine
 from byoc.codegen.c.tiling.team import bounds_of_share
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.loops import Share
-from byoc.codegen.kernel.spelling import short_name
 from byoc.ir.attrs import Attrs
 from byoc.ir.types import TensorType
 from byoc.relay.op.numeric.ordering import ArgsortAttrs, TopKAttrs
@@ -28,15 +27,18 @@ FEW = 4  # a heap holds what is at most one in so many of the elements
 
 _RANKED = CFunction(
     "Ranked",
-    lambda exprs: """/* An element by its order, and its place. */
+    lambda exprs: (
+        """/* An element by its order, and its place. */
 typedef struct {
   uint64_t key;
   int64_t place;
-} Ranked;""",
+} Ranked;"""
+    ),
 )
 _SINK = CFunction(
     "ranked_sink",
-    lambda exprs: """static inline bool ranked_before(const Ranked *a, const Ranked *b) {
+    lambda exprs: (
+        """static inline bool ranked_before(const Ranked *a, const Ranked *b) {
   return a->key < b->key || (a->key == b->key && a->place < b->place);
 }
 
@@ -48,12 +50,14 @@ static inline void ranked_sink(Ranked *heap, int64_t count, int64_t hole, Ranked
     heap[hole] = heap[child];
   }
   heap[hole] = entry;
-}""",
+}"""
+    ),
     (_RANKED,),
 )
 _MERGE = CFunction(
     "ranked_sort",
-    lambda exprs: """/* Sort by the keys, equal ones as they stand; the result is in one of the two arrays. */
+    lambda exprs: (
+        """/* Sort by the keys, equal ones as they stand; the result is in one of the two arrays. */
 static inline Ranked *ranked_sort(Ranked *from, Ranked *to, int64_t count) {
   const int64_t run = 16;
   for (int64_t start = 0; start < count; start += run) {
@@ -86,7 +90,8 @@ static inline Ranked *ranked_sort(Ranked *from, Ranked *to, int64_t count) {
     to = other;
   }
   return from;
-}""",
+}"""
+    ),
     (_RANKED,),
 )
 _ROWS = """/* @WHAT of rows [begin, end); *values* or *places* may be nobody's. */
@@ -124,7 +129,7 @@ _SORTED = """    Ranked *own = (Ranked *)scratch + 2 * r * count;
 def _function(select: bool, dtype: str, places: str) -> CFunction:
     """``select_rows`` or ``sort_rows`` of elements of *dtype*, whose places are stored as another."""
     key = order_key(dtype)
-    name = f"{'select' if select else 'sort'}_rows_{short_name(dtype)}_{short_name(places)}"
+    name = f"{'select' if select else 'sort'}_rows_{dtype}_{places}"
 
     def write(exprs: ExprWriter) -> str:
         words = {
@@ -169,7 +174,8 @@ class _Ordering:
         arguments: list[Argument] = [self.data, values, places, scratch, begin, end]
         arguments += [as_expr(count, INDEX), kept, product(shape[axis + 1 :]), as_expr(not self.ascends, INDEX)]
         function = _function(select, self.data.dtype, "int64" if places is None else places.dtype)
-        return Body([[Share(begin, end, rows), CallFunction(function, arguments)]], (scratch,), checks)
+        call = [Share(begin, end, rows), CallFunction(function, arguments)]
+        return Body([[] if 0 in shape else call], (scratch,), checks)
 
 
 def _refusal(attrs: Attrs, types: Sequence[TensorType]) -> str | None:
@@ -185,7 +191,8 @@ def topk(site: Site) -> Body:
     """The first *k* in order along an axis, or all."""
     attrs, data = site.attrs, site.inputs[0]
     assert isinstance(attrs, TopKAttrs)
-    found = dict(zip(("values", "indices") if attrs.ret_type == "both" else (attrs.ret_type,), site.outputs))
+    names = ("values", "indices") if attrs.ret_type == "both" else (attrs.ret_type,)
+    found = dict(zip(names, site.outputs, strict=True))
     ordering = _Ordering(data, attrs.axis, attrs.is_ascend, attrs.k if attrs.k >= 1 else None)
     return ordering.body(found.get("values"), found.get("indices"), site.place)
 
