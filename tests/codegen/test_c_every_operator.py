@@ -1,4 +1,4 @@
-"""Every operator with a tensor expression or a routine, on each of its samples: the C code gives what the numpy kernel gives.
+"""Every operator with an expression or a routine, on each of its samples: the C code gives what the numpy kernel gives.
 
 All samples are compiled into a few libraries with every warning an error. Floats may differ by rounding: sums are
 taken in another order, and C's functions round otherwise than numpy's.

@@ -1,4 +1,4 @@
-"""Every operator with a tensor expression or a routine in C99 alone: compiled pedantically, free of undefined behaviour.
+"""Every operator with an expression or a routine in C99 alone: compiled pedantically, free of undefined behaviour.
 
 The samples stand in one source, each as a function of pointers to all its tensors: the first of each operator, in the
 slow test all. Their results are those of the numpy kernels, with the tolerances of ``test_c_every_operator.py``.
