@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from byoc.codegen.c.backend import compile_functions as compile_c
-from byoc.codegen.c.routines.lower import has_routine, no_code_reason
+from byoc.codegen.c.backend import has_routine, no_code_reason
 from byoc.codegen.c.whole.program import no_whole_program
 from byoc.ir.expr import GlobalVar
 from byoc.ir.op import Op

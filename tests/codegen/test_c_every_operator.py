@@ -15,8 +15,7 @@ import pytest
 
 import byoc.relay.op
 import byoc.runtime.kernels  # noqa: F401 - registers the kernels
-from byoc.codegen.c.backend import CBackend
-from byoc.codegen.c.routines.lower import no_code_reason
+from byoc.codegen.c.backend import CBackend, no_code_reason
 from byoc.codegen.c.routines.registry import find_routine
 from byoc.contract.support_table import sample_call, supported_ops
 from byoc.ir.op import OPS, Op, Sample

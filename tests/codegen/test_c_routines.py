@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from byoc import relay
-from byoc.codegen.c.backend import CBackend
-from byoc.codegen.c.routines.lower import lower_to_c, no_code_reason
+from byoc.codegen.c.backend import CBackend, lower_to_c, no_code_reason
 from byoc.errors import UnsupportedError
 from byoc.ir.types import Any, TensorType, tensor_types
 from byoc.relay.analysis import free_vars

@@ -15,8 +15,8 @@ import pytest
 
 import byoc.relay.op
 import byoc.runtime.kernels  # noqa: F401 - registers the kernels
+from byoc.codegen.c.backend import lower_to_c, no_code_reason
 from byoc.codegen.c.language.dialect import PLAIN_MACHINE, Dialect
-from byoc.codegen.c.routines.lower import lower_to_c, no_code_reason
 from byoc.codegen.c.routines.registry import find_routine
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.unit import Units, function_texts

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.c.backend import workbench
+from byoc.codegen.c.backend import lower_to_c, workbench
 from byoc.codegen.c.export.build_files import Peculiarities, write_makefile, write_readme
 from byoc.codegen.c.export.example import write_example
 from byoc.codegen.c.export.interface import Interface, name_arguments, write_header
@@ -14,7 +14,6 @@ from byoc.codegen.c.export.model_source import Places, write_model
 from byoc.codegen.c.export.options import SEPARATE, ExportOptions
 from byoc.codegen.c.export.weights import Weight, Weights
 from byoc.codegen.c.language.matrix_registers import HELPER
-from byoc.codegen.c.routines.lower import lower_to_c
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.program import CONSTANT, CallStep, WholePlan, no_whole_program, plan_whole_program

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.codegen.c.language.functions import CFunction
 from byoc.codegen.kernel.expr_text import ExprWriter
+from byoc.codegen.kernel.loops import WrittenFunction
 from byoc.ir.types import STORED, dtype_bytes
 from byoc.runtime.core.ndarray import numpy_dtype
 
 _INFINITIES = {"float32": 0x7F800000, "float64": 0x7FF << 52, "float16": 0x7C00, "bfloat16": 0x7F80}
 
 
-def order_key(dtype: str) -> CFunction:
+def order_key(dtype: str) -> WrittenFunction:
     """``uint64_t order_key_<dtype>(T x)``."""
     name = f"order_key_{dtype}"
     lines = _lines(dtype)
@@ -24,7 +24,7 @@ def order_key(dtype: str) -> CFunction:
         head = f"static inline uint64_t {name}({exprs.language.types[dtype]} x) {{"
         return "\n".join([head, *(f"  {line}" for line in lines), "}"])
 
-    return CFunction(name, write)
+    return WrittenFunction(name, write)
 
 
 def _lines(dtype: str) -> list[str]:

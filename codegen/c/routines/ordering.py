@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.c.language.functions import Argument, CallFunction, CFunction
 from byoc.codegen.c.routines.order_keys import order_key
-from byoc.codegen.c.routines.registry import Body, Site, product, routine
+from byoc.codegen.c.routines.registry import RoutineBody, RoutineCall, product, routine
 from byoc.codegen.c.tiling.team import bounds_of_share
 from byoc.codegen.kernel.expr_text import ExprWriter
-from byoc.codegen.kernel.loops import Share
+from byoc.codegen.kernel.loops import Argument, CallFunction, Share, WrittenFunction
 from byoc.ir.attrs import Attrs
 from byoc.ir.types import TensorType
 from byoc.relay.op.numeric.ordering import ArgsortAttrs, TopKAttrs
@@ -25,7 +24,7 @@ from byoc.te.expr import INDEX, Checked
 PLACES = ("int32", "int64", "int16", "int8", "uint8", "uint16", "uint32", "uint64")  # dtypes of positions
 FEW = 4  # a heap holds what is at most one in so many of the elements
 
-_RANKED = CFunction(
+_RANKED = WrittenFunction(
     "Ranked",
     lambda exprs: (
         """/* An element by its order, and its place. */
@@ -35,7 +34,7 @@ typedef struct {
 } Ranked;"""
     ),
 )
-_SINK = CFunction(
+_SINK = WrittenFunction(
     "ranked_sink",
     lambda exprs: (
         """static inline bool ranked_before(const Ranked *a, const Ranked *b) {
@@ -54,7 +53,7 @@ static inline void ranked_sink(Ranked *heap, int64_t count, int64_t hole, Ranked
     ),
     (_RANKED,),
 )
-_MERGE = CFunction(
+_MERGE = WrittenFunction(
     "ranked_sort",
     lambda exprs: (
         """/* Sort by the keys, equal ones as they stand; the result is in one of the two arrays. */
@@ -126,7 +125,7 @@ _SORTED = """    Ranked *own = (Ranked *)scratch + 2 * r * count;
     const Ranked *ranked = ranked_sort(own, own + count, count);"""
 
 
-def _function(select: bool, dtype: str, places: str) -> CFunction:
+def _function(select: bool, dtype: str, places: str) -> WrittenFunction:
     """``select_rows`` or ``sort_rows`` of elements of *dtype*, whose places are stored as another."""
     key = order_key(dtype)
     name = f"{'select' if select else 'sort'}_rows_{dtype}_{places}"
@@ -145,7 +144,7 @@ def _function(select: bool, dtype: str, places: str) -> CFunction:
             text = text.replace(f"@{word}", value)
         return text
 
-    return CFunction(name, write, (key, _SINK if select else _MERGE))
+    return WrittenFunction(name, write, (key, _SINK if select else _MERGE))
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ class _Ordering:
     ascends: bool
     kept: int | None
 
-    def body(self, values: Tensor | None, places: Tensor | None, place: str) -> Body:
+    def body(self, values: Tensor | None, places: Tensor | None, place: str) -> RoutineBody:
         """The statements that fill *values* and *places*; *place* is of errors."""
         axis, shape = self.axis % self.data.ndim, self.data.shape
         count = shape[axis]
@@ -175,7 +174,7 @@ class _Ordering:
         arguments += [as_expr(count, INDEX), kept, product(shape[axis + 1 :]), as_expr(not self.ascends, INDEX)]
         function = _function(select, self.data.dtype, "int64" if places is None else places.dtype)
         call = [Share(begin, end, rows), CallFunction(function, arguments)]
-        return Body([[] if 0 in shape else call], (scratch,), checks)
+        return RoutineBody([[] if 0 in shape else call], (scratch,), checks)
 
 
 def _refusal(attrs: Attrs, types: Sequence[TensorType]) -> str | None:
@@ -187,7 +186,7 @@ def _refusal(attrs: Attrs, types: Sequence[TensorType]) -> str | None:
 
 
 @routine("topk", refuses=_refusal)
-def topk(site: Site) -> Body:
+def topk(site: RoutineCall) -> RoutineBody:
     """The first *k* in order along an axis, or all."""
     attrs, data = site.attrs, site.inputs[0]
     assert isinstance(attrs, TopKAttrs)
@@ -198,7 +197,7 @@ def topk(site: Site) -> Body:
 
 
 @routine("argsort", refuses=_refusal)
-def argsort(site: Site) -> Body:
+def argsort(site: RoutineCall) -> RoutineBody:
     """The places in order along an axis."""
     attrs = site.attrs
     assert isinstance(attrs, ArgsortAttrs)
@@ -206,7 +205,7 @@ def argsort(site: Site) -> Body:
 
 
 @routine("sort", refuses=_refusal)
-def sort(site: Site) -> Body:
+def sort(site: RoutineCall) -> RoutineBody:
     """The elements in order along an axis."""
     attrs = site.attrs
     assert isinstance(attrs, ArgsortAttrs)

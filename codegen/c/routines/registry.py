@@ -3,7 +3,7 @@
 A routine is to generated C what a kernel is to numpy, and means the same, bit for bit: it stands here, beside the
 generator, since it is text of this language alone, and is found by the name of its operator, as kernels are. It gives
 statements over the buffers of one call, whose sizes may be free: shares of loops for the threads of a team, barriers,
-and calls of functions that are written once for each dtype (``language/functions.py``). So the call is a unit like
+and calls of functions that are written once for each dtype (``WrittenFunction``). So the call is a unit like
 any other, in the whole program and in exported C.
 """
 
@@ -25,7 +25,7 @@ FAMILIES = ("ordering", "scatter")  # the modules of byoc.codegen.c.routines tha
 
 
 @dataclass(frozen=True)
-class Site:
+class RoutineCall:
     """A call of an operator: its attributes, the tensors that it reads and those that it fills.
 
     *place* is what an error of the run begins with: the operator, with its node where that is known.
@@ -38,7 +38,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Body:
+class RoutineBody:
     """What fills the outputs: *blocks* of statements with a barrier between any two, and *scratch* memory.
 
     ``checks`` are the names of the checks of indices. ``wraps``: there is arithmetic on integers that may overflow.
@@ -57,17 +57,19 @@ Refusal = Callable[[Attrs, Sequence[TensorType]], str | None]
 class Routine:
     """*write* gives the body of a call; *refuses* says why there is none for attributes and inputs of such types."""
 
-    write: Callable[[Site], Body]
+    write: Callable[[RoutineCall], RoutineBody]
     refuses: Refusal
 
 
 _ROUTINES: Registry[Routine] = Registry("routine")
 
 
-def routine(name: str, refuses: Refusal) -> Callable[[Callable[[Site], Body]], Callable[[Site], Body]]:
+def routine(
+    name: str, refuses: Refusal
+) -> Callable[[Callable[[RoutineCall], RoutineBody]], Callable[[RoutineCall], RoutineBody]]:
     """Declare the routine of the operator *name*. Raises RegistryError where it has one."""
 
-    def declare(write: Callable[[Site], Body]) -> Callable[[Site], Body]:
+    def declare(write: Callable[[RoutineCall], RoutineBody]) -> Callable[[RoutineCall], RoutineBody]:
         _ROUTINES.register(name, Routine(write, refuses))
         return write
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from byoc.codegen.c.language.functions import Argument, CallFunction, CFunction, Outside
-from byoc.codegen.c.routines.registry import Body, Site, product, routine
+from byoc.codegen.c.routines.registry import RoutineBody, RoutineCall, product, routine
 from byoc.codegen.c.tiling.team import bounds_of_share
 from byoc.codegen.kernel.expr_text import ExprWriter
-from byoc.codegen.kernel.loops import Share, Stmt
+from byoc.codegen.kernel.loops import Argument, CallFunction, Outside, Share, Stmt, WrittenFunction
 from byoc.codegen.kernel.stored_types import stored_binary
 from byoc.ir.attrs import Attrs
 from byoc.ir.types import Dim, TensorType
@@ -26,7 +25,7 @@ UPDATE = "update"  # the reduction that keeps the last
 COMBINED = ("add", "mul", "min", "max")  # reductions of two elements, by the names of te
 
 
-def _combine(reduction: str, dtype: str) -> CFunction:
+def _combine(reduction: str, dtype: str) -> WrittenFunction:
     """``T combine_<reduction>_<dtype>(T a, T b)``: what becomes of *a* where *b* is written."""
     name = f"combine_{reduction}_{dtype}"
 
@@ -41,7 +40,7 @@ def _combine(reduction: str, dtype: str) -> CFunction:
             del exprs.bound[id(operand)]
         return f"static inline {ctype} {name}({ctype} a, {ctype} b) {{\n  return {text};\n}}"
 
-    return CFunction(name, write)
+    return WrittenFunction(name, write)
 
 
 _COPY = """  const int64_t extent = last - first;
@@ -85,7 +84,7 @@ static void @NAME(
 }"""
 
 
-def _function(form: str, family: str, reduction: str, dtype: str, indices: str) -> CFunction:
+def _function(form: str, family: str, reduction: str, dtype: str, indices: str) -> WrittenFunction:
     """The function of a *family* for elements and indices of such dtypes, whose text is *form*."""
     name = f"{family}_{reduction}_{dtype}_{indices}"
     combine = None if reduction == UPDATE else _combine(reduction, dtype)
@@ -106,7 +105,7 @@ def _function(form: str, family: str, reduction: str, dtype: str, indices: str) 
         }
         return _filled(form, words)
 
-    return CFunction(name, write, () if combine is None else (combine,))
+    return WrittenFunction(name, write, () if combine is None else (combine,))
 
 
 def _filled(form: str, words: Mapping[str, str]) -> str:
@@ -115,7 +114,9 @@ def _filled(form: str, words: Mapping[str, str]) -> str:
     return form
 
 
-def _body(site: Site, function: CFunction, more: Sequence[Argument], checks: Sequence[str], reduction: str) -> Body:
+def _body(
+    site: RoutineCall, function: WrittenFunction, more: Sequence[Argument], checks: Sequence[str], reduction: str
+) -> RoutineBody:
     """The statements that share the result of *site* and call *function*, with *more* behind the bounds."""
     data, indices, updates = site.inputs
     total = product(data.shape)
@@ -125,7 +126,7 @@ def _body(site: Site, function: CFunction, more: Sequence[Argument], checks: Seq
     if 0 in data.shape:  # nothing to share, but every index is outside
         shared, bounds = [], (0, 0)
     call = CallFunction(function, [data, indices, updates, site.outputs[0], *bounds, *more])
-    return Body([[*shared, call]], (), checks, reduction in ("add", "mul") and "int" in data.dtype)
+    return RoutineBody([[*shared, call]], (), checks, reduction in ("add", "mul") and "int" in data.dtype)
 
 
 def _refusal_of(reduction: str, types: Sequence[TensorType], places: Sequence[Dim]) -> str | None:
@@ -148,14 +149,14 @@ def _refuses_rows(attrs: Attrs, types: Sequence[TensorType]) -> str | None:
 
 
 @routine("scatter_nd", refuses=_refuses_rows)
-def scatter_nd(site: Site) -> Body:
+def scatter_nd(site: RoutineCall) -> RoutineBody:
     """Rows of updates at coordinates, which lie along the first axis of the indices."""
     attrs, (data, indices, _) = site.attrs, site.inputs
     assert isinstance(attrs, ScatterNDAttrs) and isinstance(indices.shape[0], int)
     axes = indices.shape[0]
     checks = [f"{site.place} along axis {axis}" for axis in range(axes)]
     found = [Outside(check, size) for check, size in zip(checks, data.shape, strict=False)]
-    more = [product(indices.shape[1:]), product(data.shape[axes:]), axes, data.shape[:axes], found]
+    more: list[Argument] = [product(indices.shape[1:]), product(data.shape[axes:]), axes, data.shape[:axes], found]
     function = _function(_ND, "scatter_nd", attrs.mode, data.dtype, indices.dtype)
     return _body(site, function, more, checks, attrs.mode)
 
@@ -179,7 +180,7 @@ def _fits(count: Dimension, size: Dimension) -> bool:
 
 
 @routine("scatter_elements", refuses=_refuses_elements)
-def scatter_elements(site: Site) -> Body:
+def scatter_elements(site: RoutineCall) -> RoutineBody:
     """Single updates, each at a position along an axis."""
     attrs, (data, indices, _) = site.attrs, site.inputs
     assert isinstance(attrs, ScatterElementsAttrs)
@@ -192,6 +193,6 @@ def scatter_elements(site: Site) -> Body:
         else:
             checks.append(f"{site.place}{OF_LENGTHS}{axis}")
             extents.append(Checked(as_expr(count, INDEX), as_expr(size, INDEX) + 1, checks[-1]))
-    more = [data.ndim, place, extents, data.shape, [Outside(checks[0], data.shape[place])]]
+    more: list[Argument] = [data.ndim, place, extents, data.shape, [Outside(checks[0], data.shape[place])]]
     function = _function(_ELEMENTS, "scatter_elements", attrs.reduction, data.dtype, indices.dtype)
     return _body(site, function, more, checks, attrs.reduction)

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from byoc.codegen.c.language.dialect import HOSTED, Dialect
-from byoc.codegen.c.language.functions import CallFunction, CFunction, in_order
 from byoc.codegen.c.language.spellings import RESERVED, SUPPORT, TYPES
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.toolchain.unit_flags import (
@@ -31,7 +30,7 @@ from byoc.codegen.c.whole.support import PREAMBLE
 from byoc.codegen.c.winograd.plan import META
 from byoc.codegen.kernel.expr_text import check_name, outside_name
 from byoc.codegen.kernel.group_key import Key, group_key
-from byoc.codegen.kernel.loops import Barrier
+from byoc.codegen.kernel.loops import Barrier, CallFunction, WrittenFunction, in_order
 from byoc.codegen.kernel.program import Group, Program, RoutineGroup, group_sizes
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.spelling import short_name
@@ -226,7 +225,7 @@ def _write_unit(
     )
 
 
-def _functions(routine: RoutineGroup | None) -> list[CFunction]:
+def _functions(routine: RoutineGroup | None) -> list[WrittenFunction]:
     """The functions that the statements of a *routine* call."""
     blocks = () if routine is None else routine.blocks
     return [s.function for block in blocks for s in block if isinstance(s, CallFunction)]
