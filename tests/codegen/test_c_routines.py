@@ -206,6 +206,26 @@ def test_updates_over_more_rows_than_a_free_axis_has_are_refused_when_it_runs():
         module["f"](np.zeros((1, 4), "float32"), index, ones, result[:1].copy())
 
 
+def test_updates_that_are_not_as_many_as_their_places_are_refused_when_it_runs():
+    data, indices = (
+        relay.var("data", TensorType((Any("r"), 2))),
+        relay.var("indices", TensorType((1, Any("n")), "int64")),
+    )
+    function = function_of(relay.scatter_nd(data, indices, relay.var("updates", TensorType((Any("m"), Any("w"))))))
+    module = CBackend().compile_functions({"f": function}, {})
+    zeros, result = np.zeros((4, 2), "float32"), np.zeros((4, 2), "float32")
+    module["f"](zeros, np.array([[2, 0, 2]]), np.array([[1, 2], [3, 4], [5, 6]], "float32"), result)
+    np.testing.assert_array_equal(result, [[3, 4], [0, 0], [5, 6], [0, 0]])
+    for count, shape, message in (
+        (2, (3, 2), "updates, length along axis 0: 3 is outside a dimension of 2"),
+        (3, (2, 2), "places of updates, length along axis 0: 3 is outside a dimension of 2"),
+        (2, (2, 5), "updates, length along axis 1: 5 is outside a dimension of 2"),
+        (2, (2, 0), "places of updates, length along axis 1: 2 is outside a dimension of 0"),
+    ):
+        with pytest.raises(IndexOutsideError, match=message):
+            module["f"](zeros, np.zeros((1, count), "int64"), np.ones(shape, "float32"), result)
+
+
 def test_what_a_routine_does_not_take_is_refused_with_the_reason():
     given = [np.zeros(4), np.zeros((1, 3), "int64"), np.zeros(3)]
     call = relay.scatter_nd(*variables(given, "float32"), "mean")

@@ -15,10 +15,10 @@ from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.loops import Argument, CallFunction, Outside, Share, Stmt, WrittenFunction
 from byoc.codegen.kernel.stored_types import stored_binary
 from byoc.ir.attrs import Attrs
-from byoc.ir.types import Dim, TensorType
+from byoc.ir.types import TensorType
 from byoc.relay.op.movement.scatter import ScatterElementsAttrs, ScatterNDAttrs
 from byoc.runtime.core.errors import OF_LENGTHS
-from byoc.te import Dimension, Size, as_expr
+from byoc.te import Dimension, PrimExpr, Size, as_expr, binary
 from byoc.te.expr import INDEX, Checked
 
 UPDATE = "update"  # the reduction that keeps the last
@@ -48,7 +48,7 @@ _COPY = """  const int64_t extent = last - first;
 _ND = """/* Elements [first, last) of *data*, with rows of *updates* at the coordinates along axis 0 of *indices*. */
 static void @NAME(
   const @T *data, const @I *indices, const @T *updates, @T *result, int64_t first, int64_t last,
-  int64_t places, int64_t width, int64_t axes, const int64_t *sizes, uint64_t *const *outside) {
+  int64_t stride, int64_t places, int64_t width, int64_t axes, const int64_t *sizes, uint64_t *const *outside) {
 @COPY
   for (int64_t p = 0; p < places; ++p) {
     int64_t start = 0;
@@ -91,7 +91,7 @@ def _function(form: str, family: str, reduction: str, dtype: str, indices: str) 
     index, size, found, update = (
         ("indices[p]", "sizes[axis]", "*outside[0]", "updates[p]")
         if form is _ELEMENTS
-        else ("indices[axis * places + p]", "sizes[axis]", "*outside[axis]", "updates[p * width + k - start]")
+        else ("indices[axis * stride + p]", "sizes[axis]", "*outside[axis]", "updates[p * width + k - start]")
     )
 
     def write(exprs: ExprWriter) -> str:
@@ -129,23 +129,39 @@ def _body(
     return RoutineBody([[*shared, call]], (), checks, reduction in ("add", "mul") and "int" in data.dtype)
 
 
-def _refusal_of(reduction: str, types: Sequence[TensorType], places: Sequence[Dim]) -> str | None:
-    """What all scatters refuse: updates that may not be as many as the *places*, and other reductions."""
-    if reduction not in (UPDATE, *COMBINED):
-        return f"the reduction {reduction}"
-    if list(map(str, places)) != list(map(str, types[2].shape)):
-        return f"updates of {types[2]} whose sizes are not those of their places by name"
-    return None
+def _refused_reduction(reduction: str) -> str | None:
+    """What all scatters refuse."""
+    return None if reduction in (UPDATE, *COMBINED) else f"the reduction {reduction}"
+
+
+def _is_known(count: Dimension, size: Dimension) -> bool:
+    """Whether two sizes were compared when types were inferred, numbers or the same by name."""
+    if isinstance(count, Size) and isinstance(size, Size):
+        return count.name == size.name
+    return isinstance(count, int) and isinstance(size, int)
+
+
+def _at_most(count: Dimension, size: Dimension, check: str) -> PrimExpr:
+    """*count*, which is no more than *size*: under the name of a *check* an error of the run where it is more."""
+    return Checked(as_expr(count, INDEX), as_expr(size, INDEX) + 1, check)
+
+
+def _agreed(site: RoutineCall, places: Sequence[Dimension], checks: list[str]) -> list[Dimension]:
+    """The sizes of the *places* that are written, as many as there are updates, which is checked when it runs."""
+    agreed: list[Dimension] = []
+    for axis, (count, given) in enumerate(zip(places, site.inputs[2].shape, strict=True)):
+        if _is_known(count, given):
+            agreed.append(count)
+            continue
+        names = [f"{site.place}: {what}{OF_LENGTHS}{axis}" for what in ("updates", "places of updates")]
+        checks += names
+        agreed.append(binary("min", _at_most(given, count, names[0]), _at_most(count, given, names[1])))
+    return agreed
 
 
 def _refuses_rows(attrs: Attrs, types: Sequence[TensorType]) -> str | None:
     assert isinstance(attrs, ScatterNDAttrs)
-    data, indices, _ = types
-    axes = indices.shape[0]
-    assert isinstance(axes, int)
-    if axes == 0:
-        return "indices without coordinates"
-    return _refusal_of(attrs.mode, types, (*indices.shape[1:], *data.shape[axes:]))
+    return "indices without coordinates" if types[1].shape[0] == 0 else _refused_reduction(attrs.mode)
 
 
 @routine("scatter_nd", refuses=_refuses_rows)
@@ -153,10 +169,18 @@ def scatter_nd(site: RoutineCall) -> RoutineBody:
     """Rows of updates at coordinates, which lie along the first axis of the indices."""
     attrs, (data, indices, _) = site.attrs, site.inputs
     assert isinstance(attrs, ScatterNDAttrs) and isinstance(indices.shape[0], int)
-    axes = indices.shape[0]
+    axes, places = indices.shape[0], indices.ndim - 1
     checks = [f"{site.place} along axis {axis}" for axis in range(axes)]
     found = [Outside(check, size) for check, size in zip(checks, data.shape, strict=False)]
-    more: list[Argument] = [product(indices.shape[1:]), product(data.shape[axes:]), axes, data.shape[:axes], found]
+    sizes = _agreed(site, (*indices.shape[1:], *data.shape[axes:]), checks)
+    more: list[Argument] = [
+        product(indices.shape[1:]),
+        product(sizes[:places]),
+        product(sizes[places:]),
+        axes,
+        data.shape[:axes],
+        found,
+    ]
     function = _function(_ND, "scatter_nd", attrs.mode, data.dtype, indices.dtype)
     return _body(site, function, more, checks, attrs.mode)
 
@@ -169,14 +193,7 @@ def _refuses_elements(attrs: Attrs, types: Sequence[TensorType]) -> str | None:
     for axis, (count, size) in enumerate(zip(indices.shape, data.shape, strict=True)):
         if axis != attrs.axis % data.ndim and isinstance(count, int) and isinstance(size, int) and count > size:
             return f"indices for {count} elements along axis {axis}, where the data has {size}"
-    return _refusal_of(attrs.reduction, types, indices.shape)
-
-
-def _fits(count: Dimension, size: Dimension) -> bool:
-    """Whether *count* elements are known to be no more than *size*; numbers were compared before."""
-    if isinstance(count, Size) and isinstance(size, Size):
-        return count.name == size.name
-    return isinstance(count, int) and isinstance(size, int)
+    return _refused_reduction(attrs.reduction)
 
 
 @routine("scatter_elements", refuses=_refuses_elements)
@@ -186,13 +203,12 @@ def scatter_elements(site: RoutineCall) -> RoutineBody:
     assert isinstance(attrs, ScatterElementsAttrs)
     place = attrs.axis % data.ndim
     checks = [f"{site.place} along axis {place}"]
-    extents: list[Dimension] = []
-    for axis, (count, size) in enumerate(zip(indices.shape, data.shape, strict=True)):
-        if axis == place or _fits(count, size):
-            extents.append(count)
-        else:
+    found = [Outside(checks[0], data.shape[place])]
+    extents = _agreed(site, indices.shape, checks)
+    for axis, size in enumerate(data.shape):
+        if axis != place and not _is_known(indices.shape[axis], size):
             checks.append(f"{site.place}{OF_LENGTHS}{axis}")
-            extents.append(Checked(as_expr(count, INDEX), as_expr(size, INDEX) + 1, checks[-1]))
-    more: list[Argument] = [data.ndim, place, extents, data.shape, [Outside(checks[0], data.shape[place])]]
+            extents[axis] = _at_most(extents[axis], size, checks[-1])
+    more: list[Argument] = [data.ndim, place, extents, data.shape, found]
     function = _function(_ELEMENTS, "scatter_elements", attrs.reduction, data.dtype, indices.dtype)
     return _body(site, function, more, checks, attrs.reduction)
