@@ -78,11 +78,19 @@ def routine(
 
 def find_routine(op: Op) -> Routine | None:
     """The routine of *op*; None where it has none, or needs none for it has a tensor expression."""
-    if op.compute is not None:
-        return None
+    return None if op.compute is not None else _loaded().get(op.name)
+
+
+def routine_names() -> tuple[str, ...]:
+    """The names of the operators that have a routine."""
+    return tuple(_loaded())
+
+
+def _loaded() -> Registry[Routine]:
+    """The table, with all families."""
     for family in FAMILIES:
         importlib.import_module(f"byoc.codegen.c.routines.{family}")
-    return _ROUTINES.get(op.name)
+    return _ROUTINES
 
 
 def product(dims: Sequence[Dimension]) -> PrimExpr:
