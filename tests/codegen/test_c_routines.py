@@ -11,6 +11,9 @@ import pytest
 
 from byoc import relay
 from byoc.codegen.c.backend import CBackend, lower_to_c, no_code_reason
+from byoc.codegen.c.toolchain.machine import Machine
+from byoc.codegen.c.whole.support import PREAMBLE
+from byoc.codegen.c.whole.unit import Units
 from byoc.errors import UnsupportedError
 from byoc.ir.types import Any, TensorType, tensor_types
 from byoc.relay.analysis import free_vars
@@ -242,3 +245,19 @@ def test_a_function_stands_once_in_a_source_whatever_the_sizes_of_its_calls():
     text = CBackend().compile_functions(functions, {}).get_source()
     assert text.count("static void select_rows_float32_int32(") == 1
     assert text.count("static void select_rows_int8_int32(") == text.count("ranked_sink(Ranked *heap") == 1
+
+
+@pytest.mark.parametrize("name", ["topk", "argsort", "scatter_nd", "scatter_elements"])
+def test_the_text_of_a_routine_is_what_was_read_and_approved(name, golden):
+    data, rows = relay.var("data", TensorType((Any("n"), 6), "float32")), TensorType((1, 3), "int64")
+    calls = {
+        "topk": lambda: relay.topk(data, 4, axis=0).tuple_value,
+        "argsort": lambda: relay.argsort(relay.var("data", shape=(5, 6), dtype="float16"), is_ascend=False),
+        "scatter_nd": lambda: relay.scatter_nd(data, relay.var("indices", rows), relay.var("updates", shape=(3, 6))),
+        "scatter_elements": lambda: relay.scatter_elements(
+            data, relay.var("indices", rows), relay.var("updates", shape=(1, 3)), 1, "add"
+        ),
+    }
+    (call,) = Units(Machine(64, 24)).calls(lower_to_c(function_of(calls[name]()), "f"))
+    text = call.unit.source().removeprefix(PREAMBLE)
+    golden(f"c/routine_{name}.c", text.replace(call.unit.name, f"{name}_HASH"))
