@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from byoc.codegen.c.backend import compile_functions as compile_c
+from byoc.codegen.c.backend import has_routine, no_code_reason
 from byoc.codegen.c.whole.program import no_whole_program
-from byoc.codegen.kernel.lower import unsupported_reason
 from byoc.ir.expr import GlobalVar
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
@@ -52,6 +52,8 @@ class HostFunctions:
         """The symbol of *function*, or of an equal one that is there; *name* is what it computes, for people."""
         from byoc.relay.structure.structural import structural_equal, structural_hash
 
+        if has_routine(function):  # whose checks name its node, and whose C is written once all the same
+            return self.new_symbol(function, name)
         key = structural_hash(function)
         for known, symbol in self._shared.get(key, ()):
             if structural_equal(known, function):
@@ -64,7 +66,7 @@ class HostFunctions:
         """A symbol of its own for *function*; *name* is what it computes, for people."""
         symbol = self._unique(f"{self.prefix}fused_{name}")
         typed = infer_function(function).with_attr("global_symbol", symbol)
-        reason = unsupported_reason(typed) or (_untold(typed) if self.returning else None)
+        reason = no_code_reason(typed) or (_untold(typed) if self.returning else None)
         if reason is None:
             self.compiled[symbol] = typed
         else:

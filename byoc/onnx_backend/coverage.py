@@ -1,9 +1,9 @@
 """How much of a case the device's generated code computes: what ran on numpy kernels, what on the host, and why.
 
 *Generated*: every operator of the compiled graph is one that the device's backend takes on at least one of its samples
-(its support table), or becomes one where the shapes are known. So the cases that say whether generated code is whole
-are known without a list of names; an operator without generated code at all (a sort, non-maximum suppression) is not
-among them.
+(its support table), or that the host has a routine in C for, or becomes one where the shapes are known. So the cases
+that say whether generated code is whole are known without a list of names; an operator without generated code at all
+(non-maximum suppression) is not among them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any
 
 from onnx import ModelProto
 
+from byoc.codegen.c.backend import CBackend
+from byoc.codegen.c.routines.registry import routine_names
 from byoc.contract.registration import get_backend
 from byoc.contract.support_table import support_table
 from byoc.driver.bytecode.control import with_externs
@@ -131,9 +133,13 @@ def _forms(name: str) -> frozenset[str]:
 
 @functools.cache
 def generated_operators(target: str) -> frozenset[str]:
-    """The operators that the backend *target* takes on at least one of their samples, or would take were it larger."""
-    rows = support_table(get_backend(target)).operators
-    return frozenset(row.name for row in rows if row.taken or {reason.code for reason in row.reasons} == {WORTH})
+    """The operators that the backend *target* takes on at least one of their samples, or would take were it larger.
+
+    Of ``c`` also those for which the host's functions have routines.
+    """
+    backend = get_backend(target)
+    taken = (row for row in support_table(backend).operators if row.taken or {r.code for r in row.reasons} == {WORTH})
+    return frozenset((*(row.name for row in taken), *(routine_names() if isinstance(backend, CBackend) else ())))
 
 
 __all__ = ["PLACES", "Coverage", "coverage", "generated_operators", "missing_operators"]

@@ -17,7 +17,7 @@ from byoc.codegen.c.toolchain.unit_flags import gather_flags, masked_load_flags,
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.program import no_whole_program
 from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
-from byoc.codegen.kernel.lower import lower_function
+from byoc.codegen.kernel.lower import lower_function, opaque_call, unsupported_reason
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
 from byoc.codegen.tune import NO_TUNING
@@ -25,13 +25,15 @@ from byoc.codegen.tune.context import cache_sizes, context_of
 from byoc.contract.backend import Backend
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.ir.collector import paused_collector
-from byoc.relay.expr import Function
+from byoc.ir.op import Op
+from byoc.relay.expr import Call, Function
 from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.dso.whole_program import WholeProgram, contract_of, contract_text
 from byoc.runtime.graph.graph import Graph
 
 if TYPE_CHECKING:
+    from byoc.codegen.c.routines.registry import Routine
     from byoc.codegen.tune.trials import HostBench
 
 HIDDEN = ("-fvisibility=hidden",)  # what a group computes is called by the entries of its library alone
@@ -40,6 +42,48 @@ WHOLE_PROGRAM = "tvmgen_default_run"
 CONTRACT = "byoc_contract"  # a constant of each library, which says what it was compiled for
 TRIAL_SECONDS = 120.0  # that the compiler may take for a unit of candidates
 CONSTRAINTS = (has_expression, generated_dtype, known_shape)
+
+
+def no_code_reason(function: Function) -> str | None:
+    """Why no C can be generated for *function*: one sentence, or None when :func:`lower_to_c` takes it.
+
+    Raises TypeInferenceError when its types do not fit.
+    """
+    found = _routine_of(function)
+    if found is None:
+        return unsupported_reason(function)
+    from byoc.codegen.c.routines.lower import routine_refusal
+
+    return routine_refusal(*found)
+
+
+def lower_to_c(function: Function, symbol: str) -> Program:
+    """*function* as the Program *symbol*: groups of stages, or the routine of its operator.
+
+    Raises UnsupportedError naming the node when no C can be generated for it.
+    """
+    found = _routine_of(function)
+    if found is None:
+        return lower_function(function, symbol)
+    from byoc.codegen.c.routines.lower import lower_routine
+
+    return lower_routine(function, symbol, *found)
+
+
+def has_routine(function: Function) -> bool:
+    """Whether *function* is a call of an operator that has a routine."""
+    return _routine_of(function) is not None
+
+
+def _routine_of(function: Function) -> tuple[Call, Routine] | None:
+    call = opaque_call(function)
+    if call is None:
+        return None
+    from byoc.codegen.c.routines.registry import find_routine  # where there is one to be found
+
+    assert isinstance(call.op, Op)
+    routine = find_routine(call.op)
+    return None if routine is None else (call, routine)
 
 
 class CBackend(Backend):
@@ -88,7 +132,7 @@ def compile_functions(
     function for which no code can be generated, CompilerNotFoundError.
     """
     compiler, flags, allowed = find_compiler(), _flags(options or {}), WinogradOptions.of(options or {})
-    lowered = [lower_function(function, symbol) for symbol, function in functions.items()]
+    lowered = [lower_to_c(function, symbol) for symbol, function in functions.items()]
     check_process(compiler.sanitizers, compiler.command, compiler.is_gcc)
     whole = Graph(graph) if graph is not None else None
     if whole is not None and no_whole_program(whole) is not None:

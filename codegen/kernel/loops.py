@@ -7,9 +7,10 @@ computes (the lanes of a VectorStore all read before any writes).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.te import Dimension, Index, PrimExpr, Tensor
 
 SERIAL, SIMD, UNROLL = "serial", "simd", "unroll"
@@ -188,3 +189,51 @@ class MatrixStore(Stmt):
 @dataclass(frozen=True, eq=False)
 class MatrixRelease(Stmt):
     """No matrix register is in use any more."""
+
+
+@dataclass(frozen=True)
+class WrittenFunction:
+    """A function, or a type, that is written by hand: an algorithm that is no loop nest over elements.
+
+    It stands once in a source, whoever calls it. *name* says all that its text depends on but the dialect, which
+    *write* follows; ``calls`` are those that must stand before it.
+    """
+
+    name: str
+    write: Callable[[ExprWriter], str]
+    calls: tuple[WrittenFunction, ...] = ()
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WrittenFunction) and other.name == self.name
+
+
+def in_order(functions: Iterable[WrittenFunction]) -> Iterator[WrittenFunction]:
+    """*functions* and all that they call, each behind what it calls, some perhaps twice."""
+    for function in functions:
+        yield from in_order(function.calls)
+        yield function
+
+
+@dataclass(frozen=True)
+class Outside:
+    """The address of the variable that keeps what a *check* of indices finds in a dimension of *extent*."""
+
+    check: str
+    extent: Dimension
+
+
+Argument = Tensor | PrimExpr | int | None | Sequence[Dimension] | Sequence[Outside]
+
+
+@dataclass(frozen=True, eq=False)
+class CallFunction(Stmt):
+    """A call of *function*.
+
+    A tensor is the pointer to its memory, None the null pointer, a sequence an array that lives as long as the call.
+    """
+
+    function: WrittenFunction
+    arguments: Sequence[Argument]

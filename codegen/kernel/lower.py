@@ -70,6 +70,14 @@ def _node_reason(node: RelayExpr) -> str | None:
     return type_reason(node.checked_type, located(node))
 
 
+def opaque_call(func: Function) -> Call | None:
+    """The call that is all of *func*, on inputs and constants, where its operator has no tensor expression at all."""
+    call = func.body
+    if not isinstance(call, Call) or not isinstance(call.op, Op) or call.op.compute is not None:
+        return None
+    return call if all(isinstance(arg, Var | Constant) for arg in call.args) else None
+
+
 def has_code(call: Call) -> bool:
     """True when the operator of *call* has a tensor expression for the dtypes of its inputs."""
     op = call.op
@@ -219,8 +227,8 @@ class _Lowering:
         out_types = tensor_types(self.func.body.checked_type)
         return Signature(
             self.symbol,
-            tuple(_spec(t.name, ty) for t, ty in zip(inputs, in_types, strict=True)),
-            tuple(_spec(f"output_{k}", ty) for k, ty in zip(range(len(outputs)), out_types, strict=True)),
+            tuple(spec_of(t.name, ty) for t, ty in zip(inputs, in_types, strict=True)),
+            tuple(spec_of(f"output_{k}", ty) for k, ty in zip(range(len(outputs)), out_types, strict=True)),
             tuple(
                 TensorSpec(f"{self.symbol}_const_{k}", data.shape, data.dtype) for k, (_, data) in enumerate(constants)
             ),
@@ -268,7 +276,8 @@ _RULES: dict[type, Callable[..., Tensors]] = {
 }
 
 
-def _spec(name: str, ty: TensorType) -> TensorSpec:
+def spec_of(name: str, ty: TensorType) -> TensorSpec:
+    """What a signature says of a tensor of type *ty*, whose dimensions are numbers or named."""
     return TensorSpec(name, tuple(d if isinstance(d, int) else d.name for d in ty.shape), ty.dtype)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from byoc.codegen.kernel.loops import Stmt
 from byoc.errors import InternalError
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import Signature
@@ -46,10 +47,30 @@ class Group:
 
 
 @dataclass(frozen=True)
+class RoutineGroup(Group):
+    """A group whose stages have no expression: they are what statements fill, all of them together.
+
+    ``reads`` are the tensors that these load; between two of ``blocks`` belongs a barrier. ``made_checks`` are the
+    checks of indices inside. ``wraps``: there is arithmetic on integers, whose overflow must wrap.
+    """
+
+    reads: tuple[Tensor, ...] = ()
+    blocks: tuple[tuple[Stmt, ...], ...] = ()
+    made_checks: tuple[str, ...] = ()
+    wraps: bool = False
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The names of the checks of indices that it makes."""
+        return self.made_checks
+
+
+@dataclass(frozen=True)
 class Program:
     """One symbol: its inputs, constants, outputs (stages, in order) and groups in execution order.
 
     Inputs and constants are only read. Raises InternalError for a stage that fills one of them, or that stands twice.
+    A program of a *routine* has that in place of groups: nothing of it is scheduled.
     """
 
     symbol: str
@@ -58,10 +79,11 @@ class Program:
     constants: tuple[tuple[Tensor, NDArray], ...]
     outputs: tuple[Tensor, ...]
     groups: tuple[Group, ...]
+    routine: RoutineGroup | None = None
 
     def __post_init__(self) -> None:
         filled = {*self.inputs, *(t for t, _ in self.constants)}
-        for stage in (s for g in self.groups for s in g.stages):
+        for stage in (s for g in self.parts for s in g.stages):
             if stage in filled:
                 raise InternalError(f"{self.symbol}: stage {stage.name} fills an input, a constant or a stage's memory")
             filled.add(stage)
@@ -72,9 +94,14 @@ class Program:
         return self.signature.size_names
 
     @property
+    def parts(self) -> tuple[Group, ...]:
+        """Its groups, or its routine."""
+        return self.groups if self.routine is None else (self.routine,)
+
+    @property
     def temporaries(self) -> tuple[Tensor, ...]:
         """Every stage with a buffer that is not an output: buffers that live only during a run."""
-        return tuple(s for g in self.groups for s in g.stored if s not in self.outputs)
+        return tuple(s for g in self.parts for s in g.stored if s not in self.outputs)
 
 
 def group_of_stages(program: Program, stages: Sequence[Tensor], last: Tensor) -> Group:
@@ -88,6 +115,9 @@ def group_of_stages(program: Program, stages: Sequence[Tensor], last: Tensor) ->
 def group_sizes(group: Group) -> tuple[str, ...]:
     """The names of the sizes on which the code of *group* depends, in the order of their first use."""
     found: dict[str, None] = {}
+    if isinstance(group, RoutineGroup):
+        shapes = (d for t in (*group.reads, *group.stages) for d in t.shape if isinstance(d, PrimExpr))
+        return tuple(dict.fromkeys(n.name for d in shapes for n in unique_nodes(d) if isinstance(n, Size)))
     for stage in group.stages:
         nodes = list(unique_nodes(stage.element))
         found.update((n.name, None) for n in nodes if isinstance(n, Size))

@@ -19,7 +19,7 @@ from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.errors import InternalError
 from byoc.ir.types import STORED
 from byoc.runtime.core.ndarray import numpy_dtype
-from byoc.te import PrimExpr, Tensor
+from byoc.te import PrimExpr, Tensor, placeholder
 from byoc.te.expr import OF_BITS, Binary, Cast, Const, Intrinsic, Reduce, Select, binary, cast
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, unique_nodes
@@ -187,6 +187,15 @@ def _number_of(dtype: str, bits: PrimExpr) -> PrimExpr:
 
 
 NARROW, WIDE = "bfloat16", "float32"
+
+
+def stored_binary(op: str, dtype: str) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
+    """Two elements of *dtype* as they lie in memory, and *op* of them as it does, rounded once; bfloat16 as itself."""
+    held = dtype if dtype == NARROW else STORED.get(dtype, dtype)
+    left, right = (Load(placeholder((), held, name), ()) for name in "ab")
+    if held != dtype:
+        return left, right, _bits_of(dtype, binary(op, _number_of(dtype, left), _number_of(dtype, right)))
+    return left, right, widened(binary(op, left, right))
 
 
 def widen_arithmetic(program: Program) -> Program:

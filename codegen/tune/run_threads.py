@@ -17,5 +17,5 @@ def run_threads(graph: Graph | None, programs: Sequence[Program]) -> int:
     """
     if graph is None:
         return 1
-    operations = {p.symbol: sum(operations_of(s) for g in p.groups for s in g.stages) for p in programs}
+    operations = {p.symbol: sum(operations_of(s) for g in p.parts for s in g.stages) for p in programs}
     return thread_count(None, sum(operations.get(node.function, 0) for node in graph.calls))

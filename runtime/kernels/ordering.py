@@ -12,7 +12,9 @@ from byoc.runtime.kernels.core.registry import Arrays, kernel
 
 
 def _order(data: np.ndarray, axis: int, ascend: bool) -> np.ndarray:
-    """The stable order; descending is the ascending order of the reversed array, read backwards."""
+    """The stable order, a NaN last; descending is the ascending order of the reversed array, read backwards."""
+    if data.dtype.isbuiltin != 1:  # the order of ml_dtypes is none where there is a NaN
+        data = data.astype("float32")
     if ascend:
         return np.argsort(data, axis, kind="stable")
     backwards = np.argsort(np.flip(data, axis), axis, kind="stable")

@@ -111,6 +111,7 @@ LAYERS = {
         "byoc.codegen.c.contraction",
         "byoc.codegen.c.winograd",
         "byoc.codegen.c.rows",
+        "byoc.codegen.c.routines",
         "byoc.codegen.c.whole",
         "byoc.codegen.tune",
         "byoc.codegen.opencl.tuning",

@@ -157,6 +157,27 @@ def integers():
     return model, [a, np.array([8, -1, 0]), rng.integers(0, 2**32, 37).astype("uint32")]
 
 
+def choices():
+    """Between products: the greatest elements and their places, an order, and writes at places that repeat."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Flatten", ["c"], ["f"]),
+        helper.make_node("TopK", ["f", "k"], ["best", "places"]),
+        helper.make_node("MatMul", ["best", "v"], ["y"]),
+        helper.make_node("ScatterElements", ["f", "places", "best"], ["much"], axis=1, reduction="add"),
+        helper.make_node("ScatterND", ["much", "rows", "f"], ["sums"], reduction="add"),
+        helper.make_node("Relu", ["sums"], ["z"]),
+    ]
+    constants = {
+        "w": numbers(4, 2, 3, 3),
+        "k": np.array([12]),
+        "v": numbers(12, 3, seed=1),
+        "rows": np.array([[1], [-1]]),
+    }
+    outputs = [("y", "f4", (2, 3)), ("places", "i8", (2, 12)), ("z", "f4", (2, 80))]
+    return make_model(nodes, [("x", "f4", (2, 2, 4, 5))], outputs, constants), [numbers(2, 2, 4, 5, seed=2)]
+
+
 def one_place():
     """A look-up where there is one place to look: what is looked up by is not read."""
     nodes = [helper.make_node("Gather", ["x", "rows"], ["y"], axis=0)]
@@ -191,6 +212,7 @@ MODELS = {
     "convolutions": convolutions,
     "attention": attention,
     "integers": integers,
+    "choices": choices,
     "one place": one_place,
     "no inputs": no_inputs,
     "odd names": odd_names,

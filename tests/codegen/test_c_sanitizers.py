@@ -18,6 +18,7 @@ ADDRESSES = {  # file -> the tests of it
     "codegen/test_contraction.py": "",
     "codegen/test_c_rows.py": "",
     "codegen/test_c_every_operator.py": "",
+    "codegen/test_c_routines.py": "",
     "codegen/test_recurrences.py": "not opencl",
     "codegen/test_attention_memory.py": "",
     "codegen/test_attention_free_sizes.py": "",
@@ -33,6 +34,7 @@ RACES = {
     "codegen/test_winograd.py": "",
     "end_to_end/test_random_models.py": "generated_c_alone",
     "end_to_end/test_recurrent_models.py": "generated_c_alone",
+    "end_to_end/test_routines.py": "one_program or outside",
 }
 
 

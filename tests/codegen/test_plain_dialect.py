@@ -1,4 +1,4 @@
-"""Every operator with a tensor expression in C99 alone: compiled pedantically, free of undefined behaviour.
+"""Every operator with an expression or a routine in C99 alone: compiled pedantically, free of undefined behaviour.
 
 The samples stand in one source, each as a function of pointers to all its tensors: the first of each operator, in the
 slow test all. Their results are those of the numpy kernels, with the tolerances of ``test_c_every_operator.py``.
@@ -15,10 +15,11 @@ import pytest
 
 import byoc.relay.op
 import byoc.runtime.kernels  # noqa: F401 - registers the kernels
+from byoc.codegen.c.backend import lower_to_c, no_code_reason
 from byoc.codegen.c.language.dialect import PLAIN_MACHINE, Dialect
+from byoc.codegen.c.routines.registry import find_routine
 from byoc.codegen.c.whole.prepare import prepare
-from byoc.codegen.c.whole.unit import Units
-from byoc.codegen.kernel.lower import lower_function, unsupported_reason
+from byoc.codegen.c.whole.unit import Units, function_texts
 from byoc.ir.op import OPS
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.expr import Call, Function, Tuple, Var
@@ -51,9 +52,10 @@ def _function(op, sample):
 
 def _cases(most):
     """The samples by name, at most so many of an operator."""
-    ops = [OPS[name] for name in sorted(OPS) if not name.startswith("test_") and OPS[name].compute]
+    ops = [OPS[name] for name in sorted(OPS) if not name.startswith("test_")]
+    ops = [op for op in ops if op.compute or find_routine(op)]
     cases = {f"{op.name}[{k}]": (op, s, _function(op, s)) for op in ops for k, s in enumerate(op.samples[:most])}
-    return {name: case for name, case in cases.items() if unsupported_reason(case[2]) is None}
+    return {name: case for name, case in cases.items() if no_code_reason(case[2]) is None}
 
 
 def _source(programs):
@@ -64,7 +66,7 @@ def _source(programs):
     helpers = dict.fromkeys(h for u in used.values() for h in u.helpers)
     assert not any(u.vectors for u in used.values())
     parts = [HEADERS, *(PLAIN.language.support[n](dtype) for n, dtype in helpers)]
-    parts += [f"static {u.text}" for u in used.values()]
+    parts += [*function_texts(list(used.values())), *(f"static {u.text}" for u in used.values())]
     for k, (program, made) in enumerate(zip(programs, calls, strict=True)):
         place = {t: f"args[{i}]" for i, t in enumerate(_tensors(program))}
         lines = ["int outside[1];", "(void)outside;"]
@@ -89,7 +91,7 @@ def _tensors(program):
 def test_every_operator_in_plain_c_gives_what_its_numpy_kernel_gives(tmp_path, capfd, most, fewest):
     cases = _cases(most)
     assert len(cases) > fewest
-    programs = [prepare(lower_function(f, f"case_{k}"), PLAIN_MACHINE) for k, (_, _, f) in enumerate(cases.values())]
+    programs = [prepare(lower_to_c(f, f"case_{k}"), PLAIN_MACHINE) for k, (_, _, f) in enumerate(cases.values())]
     (tmp_path / "cases.c").write_text(_source(programs))
     command = ["gcc", *FLAGS, "-fsanitize=undefined", "cases.c", "-o", "cases.so", "-lm"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

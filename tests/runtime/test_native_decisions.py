@@ -173,11 +173,12 @@ g (float[4] x, int64[T] parts, int64 n) => (float[4] y) {
 def test_a_numpy_kernel_in_a_native_branch_is_called_back_and_what_it_raises_is_raised(monkeypatch):
     proto = model("""
 g (float[4] x, bool[T] c, int64 n) => (float[4] y) {
-  k = Constant<value = int64[1] {4}>()
+  square = Constant<value = int64[2] {2, 2}>()
   y = Loop(n, , x) <body = b (int64 i, bool going, float[4] s) => (bool on, float[4] s2) {
      much = Gather<axis = 0>(c, i)
-     s2 = If(much) <then_branch = t () => (float[4] p) { e, f = TopK<axis = 0>(s, k)
-                                                        p = Add(e, s) },
+     s2 = If(much) <then_branch = t () => (float[4] p) { e = Reshape(s, square)
+                                                        f = Det(e)
+                                                        p = Add(f, s) },
                     else_branch = f () => (float[4] q) { q = Softmax(s) }>
      on = Identity(going)
   }>

@@ -15,7 +15,7 @@ from byoc.codegen.c.language.spellings import RESERVED, TYPES
 from byoc.codegen.c.vectors.vectors import vector_support
 from byoc.codegen.c.whole.program import ARENA, CONSTANT, INPUT, CallStep, CopyStep, ProgramBuffer, WholePlan
 from byoc.codegen.c.whole.support import PREAMBLE
-from byoc.codegen.c.whole.unit import Unit
+from byoc.codegen.c.whole.unit import Unit, function_texts
 from byoc.codegen.kernel.writer import Names, Writer, comment_text
 from byoc.ir.types import dtype_bytes
 
@@ -61,7 +61,11 @@ def _definitions(units: Sequence[Unit], dialect: Dialect) -> list[str]:
     vectors = tuple(dict.fromkeys(v for u in units for v in u.vectors))
     helpers = dict.fromkeys(h for u in units for h in u.helpers)
     support = dialect.language.support
-    return [*(f"{t}\n" for t in vector_support(vectors)), *(f"{support[n](dtype)}\n" for n, dtype in helpers)]
+    return [
+        *(f"{t}\n" for t in vector_support(vectors)),
+        *(f"{support[n](dtype)}\n" for n, dtype in helpers),
+        *function_texts(units),
+    ]
 
 
 def _check(options: ExportOptions) -> str:

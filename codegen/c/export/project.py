@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.c.backend import workbench
+from byoc.codegen.c.backend import lower_to_c, workbench
 from byoc.codegen.c.export.build_files import Peculiarities, write_makefile, write_readme
 from byoc.codegen.c.export.example import write_example
 from byoc.codegen.c.export.interface import Interface, name_arguments, write_header
@@ -18,7 +18,6 @@ from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.program import CONSTANT, CallStep, WholePlan, no_whole_program, plan_whole_program
 from byoc.codegen.c.whole.unit import Units
-from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.writer import comment_text
 from byoc.codegen.tune.run_threads import run_threads
@@ -51,7 +50,7 @@ def export_project(
     """
     check_inputs(graph)
     check_graph(graph)
-    programs = _prepared([lower_function(f, symbol) for symbol, f in functions.items()], graph, options, tuner)
+    programs = _prepared([lower_to_c(f, symbol) for symbol, f in functions.items()], graph, options, tuner)
     units = Units(options.machine, options.dialect)
     calls = {p.symbol: units.calls(p) for p in programs}
     plan = plan_whole_program(options.symbol, graph, {p.symbol: p for p in programs}, calls)

@@ -62,7 +62,7 @@ class Dialect:
         """The statement that reports what check *number* of a function found in a dimension of *extent*."""
         found = outside_name(number)
         bound = extent if extent.isidentifier() or extent.isdigit() else f"({extent})"
-        is_outside = f"if ({found} >= (uint64_t){bound} && {found} != 0)"
+        is_outside = f"if ({found} >= (uint64_t){bound} && {found} != 0)" if extent != "0" else f"if ({found} != 0)"
         if not self.team:
             return f"{is_outside} *outside = 1;"
         return f"{is_outside} run_outside(team->run, {check_name(number)}, {found}, {extent});"

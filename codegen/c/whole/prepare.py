@@ -27,8 +27,10 @@ def prepare(
     """*program* with padding left to the sums that read it, and their operands in words and panels.
 
     *choices* are asked where a schedule has several candidates; the cost models decide without them. *allowed*: which
-    convolutions may take Winograd's method.
+    convolutions may take Winograd's method. Nothing is decided for a routine.
     """
+    if program.routine is not None:
+        return program
     program = use_winograd(widen_arithmetic(as_stored(program, BESIDE)), machine, allowed, choices)
     if not allowed.strict:
         program = defer_normalization(program)

@@ -252,7 +252,8 @@ class _Planning:
 
 
 def operations_of(stage: Tensor) -> int:
-    """An estimate of the arithmetic of a stage: the terms of its sums, or its elements."""
-    assert stage.body is not None
+    """An estimate of the arithmetic of a stage: the terms of its sums, or its elements, as of what a routine fills."""
+    if stage.body is None:
+        return estimated_size(stage.shape)
     points = [estimated_size([a.extent for a in n.axes]) for n in unique_nodes(stage.body) if isinstance(n, Reduce)]
     return estimated_size(stage.shape) * max(sum(points), 1)

@@ -12,19 +12,36 @@ from byoc.codegen.c.language import matrix_registers
 from byoc.codegen.c.language.dialect import HOSTED, Dialect
 from byoc.codegen.c.vectors.expr import VectorExprWriter, is_vector_variable
 from byoc.codegen.c.vectors.vectors import VectorPart, has_vector_function
-from byoc.codegen.kernel.expr_text import ExprWriter, shared_nodes
-from byoc.codegen.kernel.loops import AddLanes, Alloc, Barrier, For, If, Let, Prefetch, Share, Stmt, Store, VectorStore
+from byoc.codegen.kernel.expr_text import ExprWriter, outside_name, shared_nodes
+from byoc.codegen.kernel.loops import (
+    AddLanes,
+    Alloc,
+    Argument,
+    Barrier,
+    CallFunction,
+    For,
+    If,
+    Let,
+    Outside,
+    Prefetch,
+    Share,
+    Stmt,
+    Store,
+    VectorStore,
+    WrittenFunction,
+    in_order,
+)
 from byoc.codegen.kernel.simplify import as_index, is_one
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.writer import Writer
 from byoc.ir.types import dtype_bytes
-from byoc.te import Index, PrimExpr, placeholder
+from byoc.te import Index, PrimExpr, Tensor, placeholder
 from byoc.te.expr import INDEX, Const
 from byoc.te.walk import operands
 
 
 class StatementWriter:
-    """Writes statements; ``vectors`` collects the vector types and functions in use."""
+    """Writes statements; ``vectors`` and ``functions`` collect the vector types and functions in use."""
 
     zeros = "{0}"  # of a vector
     values = VectorExprWriter
@@ -33,6 +50,7 @@ class StatementWriter:
         self.writer, self.exprs, self.dialect = writer, exprs, dialect
         self.alone: list[Share] = []  # those of a single thread, whose bounds are written as they are
         self.vectors: dict[VectorPart, None] = {}
+        self.functions: dict[WrittenFunction, None] = {}  # written by hand, that the statements call
         self.local_bytes = 0  # of all local arrays
         self.shapes: Sequence[tuple[int, int]] = ()  # of the matrix registers
 
@@ -202,6 +220,24 @@ class StatementWriter:
         place = self.exprs.text(self.exprs.simplify.rebuild(self.exprs.flat(stmt.tensor, tuple(stmt.indices))), 13)
         self.writer.line(f"__builtin_prefetch({self.exprs.names(stmt.tensor, stmt.tensor.name)} + {place}, 0, 2);")
 
+    def call_function(self, stmt: CallFunction) -> None:
+        self.functions.update(dict.fromkeys(in_order([stmt.function])))
+        self.writer.line(f"{stmt.function.name}({', '.join(map(self._argument, stmt.arguments))});")
+
+    def _argument(self, argument: Argument | Outside) -> str:
+        if argument is None:
+            return "0"
+        if isinstance(argument, Tensor):
+            return self.exprs.names(argument, argument.name)
+        if isinstance(argument, PrimExpr | int):
+            return self.exprs.text(self.exprs.simplify(as_index(argument)))
+        if isinstance(argument, Outside):
+            number = self.exprs.checks.index(argument.check)
+            self.exprs.extents[number] = self._argument(argument.extent)
+            return f"&{outside_name(number)}"
+        element = "uint64_t *const" if any(isinstance(a, Outside) for a in argument) else "const int64_t"
+        return f"({element}[]){{{', '.join(map(self._argument, argument))}}}"
+
 
 _RULES: dict[type, Callable[..., None]] = {
     For: StatementWriter.loop,
@@ -214,5 +250,6 @@ _RULES: dict[type, Callable[..., None]] = {
     Share: StatementWriter.share,
     Barrier: StatementWriter.barrier,
     Prefetch: StatementWriter.prefetch,
+    CallFunction: StatementWriter.call_function,
     **matrix_registers.RULES,
 }

@@ -30,8 +30,8 @@ from byoc.codegen.c.whole.support import PREAMBLE
 from byoc.codegen.c.winograd.plan import META
 from byoc.codegen.kernel.expr_text import check_name, outside_name
 from byoc.codegen.kernel.group_key import Key, group_key
-from byoc.codegen.kernel.loops import Barrier
-from byoc.codegen.kernel.program import Group, Program, group_sizes
+from byoc.codegen.kernel.loops import Barrier, CallFunction, WrittenFunction, in_order
+from byoc.codegen.kernel.program import Group, Program, RoutineGroup, group_sizes
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.writer import Names, Writer, comment_text
@@ -50,6 +50,7 @@ class Unit:
     notation. ``vectors`` and ``helpers`` are the definitions that it uses, by their keys. ``wraps`` says that it
     computes on integers, whose overflow must wrap. ``local_bytes`` are those of its local arrays, which the stack has.
     ``checks`` is how many checks of indices it makes, whose numbers in the program are its parameters behind the sizes.
+    ``functions`` are the texts of those written by hand that it calls, each behind what it calls.
     ``gathers`` says that it loads from places that are loaded, ``masks`` that it has loads under a condition, and
     ``contracts`` that it has sums of products or functions whose products and sums are contracted (``rounding.py``).
     """
@@ -66,6 +67,7 @@ class Unit:
     gathers: bool = False
     masks: bool = False
     contracts: bool = True
+    functions: tuple[str, ...] = ()
 
     @property
     def separates(self) -> bool:
@@ -104,7 +106,16 @@ def definitions(units: Sequence[Unit], more_helpers: Sequence[tuple[str, str]] =
     """The vector types and helpers that *units* use, and *more_helpers*, each once."""
     vectors = tuple(dict.fromkeys(v for u in units for v in u.vectors))
     helpers = dict.fromkeys((*(h for u in units for h in u.helpers), *more_helpers))
-    return [*(f"{text}\n" for text in vector_support(vectors)), *(f"{SUPPORT[n](dtype)}\n" for n, dtype in helpers)]
+    return [
+        *(f"{text}\n" for text in vector_support(vectors)),
+        *(f"{SUPPORT[n](dtype)}\n" for n, dtype in helpers),
+        *function_texts(units),
+    ]
+
+
+def function_texts(units: Sequence[Unit]) -> list[str]:
+    """The functions written by hand that *units* call, each once."""
+    return list(dict.fromkeys(text for u in units for text in u.functions))
 
 
 @dataclass
@@ -118,12 +129,15 @@ class Units:
     def calls(self, program: Program) -> list[GroupCall]:
         """The calls of the groups of *program*, in order."""
         constants = frozenset(t for t, _ in program.constants)
-        return [self._call(group, constants) for group in program.groups]
+        return [self._call(group, constants) for group in program.parts]
 
     def _call(self, group: Group, constants: Collection[Tensor]) -> GroupCall:
-        key = group_key(group, constants)
         sources = group_sources(group)
         sizes = group_sizes(group)
+        if isinstance(group, RoutineGroup):  # by its text, for statements have no key
+            unit = write_unit(group, sources, sizes, constants, self.machine, self.dialect)
+            return GroupCall(unit, sources, group.stored, sizes, group.origin, group.checks)
+        key = group_key(group, constants)
         if key not in self._by_key:
             self._by_key[key] = write_unit(group, sources, sizes, constants, self.machine, self.dialect)
         return GroupCall(self._by_key[key], sources, group.stored, sizes, group.origin, group.checks)
@@ -163,12 +177,16 @@ def _write_unit(
     for k in range(len(group.checks)):
         names.reserve(outside_name(k))
         names.reserve(check_name(k))
+    routine = group if isinstance(group, RoutineGroup) else None
+    for function in in_order(_functions(routine)):
+        names.reserve(function.name)
     parameters = _parameters(group, sources, sizes, constants, names)
     parameters += dialect.check_parameters(len(group.checks))
     parameters += ["const Team *team"] if dialect.team else []
     writer = Writer()
     statements = StatementWriter(writer, exprs, dialect)
-    for k, block in enumerate(stage_blocks(group.stages, simplify, machine, group.local)):
+    blocks = stage_blocks(group.stages, simplify, machine, group.local) if routine is None else routine.blocks
+    for k, block in enumerate(blocks):
         if k:
             statements.block([Barrier()])
         statements.block(block)
@@ -184,11 +202,12 @@ def _write_unit(
             body.line(f"uint64_t {outside_name(k)} = 0;")
         body.lines(writer.text())
     bodies = [s.body for s in group.stages if s.body is not None]
-    wraps = any(map(computes_on_integers, bodies))
+    wraps = any(map(computes_on_integers, bodies)) or (routine is not None and routine.wraps)
     text = body.text()
     contracts = sums_products(group.stages) or any(n in POLYNOMIALS for n, _, _ in statements.vectors)
     digest = hashlib.sha256(f"{wraps}\0{'' if contracts else NO_CONTRACTION}{text}".encode()).hexdigest()[:HASH_DIGITS]
     name = f"{group.title or group.name}_{digest}"
+    functions = tuple(f"{function.write(exprs)}\n" for function in statements.functions)
     return Unit(
         name,
         signature.replace(_NAME, name, 1),
@@ -202,7 +221,14 @@ def _write_unit(
         any(map(gathers, bodies)),
         any(map(loads_under_a_condition, bodies)),
         contracts,
+        functions,
     )
+
+
+def _functions(routine: RoutineGroup | None) -> list[WrittenFunction]:
+    """The functions that the statements of a *routine* call."""
+    blocks = () if routine is None else routine.blocks
+    return [s.function for block in blocks for s in block if isinstance(s, CallFunction)]
 
 
 def _parameters(
@@ -223,6 +249,8 @@ def _parameter_name(parameter: str) -> str:
 
 def group_sources(group: Group) -> tuple[Tensor, ...]:
     """The tensors that *group* reads and does not fill, in the order of their first use."""
+    if isinstance(group, RoutineGroup):
+        return tuple(dict.fromkeys(group.reads))
     return tuple(dict.fromkeys(t for s in group.stages for t in loaded_tensors(s.element) if t not in group.stages))
 
 

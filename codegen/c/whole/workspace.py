@@ -50,10 +50,10 @@ def _bytes(tensor: Tensor) -> int | None:
 def _lifetimes(program: Program) -> dict[Tensor, tuple[int, int]]:
     """From the group that fills a buffer to the last that reads it."""
     lives: dict[Tensor, tuple[int, int]] = {}
-    for number, group in enumerate(program.groups):
+    for number, group in enumerate(program.parts):
         for stage in group.stages:
             lives[stage] = (number, number)
-            for source in loaded_tensors(stage.element):
+            for source in [] if stage.body is None else loaded_tensors(stage.body):
                 if source in lives:
                     lives[source] = (lives[source][0], number)
     return lives

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.runtime.core.errors import KernelError
+from byoc.runtime.core.errors import OF_LENGTHS, KernelError, wrong_index, wrong_length
 from byoc.runtime.kernels.core.registry import kernel
 
 Index = tuple[np.ndarray, ...]
@@ -26,8 +26,12 @@ def _write(data: np.ndarray, index: Index, updates: np.ndarray, reduction: str) 
     return result
 
 
-def _from_front(indices: np.ndarray, size: int) -> np.ndarray:
+def _from_front(indices: np.ndarray, size: int, where: str) -> np.ndarray:
+    """The positions of *indices*. Raises IndexOutsideError, which begins with *where*."""
     wide = indices.astype("int64")
+    below, above = wide[wide < -size], wide[wide >= size]
+    if below.size or above.size:
+        raise wrong_index(where, int((below if below.size else above).max()), size)  # as native code reports it
     return np.where(wide < 0, wide + size, wide)
 
 
@@ -38,14 +42,17 @@ def scatter_elements(
     """Each update written, along an axis, at the position that the indices hold."""
     place = axis % data.ndim
     grid: list[np.ndarray] = list(np.indices(indices.shape, sparse=True))
-    grid[place] = _from_front(indices, data.shape[place])
+    grid[place] = _from_front(indices, data.shape[place], f"scatter_elements along axis {place}")
+    for axis, (count, size) in enumerate(zip(indices.shape, data.shape, strict=True)):
+        if axis != place and count > size:
+            raise wrong_length(f"scatter_elements{OF_LENGTHS}{axis}", count, size)
     return _write(data, tuple(grid), updates, reduction)
 
 
 @kernel("scatter_nd")
 def scatter_nd(data: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, mode: str = "update") -> np.ndarray:
     """Each update written at the coordinates along the first axis of the indices."""
-    index = tuple(_from_front(row, data.shape[k]) for k, row in enumerate(indices))
+    index = tuple(_from_front(row, data.shape[k], f"scatter_nd along axis {k}") for k, row in enumerate(indices))
     expected = indices.shape[1:] + data.shape[len(indices) :]
     if updates.shape != expected:
         raise KernelError(f"scatter_nd: the updates have the shape {updates.shape}, the indices say {expected}")
