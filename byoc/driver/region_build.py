@@ -9,11 +9,12 @@ engines, which keep the origin program where a graph cannot be converted or buil
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from byoc.contract.backend import Backend, contradiction
+from byoc.contract.checks import constants_by_symbol
 from byoc.contract.registration import get_backend
 from byoc.driver.losses import Loss, RegionLostError, lost
 from byoc.errors import (
@@ -136,6 +137,11 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
             "its compile must return a byoc.runtime.Module"
         )
     symbol = str(region.attrs["global_symbol"])
+    if isinstance(module.symbols, str):
+        raise CompileError(
+            f"backend {name!r}: symbols of its module for {_place(var, region)} is the text {module.symbols!r}, "
+            f"expected a sequence of names, as in self.symbols = ({symbol!r},)"
+        )
     known = ", ".join(module.symbols) or "none"
     if symbol not in module.symbols:
         raise CompileError(f"backend {name!r}: its module for {_place(var, region)} has no such symbol; it has {known}")
@@ -175,24 +181,17 @@ def _check_constants(backend: str, module: Module) -> None:
         raise CompileError(f"backend {backend!r}: {error}") from error
     if arrays:
         module.constant_arrays = arrays
-    for symbol, names in _needed(backend, module).items():
+    try:
+        needed = constants_by_symbol(module)
+    except CompileError as error:
+        raise CompileError(f"backend {backend!r}: {error}") from error
+    for symbol, names in needed.items():
         missing = [name for name in names if name not in arrays]
         if missing:
             raise CompileError(
                 f"backend {backend!r}: the module of {symbol} asks for the constant {missing[0]!r}, which it does not "
                 "give; put it in the module's constant_arrays"
             )
-
-
-def _needed(backend: str, module: Module) -> Mapping[str, Sequence[str]]:
-    """The names of the constants that each symbol of *module* needs. Raises CompileError for what tells none."""
-    needed: object = module.constants()
-    if isinstance(needed, Mapping) and all(isinstance(names, (list, tuple)) for names in needed.values()):
-        return needed
-    raise CompileError(
-        f"backend {backend!r}: constants() of its module for {', '.join(module.symbols)} gave {needed!r}, expected the "
-        'names of the constants by symbol, as in {symbol: ["weight"]}'
-    )
 
 
 def _host_can(region: Function) -> bool:
