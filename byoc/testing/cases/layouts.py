@@ -47,7 +47,7 @@ def layout_cases(asked: BackendAnswers, seed: int, tried: Collection[str] = ()) 
     """
     layouts = claimed_layouts(asked.backend)
     for op in registered_operators():
-        if _attribute_of(op) is not None:
+        if _attribute_of(op) is not None and op.name not in asked.by_name:
             for layout in layouts:
                 for kernel in KERNELS if len(op.input_names) > 1 else KERNELS[:1]:
                     found = _taken(asked, op, (layout, kernel), seed)

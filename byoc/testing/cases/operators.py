@@ -43,8 +43,9 @@ class BackendAnswers:
     others of which no case was made, each with why; the reasons of refusals, each with how often it was given, and
     those of each operator.
 
-    *not_named* are the composites that are refused for their names, whatever they hold: nothing runs them. *tell* is
-    called with the case before each verdict; of those in *lost* no verdict is asked, and they are not taken.
+    *not_named* are the composites that are refused for their names, whatever they hold: nothing runs them; *by_name*
+    are all that is refused so. *tell* is called with the case before each verdict; of those in *lost* no verdict is
+    asked, and they are not taken.
     """
 
     backend: Backend
@@ -54,6 +55,7 @@ class BackendAnswers:
     not_named: dict[str, str] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
     why_not: dict[str, dict[str, None]] = field(default_factory=dict)
+    by_name: set[str] = field(default_factory=set)
     tell: Callable[[str], None] | None = None
     lost: frozenset[str] = frozenset()
 
@@ -69,6 +71,8 @@ class BackendAnswers:
                 if not self.note_failure(reason, name):
                     self.refused[str(reason)] += 1
                     self.why_not.setdefault(callee_name(call), {}).setdefault(str(reason))
+                if reason.actual == callee_name(call):
+                    self.by_name.add(reason.actual)
                 if name == reason.actual == callee_name(call) and isinstance(call.op, Function):
                     self.not_named.setdefault(name, str(reason))
             return bool(verdict)
@@ -158,7 +162,7 @@ def operator_cases(asked: BackendAnswers, op: Op, seed: int) -> Iterator[Case]:
             if found:
                 yield from found
                 return
-    if not is_taken and not is_lost:
+    if not is_taken and not is_lost and op.name not in asked.by_name:
         yield from _in_rank(asked, op, seed)
 
 
