@@ -17,7 +17,7 @@ from byoc.contract.deviation import Deviation
 from byoc.contract.limits import Limits
 from byoc.contract.quantized import Quantized
 from byoc.contract.verdict import Constraint, as_constraint
-from byoc.errors import CompileError, PartitionError, vendors_failure, vendors_line
+from byoc.errors import PartitionError, vendors_failure, vendors_line
 from byoc.ir.types import DTYPES
 from byoc.relay.dataflow_pattern import ConstantPattern, DFPattern, VarPattern, WildcardPattern
 from byoc.runtime.core.device import HardwareLevel
@@ -103,27 +103,13 @@ def level_of(backend: Backend) -> HardwareLevel:
     raise PartitionError(f"backend {backend.name!r}: its level() gave {found!r}, expected {expected}")
 
 
-def constants_by_symbol(module: Module) -> Mapping[str, Sequence[str]]:
-    """The names of the constants that each symbol of *module* needs. Raises CompileError for what tells none."""
-    needed: object = module.constants()
-    where = f"constants() of its module for {', '.join(module.symbols)}"
-    expected = 'expected the names of the constants by symbol, as in {symbol: ["weight"]}'
-    if not isinstance(needed, Mapping) or not all(isinstance(names, (list, tuple)) for names in needed.values()):
-        raise CompileError(f"{where} gave {needed!r}, {expected}")
-    strange = next((symbol for symbol in needed if symbol not in module.symbols), None)
-    if strange is not None:
-        raise CompileError(f"{where} names the symbol {strange!r}, which is none of its own, {expected}")
-    return needed
-
-
 def _check_attributes(backend: Backend) -> None:
     """Raises PartitionError for an attribute of *backend* that is of another form than the contract's."""
     for name, (expected, example) in _NAMES.items():
         given: object = getattr(backend, name)
-        is_list = isinstance(given, Collection) and not isinstance(given, (str, bytes, Mapping))
         if given is None and name == "options":
             continue
-        if not is_list or not all(isinstance(item, str) for item in given or ()):  # type: ignore[attr-defined]
+        if not _are_names(given):
             raise PartitionError(
                 f"backend {backend.name!r}: {name} is {given!r}, expected {expected}, as in {name} = {example}"
             )
@@ -140,6 +126,12 @@ def _check_attributes(backend: Backend) -> None:
             f"backend {backend.name!r}: quantized is {backend.quantized!r}, expected the integers that it takes, as in "
             'quantized = Quantized(operators=("nn.conv2d",), data="int8"), or None'
         )
+
+
+def _are_names(given: object) -> bool:
+    if not isinstance(given, Collection) or isinstance(given, (str, bytes, Mapping)):
+        return False
+    return all(isinstance(item, str) for item in given)
 
 
 # what is a sequence of names: of what, and how it is written

@@ -30,7 +30,9 @@ def operators(*names: str, table: Container[str] | None = None) -> Constraint:
     """
     if not names and table is None:
         raise PartitionError("operators() needs names, or a table")
-    known: Container[str] = frozenset(_some(names, "operators", str)) if table is None else table
+    if names:
+        _some(names, "operators", str)
+    known: Container[str] = frozenset(names) if table is None else table
     text = f"the operators {_listed(names)}" if table is None else "an operator that its table of kernels has"
 
     def check(call: Call) -> str | None:

@@ -37,7 +37,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from byoc.contract.checks import constants_by_symbol
+from byoc.contract.backend import constants_by_symbol
 from byoc.contract.region_steps import Step, steps_of
 from byoc.contract.signature import signature_of, spec_of
 from byoc.contract.verdict import callee_name, calls_in, place_of

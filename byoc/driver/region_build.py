@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from byoc.contract.backend import Backend, contradiction
-from byoc.contract.checks import constants_by_symbol
+from byoc.contract.backend import Backend, constants_by_symbol, contradiction
 from byoc.contract.registration import get_backend
 from byoc.driver.losses import Loss, RegionLostError, lost
 from byoc.errors import (
@@ -39,7 +38,7 @@ from byoc.relay.traverse import post_order
 from byoc.runtime.core.errors import vendors_failure, vendors_text
 from byoc.runtime.core.time_limit import TimeLimitError, bounded
 from byoc.runtime.kernels import KERNELS
-from byoc.runtime.modules.module import Module, constant_arrays_of
+from byoc.runtime.modules.module import OWN, Module, constant_arrays_of, module_class
 
 if TYPE_CHECKING:
     from byoc.driver.half_regions import HalfRegions
@@ -149,6 +148,11 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
         raise CompileError(
             f"backend {name!r}: {type(module).__name__}, the class of its module for {_place(var, region)}, has no "
             "method get_function(self, name, query_imports=False), which gives what runs a symbol: write it"
+        )
+    if module.type_key in OWN and not isinstance(module, module_class(module.type_key)):
+        raise CompileError(
+            f"backend {name!r}: its module for {_place(var, region)} has the type_key {module.type_key!r} of a module "
+            f"of byoc itself, which would load it: choose another, as {name!r}"
         )
     _check_constants(name, module)
     return module

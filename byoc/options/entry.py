@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
@@ -126,7 +126,7 @@ def _check_names(name: str, signature: inspect.Signature, given: object) -> None
     other = next((key for key in given if key not in signature.parameters), None)
     if other is not None:
         near = nearest(other, signature.parameters)
-        getattr(importlib.import_module("byoc"), "plan", None)  # which declares its options when it is asked for
+        getattr(sys.modules.get("byoc"), "plan", None)  # which declares its options when it is asked for
         others = [
             entry for entry, parameters in _PARAMETERS.items() if other in parameters and entry.startswith("byoc.")
         ]

@@ -24,7 +24,6 @@ from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.ndarray import PackedFunction as PackedFunction
 from byoc.runtime.files.weights import write_weights
 from byoc.runtime.modules.on_device import OnDevice
-from byoc.runtime.modules.taken_key import check_key, check_own
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -247,8 +246,6 @@ def saved_members(module: Module) -> Mapping[str, bytes]:
     where = f"the module {type(module).__name__} of {', '.join(module.symbols)}"
     if not module.type_key:
         raise UserError(f"{where} cannot be saved: its class has no type_key, by which it would be loaded")
-    if module.type_key in OWN:
-        check_own(where, module.type_key, isinstance(module, module_class(module.type_key)))
     try:
         found: object = module.save()
     except NotImplementedError as error:
@@ -334,6 +331,8 @@ def register_module_loader(type_key: str, location: str | type[Module], *, overr
     elif not all(location.partition(":")):
         raise UserError(f"module type {type_key!r}: its location is {location!r}, expected 'package.module:Class'")
     if type_key in LOADERS:
+        from byoc.runtime.modules.taken_key import check_key
+
         check_key(type_key, LOADERS[type_key], location, override, type_key in OWN)
     LOADERS[type_key] = location
 

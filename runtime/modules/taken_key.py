@@ -21,15 +21,6 @@ def check_key(type_key: str, taken: str | type, given: str | type, override: boo
     )
 
 
-def check_own(where: str, type_key: str, is_own: bool) -> None:
-    """Raises UserError for a vendor's module, described by *where*, whose *type_key* is one of byoc itself."""
-    if not is_own:
-        raise UserError(
-            f"{where} cannot be saved: its type_key {type_key!r} is that of a module of byoc itself, which would load "
-            "it; choose another, as the backend's name"
-        )
-
-
 def _is_same_place(one: str | type, other: str | type) -> bool:
     if isinstance(one, type) and isinstance(other, type) and source_of(one) == source_of(other):
         return True  # also where one of both is called __main__

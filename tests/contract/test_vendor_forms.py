@@ -97,6 +97,10 @@ WHEN_COMPILED = {
         MODULE.format("def constants(self): return {'other': ['w']}"),
         r"constants\(\) of its module .* names the symbol 'other', which is none of its own",
     ),
+    "type_key": (
+        MODULE.format("def __init__(self, symbol):\n        super().__init__(symbol)\n        self.type_key = 'json'"),
+        r"'NAME': its module for tvmgen_default_NAME_main_0 has the type_key 'json' of a module of byoc itself",
+    ),
     "symbols": (
         MODULE.format("def __init__(self, symbol):\n        super().__init__(symbol)\n        self.symbols = symbol"),
         r"symbols of its module for \w+ is the text 'tvmgen_default_NAME_main_0', expected a sequence of names",
@@ -119,15 +123,6 @@ def test_a_form_that_is_told_when_a_model_is_compiled(vendor, mistake):
     with pytest.raises(ByocError) as raised:
         compiled(f"form_{mistake}")
     told(raised, words, f"form_{mistake}")
-
-
-def test_a_module_that_calls_itself_one_of_byocs_is_told_when_it_is_saved(vendor, tmp_path):
-    vendor("form_key", MODULE.format("pass"))
-    library = compiled("form_key")
-    (module,) = [m for m in library.module.walk() if m.type_key == "form_key"]
-    type(module).type_key = "json"
-    with pytest.raises(ByocError, match="its type_key 'json' is that of a module of byoc itself, which would load it"):
-        library.save(tmp_path / "form.byoc")
 
 
 def test_a_region_without_constants_is_initialised_too(vendor, tmp_path):
