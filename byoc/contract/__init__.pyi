@@ -32,3 +32,5 @@ from byoc.contract.verdict import constraint as constraint
 from byoc.contract.verdict import first_sentence as first_sentence
 from byoc.contract.verdict import judge as judge
 from byoc.contract.verdict import refuse as refuse
+from byoc.contract.windows import Window as Window
+from byoc.contract.windows import window_of as window_of

@@ -214,6 +214,19 @@ class Backend:
         raise NotImplementedError
 
 
+def constants_by_symbol(module: Module) -> Mapping[str, Sequence[str]]:
+    """The names of the constants that each symbol of *module* needs. Raises CompileError for what tells none."""
+    needed: object = module.constants()
+    where = f"constants() of its module for {', '.join(module.symbols)}"
+    expected = 'expected the names of the constants by symbol, as in {symbol: ["weight"]}'
+    if not isinstance(needed, Mapping) or not all(isinstance(names, (list, tuple)) for names in needed.values()):
+        raise CompileError(f"{where} gave {needed!r}, {expected}")
+    strange = next((symbol for symbol in needed if symbol not in module.symbols), None)
+    if strange is not None:
+        raise CompileError(f"{where} names the symbol {strange!r}, which is none of its own, {expected}")
+    return needed
+
+
 def contradiction(backend: Backend, region: Function, refusal: str) -> InternalError | CompileError:
     """The error for a region that *backend* took by its verdicts and its code generator then refused, in words.
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import NoneType
 
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.deviation import Deviation
 from byoc.contract.limits import Limits
+from byoc.contract.quantized import Quantized
 from byoc.contract.verdict import Constraint, as_constraint
 from byoc.errors import PartitionError, vendors_failure, vendors_line
+from byoc.ir.types import DTYPES
 from byoc.relay.dataflow_pattern import ConstantPattern, DFPattern, VarPattern, WildcardPattern
 from byoc.runtime.core.device import HardwareLevel
 from byoc.runtime.modules.module import SENTENCE_OR_NONE, Module
@@ -40,22 +43,22 @@ def check_backend(backend: Backend) -> None:
             f"backend {backend.name!r}: {kind} has no method compile(self, function, options), which turns a region "
             f"into a {Module.__module__}.{Module.__name__}; write it, or begin with JsonBackend, which calls kernels"
         )
-    if not backend.constraints and not _gives(backend, "supports"):
+    given: object = _asked(backend, "constraints")
+    if not given and not _gives(backend, "supports"):
         raise PartitionError(
             f"backend {backend.name!r}: {kind} does not say what it takes: give it constraints, or a method "
             "supports(self, call) that returns a Verdict"
         )
+    _check_attributes(backend)
     wrong = next((d for d in backend.deviations if not isinstance(d, Deviation)), None)
     if wrong is not None:
         raise PartitionError(
             f"backend {backend.name!r}: {wrong!r} is among its deviations, expected a byoc.contract.Deviation, as in "
             "deviations = (NAN_LOST,)"
         )
-    given: object = backend.constraints
     checked = _constraints(backend)
     if not isinstance(given, tuple) or any(new is not old for new, old in zip(checked, given, strict=True)):
         backend.constraints = checked
-    _check_options(backend)
     if not isinstance(backend.limits, Limits):
         backend.limits = Limits.of(backend.limits, backend.name)
 
@@ -100,14 +103,53 @@ def level_of(backend: Backend) -> HardwareLevel:
     raise PartitionError(f"backend {backend.name!r}: its level() gave {found!r}, expected {expected}")
 
 
-def _check_options(backend: Backend) -> None:
-    given: object = backend.options
-    is_list = isinstance(given, Sequence) and not isinstance(given, str)
-    if given is None or (is_list and all(isinstance(name, str) for name in backend.options or ())):
-        return
-    raise PartitionError(
-        f'backend {backend.name!r}: options is {given!r}, expected the names of its options, as in options = ("speed",)'
-    )
+def _check_attributes(backend: Backend) -> None:
+    """Raises PartitionError for an attribute of *backend* that is of another form than the contract's."""
+    for name, (expected, example) in _NAMES.items():
+        given: object = getattr(backend, name)
+        if given is None and name == "options":
+            continue
+        if not _are_names(given):
+            raise PartitionError(
+                f"backend {backend.name!r}: {name} is {given!r}, expected {expected}, as in {name} = {example}"
+            )
+    for name in backend.small_dtypes:
+        if name not in DTYPES:
+            raise PartitionError(f"backend {backend.name!r}: small_dtypes: no dtype is called {name!r}")
+    if not isinstance(backend.deviations, (tuple, list)):
+        raise PartitionError(
+            f"backend {backend.name!r}: deviations is {backend.deviations!r}, expected a sequence, as in "
+            "deviations = (NAN_LOST,)"
+        )
+    if not isinstance(backend.quantized, (Quantized, NoneType)):
+        raise PartitionError(
+            f"backend {backend.name!r}: quantized is {backend.quantized!r}, expected the integers that it takes, as in "
+            'quantized = Quantized(operators=("nn.conv2d",), data="int8"), or None'
+        )
+
+
+def _are_names(given: object) -> bool:
+    if not isinstance(given, Collection) or isinstance(given, (str, bytes, Mapping)):
+        return False
+    return all(isinstance(item, str) for item in given)
+
+
+# what is a sequence of names: of what, and how it is written
+_NAMES = {
+    "options": ("the names of its options", '("speed",)'),
+    "small_dtypes": ("the element types of 8 bits and less that it takes", '("int4",)'),
+    "precisions_inside": ("precisions of its places", '("fp16",)'),
+    "devices": ("kinds of devices", '("cpu",)'),
+}
+
+
+def _asked(backend: Backend, attribute: str) -> object:
+    """An attribute of *backend*. Raises PartitionError where it is a property that raises."""
+    try:
+        found: object = getattr(backend, attribute)
+    except Exception as error:  # whatever a vendor's code raises
+        raise PartitionError(f"backend {backend.name!r}: its {attribute} failed: {vendors_line(error)}") from error
+    return found
 
 
 def _check_name(name: object, kind: str) -> None:

@@ -10,12 +10,13 @@ what it is outside. They stand in ``Backend.constraints`` and in rows of pattern
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Container, Iterable, Mapping
 
 from byoc.contract.verdict import EVERY, Constraint, callee_name, calls_in, place_of
 from byoc.errors import PartitionError
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import Op
+from byoc.ir.op import OPS, Op
 from byoc.ir.types import DTYPES, TensorType, TupleType, Type, tensor_types
 from byoc.relay.expr import Call, Constant, Function
 
@@ -27,9 +28,11 @@ def operators(*names: str, table: Container[str] | None = None) -> Constraint:
     >>> print(operators("add", "nn.relu").text)
     the operators add and nn.relu
     """
-    known: Container[str] = frozenset(names) if table is None else table
     if not names and table is None:
         raise PartitionError("operators() needs names, or a table")
+    if names:
+        _some(names, "operators", str)
+    known: Container[str] = frozenset(names) if table is None else table
     text = f"the operators {_listed(names)}" if table is None else "an operator that its table of kernels has"
 
     def check(call: Call) -> str | None:
@@ -44,7 +47,7 @@ def dtypes(*names: str) -> Constraint:
     >>> print(dtypes("float32", "float16").text)
     float32 or float16 for operands and results
     """
-    for name in _some(names, "dtypes"):
+    for name in _some(names, "dtypes", (str, type)):
         _check_dtype(name)
     text = f"{_listed(names, 'or')} for operands and results"
 
@@ -74,7 +77,7 @@ def ranks(*counts: int, operand: int = 0) -> Constraint:
     >>> print(ranks(2, 4).text)
     2 or 4 dimensions of operand 0
     """
-    text = f"{_listed([str(c) for c in _some(counts, 'ranks')], 'or')} dimensions of operand {operand}"
+    text = f"{_listed([str(c) for c in _some(counts, 'ranks', int)], 'or')} dimensions of operand {operand}"
 
     def check(call: Call) -> str | None:
         if operand >= len(call.args):
@@ -111,6 +114,8 @@ def layouts(data: str | Iterable[str] = (), kernel: str | Iterable[str] = ()) ->
     data in NHWC, weights in HWIO or OHWI
     """
     wanted = {"data": _tuple(data), "weights": _tuple(kernel)}
+    for name in (*wanted["data"], *wanted["weights"]):
+        _check_layout(name)
     said = [f"{what} in {_listed(names, 'or')}" for what, names in wanted.items() if names]
     if not said:
         raise PartitionError("layouts() needs layouts of data, of kernels, or of both")
@@ -135,7 +140,7 @@ def groups(*counts: int, depthwise: bool = False) -> Constraint:
     >>> print(groups(1, depthwise=True).text)
     1 group, or one for each channel
     """
-    text = f"{_listed([str(c) for c in _some(counts, 'groups')], 'or')} {'group' if counts == (1,) else 'groups'}"
+    text = f"{_listed([str(c) for c in _some(counts, 'groups', int)], 'or')} {'group' if counts == (1,) else 'groups'}"
 
     def check(call: Call) -> str | None:
         found = _attribute(call, "groups")
@@ -154,6 +159,8 @@ def attributes(**allowed: object) -> Constraint:
     """
     if not allowed:
         raise PartitionError("attributes() needs names with their values")
+    for name in allowed:
+        _check_attribute(name)
     wanted = {n: tuple(v) if isinstance(v, (tuple, list, range, set)) else (v,) for n, v in allowed.items()}
     text = ", ".join(f"{name} of {_listed([str(v) for v in values], 'or')}" for name, values in wanted.items())
 
@@ -217,10 +224,38 @@ def _check_dtype(name: object) -> None:
     raise PartitionError(f"dtypes(): no dtype is called {name!r}{f'; did you mean {near[0]!r}?' if near else ''}")
 
 
-def _some(values: tuple[object, ...], name: str) -> tuple[object, ...]:
+def _check_layout(name: object) -> None:
+    """Raises PartitionError for what is no layout: each axis once, by its letter, those that are split again small."""
+    axes = re.findall("[A-Z]", name) if isinstance(name, str) else []
+    if not axes or len(set(axes)) < len(axes) or not re.fullmatch("([A-Z]|[0-9]+[a-z])+", str(name)):
+        raise PartitionError(f"layouts(): {name!r} is no layout, expected axes in their order, as in 'NHWC' or 'OIHW'")
+
+
+def _check_attribute(name: str) -> None:
+    """Raises PartitionError for an attribute that no operator has: nothing would ever be refused for it."""
+    known = {field for op in OPS for field in getattr(OPS[op].attrs_type, "__dataclass_fields__", ())}
+    if name not in known:
+        near = difflib.get_close_matches(name, sorted(known), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise PartitionError(f"attributes(): no operator has an attribute {name!r}{hint}")
+
+
+def _some(values: tuple[object, ...], name: str, kind: type | tuple[type, ...]) -> tuple[object, ...]:
+    """*values*. Raises PartitionError where there are none, and for one that is of another *kind*."""
     if not values:
         raise PartitionError(f"{name}() needs at least one")
+    wrong = next((v for v in values if not isinstance(v, kind) or isinstance(v, bool)), None)
+    if wrong is not None:
+        raise PartitionError(f"{name}() was given {wrong!r}, expected {_WRITTEN[name]}")
     return values
+
+
+_WRITTEN = {  # how the values of a constraint are written: one after the other, not as a list
+    "operators": 'names, as in operators("add", "nn.relu")',
+    "dtypes": 'names, as in dtypes("float32", "float16")',
+    "ranks": "whole numbers, as in ranks(2, 4)",
+    "groups": "whole numbers, as in groups(1)",
+}
 
 
 def _listed(names: Iterable[object], last: str = "and") -> str:

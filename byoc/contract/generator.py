@@ -37,10 +37,11 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from byoc.contract.backend import constants_by_symbol
 from byoc.contract.region_steps import Step, steps_of
 from byoc.contract.signature import signature_of, spec_of
 from byoc.contract.verdict import callee_name, calls_in, place_of
-from byoc.errors import CompileError
+from byoc.errors import CompileError, PartitionError
 from byoc.ir.attrs import Attrs
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, tensor_types
@@ -60,8 +61,12 @@ def makes(*names: str) -> Callable[[H], H]:
     """Make a method the hook for operators and composites of these names.
 
     It is called with the node and a value for each tensor that goes in, then one for each constant that the pattern of
-    a composite matched, and gives a value, or a sequence of values for a node of several outputs.
+    a composite matched, and gives a value, or a sequence of values for a node of several outputs. Raises PartitionError
+    for what is no name; a class with two hooks for one name raises it too.
     """
+    if not names or not all(isinstance(name, str) for name in names):
+        given = ", ".join(getattr(name, "__name__", repr(name)) for name in names) or "nothing"
+        raise PartitionError(f'@makes was given {given}, expected names: write @makes("nn.relu") above the method')
 
     def register(hook: H) -> H:
         vars(hook)["makes"] = names
@@ -117,7 +122,14 @@ class RegionGenerator(Generic[Value]):
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-        own = {name: key for key, hook in vars(cls).items() for name in getattr(hook, "makes", ())}
+        own: dict[str, str] = {}
+        for key, hook in vars(cls).items():
+            for name in getattr(hook, "makes", ()):
+                if name in own:
+                    raise PartitionError(
+                        f"{cls.__name__} has two hooks for {name}, {own[name]} and {key}: one method makes an operator"
+                    )
+                own[name] = key
         cls._hooks = {**cls._hooks, **own}
 
     def __init__(self, function: Function, options: Mapping[str, object] | None = None):
@@ -150,8 +162,13 @@ class RegionGenerator(Generic[Value]):
             for spec, value in zip(self.outputs, results, strict=True):
                 self.output(spec, value)
         with marked(BUILD):
-            module = self.compile(results)
-            if any(module.constants().values()) and not getattr(module, "constant_arrays", None):
+            module: object = self.compile(results)
+            if not isinstance(module, Module):
+                raise CompileError(
+                    f"{type(self).__name__}.compile(results) gave a {type(module).__name__}, expected the module, as "
+                    "in return AcmeModule(self.symbol, ...)"
+                )
+            if any(constants_by_symbol(module).values()) and not getattr(module, "constant_arrays", None):
                 vars(module)["constant_arrays"] = dict(self.constants)  # which the driver takes
             return module
 
@@ -194,12 +211,14 @@ class RegionGenerator(Generic[Value]):
             )
         inputs = [spec_of(f"in{k}", t) for k, t in enumerate(types)]
         outputs = [spec_of(f"{name}.{k}", t) for k, t in enumerate(tensor_types(call.checked_type))]
+        hook = f"{type(self).__name__}.{self._hooks[name]}"
         made = getattr(self, self._hooks[name])(RegionNode(call, tuple(inputs), tuple(outputs)), *values)
+        if made is None:
+            raise CompileError(f"{hook} returned None for {place_of(call)}, expected what stands for its result")
         results: list[Value] = list(made) if isinstance(made, (tuple, list)) and len(outputs) != 1 else [made]
         if len(results) != len(outputs):
             raise CompileError(
-                f"{type(self).__name__}.{self._hooks[name]} gave {len(results)} values for {place_of(call)}, which has "
-                f"{len(outputs)} outputs"
+                f"{hook} gave {len(results)} values for {place_of(call)}, which has {len(outputs)} outputs"
             )
         for spec, value in zip(outputs, results, strict=True):
             self.infer(spec, value)

@@ -7,7 +7,7 @@ registered after it. A name is that of an operator, of a row of its pattern tabl
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 from byoc.contract.backend import Backend, PatternEntry
@@ -27,11 +27,12 @@ def check_names(backend: Backend, composites_of: Callable[[str], Collection[str]
     *composites_of* gives the composites of another backend; None where they are not known in this process.
     """
     rows: Sequence[PatternEntry] = ()
+    spoken_of = _spoken_of(backend)
     if backend not in _CHECKED:
         rows = rows_of(backend)
-        named = frozenset([*_in_constraints(backend, rows), *backend.named_operators()])
+        named = frozenset([*_in_constraints(backend, rows), *spoken_of])
     else:
-        named = frozenset(backend.named_operators())
+        named = frozenset(spoken_of)
     new = named - _CHECKED.get(backend, frozenset())
     if not new:
         _CHECKED.setdefault(backend, named)
@@ -48,6 +49,20 @@ def check_names(backend: Backend, composites_of: Callable[[str], Collection[str]
             f"{'; the nearest: ' if near else ''}{', '.join(near)}"
         )
     _CHECKED[backend] = _CHECKED.get(backend, frozenset()) | new
+
+
+def _spoken_of(backend: Backend) -> Sequence[Named]:
+    """What ``named_operators`` of *backend* gives. Raises PartitionError for another form."""
+    given: object = backend.named_operators()
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        pairs = list(given)
+        if all(isinstance(p, tuple) and len(p) == 2 and all(isinstance(text, str) for text in p) for p in pairs):
+            return pairs
+        given = pairs
+    raise PartitionError(
+        f"backend {backend.name!r}: its named_operators() gave {given!r}, expected pairs of an operator's name and of "
+        'what speaks of it, as in [("nn.conv2d", "its table of kernels")]'
+    )
 
 
 def rows_of(backend: Backend) -> Sequence[PatternEntry]:

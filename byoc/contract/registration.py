@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from byoc.contract.backend import Backend
-from byoc.errors import PartitionError
+from byoc.errors import PartitionError, vendors_line
 from byoc.ir import entry_points
 from byoc.ir.module import IRModule
 from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location
@@ -51,10 +51,21 @@ def register_backend(backend: B | None = None, *, override: bool = False) -> B |
                 f"register_backend was given {kind_of(given)}, expected a class made of byoc.contract.Backend, as in "
                 "class Acme(Backend)"
             )
-        _register(given() if isinstance(given, type) else given, where, override)
+        _register(_made(given) if isinstance(given, type) else given, where, override)
         return given
 
     return register if backend is None else register(backend)
+
+
+def _made(kind: type[Backend]) -> Backend:
+    """An object of a backend's class. Raises PartitionError where making one, without arguments, raises."""
+    try:
+        return kind()
+    except Exception as error:  # whatever a vendor's code raises
+        raise PartitionError(
+            f"register_backend: {kind.__name__}() failed: {vendors_line(error)}; a class is made without arguments, "
+            "or register an object of it"
+        ) from error
 
 
 def _register(instance: Backend, where: str, override: bool) -> None:

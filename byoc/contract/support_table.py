@@ -1,15 +1,15 @@
 """What a backend supports, found by asking it: the documentation of a backend, made of its own constraints.
 
 Each operator of the registry is tried on its own samples, on variables and, where a backend refuses these, with all
-arguments but the first as constants, as weights are. A verdict that is no for constraints of the machine alone
-(:class:`Constraint`, ``machine``) counts as a yes, so that a table is the same everywhere; the constraint is listed.
-What is taken stands first.
+arguments but the first as constants, as weights are; where it refuses all, in other floating-point types. A verdict
+that is no for constraints of the machine alone (:class:`Constraint`, ``machine``) counts as a yes, so that a table is
+the same everywhere; the constraint is listed. What is taken stands first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -29,13 +29,14 @@ from byoc.relay.expr import Call, Constant, Function, Tuple, Var
 from byoc.runtime.core.ndarray import NDArray, dtype_name
 
 TAKEN, PARTLY, REFUSED, UNTRIED = "yes", "partly", "no", "untried"
+OWN, OTHERS = "float32", ("float16", "float64")  # the type of samples, and those that are tried where it is refused
 _ORDER = {TAKEN: 0, PARTLY: 0, REFUSED: 1, UNTRIED: 2}  # in which operators are listed, by name among equals
 
 
 @dataclass(frozen=True)
 class OperatorRow:
     """An operator: how many of its samples are taken, how many of these with constant weights alone, and the distinct
-    reasons for which others are not.
+    reasons for which others are not; *dtype* is the type that they were given where none is taken in its own.
     """
 
     name: str
@@ -43,6 +44,7 @@ class OperatorRow:
     samples: int
     reasons: tuple[Reason, ...] = ()
     constant: int = 0
+    dtype: str = ""
 
     @property
     def state(self) -> str:
@@ -209,15 +211,40 @@ class _Answer:
     taken: bool
     constant: bool
     reasons: tuple[Reason, ...]
+    dtype: str = ""
 
 
-def _answers(backend: Backend, op: Op) -> Iterator[_Answer]:
-    for sample in op.samples:
-        taken, reasons = _asked(backend, op, sample, constant_weights=False)
-        constant = False
-        if not taken and len(sample.inputs) > 1:
-            constant, reasons = _asked(backend, op, sample, constant_weights=True)
-        yield _Answer(taken or constant, constant, reasons)
+def _answers(backend: Backend, op: Op) -> Sequence[_Answer]:
+    """What is said of each sample; where none is taken in its own type, in the first other one in which one is."""
+    own = [_answer(backend, op, sample) for sample in op.samples]
+    if any(a.taken or any(r.actual == op.name for r in a.reasons) for a in own):
+        return own
+    for dtype in OTHERS:
+        samples = [in_dtype(s, dtype) for s in op.samples if s.dtype == OWN]
+        answers = [replace(_answer(backend, op, sample), dtype=dtype) for sample in samples]
+        if any(a.taken for a in answers):
+            return answers
+    return own
+
+
+def _answer(backend: Backend, op: Op, sample: Sample) -> _Answer:
+    taken, reasons = _asked(backend, op, sample, constant_weights=False)
+    constant = False
+    if not taken and len(sample.inputs) > 1:
+        constant, reasons = _asked(backend, op, sample, constant_weights=True)
+    return _Answer(taken or constant, constant, reasons)
+
+
+def in_dtype(sample: Sample, dtype: str) -> Sample:
+    """*sample* with what is float32 in it of *dtype*."""
+
+    def cast(item: object) -> object:
+        if isinstance(item, list):
+            return [cast(part) for part in item]
+        return item.astype(dtype) if isinstance(item, np.ndarray) and item.dtype == OWN else item
+
+    attrs = {name: dtype if value == OWN else value for name, value in sample.attrs.items()}
+    return replace(sample, inputs=[cast(item) for item in sample.inputs], attrs=attrs, dtype=dtype)
 
 
 def _asked(backend: Backend, op: Op, sample: Sample, constant_weights: bool) -> tuple[bool, tuple[Reason, ...]]:
@@ -234,11 +261,12 @@ def _asked(backend: Backend, op: Op, sample: Sample, constant_weights: bool) -> 
 
 
 def _row(backend: Backend, op: Op) -> OperatorRow:
-    answers = list(_answers(backend, op))
+    answers = _answers(backend, op)
     reasons = [reason for answer in answers if not answer.taken for reason in answer.reasons]
     constant = sum(answer.constant for answer in answers)
     taken = sum(answer.taken for answer in answers)
-    return OperatorRow(op.name, taken, len(answers), tuple(dict.fromkeys(reasons)), constant)
+    dtype = answers[0].dtype if answers else ""
+    return OperatorRow(op.name, taken, len(answers), tuple(dict.fromkeys(reasons)), constant, dtype)
 
 
 def _operators(pattern: DFPattern) -> Sequence[str]:
@@ -273,7 +301,8 @@ def _state(row: OperatorRow) -> str:
     if row.state == UNTRIED:
         return row.state
     of = "" if row.constant == row.taken else f"{row.constant} of these "
-    return f"{row.taken} of {row.samples}{f', {of}with constant weights' if row.constant else ''}"
+    dtype = f" in {row.dtype}" if row.dtype else ""
+    return f"{row.taken} of {row.samples}{dtype}{f', {of}with constant weights' if row.constant else ''}"
 
 
 def _reasons(row: OperatorRow) -> str:

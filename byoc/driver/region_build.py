@@ -9,11 +9,11 @@ engines, which keep the origin program where a graph cannot be converted or buil
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from byoc.contract.backend import Backend, contradiction
+from byoc.contract.backend import Backend, constants_by_symbol, contradiction
 from byoc.contract.registration import get_backend
 from byoc.driver.losses import Loss, RegionLostError, lost
 from byoc.errors import (
@@ -38,7 +38,7 @@ from byoc.relay.traverse import post_order
 from byoc.runtime.core.errors import vendors_failure, vendors_text
 from byoc.runtime.core.time_limit import TimeLimitError, bounded
 from byoc.runtime.kernels import KERNELS
-from byoc.runtime.modules.module import Module, constant_arrays_of
+from byoc.runtime.modules.module import OWN, Module, constant_arrays_of, module_class
 
 if TYPE_CHECKING:
     from byoc.driver.half_regions import HalfRegions
@@ -136,6 +136,11 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
             "its compile must return a byoc.runtime.Module"
         )
     symbol = str(region.attrs["global_symbol"])
+    if isinstance(module.symbols, str):
+        raise CompileError(
+            f"backend {name!r}: symbols of its module for {_place(var, region)} is the text {module.symbols!r}, "
+            f"expected a sequence of names, as in self.symbols = ({symbol!r},)"
+        )
     known = ", ".join(module.symbols) or "none"
     if symbol not in module.symbols:
         raise CompileError(f"backend {name!r}: its module for {_place(var, region)} has no such symbol; it has {known}")
@@ -143,6 +148,11 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
         raise CompileError(
             f"backend {name!r}: {type(module).__name__}, the class of its module for {_place(var, region)}, has no "
             "method get_function(self, name, query_imports=False), which gives what runs a symbol: write it"
+        )
+    if module.type_key in OWN and not isinstance(module, module_class(module.type_key)):
+        raise CompileError(
+            f"backend {name!r}: its module for {_place(var, region)} has the type_key {module.type_key!r} of a module "
+            f"of byoc itself, which would load it: choose another, as {name!r}"
         )
     _check_constants(name, module)
     return module
@@ -175,24 +185,17 @@ def _check_constants(backend: str, module: Module) -> None:
         raise CompileError(f"backend {backend!r}: {error}") from error
     if arrays:
         module.constant_arrays = arrays
-    for symbol, names in _needed(backend, module).items():
+    try:
+        needed = constants_by_symbol(module)
+    except CompileError as error:
+        raise CompileError(f"backend {backend!r}: {error}") from error
+    for symbol, names in needed.items():
         missing = [name for name in names if name not in arrays]
         if missing:
             raise CompileError(
                 f"backend {backend!r}: the module of {symbol} asks for the constant {missing[0]!r}, which it does not "
                 "give; put it in the module's constant_arrays"
             )
-
-
-def _needed(backend: str, module: Module) -> Mapping[str, Sequence[str]]:
-    """The names of the constants that each symbol of *module* needs. Raises CompileError for what tells none."""
-    needed: object = module.constants()
-    if isinstance(needed, Mapping) and all(isinstance(names, (list, tuple)) for names in needed.values()):
-        return needed
-    raise CompileError(
-        f"backend {backend!r}: constants() of its module for {', '.join(module.symbols)} gave {needed!r}, expected the "
-        'names of the constants by symbol, as in {symbol: ["weight"]}'
-    )
 
 
 def _host_can(region: Function) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
@@ -104,10 +105,15 @@ def takes(options: Callable[P, O], name: str) -> Callable[[Callable[[O], R]], Ca
             return function(options(*args, **kwargs))
 
         signature = shows_fields(call, _class_of(options), function.__annotations__["return"])
+        _PARAMETERS[name] = tuple(signature.parameters)
         call.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\nOptions:\n\n{table(_class_of(options))}\n"
         return call
 
     return decorate
+
+
+PLAN = "byoc.plan"
+_PARAMETERS: dict[str, tuple[str, ...]] = {}  # what users call each entry -> its options
 
 
 def _class_of(options: Callable[..., Options]) -> type[Options]:
@@ -120,5 +126,12 @@ def _check_names(name: str, signature: inspect.Signature, given: object) -> None
     other = next((key for key in given if key not in signature.parameters), None)
     if other is not None:
         near = nearest(other, signature.parameters)
+        getattr(sys.modules.get("byoc"), "plan", None)  # which declares its options when it is asked for
+        others = [
+            entry for entry, parameters in _PARAMETERS.items() if other in parameters and entry.startswith("byoc.")
+        ]
         meant = f"the nearest is {near!r}" if near else f"it takes {', '.join(signature.parameters)}"
+        if others:
+            through = f", and what it gives is for plan= here: plan={PLAN}(...)" if others[0] == PLAN else ""
+            meant = f"it is one of {others[0]}{through}"
         raise OptionError(f"{name} has no option {other!r}: {meant}")

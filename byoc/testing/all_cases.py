@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+import itertools
+from collections.abc import Collection, Sequence
 
+from byoc.contract.backend import Backend
 from byoc.contract.support_table import registered_operators
+from byoc.ir.op import OPS
 from byoc.testing.cases.combined import COMBINED, combined_cases
 from byoc.testing.cases.large import LARGE, large_cases
 from byoc.testing.cases.layouts import LAYOUT, layout_cases
@@ -17,6 +20,7 @@ from byoc.testing.core.case import Case
 
 # kinds in the order in which they are tried: what models have first
 KINDS = (SAMPLE, PATTERN, PATTERN_SAMPLES, QUANTIZED, LARGE, COMBINED, CONSTANT, LAYOUT, SPECIAL, EMPTY, FREE, DTYPE)
+MOST_REASONS = 3  # that are told of an operator that is named and not taken
 OF_PATTERNS = (PATTERN, PATTERN_SAMPLES, LARGE)
 
 
@@ -30,8 +34,9 @@ def all_cases(asked: BackendAnswers, seed: int, only: Sequence[str]) -> list[Cas
     found += [*combined_cases(asked, found), *large_cases(asked, samples), *special_cases(samples)]
     is_every = not only or any(is_wanted(only, kind) for kind in OF_PATTERNS)
     found += pattern_cases(asked, seed, lambda name: is_every or is_wanted(only, name))
-    found += layout_cases(asked, seed)
+    found += layout_cases(asked, seed, {c.operator for c in found})
     found += quantized_cases(asked, seed)
+    _note_untried(asked, {c.operator for c in found}, only)
     wanted = [c for c in found if not only or is_wanted(only, c.operator) or is_wanted(only, c.kind)]
     seen: dict[tuple[str, str], int] = {}
     ranked = []
@@ -39,6 +44,21 @@ def all_cases(asked: BackendAnswers, seed: int, only: Sequence[str]) -> list[Cas
         turn = seen[case.operator, case.kind] = seen.get((case.operator, case.kind), -1) + 1
         ranked.append(((min(turn, 1), KINDS.index(case.kind), place), case))
     return [case for _, case in sorted(ranked, key=lambda r: r[0])]
+
+
+def _note_untried(asked: BackendAnswers, tried: Collection[str], only: Sequence[str]) -> None:
+    """Keep in ``asked.unmade`` the operators that the backend names as taken and takes no sample of, with why."""
+    for name in claimed_operators(asked.backend):
+        if name not in tried and (not only or is_wanted(only, name)):
+            why = "; ".join(itertools.islice(asked.why_not.get(name, ()), MOST_REASONS)) or "it has no samples"
+            asked.unmade.setdefault(name, f"it names this operator, and takes none of its samples: {why}")
+
+
+def claimed_operators(backend: Backend) -> list[str]:
+    """The operators that *backend* names as those that it takes: in its constraints, and by its kernels."""
+    named = [name for condition in backend.constraints for name in condition.names]
+    named += [name for name, _ in backend.named_operators()]
+    return [name for name in dict.fromkeys(named) if name in OPS]
 
 
 def is_wanted(only: Sequence[str], name: str) -> bool:

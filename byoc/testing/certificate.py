@@ -258,7 +258,7 @@ class Certificate:
             f"**{self._state().capitalize()}**: {self._counted() or 'nothing was tried'}.",
             *(["", f"**Unfinished**: {self.unfinished}."] if self.unfinished else []),
             "",
-            *(line for text in self._deviations() for line in (f"{text.strip().capitalize()}.", "")),
+            *(line for text in self._deviations() for line in (f"{_sentence(text)}.", "")),
             *_table(("what", ""), [*self.versions.items(), *self.machine.items(), *_option_rows(self.asked)]),
             "",
             "## Operators and patterns",
@@ -344,6 +344,12 @@ def _named(head: str, names: Collection[str]) -> list[str]:
     return textwrap.wrap(
         f"{head} {shown}{more}", WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
+
+
+def _sentence(text: str) -> str:
+    """*text* with a capital letter; the others stay (NaN)."""
+    stripped = text.strip()
+    return stripped[:1].upper() + stripped[1:]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -14,10 +14,12 @@ from byoc.contract.backend import Backend
 from byoc.contract.checks import level_of, why_unavailable
 from byoc.contract.registration import get_backend
 from byoc.errors import UnavailableError, UserError
+from byoc.ir.op import OPS
 from byoc.options.entry import takes
 from byoc.runtime.core.entry_points import version
 from byoc.runtime.core.processor import usable_processors
 from byoc.testing.all_cases import is_wanted
+from byoc.testing.cases.operators import SAMPLE
 from byoc.testing.cases.patterns import PATTERN
 from byoc.testing.certificate import RIGHT, CaseResult, Certificate, SpeedRow
 from byoc.testing.checks import CHECKS, CRASHED, FAILED, FALLBACK, NUMBERS, PATTERN_MATCH, UNTRIED, Finding
@@ -221,7 +223,7 @@ def _backend(asked: str | Backend) -> Backend:
 
 def _unmade(unmade: Mapping[str, str], asked: CertifyRequest) -> list[CaseResult]:
     return [
-        CaseResult(name, name, PATTERN, (Finding(NUMBERS, UNTRIED, why),))
+        CaseResult(name, name, SAMPLE if name in OPS else PATTERN, (Finding(NUMBERS, UNTRIED, why),))
         for name, why in unmade.items()
         if not asked.only or is_wanted(asked.only, name) or is_wanted(asked.only, PATTERN)
     ]

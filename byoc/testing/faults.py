@@ -53,8 +53,8 @@ def fault_finding(examiner: Examiner, case: Case, stage: str) -> Finding | None:
         return Finding(FALLBACK, UNTRIED, f"the host has no version of it: {error}")
     symbol = region_symbol(examiner.backend.name)
     module = library.module.owner(symbol)
-    if module is None or (stage == INITIALIZE and not library.module.needs.get(symbol)):
-        return Finding(FALLBACK, UNTRIED, "it has no constants that it is initialised with")
+    if module is None:
+        return Finding(FALLBACK, UNTRIED, f"its library has no module of {symbol}")
     inject(module, symbol)
     try:
         got = library.run(case.inputs())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,24 +26,30 @@ from byoc.testing.speed import compared
 
 MODEL = "models"
 LEAST_DB = 60.0  # signal over noise of a model's float outputs
+MOST_REASONS = 3  # for which it takes nothing of a model, those told
 LEAST_INTEGER_DB = 30.0  # of integers, which a rounding may move by one
 
 
 def model_results(
     examiner: Examiner, model: str | os.PathLike[str], tell: Callable[[str], None]
 ) -> tuple[CaseResult, SpeedRow | None]:
-    """What becomes of *model*, and its times where it ran; *tell* is called with each step before it is taken."""
-    name, backend = Path(model).name, examiner.backend
+    """What becomes of *model*, and its times where it ran; *tell* is called with each step before it is taken.
+
+    Where the backend takes nothing of it and sizes are free, it is tried with these at 1, and its name says so.
+    """
+    name = Path(model).name
     tell(COMPILE)
-    options = {backend.name: dict(examiner.options)} if examiner.options else None
+    shapes: dict[str, tuple[int, ...]] | None = None
     try:
-        library = compile_model(model, [backend.name, "c"], backend_options=options)
+        library = _compiled(examiner, model, None)
+        inputs = seeded_inputs(library.inputs, {})
+        if not library.plan.regions and any(not isinstance(d, int) for spec in library.inputs for d in spec.shape):
+            shapes = {name: array.shape for name, array in inputs.items()}
+            library = _compiled(examiner, model, shapes)
     except UserError as error:
         return model_result(name, Finding(NUMBERS, LATE, str(error))), None
-    plan = library.report.get("plan")
-    if not (isinstance(plan, dict) and plan.get("regions")):
-        return model_result(name, Finding(NUMBERS, UNTRIED, "it takes no operator of this model")), None
-    inputs = seeded_inputs(library.inputs, {})
+    if not library.plan.regions:
+        return model_result(name, Finding(NUMBERS, UNTRIED, _why_nothing(library, examiner.backend.name))), None
     tell(NUMBERS)
     try:
         main = module_of(model)["main"]
@@ -62,11 +70,23 @@ def model_results(
             findings = _judged(library, examiner.saved.run(library, [inputs])[0], wanted, SAVED)
         except UserError as error:
             findings = [Finding(SAVED, LATE, str(error))]
-    row = None
+    row, label = None, f"{name}, sizes of 1" if shapes else name
     if not findings:
         tell(SPEED)
-        row = compared(name, (library, compile_model(model, ["c"])), inputs)
-    return model_result(name, *findings), row
+        row = compared(label, (library, compile_model(model, ["c"], shapes=shapes)), inputs)
+    return replace(model_result(name, *findings), name=label), row
+
+
+def _compiled(examiner: Examiner, model: str | os.PathLike[str], shapes: Mapping[str, Sequence[int]] | None) -> Library:
+    options = {examiner.backend.name: dict(examiner.options)} if examiner.options else None
+    return compile_model(model, [examiner.backend.name, "c"], backend_options=options, shapes=shapes)
+
+
+def _why_nothing(library: Library, target: str) -> str:
+    """Why *target* takes nothing of the model that *library* was compiled from."""
+    reasons = [r for decision in library.plan.decisions for r in dict(decision.verdicts)[target].why]
+    texts = ", ".join(text for text, _ in Counter(r.text for r in reasons).most_common(MOST_REASONS))
+    return f"it takes no operator of this model{f', and wants: {texts}' if texts else ''}"
 
 
 def _judged(library: Library, got: list[np.ndarray], wanted: list[np.ndarray], check: str) -> list[Finding]:

@@ -135,13 +135,13 @@ class MetadataModule(Module):
         return [*self._compiled_fallbacks, *(record for t in tellers for record in getattr(t, "fallbacks", ()))]
 
     def ensure_initialized(self, symbol: str) -> None:
-        """Give *symbol* its constants unless it has them."""
+        """Give *symbol* its constants unless it has them; a region without constants is given none, once."""
         if symbol in self._ready:
             return
         with self._lock:
             if symbol not in self._ready:
                 keys = self.needs.get(symbol, ())
-                if keys:
+                if keys or symbol in self.regions:
                     start = time.perf_counter()
                     self._owners[symbol].initialize(symbol, [self.constant_arrays[k] for k in keys])
                     self._seconds[symbol] = time.perf_counter() - start

@@ -55,12 +55,12 @@ class Module(OnDevice):
     one is found in a new process by the entry point of the group ``byoc.runtime`` that is called as its ``type_key``.
 
     A vendor's module is loaded by ``load``, asked whether it is ``unavailable``, given each symbol's constants once
-    (``initialize``; read-only arrays, which it may keep), then asked for its functions, which any number of executors
-    share. A function is called with arrays in C order, aligned for their dtypes, the inputs (read-only) before the
-    outputs, which it fills, every element, and returns None; it must not keep arrays beyond the call, but for those
-    that it was bound to (``bind``). It may be called from any thread; by several at once only where ``thread_safe`` is
-    True, else one thread at a time is in modules of that type. The whole contract is one page:
-    ``docs/guides/contract.md``.
+    (``initialize``, also where there are none; read-only arrays, which it may keep), then asked for its functions,
+    which any number of executors share. A function is called with arrays in C order, aligned for their dtypes, the
+    inputs (read-only) before the outputs, which it fills, every element, and returns None; it must not keep arrays
+    beyond the call, but for those that it was bound to (``bind``). It may be called from any thread; by several at once
+    only where ``thread_safe`` is True, else one thread at a time is in modules of that type. The whole contract is one
+    page: ``docs/guides/contract.md``.
     """
 
     type_key = ""
@@ -328,6 +328,8 @@ def register_module_loader(type_key: str, location: str | type[Module], *, overr
     """
     if not isinstance(location, str):
         check_module_class(type_key, location)
+    elif not all(location.partition(":")):
+        raise UserError(f"module type {type_key!r}: its location is {location!r}, expected 'package.module:Class'")
     if type_key in LOADERS:
         from byoc.runtime.modules.taken_key import check_key
 

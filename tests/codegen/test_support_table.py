@@ -7,6 +7,7 @@ import pytest
 
 from byoc.cli.main import main
 from byoc.contract import Backend, PatternEntry, callee_name, constraint, get_backend
+from byoc.contract import constraints as ready
 from byoc.contract.support_table import (
     OperatorRow,
     SupportTable,
@@ -120,6 +121,25 @@ def test_a_row_says_what_the_verdicts_say():
     for row in support_table(backend).operators:
         (op,) = (op for op in registered_operators() if op.name == row.name)
         assert row.taken == sum(bool(backend.supports(sample_call(op, s))) for s in op.samples), row
+
+
+def test_a_backend_of_another_type_is_asked_in_that():
+    class Half(Backend):
+        """Halves."""
+
+        name = "half"
+        constraints = (
+            ready.operators("nn.relu", "nn.softmax", "nn.dense", "argmax"),
+            ready.dtypes("float16"),
+            ready.constant_weights(),
+        )
+
+    found = rows(support_table(Half()))
+    assert {n for n, row in found.items() if row.taken} == {"nn.relu", "nn.softmax", "nn.dense"}
+    assert found["nn.relu"] == OperatorRow("nn.relu", 1, 1, (), 0, "float16")
+    assert "2 of 2 in float16, with constant weights" in str(support_table(Half()))
+    assert "| `nn.relu` | 1 of 1 in float16 |" in support_table(Half()).markdown()
+    assert set(supported_ops(Half())) == {"nn.relu", "nn.softmax", "nn.dense"}
 
 
 @pytest.mark.parametrize("name", OURS)

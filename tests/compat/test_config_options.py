@@ -34,3 +34,14 @@ def test_numbers_stand_for_bools_and_sequences_for_arrays(tvm):
     options = {"relay.backend.use_auto_scheduler": 1, "relay.FuseOps.max_depth": 10, "tir.add_lower_pass": ((0, len),)}
     with tvm.transform.PassContext(config=options) as context:
         assert context.config["relay.FuseOps.max_depth"] == 10
+
+
+def test_the_options_of_a_registered_code_generator_are_taken(tvm):
+    key = "relay.ext.acme_configured.options"
+    with pytest.raises(AttributeError, match=f"Invalid config option '{key}'"):
+        tvm.transform.PassContext(config={key: {"speed": 1}})
+    tvm.register_func("relay.ext.acme_configured", lambda function: None, override=True)
+    with tvm.transform.PassContext(config={key: {"speed": 1}}):
+        assert tvm.transform.PassContext.current().config[key]["speed"] == 1
+    with pytest.raises(AttributeError, match=f"expect config {key} to have type Map"):
+        tvm.transform.PassContext(config={key: 3})

@@ -95,6 +95,11 @@ def test_what_it_returns_and_what_the_compiler_says_are_reported(tvm):
         create(source("acme_0"), "c", ["acme_1"], [])["acme_1"]
     with pytest.raises(RuntimeError, match="refused generated code"):
         create(source("acme_0", "nothing_of_that_name"), "c", ["acme_0"], [])
+    in_cxx = "#include <tvm/runtime/packed_func.h>\n" + source("acme_0")
+    with pytest.raises(
+        RuntimeError, match=r"packed_func.h is C\+\+, and byoc compiles C: write int32_t NAME\(TVMValue"
+    ):
+        create(in_cxx, "c", ["acme_0"], [])
 
 
 @pytest.mark.parametrize(

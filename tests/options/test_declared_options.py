@@ -308,3 +308,12 @@ def test_type_checkers_know_the_options(tmp_path):
         'error: Argument "fallback" to "compile" has incompatible type "str"; expected "bool"  [arg-type]',
         'error: Missing positional argument "model" in call to "compile"  [call-arg]',
     ], done.stdout
+
+
+def test_an_option_of_another_function_says_whose_it_is():
+    with pytest.raises(
+        OptionError, match=r"byoc.compile has no option 'valid_places': it is one of byoc.plan, and what"
+    ):
+        byoc.compile("x.onnx", valid_places=["opencl/float/any"])
+    with pytest.raises(OptionError, match=r"byoc.plan has no option 'region_timeout': it is one of byoc.compile$"):
+        byoc.plan("x.onnx", region_timeout=1)

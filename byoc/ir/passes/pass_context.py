@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_info import PassInfo, listed
 from byoc.ir.passes.verification import VERIFY
-from byoc.ir.registry import DeferredRegistry
+from byoc.ir.registry import GLOBAL_FUNCTIONS, DeferredRegistry
 
 if TYPE_CHECKING:
     from byoc.ir.passes.instrument import PassInstrument
@@ -41,13 +41,19 @@ register_config_option(VERIFY, bool)
 
 def _check_option(key: str, value: object) -> None:
     """Raises AttributeError for an option that is not known, and for a value that does not convert to its type."""
-    if key not in CONFIG_OPTIONS:
+    if key not in CONFIG_OPTIONS and not _is_of_generator(key):
         known = ", ".join(sorted(CONFIG_OPTIONS)) or "none"
         raise AttributeError(f"Invalid config option '{key}'; known options: {known}")
-    kind = CONFIG_OPTIONS[key]
+    kind = CONFIG_OPTIONS[key] if key in CONFIG_OPTIONS else dict
     if not isinstance(value, _CONVERTIBLE.get(kind, (kind,))):
         wanted = f"{_TYPE_KEYS.get(kind, 'Object')} ({kind.__name__})"
         raise AttributeError(f"expect config {key} to have type {wanted}, but got {type(value).__name__}: {value!r}")
+
+
+def _is_of_generator(key: str) -> bool:
+    """Whether *key* is ``relay.ext.<name>.options`` of a code generator that is registered: a vendor's own options."""
+    name, _, last = key.rpartition(".")
+    return last == "options" and name.startswith("relay.ext.") and name in GLOBAL_FUNCTIONS
 
 
 class PassContext:

@@ -291,6 +291,12 @@ def kernel(
     Raises RegistryError when the key is taken, PartitionError for a type that is none.
     """
     at, where = Place.of(place), caller_location()
+    for what, types in (("inputs", inputs), ("outputs", outputs)):
+        if types is not None and not isinstance(types, Mapping):
+            raise PartitionError(
+                f"kernel {op}:{alias}@{at}: {what} is {types!r}, expected types by name, in order, None being that of "
+                f'the place, as in {what}={{"data": None, "indices": "{at.target}/int64"}}'
+            )
 
     def register(run: Run) -> Run:
         given: object = run

@@ -1,11 +1,13 @@
 """Cases in other layouts: an operator alone, in each layout that the backend's places name, and in NHWC.
 
-ConvertLayout brings the operator's sample there; what it is given is what the reference computes of the sample.
+ConvertLayout brings the operator's sample there; what it is given is what the reference computes of the sample. Weights
+are tried in the orders that chips have, until one is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +29,8 @@ from byoc.testing.core.case import Case, function_of
 from byoc.testing.core.reference import node_values
 
 LAYOUT = "layouts"
-ATTRIBUTE = "data_layout"
+ATTRIBUTES = ("data_layout", "layout")  # of convolutions, and of poolings and resizes
+KERNELS = ("default", "OHWI", "OIHW")  # orders of weights
 USUAL, OTHER = "NCHW", "NHWC"
 
 
@@ -37,20 +40,38 @@ def claimed_layouts(backend: Backend) -> Sequence[str]:
     return list(dict.fromkeys([*(y for y in named if y.startswith("N") and y != USUAL), OTHER]))
 
 
-def layout_cases(asked: BackendAnswers, seed: int) -> Iterator[Case]:
-    """The first sample that can be converted of each operator with a layout, in each layout."""
+def layout_cases(asked: BackendAnswers, seed: int, tried: Collection[str] = ()) -> Iterator[Case]:
+    """The first sample that can be converted of each operator with a layout, in each layout.
+
+    Of operators that are not among those *tried*, which the backend takes in no layout of its samples, all samples.
+    """
     layouts = claimed_layouts(asked.backend)
     for op in registered_operators():
-        if op.attrs_type is not None and ATTRIBUTE in op.attrs_type.__dataclass_fields__:
+        if _attribute_of(op) is not None and op.name not in asked.by_name:
             for layout in layouts:
-                found = [_converted(op, layout, k, seed) for k in range(len(op.samples))]
-                made = [c for c in found if c is not None]
-                others = (_in_dtype(c, dtype) for dtype in OTHERS if is_known(dtype) for c in made)
-                for tried in (made, (c for c in others if c is not None)):
-                    case = next((c for c in tried if asked.takes(c.function, c.name)), None)
-                    if case is not None:
-                        yield case
+                for kernel in KERNELS if len(op.input_names) > 1 else KERNELS[:1]:
+                    found = _taken(asked, op, (layout, kernel), seed)
+                    cases = list(itertools.islice(found, 1) if op.name in tried else found)
+                    yield from cases
+                    if cases:
                         break
+
+
+def _taken(asked: BackendAnswers, op: Op, wanted: tuple[str, str], seed: int) -> Iterator[Case]:
+    """The samples of *op* in these layouts that the backend takes, in the first element type in which it takes any."""
+    made = [c for k in range(len(op.samples)) if (c := _converted(op, wanted, k, seed)) is not None]
+    others = ([c for m in made if (c := _in_dtype(m, dtype)) is not None] for dtype in OTHERS if is_known(dtype))
+    for cases in itertools.chain([made], others):
+        taken = [c for c in cases if asked.takes(c.function, c.name)]
+        if taken:
+            yield from taken
+            return
+
+
+def _attribute_of(op: Op) -> str | None:
+    """The attribute of *op* that names the layout of its data; None where it has none."""
+    known = op.attrs_type.__dataclass_fields__ if op.attrs_type is not None else ()
+    return next((name for name in ATTRIBUTES if name in known), None)
 
 
 def _in_dtype(case: Case, dtype: str) -> Case | None:
@@ -66,19 +87,19 @@ def _in_dtype(case: Case, dtype: str) -> Case | None:
     return replace(case, name=f"{case.name}, {dtype}", function=function, feeds=(arrays,))
 
 
-def _converted(op: Op, layout: str, number: int, seed: int) -> Case | None:
-    sample = op.samples[number]
-    attrs = attributes(op, sample)
-    if getattr(attrs, ATTRIBUTE) != USUAL:
+def _converted(op: Op, wanted: tuple[str, str], number: int, seed: int) -> Case | None:
+    sample, (layout, kernel) = op.samples[number], wanted
+    attrs, attribute = attributes(op, sample), _attribute_of(op)
+    if attribute is None or getattr(attrs, attribute) != USUAL:
         return None
     try:
         function, arrays = call_function(op, attrs, sample_inputs(sample, seed))
-        wanted = [layout] if len(op.input_names) == 1 else [layout, "default"]
-        main = transform.ConvertLayout({op.name: wanted})(IRModule.from_expr(function))["main"]
+        desired = [layout] if len(op.input_names) == 1 else [layout, kernel]
+        main = transform.ConvertLayout({op.name: desired})(IRModule.from_expr(function))["main"]
         assert isinstance(main, Function)
         typed = function_of(main.params, main.body)
         call = next(n for n in post_order(typed.body) if isinstance(n, Call) and n.op is op)
-        if not isinstance(call.attrs, Attrs) or getattr(call.attrs, ATTRIBUTE) != layout:
+        if not isinstance(call.attrs, Attrs) or getattr(call.attrs, attribute) != layout:
             return None
         values = node_values(typed, arrays, False)
         alone, given = _alone(call, [values[a] for a in call.args])
@@ -86,7 +107,8 @@ def _converted(op: Op, layout: str, number: int, seed: int) -> Case | None:
         return None
     if not is_computed(alone, given):
         return None
-    return Case(f"{op.name}[{number}], {layout}", op.name, LAYOUT, alone, (given,))
+    order = "" if kernel == KERNELS[0] else f", weights {kernel}"
+    return Case(f"{op.name}[{number}], {layout}{order}", op.name, LAYOUT, alone, (given,))
 
 
 def _alone(call: Call, values: Sequence[object]) -> tuple[Function, tuple[np.ndarray, ...]]:

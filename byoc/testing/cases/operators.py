@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,6 +25,7 @@ from byoc.ir.types import Any, TensorType, tensor_types
 from byoc.relay.expr import Call, Function, Tuple, Var
 from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
+from byoc.testing.cases.reranked import in_ranks
 from byoc.testing.cases.retyped import OTHERS, OWN, in_dtype, is_known
 from byoc.testing.core.case import Arrays, Case, constant, function_of
 from byoc.testing.core.reference import outputs_of
@@ -38,10 +40,12 @@ Dims = Callable[[Place, int, int], "int | Any"]  # (place, axis, size) -> the di
 @dataclass
 class BackendAnswers:
     """What a backend said: verdicts and constraints that failed when asked, by case; patterns that match nothing, and
-    others of which no case was made, each with why; the reasons of refusals, each with how often it was given.
+    others of which no case was made, each with why; the reasons of refusals, each with how often it was given, and
+    those of each operator.
 
-    *not_named* are the composites that are refused for their names, whatever they hold: nothing runs them. *tell* is
-    called with the case before each verdict; of those in *lost* no verdict is asked, and they are not taken.
+    *not_named* are the composites that are refused for their names, whatever they hold: nothing runs them; *by_name*
+    are all that is refused so. *tell* is called with the case before each verdict; of those in *lost* no verdict is
+    asked, and they are not taken.
     """
 
     backend: Backend
@@ -50,6 +54,8 @@ class BackendAnswers:
     never: dict[str, str] = field(default_factory=dict)
     not_named: dict[str, str] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
+    why_not: dict[str, dict[str, None]] = field(default_factory=dict)
+    by_name: set[str] = field(default_factory=set)
     tell: Callable[[str], None] | None = None
     lost: frozenset[str] = frozenset()
 
@@ -64,6 +70,9 @@ class BackendAnswers:
             for reason in verdict.why:
                 if not self.note_failure(reason, name):
                     self.refused[str(reason)] += 1
+                    self.why_not.setdefault(callee_name(call), {}).setdefault(str(reason))
+                if reason.actual == callee_name(call):
+                    self.by_name.add(reason.actual)
                 if name == reason.actual == callee_name(call) and isinstance(call.op, Function):
                     self.not_named.setdefault(name, str(reason))
             return bool(verdict)
@@ -136,7 +145,8 @@ def is_computed(function: Function, arrays: Sequence[np.ndarray]) -> bool:
 def operator_cases(asked: BackendAnswers, op: Op, seed: int) -> Iterator[Case]:
     """Every case of *op* alone that the backend takes, those of its first sample first.
 
-    Where it takes no sample in its own type, all of them in the first other floating-point type in which it takes one.
+    Where it takes no sample in its own type, all of them in the first other floating-point type in which it takes one;
+    where in none, those of other ranks that it takes.
     """
     is_taken = False
     for k, sample in enumerate(op.samples):
@@ -152,6 +162,23 @@ def operator_cases(asked: BackendAnswers, op: Op, seed: int) -> Iterator[Case]:
             if found:
                 yield from found
                 return
+    if not is_taken and not is_lost and op.name not in asked.by_name:
+        yield from _in_rank(asked, op, seed)
+
+
+def _in_rank(asked: BackendAnswers, op: Op, seed: int) -> Iterator[Case]:
+    """The cases of *op* on its samples in the first other rank in which the backend takes one, of each sample."""
+    for k, sample in enumerate(op.samples):
+        for rank, other in in_ranks(op, sample, sample_inputs(sample, seed)):
+            named = (f"{op.name}[{k}] of rank {rank}", seed)
+            found: list[Case] = []
+            for make in (_as_it_is, _constant, _empty, _free):
+                with suppress(ByocError, TypeError, ValueError, IndexError, ZeroDivisionError):  # what no relation has
+                    found += make(asked, op, other, named)
+            computed = [c for c in found if is_computed(c.function, c.feeds[0])]
+            yield from computed
+            if computed:
+                break
 
 
 def _in_dtype(asked: BackendAnswers, op: Op, seed: int, dtype: str) -> Iterator[Case]:
