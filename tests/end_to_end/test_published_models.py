@@ -1,4 +1,4 @@
-"""Forms of models that people install from package indexes and that were refused, in the smallest models that have them.
+"""Forms of published models that were refused, in the smallest models that have them.
 
 Compiled once for C with free sizes, run at several sizes and from the saved artefact, compared with ONNX Runtime.
 """
