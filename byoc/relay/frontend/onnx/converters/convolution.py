@@ -4,39 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from byoc import relay
+from byoc.ir.dims import are_numbers
 from byoc.ir.expr import RelayExpr
-from byoc.ir.types import Any, Dim
+from byoc.relay.frontend.onnx.converters.sliding_window import (
+    SlidingWindow,
+    in_place,
+    per_axis,
+    read_window,
+    split_padding,
+)
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import Converter, converter
 
 CONV = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 CONV_TRANSPOSE = {1: "conv1d_transpose", 2: "conv2d_transpose", 3: "conv3d_transpose"}
-
-
-@dataclass(frozen=True)
-class SlidingWindow:
-    """A sliding window: per spatial dimension its size, stride and dilation, and the padding at begins, then ends."""
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    pads: tuple[int, ...]
-
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """What the window covers, dilation included."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
-
-
-def per_axis(node: OnnxNode, name: str, count: int, default: int) -> tuple[int, ...]:
-    """An attribute with one number for each of *count* entries. Raises ImportModelError for another number of them."""
-    values = tuple(node.attrs.ints(name, [default] * count))
-    if len(values) != count:
-        raise node.error(f"{name} needs {count} numbers, got {len(values)}: {list(values)}")
-    return values
 
 
 def spatial_rank(node: OnnxNode, table: dict[int, str]) -> int:
@@ -45,46 +28,6 @@ def spatial_rank(node: OnnxNode, table: dict[int, str]) -> int:
     if rank not in table:
         raise node.error(f"the data must have {' or '.join(str(r + 2) for r in table)} dimensions, got {rank + 2}")
     return rank
-
-
-def read_window(node: OnnxNode, kernel: Sequence[int]) -> SlidingWindow:
-    """The window of a convolution or pooling, with ``auto_pad`` resolved for the shape of the data."""
-    count = len(kernel)
-    strides, dilations = per_axis(node, "strides", count, 1), per_axis(node, "dilations", count, 1)
-    if min((*strides, *dilations, *kernel), default=1) < 1:
-        found = f"{list(kernel)}, {list(strides)} and {list(dilations)}"
-        raise node.error(f"kernel, strides and dilations must be positive, got {found}")
-    window = SlidingWindow(tuple(kernel), strides, dilations, per_axis(node, "pads", 2 * count, 0))
-    mode = node.attrs.string("auto_pad", "NOTSET")
-    if mode == "NOTSET":
-        if min(window.pads, default=0) < 0:
-            raise node.error(f"negative padding is not supported: {list(window.pads)}; slice the data instead")
-        return window
-    if mode == "VALID":
-        return SlidingWindow(window.kernel, strides, dilations, (0,) * (2 * count))
-    if mode not in ("SAME_UPPER", "SAME_LOWER"):
-        raise node.error(f"auto_pad is NOTSET, VALID, SAME_UPPER or SAME_LOWER, got {mode!r}")
-    spatial = node.shape(node[0])[2:]
-    totals = [
-        _same_padding(node, size, stride, extent)
-        for size, stride, extent in zip(spatial, strides, window.extents, strict=True)
-    ]
-    return SlidingWindow(window.kernel, strides, dilations, split_padding(totals, mode == "SAME_UPPER"))
-
-
-def _same_padding(node: OnnxNode, size: Dim, stride: int, extent: int) -> int:
-    if isinstance(size, Any):
-        if stride == 1:
-            return extent - 1
-        raise node.error("auto_pad with a stride needs the size of the data; fix it with shapes=")
-    return max((-(-size // stride) - 1) * stride + extent - size, 0)
-
-
-def split_padding(totals: Sequence[int], more_at_end: bool) -> tuple[int, ...]:
-    """Paddings at begins, then at ends; the odd one goes to the end or to the begin."""
-    small = [t // 2 for t in totals]
-    large = [t - t // 2 for t in totals]
-    return (*small, *large) if more_at_end else (*large, *small)
 
 
 def kernel_shape(node: OnnxNode, weight: RelayExpr) -> tuple[int, ...]:
@@ -108,7 +51,7 @@ def convolution(node: OnnxNode, data: RelayExpr, weight: RelayExpr) -> RelayExpr
     kernel = kernel_shape(node, weight)
     window = read_window(node, kernel)
     result: RelayExpr = getattr(relay.nn, CONV[rank])(
-        data,
+        in_place(node, data, window),
         weight,
         strides=window.strides,
         padding=window.pads,
@@ -168,16 +111,14 @@ def _transposed_window(node: OnnxNode, kernel: Sequence[int]) -> tuple[SlidingWi
         return (
             plain if mode == "NOTSET" else SlidingWindow(plain.kernel, strides, dilations, (0,) * (2 * count))
         ), extra
-    shape = node.shape(node[0])[2:]
-    sizes = [s for s in shape if not isinstance(s, Any)]
-    if len(sizes) != len(shape):
-        raise node.error("output_shape and auto_pad need the size of the data; fix it with shapes=")
-    if not wanted:
-        wanted = [size * stride for size, stride in zip(sizes, strides, strict=True)]
-    totals = [
-        (size - 1) * stride + more + extent - target
-        for size, stride, more, extent, target in zip(sizes, strides, extra, plain.extents, wanted, strict=True)
-    ]
+    if wanted:
+        sizes = node.shape(node[0])[2:]
+        if not are_numbers(sizes):
+            raise node.error("output_shape needs the size of the data; fix it with shapes=")
+        grown = [(size - 1) * stride - to for size, stride, to in zip(sizes, strides, wanted, strict=True)]
+    else:  # to size * stride, whatever the size
+        grown = [-stride for stride in strides]
+    totals = [g + more + extent for g, more, extent in zip(grown, extra, plain.extents, strict=True)]
     pads = split_padding([max(t, 0) for t in totals], mode == "SAME_UPPER")
     padding = tuple(more + max(-t, 0) for more, t in zip(extra, totals, strict=True))
     return SlidingWindow(plain.kernel, strides, dilations, pads), padding
