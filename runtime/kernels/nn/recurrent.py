@@ -83,7 +83,8 @@ def _in_bytes(x: np.ndarray) -> np.ndarray:
     low, high = np.min(x, initial=0), np.max(x, initial=0)
     scale = (high - low) / x.dtype.type(255) if high > low else x.dtype.type(1)
     zero = np.rint(np.clip(-low / scale, 0, 255))
-    return ((np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * scale).astype(x.dtype)
+    held: np.ndarray = (np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * scale
+    return held.astype(x.dtype)
 
 
 @kernel("nn.lstm_sequence")

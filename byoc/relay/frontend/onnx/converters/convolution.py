@@ -1,25 +1,106 @@
-"""Convolutions over one, two or three spatial dimensions. Source: ONNX Conv-1/11 and ConvTranspose-1/11."""
+"""Convolutions over one, two or three spatial dimensions. Source: ONNX Conv-1/11 and ConvTranspose-1/11.
+
+Windows are those of pools too. ``auto_pad`` of ``SAME_UPPER`` and ``SAME_LOWER`` gives ``ceil(size / stride)`` of them.
+How much comes before the data then depends on the remainder of the size by the stride, unless the window is short: of a
+free size it is one number for all remainders, or computed when the model runs (:func:`in_place`). What comes after may
+always be so much that the sum is the extent less one: no window reads what stands behind its last element.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from byoc import relay
 from byoc.ir.dims import are_numbers
 from byoc.ir.expr import RelayExpr
-from byoc.relay.frontend.onnx.converters.sliding_window import (
-    SlidingWindow,
-    in_place,
-    per_axis,
-    read_window,
-    split_padding,
-)
+from byoc.ir.types import Any, Dim
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import Converter, converter
 
 CONV = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 CONV_TRANSPOSE = {1: "conv1d_transpose", 2: "conv2d_transpose", 3: "conv3d_transpose"}
+
+
+@dataclass(frozen=True)
+class SlidingWindow:
+    """A sliding window: per spatial dimension its size, stride and dilation, and the padding at begins, then ends.
+
+    The dimensions *of_run* have no padding here: :func:`in_place` pads them by what the run finds.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+    of_run: tuple[int, ...] = ()
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """What the window covers, dilation included."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+
+def per_axis(node: OnnxNode, name: str, count: int, default: int) -> tuple[int, ...]:
+    """An attribute with one number for each of *count* entries. Raises ImportModelError for another number of them."""
+    values = tuple(node.attrs.ints(name, [default] * count))
+    if len(values) != count:
+        raise node.error(f"{name} needs {count} numbers, got {len(values)}: {list(values)}")
+    return values
+
+
+def read_window(node: OnnxNode, kernel: Sequence[int]) -> SlidingWindow:
+    """The window of a convolution or pooling, with ``auto_pad`` resolved for the shape of the data."""
+    count = len(kernel)
+    strides, dilations = per_axis(node, "strides", count, 1), per_axis(node, "dilations", count, 1)
+    if min((*strides, *dilations, *kernel), default=1) < 1:
+        found = f"{list(kernel)}, {list(strides)} and {list(dilations)}"
+        raise node.error(f"kernel, strides and dilations must be positive, got {found}")
+    window = SlidingWindow(tuple(kernel), strides, dilations, per_axis(node, "pads", 2 * count, 0))
+    mode = node.attrs.string("auto_pad", "NOTSET")
+    if mode == "NOTSET":
+        if min(window.pads, default=0) < 0:
+            raise node.error(f"negative padding is not supported: {list(window.pads)}; slice the data instead")
+        return window
+    if mode == "VALID":
+        return SlidingWindow(window.kernel, strides, dilations, (0,) * (2 * count))
+    if mode not in ("SAME_UPPER", "SAME_LOWER"):
+        raise node.error(f"auto_pad is NOTSET, VALID, SAME_UPPER or SAME_LOWER, got {mode!r}")
+    sizes, more_at_end = node.shape(node[0])[2:], mode == "SAME_UPPER"
+    sides = [_same_pads(*axis, more_at_end) for axis in zip(sizes, strides, window.extents, strict=True)]
+    begins, ends = zip(*(pads or (0, 0) for pads in sides), strict=True)
+    of_run = tuple(k for k, pads in enumerate(sides) if pads is None)
+    return SlidingWindow(window.kernel, strides, dilations, (*begins, *ends), of_run)
+
+
+def _same_pads(size: Dim, stride: int, extent: int, more_at_end: bool) -> tuple[int, int] | None:
+    """The padding before and after an axis; None where what comes before depends on its free *size*."""
+    if not isinstance(size, Any):
+        before, after = split_padding([max((-(-size // stride) - 1) * stride + extent - size, 0)], more_at_end)
+        return before, after
+    # of each remainder of the size less one by the stride
+    found = {split_padding([max(extent - 1 - rest, 0)], more_at_end)[0] for rest in range(stride)}
+    if len(found) > 1:
+        return None
+    (before,) = found
+    return before, extent - 1 - before
+
+
+def in_place(node: OnnxNode, data: RelayExpr, window: SlidingWindow, fill: float | int = 0) -> RelayExpr:
+    """*data* (of the shape of input 0) padded with *fill* along the axes of *window* whose padding the run finds."""
+    if not window.of_run:
+        return data
+    from byoc.relay.frontend.onnx.run_time.windows import padded_to_strides
+
+    axes = [(k + 2, window.strides[k], window.extents[k]) for k in window.of_run]
+    return padded_to_strides(node, data, axes, fill)
+
+
+def split_padding(totals: Sequence[int], more_at_end: bool) -> tuple[int, ...]:
+    """Paddings at begins, then at ends; the odd one goes to the end or to the begin."""
+    small = [t // 2 for t in totals]
+    large = [t - t // 2 for t in totals]
+    return (*small, *large) if more_at_end else (*large, *small)
 
 
 def spatial_rank(node: OnnxNode, table: dict[int, str]) -> int:
@@ -122,40 +203,3 @@ def _transposed_window(node: OnnxNode, kernel: Sequence[int]) -> tuple[SlidingWi
     pads = split_padding([max(t, 0) for t in totals], mode == "SAME_UPPER")
     padding = tuple(more + max(-t, 0) for more, t in zip(extra, totals, strict=True))
     return SlidingWindow(plain.kernel, strides, dilations, pads), padding
-
-
-@converter("DeformConv")
-def _deform_conv(node: OnnxNode) -> RelayExpr:
-    """``X, W, offset, bias, mask``. Without a mask it is Relay's; else the moved taps are weighted, then summed."""
-    weight, kernel = node[1], kernel_shape(node, node[1])
-    if node.rank(node[0]) != 4 or len(kernel) != 2:
-        raise node.error(f"the data must have 4 dimensions, got {node.type_of(node[0])}")
-    window, mask = read_window(node, kernel), node.optional(4)
-    groups, moved = node.attrs.int("group", 1), node.attrs.int("offset_group", 1)
-    if mask is None:
-        result = relay.nn.deformable_conv2d(
-            node[0],
-            node[2],
-            weight,
-            strides=window.strides,
-            padding=window.pads,
-            dilation=window.dilations,
-            deformable_groups=moved,
-            groups=groups,
-        )
-    else:
-        attrs = relay.nn.DeformableColumnsAttrs(kernel, window.strides, window.pads, window.dilations, moved)
-        seen = _weighted(node, relay.nn.deformable_columns(node[0], node[2], attrs), mask, moved)
-        rows = node.static_dims(weight, "the weight")
-        as_one = relay.reshape(weight, [rows[0], math.prod(rows[1:]), 1, 1])
-        result = relay.nn.conv2d(seen, node.fold(as_one), channels=rows[0], kernel_size=(1, 1), groups=groups)
-    bias = node.optional(3)
-    return result if bias is None else relay.nn.bias_add(result, bias, axis=1)
-
-
-def _weighted(node: OnnxNode, seen: RelayExpr, mask: RelayExpr, groups: int) -> RelayExpr:
-    """``T[N, C, taps, H, W]`` times ``T[N, groups taps, H, W]``, as channels ``[N, C taps, H, W]``."""
-    channels, taps, height, width = node.static_dims_of(seen, [1, 2, 3, 4], "DeformConv with a mask")
-    split = relay.reshape(seen, [-1, groups, channels // groups, taps, height, width])
-    weights = relay.reshape(mask, [-1, groups, 1, taps, height, width])
-    return relay.reshape(relay.multiply(split, weights), [-1, channels * taps, height, width])

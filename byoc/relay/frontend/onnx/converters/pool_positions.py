@@ -11,7 +11,7 @@ import numpy as np
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import constant
-from byoc.relay.frontend.onnx.converters.sliding_window import SlidingWindow
+from byoc.relay.frontend.onnx.converters.convolution import SlidingWindow
 from byoc.relay.frontend.onnx.node import OnnxNode
 
 ROW_MAJOR: Literal["C"] = "C"

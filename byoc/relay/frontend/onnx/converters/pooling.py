@@ -8,8 +8,7 @@ import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
-from byoc.relay.frontend.onnx.converters.convolution import spatial_rank
-from byoc.relay.frontend.onnx.converters.sliding_window import SlidingWindow, in_place, read_window
+from byoc.relay.frontend.onnx.converters.convolution import SlidingWindow, in_place, read_window, spatial_rank
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 

@@ -11,7 +11,7 @@ import math
 from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import constant
-from byoc.relay.frontend.onnx.converters.sliding_window import per_axis
+from byoc.relay.frontend.onnx.converters.convolution import per_axis
 from byoc.relay.frontend.onnx.dims import reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter

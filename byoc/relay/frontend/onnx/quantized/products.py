@@ -17,9 +17,14 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
 from byoc.relay import qnn
 from byoc.relay.expr import Constant, constant
-from byoc.relay.frontend.onnx.converters.convolution import channels_first, convolution, kernel_shape
+from byoc.relay.frontend.onnx.converters.convolution import (
+    channels_first,
+    convolution,
+    in_place,
+    kernel_shape,
+    read_window,
+)
 from byoc.relay.frontend.onnx.converters.linear import matrix_product
-from byoc.relay.frontend.onnx.converters.sliding_window import in_place, read_window
 from byoc.relay.frontend.onnx.dims import reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.quantized.scales import constants, dynamically_quantised, quantised
