@@ -32,7 +32,7 @@ def stft(
     normalized: bool = False,
     onesided: bool = True,
 ) -> np.ndarray:
-    """Frames of *win_length* samples, weighted and multiplied with the waves of each frequency.
+    """Frames of *win_length* samples, weighted, and their transform in double precision.
 
     Raises KernelError for a signal that is shorter than a frame.
     """
@@ -40,11 +40,15 @@ def stft(
     last = data.shape[-1] - n_fft + win_length
     frames = sliding_window_view(data[..., :last], win_length, axis=-1)[..., ::hop_length, :]
     rows = n_fft // 2 + 1 if onesided else n_fft
-    phase = 2 * np.pi * np.outer(np.arange(win_length), np.arange(rows)) / win_length
     weighted = frames * window[:win_length].astype(np.float64)
-    scale = 1 / np.sqrt(n_fft) if normalized else 1.0
-    parts = [weighted @ np.cos(phase) * scale, -(weighted @ np.sin(phase)) * scale]
-    return np.stack([np.swapaxes(p, -1, -2) for p in parts], axis=-1).astype(data.dtype)
+    if rows <= win_length // 2 + 1:
+        waves = np.fft.rfft(weighted)[..., :rows]
+    else:  # the frequencies of a frame repeat after win_length
+        waves = np.fft.fft(weighted)[..., np.arange(rows) % win_length]
+    if normalized:
+        waves /= np.sqrt(n_fft)
+    turned = np.swapaxes(waves, -1, -2)
+    return np.stack([turned.real, turned.imag], axis=-1).astype(data.dtype)
 
 
 @kernel("mel_weight_matrix")

@@ -157,6 +157,7 @@ VARIANTS = [
     ("lstm", {}),
     ("lstm", {"peepholes": True, "input_forget": True, "clip": 0.3}),
     ("lstm", {"masked": True, "activations": ("HardSigmoid", "Softsign", "Elu"), "alphas": (0.3, 0.0, 0.7)}),
+    ("lstm", {"bytes_of_hidden": True}),
     ("gru", {}),
     ("gru", {"linear_before_reset": True, "masked": True}),
     ("rnn", {}),

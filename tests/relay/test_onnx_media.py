@@ -126,10 +126,12 @@ def test_a_half_spectrum_gives_its_real_signal(count: int, length: int | None) -
     np.testing.assert_allclose(got[..., 0], wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("onesided, last", [(1, 1), (0, 1), (0, 2)])
+@pytest.mark.parametrize("onesided, last", [(1, (1,)), (0, (1,)), (0, (2,)), (1, ()), (0, ())])
 @pytest.mark.parametrize("window, length", [(True, True), (True, False), (False, True)])
-def test_a_short_time_transform_is_onnx_runtimes(onesided: int, last: int, window: bool, length: bool) -> None:
-    inputs = [f32(2, 30, last)]
+def test_a_short_time_transform_is_onnx_runtimes(
+    onesided: int, last: tuple[int, ...], window: bool, length: bool
+) -> None:
+    inputs = [f32(2, 30, *last)]
     constants = [
         np.array(3, "int64"),
         np.hanning(8).astype("float32") if window else None,

@@ -75,6 +75,16 @@ class LSTMAttributes(RecurrentAttributes):
 
     peepholes: bool = False
     input_forget: bool = False
+    bytes_of_hidden: bool = False
+
+
+def _in_bytes(x: np.ndarray) -> np.ndarray:
+    """*x* as uint8 holds it, by a scale and a zero point of its range, which holds 0."""
+    low, high = np.min(x, initial=0), np.max(x, initial=0)
+    scale = (high - low) / x.dtype.type(255) if high > low else x.dtype.type(1)
+    zero = np.rint(np.clip(-low / scale, 0, 255))
+    held: np.ndarray = (np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * scale
+    return held.astype(x.dtype)
 
 
 @kernel("nn.lstm_sequence")
@@ -97,7 +107,8 @@ def lstm_sequence(
     running = _running(steps, batch, more, attrs.masked)
     outputs = np.zeros((steps, batch, hidden.shape[-1]), gates.dtype)
     for t in range(steps):
-        x_in, x_out, x_forget, x_cell = np.split(gates[t] + hidden @ recurrence, 4, axis=-1)
+        multiplied = _in_bytes(hidden) if attrs.bytes_of_hidden else hidden
+        x_in, x_out, x_forget, x_cell = np.split(gates[t] + multiplied @ recurrence, 4, axis=-1)
         enter = gate(x_in + p_in * cell)
         keep = 1 - enter if attrs.input_forget else gate(x_forget + p_forget * cell)
         new = keep * cell + enter * squash(x_cell)

@@ -43,13 +43,18 @@ class GRUSequenceAttrs(RNNSequenceAttrs):
 
 @dataclass(frozen=True)
 class LSTMSequenceAttrs(RNNSequenceAttrs):
-    """Activations of the gates, of what enters the cell and of the cell; *peepholes*: an input ``T[3 * hidden]``."""
+    """Activations of the gates, of what enters the cell and of the cell; *peepholes*: an input ``T[3 * hidden]``.
+
+    *bytes_of_hidden*: the recurrent product reads the hidden state as 8 bits hold it, by its range over batch and row
+    before the step (ONNX Runtime's DynamicQuantizeLSTM).
+    """
 
     activations: tuple[str, ...] = ("Sigmoid", "Tanh", "Tanh")
     alphas: tuple[float, ...] = (0.0, 0.0, 0.0)
     betas: tuple[float, ...] = (0.0, 0.0, 0.0)
     peepholes: bool = False
     input_forget: bool = False
+    bytes_of_hidden: bool = False
 
     @property
     def extra(self) -> tuple[str, ...]:

@@ -82,6 +82,7 @@ register_op(
     samples=(
         Sample([(3, 2, 20), (5, 20), (2, 5), (2, 5)]),
         Sample([(4, 1, 64), (16, 64), (1, 16), (1, 16)], {"clip": 0.5, "input_forget": True}),
+        Sample([(3, 2, 20), (5, 20), (2, 5), (2, 5)], {"bytes_of_hidden": True}),
         Sample(
             [(3, 2, 12), (3, 12), (2, 3), (2, 3), (9,), _LENGTHS],
             {

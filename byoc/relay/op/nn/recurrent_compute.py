@@ -70,6 +70,27 @@ class _Steps:
             name,
         )
 
+    def in_bytes(self, source: te.Tensor) -> te.Tensor:
+        """*source* as uint8 holds it at each step, by a scale and a zero point of its range, which holds 0."""
+
+        def bound(reduce: Callable[..., Expr], beside_zero: Callable[..., Expr], name: str) -> te.Tensor:
+            b, j = te.reduce_axis(self.batch, "b"), te.reduce_axis(self.size, "j")
+            found = te.compute((self.steps, 1, 1), lambda t, x, y: reduce(source[t, b, j], (b, j)), f"{name}_hidden")
+            return te.compute(found.shape, lambda t, x, y: beside_zero(found[t, x, y], 0.0), name)
+
+        low, high = bound(te.min, te.minimum, "low"), bound(te.max, te.maximum, "high")
+
+        def scale(t: Expr) -> Expr:
+            span = high[t, 0, 0] - low[t, 0, 0]
+            return te.if_then_else(span > 0.0, span / 255.0, te.const(1.0, source.dtype))
+
+        def held(t: Expr, b: Expr, j: Expr) -> Expr:
+            zero = te.round(te.minimum(te.maximum(-low[t, 0, 0] / scale(t), 0.0), 255.0))
+            code = te.minimum(te.maximum(te.round(source[t, b, j] / scale(t)) + zero, 0.0), 255.0)
+            return (code - zero) * scale(t)
+
+        return self.stage(held, "held")
+
     def function(self, index: int, clipped: bool = True) -> Unary:
         """Activation *index* of the layer, over what it is given within the bound."""
         attrs, bound = self.attrs, self.attrs.clip
@@ -108,7 +129,8 @@ class _Steps:
 def lstm_compute(attrs: LSTMSequenceAttrs, inputs: Sequence[te.Tensor], out_type: Type) -> list[te.Tensor]:
     """``nn.lstm_sequence``."""
     s = _Steps(attrs, inputs, 2)
-    sums, size, cell = s.product(s.before, s.size * 4), s.size, s.state("cell")
+    multiplied = s.in_bytes(s.before) if attrs.bytes_of_hidden else s.before
+    sums, size, cell = s.product(multiplied, s.size * 4), s.size, s.state("cell")
     gate, squash, shown = s.function(0), s.function(1), s.function(2, clipped=False)
 
     def given(g: int, t: Expr, b: Expr, j: Expr) -> Expr:

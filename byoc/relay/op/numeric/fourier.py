@@ -14,6 +14,7 @@ from byoc.ir.types import Any, TensorType, TupleType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
 from byoc.relay.op.core.type_relations import is_float, same_dtype, tensor_arg, unify_dim
+from byoc.relay.op.core.window import window_extent
 from byoc.relay.op.movement.create import ones
 from byoc.relay.tuple_wrapper import TupleWrapper
 
@@ -75,7 +76,7 @@ def _stft_rel(types: Sequence[Type], attrs: StftAttrs) -> Type:
     samples = data.shape[-1]
     if isinstance(samples, int) and samples < attrs.n_fft:
         raise TypeInferenceError(f"a frame of {attrs.n_fft} does not fit in {samples} samples")
-    frames = Any() if isinstance(samples, Any) else (samples - attrs.n_fft) // attrs.hop_length + 1
+    frames = window_extent(samples, attrs.n_fft, attrs.hop_length, 1, (0, 0))
     rows = attrs.n_fft // 2 + 1 if attrs.onesided else attrs.n_fft
     return TensorType((*data.shape[:-1], rows, frames, 2), data.dtype)
 

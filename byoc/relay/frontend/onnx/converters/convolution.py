@@ -1,12 +1,18 @@
-"""Convolutions over one, two or three spatial dimensions. Source: ONNX Conv-1/11 and ConvTranspose-1/11."""
+"""Convolutions over one, two or three spatial dimensions. Source: ONNX Conv-1/11 and ConvTranspose-1/11.
+
+Windows are those of pools too. ``auto_pad`` of ``SAME_UPPER`` and ``SAME_LOWER`` gives ``ceil(size / stride)`` of them.
+How much comes before the data then depends on the remainder of the size by the stride, unless the window is short: of a
+free size it is one number for all remainders, or computed when the model runs (:func:`in_place`). What comes after may
+always be so much that the sum is the extent less one: no window reads what stands behind its last element.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc import relay
+from byoc.ir.dims import are_numbers
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim
 from byoc.relay.frontend.onnx.node import OnnxNode
@@ -18,12 +24,16 @@ CONV_TRANSPOSE = {1: "conv1d_transpose", 2: "conv2d_transpose", 3: "conv3d_trans
 
 @dataclass(frozen=True)
 class SlidingWindow:
-    """A sliding window: per spatial dimension its size, stride and dilation, and the padding at begins, then ends."""
+    """A sliding window: per spatial dimension its size, stride and dilation, and the padding at begins, then ends.
+
+    The dimensions *of_run* have no padding here: :func:`in_place` pads them by what the run finds.
+    """
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     pads: tuple[int, ...]
+    of_run: tuple[int, ...] = ()
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -37,14 +47,6 @@ def per_axis(node: OnnxNode, name: str, count: int, default: int) -> tuple[int, 
     if len(values) != count:
         raise node.error(f"{name} needs {count} numbers, got {len(values)}: {list(values)}")
     return values
-
-
-def spatial_rank(node: OnnxNode, table: dict[int, str]) -> int:
-    """The number of spatial dimensions of the data. Raises ImportModelError for one that *table* does not serve."""
-    rank = node.rank(node[0]) - 2
-    if rank not in table:
-        raise node.error(f"the data must have {' or '.join(str(r + 2) for r in table)} dimensions, got {rank + 2}")
-    return rank
 
 
 def read_window(node: OnnxNode, kernel: Sequence[int]) -> SlidingWindow:
@@ -64,20 +66,34 @@ def read_window(node: OnnxNode, kernel: Sequence[int]) -> SlidingWindow:
         return SlidingWindow(window.kernel, strides, dilations, (0,) * (2 * count))
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise node.error(f"auto_pad is NOTSET, VALID, SAME_UPPER or SAME_LOWER, got {mode!r}")
-    spatial = node.shape(node[0])[2:]
-    totals = [
-        _same_padding(node, size, stride, extent)
-        for size, stride, extent in zip(spatial, strides, window.extents, strict=True)
-    ]
-    return SlidingWindow(window.kernel, strides, dilations, split_padding(totals, mode == "SAME_UPPER"))
+    sizes, more_at_end = node.shape(node[0])[2:], mode == "SAME_UPPER"
+    sides = [_same_pads(*axis, more_at_end) for axis in zip(sizes, strides, window.extents, strict=True)]
+    begins, ends = zip(*(pads or (0, 0) for pads in sides), strict=True)
+    of_run = tuple(k for k, pads in enumerate(sides) if pads is None)
+    return SlidingWindow(window.kernel, strides, dilations, (*begins, *ends), of_run)
 
 
-def _same_padding(node: OnnxNode, size: Dim, stride: int, extent: int) -> int:
-    if isinstance(size, Any):
-        if stride == 1:
-            return extent - 1
-        raise node.error("auto_pad with a stride needs the size of the data; fix it with shapes=")
-    return max((-(-size // stride) - 1) * stride + extent - size, 0)
+def _same_pads(size: Dim, stride: int, extent: int, more_at_end: bool) -> tuple[int, int] | None:
+    """The padding before and after an axis; None where what comes before depends on its free *size*."""
+    if not isinstance(size, Any):
+        before, after = split_padding([max((-(-size // stride) - 1) * stride + extent - size, 0)], more_at_end)
+        return before, after
+    # of each remainder of the size less one by the stride
+    found = {split_padding([max(extent - 1 - rest, 0)], more_at_end)[0] for rest in range(stride)}
+    if len(found) > 1:
+        return None
+    (before,) = found
+    return before, extent - 1 - before
+
+
+def in_place(node: OnnxNode, data: RelayExpr, window: SlidingWindow, fill: float | int = 0) -> RelayExpr:
+    """*data* (of the shape of input 0) padded with *fill* along the axes of *window* whose padding the run finds."""
+    if not window.of_run:
+        return data
+    from byoc.relay.frontend.onnx.run_time.windows import padded_to_strides
+
+    axes = [(k + 2, window.strides[k], window.extents[k]) for k in window.of_run]
+    return padded_to_strides(node, data, axes, fill)
 
 
 def split_padding(totals: Sequence[int], more_at_end: bool) -> tuple[int, ...]:
@@ -85,6 +101,14 @@ def split_padding(totals: Sequence[int], more_at_end: bool) -> tuple[int, ...]:
     small = [t // 2 for t in totals]
     large = [t - t // 2 for t in totals]
     return (*small, *large) if more_at_end else (*large, *small)
+
+
+def spatial_rank(node: OnnxNode, table: dict[int, str]) -> int:
+    """The number of spatial dimensions of the data. Raises ImportModelError for one that *table* does not serve."""
+    rank = node.rank(node[0]) - 2
+    if rank not in table:
+        raise node.error(f"the data must have {' or '.join(str(r + 2) for r in table)} dimensions, got {rank + 2}")
+    return rank
 
 
 def kernel_shape(node: OnnxNode, weight: RelayExpr) -> tuple[int, ...]:
@@ -108,7 +132,7 @@ def convolution(node: OnnxNode, data: RelayExpr, weight: RelayExpr) -> RelayExpr
     kernel = kernel_shape(node, weight)
     window = read_window(node, kernel)
     result: RelayExpr = getattr(relay.nn, CONV[rank])(
-        data,
+        in_place(node, data, window),
         weight,
         strides=window.strides,
         padding=window.pads,
@@ -168,53 +192,14 @@ def _transposed_window(node: OnnxNode, kernel: Sequence[int]) -> tuple[SlidingWi
         return (
             plain if mode == "NOTSET" else SlidingWindow(plain.kernel, strides, dilations, (0,) * (2 * count))
         ), extra
-    shape = node.shape(node[0])[2:]
-    sizes = [s for s in shape if not isinstance(s, Any)]
-    if len(sizes) != len(shape):
-        raise node.error("output_shape and auto_pad need the size of the data; fix it with shapes=")
-    if not wanted:
-        wanted = [size * stride for size, stride in zip(sizes, strides, strict=True)]
-    totals = [
-        (size - 1) * stride + more + extent - target
-        for size, stride, more, extent, target in zip(sizes, strides, extra, plain.extents, wanted, strict=True)
-    ]
+    if wanted:
+        sizes = node.shape(node[0])[2:]
+        if not are_numbers(sizes):
+            raise node.error("output_shape needs the size of the data; fix it with shapes=")
+        grown = [(size - 1) * stride - to for size, stride, to in zip(sizes, strides, wanted, strict=True)]
+    else:  # to size * stride, whatever the size
+        grown = [-stride for stride in strides]
+    totals = [g + more + extent for g, more, extent in zip(grown, extra, plain.extents, strict=True)]
     pads = split_padding([max(t, 0) for t in totals], mode == "SAME_UPPER")
     padding = tuple(more + max(-t, 0) for more, t in zip(extra, totals, strict=True))
     return SlidingWindow(plain.kernel, strides, dilations, pads), padding
-
-
-@converter("DeformConv")
-def _deform_conv(node: OnnxNode) -> RelayExpr:
-    """``X, W, offset, bias, mask``. Without a mask it is Relay's; else the moved taps are weighted, then summed."""
-    weight, kernel = node[1], kernel_shape(node, node[1])
-    if node.rank(node[0]) != 4 or len(kernel) != 2:
-        raise node.error(f"the data must have 4 dimensions, got {node.type_of(node[0])}")
-    window, mask = read_window(node, kernel), node.optional(4)
-    groups, moved = node.attrs.int("group", 1), node.attrs.int("offset_group", 1)
-    if mask is None:
-        result = relay.nn.deformable_conv2d(
-            node[0],
-            node[2],
-            weight,
-            strides=window.strides,
-            padding=window.pads,
-            dilation=window.dilations,
-            deformable_groups=moved,
-            groups=groups,
-        )
-    else:
-        attrs = relay.nn.DeformableColumnsAttrs(kernel, window.strides, window.pads, window.dilations, moved)
-        seen = _weighted(node, relay.nn.deformable_columns(node[0], node[2], attrs), mask, moved)
-        rows = node.static_dims(weight, "the weight")
-        as_one = relay.reshape(weight, [rows[0], math.prod(rows[1:]), 1, 1])
-        result = relay.nn.conv2d(seen, node.fold(as_one), channels=rows[0], kernel_size=(1, 1), groups=groups)
-    bias = node.optional(3)
-    return result if bias is None else relay.nn.bias_add(result, bias, axis=1)
-
-
-def _weighted(node: OnnxNode, seen: RelayExpr, mask: RelayExpr, groups: int) -> RelayExpr:
-    """``T[N, C, taps, H, W]`` times ``T[N, groups taps, H, W]``, as channels ``[N, C taps, H, W]``."""
-    channels, taps, height, width = node.static_dims_of(seen, [1, 2, 3, 4], "DeformConv with a mask")
-    split = relay.reshape(seen, [-1, groups, channels // groups, taps, height, width])
-    weights = relay.reshape(mask, [-1, groups, 1, taps, height, width])
-    return relay.reshape(relay.multiply(split, weights), [-1, channels * taps, height, width])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from byoc import relay
 from byoc.ir.expr import RelayExpr
-from byoc.relay.frontend.onnx.converters.convolution import SlidingWindow, read_window, spatial_rank
+from byoc.relay.frontend.onnx.converters.convolution import SlidingWindow, in_place, read_window, spatial_rank
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -26,11 +28,15 @@ def _ceil_mode(node: OnnxNode) -> bool:
     return node.attrs.flag("ceil_mode") and node.attrs.string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
 
 
+def _lowest(dtype: str) -> float | int:
+    return int(np.iinfo(dtype).min) if dtype.lstrip("u").startswith("int") else -math.inf
+
+
 @converter("MaxPool")
 def _max_pool(node: OnnxNode) -> list[RelayExpr]:
     rank, window = _pooling_window(node, MAX_POOL)
     pooled = getattr(relay.nn, MAX_POOL[rank])(
-        node[0],
+        in_place(node, node[0], window, _lowest(node.dtype(node[0]))),
         pool_size=window.kernel,
         strides=window.strides,
         dilation=window.dilations,
@@ -47,7 +53,11 @@ def _max_pool(node: OnnxNode) -> list[RelayExpr]:
 @converter("AveragePool")
 def _average_pool(node: OnnxNode) -> RelayExpr:
     rank, window = _pooling_window(node, AVG_POOL)
-    return _average(node[0], window, rank, node.attrs.flag("count_include_pad"), _ceil_mode(node))
+    data, include = in_place(node, node[0], window), node.attrs.flag("count_include_pad")
+    if include or not window.of_run:
+        return _average(data, window, rank, include, _ceil_mode(node))
+    ones = in_place(node, relay.ones_like(node[0]), window)  # their mean: how much of a window is no padding
+    return relay.divide(_average(data, window, rank, True, False), _average(ones, window, rank, True, False))
 
 
 def _average(data: RelayExpr, window: SlidingWindow, rank: int, include: bool, ceil_mode: bool) -> RelayExpr:
@@ -82,7 +92,7 @@ def _lp_pool(node: OnnxNode) -> RelayExpr:
     p = node.attrs.int("p", 2)
     if _ceil_mode(node):
         raise node.error("ceil_mode is not supported; give pads instead")
-    mean = _average(_powers(node, p), window, rank, True, False)
+    mean = _average(in_place(node, _powers(node, p), window), window, rank, True, False)
     return _norm(node, relay.multiply(mean, node.like(math.prod(window.kernel), node[0])), p)
 
 

@@ -209,12 +209,20 @@ def _given(*values: RelayExpr | None) -> list[RelayExpr]:
 
 @converter("LSTM")
 def _lstm(node: OnnxNode) -> list[RelayExpr]:
+    return lstm(node)
+
+
+def lstm(node: OnnxNode, bytes_of_hidden: bool = False) -> list[RelayExpr]:
+    """The outputs of an LSTM; with *bytes_of_hidden* its steps read the hidden state as 8 bits hold it."""
     layer = _Layer(node, ("Sigmoid", "Tanh", "Tanh"), 4)
 
     def run(direction: _Direction) -> list[RelayExpr]:
         peepholes = layer.part(7, direction)
         attrs = LSTMSequenceAttrs(
-            **layer.settings(direction), peepholes=peepholes is not None, input_forget=node.attrs.flag("input_forget")
+            **layer.settings(direction),
+            peepholes=peepholes is not None,
+            input_forget=node.attrs.flag("input_forget"),
+            bytes_of_hidden=bytes_of_hidden,
         )
         inputs = _given(
             layer.projected(direction, _joined(layer.bias(direction))),

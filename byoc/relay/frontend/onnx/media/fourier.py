@@ -1,6 +1,7 @@
 """Fourier transforms and what goes with them. Source: ONNX DFT-17/20, STFT-17, MelWeightMatrix-17.
 
-The last axis of a signal has one element, or two: real and imaginary part.
+The last axis of a signal has one element, or two: real and imaginary part. STFT takes a real signal without that axis
+too, as ONNX Runtime does.
 """
 
 from __future__ import annotations
@@ -124,8 +125,8 @@ def _real_inverse(node: OnnxNode, parts: list[RelayExpr], length: int | None) ->
 
 @converter("STFT")
 def _stft(node: OnnxNode) -> RelayExpr:
-    """``[batch, samples, 1 or 2] -> [batch, frames, frequencies, 2]``."""
-    parts = _parts(node)
+    """``[batch, samples, 1 or 2] -> [batch, frames, frequencies, 2]``, or of ``[batch, samples]``."""
+    parts = [node[0]] if node.rank(node[0]) == 2 else _parts(node)
     onesided = node.attrs.flag("onesided", True)
     if onesided and len(parts) == 2:
         raise node.error("a one-sided transform takes a real signal, got a complex one; set onesided to 0")

@@ -17,7 +17,13 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any
 from byoc.relay import qnn
 from byoc.relay.expr import Constant, constant
-from byoc.relay.frontend.onnx.converters.convolution import channels_first, convolution
+from byoc.relay.frontend.onnx.converters.convolution import (
+    channels_first,
+    convolution,
+    in_place,
+    kernel_shape,
+    read_window,
+)
 from byoc.relay.frontend.onnx.converters.linear import matrix_product
 from byoc.relay.frontend.onnx.dims import reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
@@ -204,8 +210,9 @@ def _quantized_conv(node: OnnxNode) -> RelayExpr | None:
     if _several(scale, zero, *out):
         return None
     geometry = convolution(node, relay.cast(node[0], "int32"), relay.cast(node[3], "int32"))
+    window = read_window(node, kernel_shape(node, node[3]))
     total: RelayExpr = qnn.op.conv2d(
-        node[0],
+        in_place(node, node[0], window, int(zero.data.numpy().reshape(()))),
         node[3],
         zero,
         w_zero,
