@@ -39,8 +39,8 @@ READS_NO_ELEMENT = frozenset(["Shape", "Size"])
 REMAINDER = "Mod"
 STEPS = frozenset(["Floor", "Ceil", "Round", "Sign", REMAINDER, "Hardmax"])  # floats that step
 PRODUCTS = frozenset(  # whose numbers a lower precision rounds: all that byoc makes products of, float by float
-    "AffineGrid Attention CausalConvWithState Conv ConvTranspose Einsum FlexAttention FusedMatMul GRU Gemm LSTM MatMul "
-    "RNN TransposeMatMul".split()
+    "AffineGrid Attention CausalConvWithState Conv ConvTranspose DeformConv Einsum FlexAttention FusedMatMul GRU Gemm "
+    "LSTM LinearAttention MatMul RNN TransposeMatMul".split()
 )
 CARRIES = frozenset(
     [  # what a lower precision may round on the other side of: it gives the same numbers

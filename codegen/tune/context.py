@@ -20,6 +20,7 @@ SCHEDULES = (
     "byoc.codegen.c",
     "byoc.codegen.c.contraction",
     "byoc.codegen.c.language",
+    "byoc.codegen.c.routines",
     "byoc.codegen.c.rows",
     "byoc.codegen.c.tiling",
     "byoc.codegen.c.toolchain",

@@ -10,7 +10,7 @@ import byoc
 from byoc.cli.main import main
 from byoc.contract import BACKENDS, Backend, accept, callee_name, get_backend, refuse, register_backend
 from byoc.driver.measure_plan import measure
-from byoc.errors import CompileError, PartitionError
+from byoc.errors import CompileError, PartitionError, UserError
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.partition import Plan
 from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
@@ -139,7 +139,9 @@ def test_operators_have_lists_of_targets_of_their_own(file, capsys):
     assert Plan.from_json(capsys.readouterr().out) == made
     with pytest.raises(PartitionError, match="prefer is for policy \"order\", not for 'cost'"):
         byoc.plan(model(), targets, policy="cost", prefer=prefer)
-    with pytest.raises(PartitionError, match="prefer is a mapping from names to targets: prefer="):
+    with pytest.raises(
+        UserError, match=r"^prefer is Mapping\[str, Sequence\[str\]\] \| None, got \['exp'\], a value of type"
+    ):
         byoc.plan(model(), targets, prefer=["exp"])
 
 

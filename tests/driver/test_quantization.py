@@ -119,7 +119,7 @@ def test_what_another_backend_takes_is_left_to_it():
     [
         ([], "calibration: there are no samples"),
         ({"x": np.ones(3)}, r"write calibration=\[sample\]"),
-        (3, "expected samples or a byoc.Calibration, got int"),
+        (3, r"^calibration is Calibration \| Iterable.* got 3, a value of type int"),
         ([np.ones(3)], "sample 0 is a ndarray, expected a mapping"),
     ],
     ids=str,

@@ -29,7 +29,7 @@ typedef struct {
 /* One thread of the threads that run a function together, and where they meet. */
 typedef struct {
   int64_t thread, threads;
-  int32_t *meeting; /* how many have arrived; 64 bytes on, how often all have */
+  int32_t *meeting; /* how many have arrived; 48 bytes on, microseconds that the first waited; 64, how often all have */
   Run *run;
 } Team;
 
@@ -73,6 +73,13 @@ static __attribute__((noinline, unused)) void run_outside(Run *run, int64_t chec
   run_stop(run, 2);
 }
 
+/* Microseconds of a clock that never goes back. */
+static inline int64_t team_clock(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
+}
+
 static inline void team_pause(const Team *team, int64_t rounds) {
   const struct timespec moment = {0, 50000};
   if (rounds < 4096) PAUSE();
@@ -96,7 +103,12 @@ static inline int32_t team_wait(const Team *team) {
     __atomic_store_n(turn, now + 1, __ATOMIC_RELEASE);
     return run->agreed;
   }
-  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) team_pause(team, rounds);
+  int64_t since = 0; /* when the first thread found that others have no processor */
+  for (int64_t rounds = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) == now; ++rounds) {
+    if (rounds == 4096 && team->thread == 0) since = team_clock();
+    team_pause(team, rounds);
+  }
+  if (since != 0) team->meeting[12] += (int32_t)(team_clock() - since);
   return run->agreed;
 }
 
