@@ -23,7 +23,7 @@ def name(path):
     return str(path.relative_to(ROOT))
 
 
-LONG = ("quantise", "tune")  # pages whose examples quantize and tune for a quarter of a minute
+LONG = ("quantise", "tune", "debug")  # pages whose examples quantize, tune and bisect for a quarter of a minute
 
 
 def of_page(path):
