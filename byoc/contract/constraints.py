@@ -233,11 +233,14 @@ def _check_layout(name: object) -> None:
 
 def _check_attribute(name: str) -> None:
     """Raises PartitionError for an attribute that no operator has: nothing would ever be refused for it."""
-    known = {field for op in OPS for field in getattr(OPS[op].attrs_type, "__dataclass_fields__", ())}
-    if name not in known:
-        near = difflib.get_close_matches(name, sorted(known), n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise PartitionError(f"attributes(): no operator has an attribute {name!r}{hint}")
+    known: set[str] = set()
+    for op in OPS:  # each is imported when it is looked at
+        known.update(getattr(OPS[op].attrs_type, "__dataclass_fields__", ()))
+        if name in known:
+            return
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise PartitionError(f"attributes(): no operator has an attribute {name!r}{hint}")
 
 
 def _some(values: tuple[object, ...], name: str, kind: type | tuple[type, ...]) -> tuple[object, ...]:
