@@ -97,7 +97,10 @@ class Constraint:
 
     def refusals(self, call: Call) -> tuple[Reason, ...]:
         """Every reason for a refusal: one for each call inside that does not satisfy it."""
-        found = [(inner, self.check(inner)) for inner in self._about(call)]
+        answers = [(inner, self.check(inner)) for inner in self._about(call)]
+        found = [(inner, actual) for inner, actual in answers if actual is not None]
+        if not found:
+            return ()
         made = next((actual for _, actual in found if isinstance(actual, Constraint)), None)
         if made is not None:
             raise PartitionError(
@@ -113,7 +116,6 @@ class Constraint:
         return tuple(
             Reason(self.code, self.text, str(actual), "" if inner is call else place_of(inner))
             for inner, actual in found
-            if actual is not None
         )
 
     def _about(self, call: Call) -> Sequence[Call]:

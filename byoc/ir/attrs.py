@@ -8,6 +8,7 @@ None is the default, answer to ``.value`` too, as they do in Relay.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import TypeGuard, TypeVar
@@ -98,6 +99,11 @@ def _info(field: Field[object]) -> str:
 BRINGERS: list[Callable[[], None]] = []  # what imports classes that nobody has asked for yet
 
 
+@functools.cache
+def _names_of(cls: type[Attrs]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cls))
+
+
 @dataclass(frozen=True)
 class Attrs:
     """The root of all attribute classes: subclass it as a frozen dataclass with one field per attribute."""
@@ -124,7 +130,7 @@ class Attrs:
 
     def keys(self) -> tuple[str, ...]:
         """The names of the attributes, in the order of their declaration."""
-        return tuple(field.name for field in fields(self))
+        return _names_of(type(self))
 
     def items(self) -> Iterator[tuple[str, AttrValue]]:
         for name in self.keys():

@@ -48,7 +48,7 @@ class Layout:
         """Raises UserError for a word that is no layout."""
         self.name, self.dtype = str(name) or UNDEFINED, dtype
         try:
-            self.parts: tuple[NamedAxis, ...] = () if self.name == UNDEFINED else tuple(parse_layout(self.name))
+            self.parts: tuple[NamedAxis, ...] = () if self.name == UNDEFINED else parse_layout(self.name)
         except LayoutWordError as error:
             raise UserError(str(error)) from error
 
@@ -95,7 +95,7 @@ class Layout:
         return map(_axis_name, self.parts)
 
     def __contains__(self, axis: str) -> bool:
-        return len(axis) == 1 and axis in list(self)
+        return len(axis) == 1 and any(_axis_name(part) == axis for part in self.parts)
 
     def __getitem__(self, index: int) -> str:
         """The name of axis *index*. Raises IndexError outside the layout."""

@@ -217,6 +217,17 @@ def typed_rebuild(expr: RelayExpr, new_children: Sequence[RelayExpr]) -> RelayEx
     return after
 
 
+def same_types_rebuild(expr: RelayExpr, new_children: Sequence[RelayExpr]) -> RelayExpr:
+    """*expr* over *new_children*, with its span, and with its type where each has the type of the child before."""
+    after = rebuild(expr, new_children)
+    if after is not expr and type(after) is Call and type(after.op) is Op and expr._checked_type is not None:
+        for old, new in zip(children(expr), new_children, strict=True):
+            if new._checked_type is None or (new is not old and new._checked_type != old._checked_type):
+                return after
+        after._checked_type = expr._checked_type
+    return after
+
+
 def typed_function(func: Function) -> Function:
     """*func* with its function type, where its parameters and its body have types."""
     if func.body._checked_type is not None and all(p._checked_type is not None for p in func.params):

@@ -41,7 +41,8 @@ from byoc.relay.narrowing import as_function, tensor_type
 # for Convolutional Neural Networks", 2016), where the profile has it.
 
 ITEM = 4
-KEPT, KEPT_COMPOSITES = 4, 1024  # answers: places take turns with few sets of calls, and each has all composites
+# answers: places take turns with few sets of calls, in few precisions, and each has all composites
+KEPT, KEPT_SHARES, KEPT_COMPOSITES = 4, 8, 1024
 WINOGRAD = (4, 2)  # results along an axis of a tile
 
 
@@ -94,6 +95,7 @@ class AnalyticModel(CostModel):
         self._profiles = dict(profiles or {})
         self._find = find
         self._kernels_of = functools.lru_cache(KEPT)(kernels_of)
+        self._seconds_of = functools.lru_cache(KEPT_SHARES)(self._share)  # several places of a target compute alike
         self._kernels_in = functools.lru_cache(KEPT_COMPOSITES)(kernels_in)
 
     def profile(self, target: str) -> Profile:
@@ -110,16 +112,21 @@ class AnalyticModel(CostModel):
     def share(
         self, calls: Sequence[Call], leaving: Collection[Call], target: str, precision: str = ""
     ) -> list[Estimate]:
-        profile, dtype = self.profile(target), precision_name(precision)
+        seconds = self._seconds_of(tuple(calls), frozenset(leaving), target, precision_name(precision))
+        said = said_by_vendor(calls, target)
+        return [said.get(call) or Estimate(own, self.name) for call, own in zip(calls, seconds, strict=True)]
+
+    def _share(self, calls: tuple[Call, ...], leaving: frozenset[Call], target: str, dtype: str) -> list[float]:
+        """What :meth:`share` gives but for the vendor's own word, where products compute in *dtype*."""
+        profile = self.profile(target)
         seconds = dict.fromkeys(calls, 0.0)
         for kernel in self.kernels(calls, leaving, target):
             for step, spent in zip(kernel.steps, kernel_seconds(kernel, profile, dtype), strict=True):
                 seconds[step.unit] += spent
         for call in calls:
             if not isinstance(call.op, Op):
-                seconds[call] = self._function(call, target, precision)
-        said = said_by_vendor(calls, target)
-        return [said.get(call) or Estimate(seconds[call], self.name) for call in calls]
+                seconds[call] = self._function(call, target, dtype)
+        return [seconds[call] for call in calls]
 
     def kernels(self, calls: Sequence[Call], leaving: Collection[Call], target: str) -> list[PricedKernel]:
         """The kernels of the operators among *calls* on *target*; the last answers are kept, since the same calls are

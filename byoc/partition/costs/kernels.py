@@ -78,6 +78,8 @@ def kernels_of(
         return [one_kernel([call]) for call in calls if isinstance(call.op, Op)]
     if not any(isinstance(call.op, Op) for call in calls):
         return []
+    if len(calls) == 1 and grouping is fuse_body:
+        return [one_kernel(calls)]
     function = infer_function(function_of(calls, leaving))
     with _unwatched():
         grouped = grouping(function)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.span import AnySpan, SequentialSpan, Span
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.traverse import keep_type
 
 FIRST = 1 << 32  # the line that stands for the first call: beyond those of any text
 
@@ -53,7 +54,8 @@ def function_of(
         for arg in call.args:
             _make(arg, inside, made, params, k)
         span = _numbered(call.span, FIRST + k)
-        made[call] = Call(call.op, [made[a] for a in call.args], call.attrs, call._type_args, span)
+        copy = Call(call.op, [made[a] for a in call.args], call.attrs, call._type_args, span)
+        made[call] = keep_type(call, copy)
     results = [made[call] for call in calls if call not in read or call in leaving]
     return Function(params, results[0] if len(results) == 1 else Tuple(results))
 
@@ -76,9 +78,10 @@ def _make(
         if node in made:
             continue
         if isinstance(node, Tuple):
-            made[node] = Tuple([made[f] for f in node.fields], _numbered(node.span, 0))
+            made[node] = keep_type(node, Tuple([made[f] for f in node.fields], _numbered(node.span, 0)))
         elif isinstance(node, TupleGetItem) and parts:
-            made[node] = TupleGetItem(made[node.tuple_value], node.index, _numbered(node.span, 0))
+            part = TupleGetItem(made[node.tuple_value], node.index, _numbered(node.span, 0))
+            made[node] = keep_type(node, part)
         elif isinstance(node, Constant):
             made[node] = node
         else:

@@ -49,8 +49,9 @@ def asked_layouts(
 
     view = boundaries.on(mod)
     calls = [call for _, func in functions_of(mod) for call in calls_of(func)]
-    turnable = {n for n, call in enumerate(calls) if _is_turnable(call)}
-    asking = [b for b in backends if turnable and _asks(b, calls, turnable, by_places)]
+    might = [b for b in backends if _might_ask(b, by_places)]
+    turnable = {n for n, call in enumerate(calls) if _is_turnable(call)} if might else set()
+    asking = [b for b in might if turnable and (wants_channels_last(b) or _refused_by_layout(b, calls, turnable))]
     if not asking:
         return AskedLayouts()
     try:
@@ -102,19 +103,26 @@ def _followers(calls: Sequence[Call], last: set[int], native: set[int]) -> dict[
     return found
 
 
-def _asks(backend: Backend, calls: Sequence[Call], turnable: set[int], by_places: bool) -> bool:
+def _might_ask(backend: Backend, by_places: bool) -> bool:
+    """Whether *backend* asks for channels innermost by its places, or may do so by a refusal."""
     from byoc.partition.places.score import is_settled, wants_channels_last
 
     if wants_channels_last(backend):
         return is_settled(backend) or not by_places
-    return _refused_by_layout(backend, calls, turnable)
+    if type(backend).supports is not Backend.supports:
+        return True
+    return any(_speaks_of_layout(condition.code, condition.text) for condition in backend.constraints)
+
+
+def _speaks_of_layout(code: str, text: str) -> bool:
+    words = f"{code} {text}".lower()
+    return "layout" in words or "nhwc" in words
 
 
 def _refused_by_layout(backend: Backend, calls: Sequence[Call], turnable: set[int]) -> bool:
     """Whether *backend* refuses a call for a reason that names a layout."""
     verdicts = (judged(backend, calls[n]) for n in sorted(turnable) if _names_layout(calls[n]))
-    words = (f"{reason.code} {reason.text}".lower() for verdict in verdicts for reason in verdict.reasons)
-    return any("layout" in text or "nhwc" in text for text in words)
+    return any(_speaks_of_layout(reason.code, reason.text) for verdict in verdicts for reason in verdict.reasons)
 
 
 def _accepted(mod: IRModule, backend: Backend, view: BoundaryView) -> list[int]:

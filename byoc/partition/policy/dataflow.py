@@ -9,7 +9,7 @@ hold calls of two levels: the path between them may lead over the host.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, TupleType, tensor_types
@@ -37,10 +37,13 @@ class Dataflow:
     unused: frozenset[int]
     levels: tuple[int, ...]
     shared: frozenset[Constant]
+    _weights: dict[Call, int] = field(default_factory=dict, compare=False, repr=False)
 
     def weights(self, call: Call) -> int:
         """The bytes of the constants that *call* reads, its composite's body included, and no other call does."""
-        return sum(constant_bytes(c) for c in constants_of(call) if c not in self.shared)
+        if call not in self._weights:  # asked for at each place
+            self._weights[call] = sum(constant_bytes(c) for c in constants_of(call) if c not in self.shared)
+        return self._weights[call]
 
     def leaving(self, numbers: Collection[int]) -> frozenset[Call]:
         """Those of the calls *numbers* of which something else reads a result, too."""

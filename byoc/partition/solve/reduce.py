@@ -1,6 +1,10 @@
-"""What no best placement needs is taken out before solving: candidates that others of their site beat."""
+"""What no best placement needs is taken out before solving: candidates that others of their site beat, and sites where
+all is as fast at another one.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 from byoc.partition.problem import HOME, Candidate, Problem
 
@@ -9,13 +13,15 @@ def useful_candidates(problem: Problem) -> tuple[int, ...]:
     """The numbers of the candidates that a best solution may need, rising.
 
     Left out are candidates that are no slower and no larger by others of their site, alone or operator by operator,
-    and those that wait for themselves: some tensor leaves them and comes back through another operator.
+    those that wait for themselves: some tensor leaves them and comes back through another operator; and those of a site
+    that another one replaces (:func:`replaced_sites`).
     """
     best: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for number, candidate in enumerate(problem.candidates):
         rivals = best.setdefault((candidate.site, candidate.operators), [])
         rivals.append(number)
-    kept = [n for rivals in best.values() for n in _undominated(problem, rivals)]
+    replaced = replaced_sites(problem, best)
+    kept = [n for (site, _), rivals in best.items() if site not in replaced for n in _undominated(problem, rivals)]
     alone = {
         (c.site, c.operators[0]): c
         for c in (problem.candidates[n] for n in sorted(kept, key=lambda n: -problem.candidates[n].seconds))
@@ -25,6 +31,51 @@ def useful_candidates(problem: Problem) -> tuple[int, ...]:
     for u, v in problem.edges:
         after[u].append(v)
     return tuple(sorted(n for n in kept if _is_useful(problem, problem.candidates[n], alone, after)))
+
+
+def replaced_sites(problem: Problem, by_site: Mapping[tuple[int, tuple[int, ...]], Sequence[int]]) -> set[int]:
+    """The sites that no best placement needs: whatever runs there runs in no more time at another site of the device,
+    with the same limits and launches, and no tensor takes longer to there or from there.
+
+    With every region of the one at the other, a placement is as good: regions keep their operators, and two of them
+    that meet pay no more for what passes between. *by_site* are the numbers of the candidates by site and operators.
+    """
+    units: dict[int, dict[tuple[int, ...], list[Candidate]]] = {}
+    for (site, operators), numbers in by_site.items():
+        units.setdefault(site, {})[operators] = [problem.candidates[n] for n in numbers]
+    found: set[int] = set()
+    for q in reversed(range(1, len(problem.sites))):  # of equal ones the first stays
+        others = (p for p in range(1, len(problem.sites)) if p != q and p not in found)
+        if any(_replaces(problem, units.get(p, {}), units.get(q, {}), p, q) for p in others):
+            found.add(q)
+    return found
+
+
+def _replaces(
+    problem: Problem,
+    there: Mapping[tuple[int, ...], Sequence[Candidate]],
+    here: Mapping[tuple[int, ...], Sequence[Candidate]],
+    p: int,
+    q: int,
+) -> bool:
+    """Whether site *p*, whose units are *there*, serves for *q*, whose units are *here*."""
+    first, second = problem.sites[p], problem.sites[q]
+    if (first.device, first.owner or p, first.bounds) != (second.device, second.owner or q, second.bounds):
+        return False
+    if first.launch > second.launch:
+        return False
+    for operators, candidates in here.items():
+        rivals = there.get(operators, ())
+        if not all(any(r.seconds <= c.seconds and r.bytes <= c.bytes for r in rivals) for c in candidates):
+            return False
+    elsewhere = [x for x in range(len(problem.sites)) if x not in (p, q)]
+    to, away, within = problem.transfer[:, :, p], problem.transfer[:, p, :], problem.transfer[:, p, p]
+    between = [problem.transfer[:, q, q], problem.transfer[:, p, q], problem.transfer[:, q, p]]
+    return bool(
+        (to[:, elsewhere] <= problem.transfer[:, :, q][:, elsewhere]).all()
+        and (away[:, elsewhere] <= problem.transfer[:, q, :][:, elsewhere]).all()
+        and all((within <= cost).all() for cost in between)
+    )
 
 
 def _is_useful(

@@ -74,18 +74,18 @@ class LabelModel:
     def _table(self, edge: int) -> Table:
         u, v = self.problem.edges[edge]
         tensors = self.on_edge[u, v]
-        count = len(self.problem.sites)
         launches = (u, v) in self.launching
-        by_site = [
-            [
-                0.0
+        starts, ends = dict.fromkeys(self.sites[u]), dict.fromkeys(self.sites[v])
+        by_site = {
+            p: {
+                q: 0.0
                 if p == q
                 else sum(scaled[p][q] for scaled, result in tensors if not (result and q == HOME))
                 + (self.price[q] if launches else 0.0)
-                for q in range(count)
-            ]
-            for p in range(count)
-        ]
+                for q in ends
+            }
+            for p in starts
+        }
         candidates = self.problem.candidates
         table = [[by_site[p][q] for q in self.sites[v]] for p in self.sites[u]]
         for k, c in enumerate(self.labels[u]):

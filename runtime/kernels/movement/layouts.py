@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from byoc.runtime.core.errors import UserError
 from byoc.runtime.kernels.core.registry import kernel
 
 _AXIS = re.compile(r"([A-Z])|(\d+)([a-z])")
+KEPT_LAYOUTS = 1024  # words whose axes are remembered: type relations and layout rules ask for the same few
 
 
 Names = tuple[str, ...]
@@ -54,7 +56,8 @@ def split_layout(layout: str) -> list[NamedAxis]:
     return axes
 
 
-def parse_layout(layout: str) -> list[NamedAxis]:
+@functools.lru_cache(KEPT_LAYOUTS)
+def parse_layout(layout: str) -> tuple[NamedAxis, ...]:
     """The axes of *layout*, such as ``NCHW8c``; an axis may have several blocks, the greater before the smaller.
 
     Raises UserError for a word that is no layout, an axis given twice, or a block without its axis.
@@ -64,7 +67,7 @@ def parse_layout(layout: str) -> list[NamedAxis]:
     inner = {a.letter for a in axes if a.block}
     if len(set(outer)) != len(outer) or not inner <= set(outer):
         raise UserError(f"{layout!r} is no layout: each axis stands once, and a block beside its axis")
-    return axes
+    return tuple(axes)
 
 
 def places_of(layout: Sequence[NamedAxis], letter: str) -> list[int]:

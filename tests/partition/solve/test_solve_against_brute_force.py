@@ -1,7 +1,9 @@
 """Placements of random problems cost what the cheapest of all placements costs."""
 
+import dataclasses
 import math
 
+import numpy as np
 import pytest
 from placement_brute_force import best_cost
 from random_placements import random_problem
@@ -10,6 +12,7 @@ from byoc.errors import PartitionError
 from byoc.partition.solve import solve
 from byoc.partition.solve.evaluate import check, cost_of
 from byoc.partition.solve.highs import is_available
+from byoc.partition.solve.reduce import useful_candidates
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="needs scipy: the extra solve")
 
@@ -57,6 +60,40 @@ def test_the_minimum_cut_costs_what_the_integer_program_and_the_brute_force_say(
         assert cut.method == "minimum cut" and cut.gap == 0
         assert cut.penalized == solve(problem, method="integer").penalized
         assert best_cost(problem, cut.penalized * (1 - 1e-9)) is None
+
+
+def with_twin(problem, slower):
+    """*problem* with one more site: a twin of site 1, all of whose candidates are *slower* by a second."""
+    twin = len(problem.sites)
+    first = dataclasses.replace(problem.sites[1], owner="vendor")
+    sites = (problem.sites[0], first, *problem.sites[2:], dataclasses.replace(first, name="twin"))
+    copies = [dataclasses.replace(c, site=twin, seconds=c.seconds + slower) for c in problem.candidates if c.site == 1]
+    transfer = np.pad(problem.transfer, ((0, 0), (0, 1), (0, 1)))
+    transfer[:, twin, :twin], transfer[:, :twin, twin] = transfer[:, 1, :twin], transfer[:, :twin, 1]
+    transfer[:, twin, twin] = transfer[:, 1, 1]
+    return dataclasses.replace(problem, sites=sites, candidates=(*problem.candidates, *copies), transfer=transfer)
+
+
+@pytest.mark.parametrize("slower", [0, 1])
+def test_a_site_that_another_replaces_is_left_out_and_nothing_is_cheaper_with_it(slower):
+    for seed in range(80):
+        problem = with_twin(random_problem(seed, 6), slower)
+        usable = useful_candidates(problem)
+        assert len(problem.sites) - 1 not in {problem.candidates[n].site for n in usable}
+        agrees(problem)
+
+
+def test_a_site_is_kept_where_a_tensor_or_a_call_is_faster_by_it():
+    base = with_twin(random_problem(3, 6, limits=False), 0)
+    twin = len(base.sites) - 1
+    nearer = base.transfer.copy()
+    nearer[:, 0, 1] += 1
+    number = next(n for n, c in enumerate(base.candidates) if c.site == 1)
+    slow = dataclasses.replace(base.candidates[number], seconds=base.candidates[number].seconds + 1)
+    slower = (*base.candidates[:number], slow, *base.candidates[number + 1 :])
+    for problem in (dataclasses.replace(base, transfer=nearer), dataclasses.replace(base, candidates=slower)):
+        assert twin in {problem.candidates[n].site for n in useful_candidates(problem)}
+        agrees(problem)
 
 
 def test_bounds_are_below_the_cheapest_placement_and_the_heuristic_is_above():

@@ -7,6 +7,7 @@ becomes unnamed. Source: ``get_pad_tuple2d`` and the type relations of Relay's c
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from byoc.errors import TypeInferenceError
@@ -115,6 +116,7 @@ def spatial_letters(n: int) -> str:
     return SPATIAL[3 - n :]
 
 
+@functools.lru_cache(1024)  # words of layouts are few, and asked for at each type of a convolution or pool
 def axes_of(layout: str, letters: str, what: str) -> tuple[int, ...]:
     """The position in *layout* of each of *letters*.
 

@@ -40,7 +40,7 @@ class MeshgridAttrs(Attrs):
     indexing: str = "ij"
 
 
-def _layouts(attrs: LayoutTransformAttrs, ndim: int) -> tuple[list[NamedAxis], list[NamedAxis]]:
+def _layouts(attrs: LayoutTransformAttrs, ndim: int) -> tuple[Sequence[NamedAxis], Sequence[NamedAxis]]:
     try:
         src, dst = parse_layout(attrs.src_layout), parse_layout(attrs.dst_layout)
     except UserError as error:

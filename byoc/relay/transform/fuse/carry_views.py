@@ -25,13 +25,14 @@ from byoc.ir.traits import OpKind, Scaling
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls, traits_of
+from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, TupleGetItem, constant
 from byoc.relay.narrowing import as_call, as_constant, tuple_type
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.fuse.views import View
-from byoc.relay.traverse import post_order, rebuild
+from byoc.relay.traverse import post_order, typed_rebuild
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class _Carrier:
                 self._carried[node] = carried
             else:
                 inner = fusion_children(node)
-                self._keep(node, rebuild(node, [self._realized(c) for c in inner]) if inner else node)
+                self._keep(node, typed_rebuild(node, [self._realized(c) for c in inner]) if inner else node)
         return self._realized(self._root)
 
     def _keep(self, node: RelayExpr, value: RelayExpr) -> None:
@@ -92,7 +93,8 @@ class _Carrier:
         """The value of a view, made once."""
         key = carried.base, carried.view
         if key not in self._made:
-            self._made[key] = _moved(carried)
+            self._made[key] = moved = _moved(carried)
+            infer_expr(moved)
         return self._made[key]
 
     def _visit(self, node: RelayExpr) -> _Carried | None:

@@ -35,7 +35,7 @@ from byoc.relay.transform.base.fusion_graph import (
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.cut.compiler_functions import applied
 from byoc.relay.transform.fuse.fusion_groups import FusionGroup, fusion_groups
-from byoc.relay.traverse import rebuild, rewrite, substitute
+from byoc.relay.traverse import rewrite, substitute, typed_function, typed_rebuild
 
 DEFAULT_MAX_DEPTH = 256
 # an operator that only keeps apart what stands before and after it, and is gone afterwards
@@ -78,8 +78,11 @@ class _Kernel:
         if self.reshape_only:
             attrs["relay.reshape_only"] = 1
         span = merge_spans(self.spans)
-        func = Function(list(self.params.values()), body, ty, attrs=attrs, span=span)
-        return Call(func, self.arguments, span=span)
+        func = typed_function(Function(list(self.params.values()), body, ty, attrs=attrs, span=span))
+        call = Call(func, self.arguments, span=span)
+        if func._checked_type is not None and all(a._checked_type is not None for a in self.arguments):
+            call._checked_type = ty
+        return call
 
 
 class _Fuser:
@@ -135,7 +138,7 @@ class _Fuser:
     def _finish(self, node: RelayExpr, operands: Sequence[RelayExpr]) -> RelayExpr:
         if calls(node, STOP):
             return operands[0]
-        new = rebuild(node, operands) if operands else node
+        new = typed_rebuild(node, operands) if operands else node
         if not self._is_inside(node):
             return new
         group = self.groups[node]

@@ -21,6 +21,7 @@ from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import Any, Dim, TensorType, TupleType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.narrowing import as_call, tensor_type
 from byoc.relay.transform.base.call_rules import call_op
@@ -28,7 +29,7 @@ from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.layout.choice import choose_channels_last, fields_of, forms_of
 from byoc.relay.transform.layout.forms import Form, Order, Wanted, as_given, moves_nothing
-from byoc.relay.traverse import post_order, rebuild
+from byoc.relay.traverse import post_order, rebuild, typed_rebuild
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class _Rewriter:
         if calls(node, "nn.dense") and node.args[0] in self._chosen and self._forms[node.args[0]].mixes:
             return self._kept(node, self._weighed(node))
         inner = fusion_children(node)
-        return self._kept(node, rebuild(node, [self._as_given(c) for c in inner]) if inner else node)
+        return self._kept(node, typed_rebuild(node, [self._as_given(c) for c in inner]) if inner else node)
 
     def _weighed(self, dense: Call) -> RelayExpr:
         """A product with data whose channels are innermost among what was flattened: its weights in that order."""
@@ -104,7 +105,8 @@ class _Rewriter:
         """*held* as a call wants it."""
         key = held.value, held.order, wanted  # one value may stand for two, each with its own order
         if key not in self._converted:
-            self._converted[key] = _converted(held, wanted)
+            self._converted[key] = converted = _converted(held, wanted)
+            infer_expr(converted)
         return self._converted[key]
 
     def _formed(self, call: Call, form: Form) -> _Held | list[_Held]:
@@ -114,6 +116,7 @@ class _Rewriter:
             fields = [self._brought(self._single(f), next(wanted)) for f in fields_of(arg)]
             args.append(Tuple(fields, arg.span) if isinstance(arg, Tuple) else fields[0])
         made = args[0] if form.is_nothing else Call(call.op, args, form.attrs, call.type_args, call.span)
+        infer_expr(made)
         types = tensor_types(call.checked_type)
         if not isinstance(call.checked_type, TupleType):
             return _Held(made, form.outputs[0], types[0].shape)

@@ -54,16 +54,16 @@ def _filled(size: int) -> float:
     return size / (-(-size // LANES) * LANES)
 
 
-def window_cost(call: Call, is_last: bool) -> int:
-    """What the operations of a call cost with the channels innermost, or as given; 0 where windows play no part."""
-    if operator_of(call).name not in CONVERT_RULES:
-        return 0
-    result = tensor_types(call.checked_type)[0]
-    types = [arg.checked_type for arg in call.args]
-    operations = operator_of(call).cost(call.attrs, types, call.checked_type).operations
-    operations *= UNKNOWN_SIZE ** sum(isinstance(d, Any) for d in result.shape)  # which count as 1 there
-    used = _filled(_size(result.shape[1])) if is_last else _filled(_size(result.shape[-1])) * ALONG_WINDOWS
-    return int(operations * OPERATION / used)
+def window_costs(call: Call) -> tuple[int, int]:
+    """What the operations of a call cost as given and with the channels innermost; 0 where windows play no part."""
+    op = operator_of(call)
+    if op.name not in CONVERT_RULES:
+        return 0, 0
+    shape = tensor_types(call.checked_type)[0].shape
+    operations = op.cost(call.attrs, [arg.checked_type for arg in call.args], call.checked_type).operations
+    operations *= UNKNOWN_SIZE ** sum(isinstance(d, Any) for d in shape)  # which count as 1 there
+    along = _filled(_size(shape[-1])) * ALONG_WINDOWS
+    return int(operations * OPERATION / along), int(operations * OPERATION / _filled(_size(shape[1])))
 
 
 def fields_of(expr: RelayExpr) -> Sequence[RelayExpr]:
@@ -161,7 +161,7 @@ class _Choice:
 
     def _add_call(self, call: Call, form: Form) -> None:
         label = self._labels[call]
-        as_it_is, last = window_cost(call, False), window_cost(call, True)
+        as_it_is, last = window_costs(call)
         if form.is_nothing:
             as_it_is += conversion_cost(tensor_type(call))
         if as_it_is > last:

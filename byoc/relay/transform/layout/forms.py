@@ -9,6 +9,7 @@ own here: they change which axes a value has, and may turn out to move nothing.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -27,8 +28,20 @@ from byoc.relay.transform.layout.inference import SCALAR, CorrectLayouts, Layout
 from byoc.relay.transform.layout.rules import layout_rule
 
 Order = tuple[int, ...]
+KEPT = 256  # layouts, and pairs of them, whose meaning is remembered
 CHANNELS_FIRST = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 CHANNELS_LAST = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
+
+
+@functools.lru_cache(KEPT)
+def _layout(name: str) -> Layout:
+    """The layout *name*, of which there are few."""
+    return Layout(name) if name else SCALAR
+
+
+@functools.lru_cache(KEPT)
+def _order(before: Layout, after: Layout) -> Order:
+    return order_of(before, after)
 
 
 def order_of(before: Iterable[str], after: Iterable[str]) -> Order:
@@ -124,7 +137,7 @@ def _by_rule(call: Call, types: Sequence[TensorType]) -> Form | None:
         return None
     first, last = CHANNELS_FIRST[ndim], CHANNELS_LAST[ndim]
     case_types = tuple(a.checked_type for a in call.args)
-    old = tuple(Layout(first[ndim - t.ndim :]) if t.ndim else SCALAR for t in types)
+    old = tuple(_layout(first[ndim - t.ndim :]) for t in types)
     results = tensor_types(call.checked_type)
 
     def ask(attrs: Attrs | None, new: tuple[Layout, ...] | None, old: tuple[Layout, ...]) -> CorrectLayouts | None:
@@ -137,7 +150,7 @@ def _by_rule(call: Call, types: Sequence[TensorType]) -> Form | None:
     before = ask(call.attrs, None, old)
     if before is None or not before.is_known or not _is_plain(before, types, first):
         return None
-    now = tuple(Layout("".join(c for c in last if c in x)) if _names_data(x, first) else x for x in before.inputs)
+    now = tuple(_turned(x, last) if _names_data(x, first) else x for x in before.inputs)
     after = ask(_attrs_with(call, types, last), now, before.inputs)
     if after is None or not after.is_known or len(after.inputs) != len(types):
         return None
@@ -153,6 +166,13 @@ def _rule_of(op: Op) -> LayoutRule | None:
     return _by_attribute if moves_by_layout else _selection if op.traits.is_pointwise else None
 
 
+@functools.lru_cache(KEPT)
+def _turned(layout: Layout, last: str) -> Layout:
+    """The axes of *layout* in the order of *last*."""
+    return _layout("".join(letter for letter in last if letter in layout))
+
+
+@functools.lru_cache(KEPT)
 def _names_data(layout: Layout, first: str) -> bool:
     return set(layout.name) <= set(first)
 
@@ -187,12 +207,21 @@ def _attrs_with(call: Call, types: Sequence[TensorType], last: str) -> Attrs | N
 def _form(before: CorrectLayouts, after: CorrectLayouts) -> Form | None:
     wanted = []
     for old, new in zip(before.inputs, after.inputs, strict=True):
-        added = [letter for letter in new if letter not in old]
-        if set(old) - set(new) or new.is_blocked:
+        taken = _wanted(old, new)
+        if taken is None:
             return None
-        wanted.append(Wanted(len(added), order_of([*added, *old], new)))
-    outputs = tuple(order_of(old, new) for old, new in zip(before.outputs, after.outputs, strict=True))
+        wanted.append(taken)
+    outputs = tuple(_order(old, new) for old, new in zip(before.outputs, after.outputs, strict=True))
     return Form(tuple(wanted), outputs, after.attrs)
+
+
+@functools.lru_cache(KEPT)
+def _wanted(old: Layout, new: Layout) -> Wanted | None:
+    """How an input that lies in *old* is taken in *new*; None where that has no order."""
+    added = [letter for letter in new if letter not in old]
+    if set(old) - set(new) or new.is_blocked:
+        return None
+    return Wanted(len(added), order_of([*added, *old], new))
 
 
 def _permuted(call: Call, from_last: bool) -> Form | None:

@@ -41,7 +41,7 @@ from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.simplify.dynamic_to_static import make_static
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget, bytes_of, note_origins, origins
 from byoc.relay.transform.simplify.shape_values import ShapeValues
-from byoc.relay.traverse import post_order, rewrite
+from byoc.relay.traverse import post_order, rewrite, same_types_rebuild
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.kernels.core.registry import KERNELS
 
@@ -148,7 +148,7 @@ class _Folder:
         for node in order:
             if isinstance(node, Let):
                 self.bound.setdefault(node.value, []).append(node.variable)
-        return rewrite(root, self._folded, uncompiled_children, self.done)
+        return rewrite(root, self._folded, uncompiled_children, self.done, same_types_rebuild)
 
     def _folded(self, before: RelayExpr, after: RelayExpr) -> RelayExpr:
         rule = _RULES.get(type(after))

@@ -13,6 +13,7 @@ division is rounded, but not past a whole number.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -210,7 +211,7 @@ def _is_small(expr: RelayExpr) -> bool:
     ty = expr.checked_type_
     if not isinstance(ty, TensorType) or not ty.is_static or not ("int" in ty.dtype or ty.dtype in FLOATS):
         return False
-    return int(np.prod(ty.concrete_shape)) <= MAX_ELEMENTS
+    return math.prod(ty.concrete_shape) <= MAX_ELEMENTS
 
 
 def _is_float(expr: RelayExpr) -> bool:
