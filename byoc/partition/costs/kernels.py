@@ -24,6 +24,7 @@ from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.fuse.fuse_ops import fuse_body
 from byoc.relay.transform.fuse.join_groups import is_group
+from byoc.relay.transform.simplify.fold_constant import transposed_by_views
 from byoc.relay.transform.stages import host_groups
 from byoc.relay.traverse import post_order
 
@@ -81,7 +82,7 @@ def kernels_of(
     if len(calls) == 1 and grouping is fuse_body:
         return [one_kernel(calls)]
     function = infer_function(function_of(calls, leaving))
-    with _unwatched():
+    with _unwatched(), transposed_by_views():
         grouped = grouping(function)
     groups = [as_call(node) for node in post_order(grouped.body, fusion_children) if is_group(node)]
     bodies = [as_function(group.op).body for group in groups]

@@ -16,7 +16,9 @@ second. Source: ``relay.transform.FoldConstant``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -108,9 +110,31 @@ def fold_call(call: Call, budget: FoldingBudget | None = None) -> RelayExpr:
     sources = origins(call.args)
     if not (budget or FoldingBudget()).allows([call], sources):
         return call
-    folded = constant_of(run_operator(call, [constant_value(a) for a in call.args]), call.span)
+    folded = _view(call) or constant_of(run_operator(call, [constant_value(a) for a in call.args]), call.span)
     note_origins([folded], sources)
     return folded
+
+
+_by_views: ContextVar[bool] = ContextVar("_by_views", default=False)
+
+
+@contextmanager
+def transposed_by_views() -> Iterator[None]:
+    """Inside, a transposed constant is a view and no copy: for passes whose result is looked at, not compiled."""
+    token = _by_views.set(True)
+    try:
+        yield
+    finally:
+        _by_views.reset(token)
+
+
+def _view(call: Call) -> Constant | None:
+    """What a *call* on constants gives where it is a transpose and views are wished for; else None."""
+    if not _by_views.get() or not calls(call, "transpose"):
+        return None
+    axes = call.attrs["axes"]
+    value = as_constant(without_device(call.args[0])).data.numpy()
+    return Constant(NDArray(np.transpose(value, [int(a) for a in axes] if axes else None)), call.span)
 
 
 def shape_constant(call: Call) -> Constant | None:
