@@ -39,6 +39,7 @@ from byoc.runtime.opencl.devices import DeviceInfo, OpenDevice, import_pyopencl
 from byoc.runtime.opencl.flush_trial import flush_every
 from byoc.runtime.opencl.found_indices import FoundIndices
 from byoc.runtime.opencl.images import texels
+from byoc.runtime.opencl.pinned import landing, result_pieces
 from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.timed_events import Tell, TimedEvents, header_of_copy, header_of_launch
@@ -103,6 +104,7 @@ class Session:
             self._buffers = self._recording(options)
             self._constants = [self._upload(c.numpy(), k) for k, c in enumerate(constants, plan.first_constant)]
             self._found = FoundIndices(cl, opened.context, self._queue) if plan.checks else None
+            self._pinned = result_pieces(cl, opened)
         except (DeviceMemoryError, cl.Error) as error:
             raise self.failed("cannot take the constants", error) from error
 
@@ -221,11 +223,7 @@ class Session:
         if self._found is not None:
             self._found.begin()
         self._enqueue_kernels(binding.launches, timed)
-        pairs = [
-            (a, a if a.flags.c_contiguous and a.flags.writeable else np.empty(a.shape, a.dtype), first + k)
-            for k, a in enumerate(outputs)
-            if isinstance(a, np.ndarray)
-        ]
+        pairs = [(a, landing(self._pinned, a), first + k) for k, a in enumerate(outputs) if isinstance(a, np.ndarray)]
         for _, result, number in pairs:
             if result.nbytes:
                 self._counts.bytes_out += result.nbytes

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyopencl
 
 SPIN_SECONDS = 0.005  # a thread that waits for a GPU turns so long
+SHARED_SPIN_SECONDS = 100e-6  # and one whose processor is the device: a sleep takes longer than a small model
 SHORTEST, LONGEST = 50e-6, 0.01  # seconds between two polls
 _COMPLETE = 0  # CL_COMPLETE; below it stand errors
 _MAIN = threading.main_thread().ident
@@ -56,9 +57,9 @@ def _ask(event: pyopencl.Event, where: str, spins: bool) -> None:
     if is_complete(event):
         return
     event.command_queue.flush()
-    start = time.monotonic()
+    start, spin = time.monotonic(), SPIN_SECONDS if spins else SHARED_SPIN_SECONDS
     while not is_complete(event):
         if LIMIT.deadline and time.monotonic_ns() >= LIMIT.deadline:
             raise timed_out(f" while {where}")
         passed = time.monotonic() - start
-        time.sleep(0 if spins and passed < SPIN_SECONDS else min(max(passed / 100, SHORTEST), LONGEST))
+        time.sleep(0 if passed < spin else min(max(passed / 100, SHORTEST), LONGEST))
