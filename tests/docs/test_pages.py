@@ -23,8 +23,8 @@ def name(path):
     return str(path.relative_to(ROOT))
 
 
-# pages whose examples quantize, tune, bisect and measure for up to a quarter of a minute; the last page's are those of the
-# notebook profile_and_cost
+# pages whose examples quantize, tune, bisect and measure for up to a quarter of a minute; those of the last are in the
+# notebook profile_and_cost too
 LONG = ("quantise", "tune", "debug", "profile")
 
 
