@@ -130,11 +130,21 @@ def _programs(machine: Machine) -> list[Program]:
     return [prepare(lower_function(f, f"case_{k}"), machine) for k, f in enumerate(FUNCTIONS.values())]
 
 
-@pytest.fixture(scope="module", params=[pytest.param("avx512", marks=pytest.mark.optimized), "avx", "sse", "plain"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "avx512",
+        "avx",
+        "sse",
+        pytest.param("plain", marks=pytest.mark.optimized),
+        pytest.param("avx512 optimized", marks=[pytest.mark.optimized, pytest.mark.slow]),
+    ],
+)
 def module(request) -> DsoModule:
     """All cases in one library, written for one machine."""
-    programs = _programs(MACHINES[request.param])
-    source = emit_programs(programs, MACHINES[request.param])
+    machine = MACHINES[request.param.split()[0]]
+    programs = _programs(machine)
+    source = emit_programs(programs, machine)
     library = find_compiler().build(source, FLAGS)
     return DsoModule(library, [p.signature for p in programs], source, constant_arrays(programs))
 

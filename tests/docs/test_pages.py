@@ -23,7 +23,9 @@ def name(path):
     return str(path.relative_to(ROOT))
 
 
-LONG = ("quantise", "tune", "debug")  # pages whose examples quantize, tune and bisect for a quarter of a minute
+# pages whose examples quantize, tune, bisect and measure for up to a quarter of a minute; those of the last are in the
+# notebook profile_and_cost too
+LONG = ("quantise", "tune", "debug", "profile")
 
 
 def of_page(path):

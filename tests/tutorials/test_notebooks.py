@@ -25,7 +25,9 @@ pytestmark = pytest.mark.optimized
 
 FOLDER = pathlib.Path(__file__).parents[2] / "tutorials"
 PATHS = sorted(FOLDER.glob("*.ipynb"))
-LONG = ("opencl",)  # which tunes for half a minute; tests/tune and tests/driver/test_profile_opencl.py have its parts
+# one tunes for half a minute, one measures for a quarter: tests/tune and tests/driver/test_profile_opencl.py have the
+# parts of the one, docs/guides/plan.md and tests/partition those of the other
+LONG = ("opencl", "where_should_it_run")
 SAME_EVERYWHERE = ("quickstart", "bring_your_own_codegen", "int8_npu")  # others measure, or print versions
 PICTURES = {"quickstart": 1, "bring_your_own_codegen": 0, "where_should_it_run": 2, "wrong_numbers": 0, "int8_npu": 0}
 PICTURES |= {"profile_and_cost": 0, "opencl": 3}
