@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from byoc.errors import PartitionError, vendors_failure, vendors_line
+from byoc.errors import PartitionError, defined_at, vendors_failure, vendors_line
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.relay.expr import Call, Function
@@ -239,6 +239,21 @@ def refuse(call: Call, code: str, text: str, actual: str = "") -> Verdict:
 def accept(call: Call) -> Verdict:
     """An acceptance."""
     return Verdict(True, callee_name(call), span_names(call.span))
+
+
+def asked(supports: Callable[[Call], object], call: Call, backend: str) -> Verdict:
+    """What ``supports`` of *backend* says of *call*; a truth value counts as a verdict, as Relay's predicates give.
+
+    None, which a method gives that forgot to return, is a refusal for the reason ``error``, with its line.
+    """
+    said = supports(call)
+    if isinstance(said, Verdict):
+        return said
+    if said is None:
+        hook = f"backend {backend!r}: its supports(call) returned None{defined_at(supports)}"
+        expected = "expected a Verdict: return judge(call, self.constraints), accept(call) or refuse(call, code, text)"
+        return refuse(call, FAILED_CODE, f"{hook}, {expected}")
+    return accept(call) if said else refuse(call, "predicate", f"{backend} does not take it")
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,14 @@ Ensures: the same values; regions of backends that do not say ``needs_sizes`` st
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from byoc.contract.registration import get_backend
 from byoc.driver.precision import FP16
 from byoc.driver.region_build import BuildRequest
+from byoc.errors import PartitionError, defined_at
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.partition.place import Place
@@ -80,7 +81,12 @@ def at_places(plan: Plan, request: BuildRequest, beyond: Beyond | None) -> Build
     halves = set()
     for name, own in places.items():
         backend = get_backend(name)
-        made = backend.options_at(tuple(own), options.get(name, {}))
+        made: object = backend.options_at(tuple(own), options.get(name, {}))
+        if not isinstance(made, Mapping):
+            raise PartitionError(
+                f"backend {name!r}: its options_at(places, options) gave {made!r}{defined_at(backend.options_at)}, "
+                "expected the options as a mapping, changed or not"
+            )
         if made or name in options:
             options[name] = made
         if FP16 in backend.precisions_inside and any(str(Place.parse(p).precision) == FP16 for p in own):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from byoc.contract.backend import PatternEntry
 from byoc.contract.checks import pattern_entries
-from byoc.contract.verdict import ConstraintCheck
+from byoc.contract.verdict import ConstraintCheck, Reason
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -29,6 +29,7 @@ from byoc.testing.cases.operators import BackendAnswers, is_computed
 from byoc.testing.cases.pattern_graphs import Focus, NeverMatches, NotMade, Search, focuses, graphs_of
 from byoc.testing.cases.retyped import OTHERS, OWN, is_known, retyped
 from byoc.testing.core.case import Case, constant, function_of
+from byoc.testing.core.refusals import grouped
 
 PATTERN = "patterns"
 PATTERN_SAMPLES = "samples in patterns"
@@ -49,13 +50,13 @@ class CertifiedRow:
     asked: BackendAnswers
     made: int = 0
     matched: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
+    refused: Counter[Reason] = field(default_factory=Counter)
     dtype: str | None = None  # the type of the samples' floats in which it is taken, once that is known
     retyped: int = 0  # graphs that were tried in another
 
     def why_none(self) -> str:
         """Why it has no case although a graph of it was matched."""
-        reasons = "; ".join(text for text, _ in self.refused.most_common(3))
+        reasons = "; ".join(grouped(self.refused, 3))
         return f"matched, and refused because {reasons or 'the reference does not compute it'}"
 
 
@@ -190,10 +191,10 @@ def _merged(row: CertifiedRow, plain: Function, given: Given) -> Case | None:
     main = function_of(merged.params, merged.body)
     found = [n for n in post_order(main.body) if isinstance(n, Call) and _is_composite(n, entry.name)]
     if not found:
-        row.refused["the check of its pattern refuses it"] += 1
+        row.refused[Reason("check", "the check of its pattern refuses it")] += 1
         return None
     reasons = [r for call in found if isinstance(check, ConstraintCheck) for r in check.refusals(call)]
-    row.refused.update(str(r) for r in reasons if not row.asked.note_failure(r, entry.name))
+    row.refused.update(r for r in reasons if not row.asked.note_failure(r, entry.name))
     if reasons:
         return None
     row.asked.refused.clear()
