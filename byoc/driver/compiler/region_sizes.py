@@ -24,6 +24,7 @@ from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import rewrite
 
 if TYPE_CHECKING:
+    from byoc.driver.half_regions import GivenHalves
     from byoc.relay.transform.half_operands import Beyond
 
 
@@ -61,11 +62,18 @@ def _needs_sizes(region: Function) -> bool:
     return "Compiler" in region.attrs and get_backend(str(region.attrs["Compiler"])).needs_sizes
 
 
-def in_halves(request: BuildRequest, beyond: Beyond | None, targets: Collection[str] | None = None) -> BuildRequest:
-    """*request* for regions of *targets*, or of all, in half precision but for what is *beyond* it."""
+def in_halves(
+    request: BuildRequest,
+    beyond: Beyond | None,
+    targets: Collection[str] | None = None,
+    given: GivenHalves | None = None,
+) -> BuildRequest:
+    """*request* for regions of *targets*, or of all, in half precision but for what is *beyond* it; *given* are calls
+    on float16 that the model itself has for some.
+    """
     from byoc.driver.half_regions import HalfRegions  # which few ask for
 
-    return replace(request, halves=HalfRegions.of(beyond, targets))
+    return replace(request, halves=HalfRegions.of(beyond, targets, given))
 
 
 def at_places(plan: Plan, request: BuildRequest, beyond: Beyond | None) -> BuildRequest:
