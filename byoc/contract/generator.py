@@ -42,7 +42,7 @@ from byoc.contract.hooks import HookTable
 from byoc.contract.region_steps import Step, steps_of
 from byoc.contract.registration import check_hooks
 from byoc.contract.signature import signature_of, spec_of
-from byoc.contract.verdict import callee_name, calls_in, place_of
+from byoc.contract.verdict import callee_name, operator_in, place_of
 from byoc.errors import CompileError
 from byoc.ir.attrs import Attrs
 from byoc.ir.span import span_names
@@ -84,10 +84,7 @@ class RegionNode:
 
     def operator(self, name: str) -> Call:
         """The call of the operator *name* inside of a composite, the first. Raises CompileError where there is none."""
-        for call in calls_in(self.call):
-            if callee_name(call) == name:
-                return call
-        raise CompileError(f"{place_of(self.call)} holds no {name}")
+        return operator_in(self.call, name)
 
 
 class RegionGenerator(HookTable, Generic[Value]):

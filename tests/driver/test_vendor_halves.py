@@ -90,7 +90,7 @@ def test_kernels_of_float16_are_given_the_products_and_what_follows_them(halves,
 
 def test_without_the_precision_they_are_given_nothing_and_the_plan_says_why(halves):
     library = byoc.compile(network(), targets=["halves", "c"])
-    assert not library.plan.regions and "has fp16 for its input 0, got float32" in str(library.plan)
+    assert not library.plan.regions and "has fp16 for its input 0, input 1, output 0, got float32" in str(library.plan)
 
 
 def test_a_plan_in_the_precision_is_compiled_and_another_is_refused(halves):

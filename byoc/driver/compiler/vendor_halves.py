@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from byoc.contract.backend import Backend
 from byoc.contract.registration import get_backend
+from byoc.contract.verdict import sentence_of
 from byoc.driver.compiler.module_plan import plan_module
 from byoc.driver.half_regions import GivenHalves
 from byoc.driver.precision import FP16
@@ -193,4 +194,4 @@ def _why(decision: Decision | None, target: str) -> str:
     if decision.target is not None:
         return f"{decision.target} takes it"
     verdict = dict(decision.verdicts).get(target)
-    return "it is not asked" if verdict is None else f"not taken in float16: {'; '.join(map(str, verdict.why))}"
+    return "it is not asked" if verdict is None else f"not taken in float16: {sentence_of(verdict.why)}"
