@@ -54,7 +54,8 @@ class NativeFunction:
             text = getattr(self.library, _ERROR)
         except KeyError:  # what cffi raises for a variable that is not there
             return ""
-        return _FFI.string(text).decode(errors="replace")
+        thrown: bytes = _FFI.string(text)
+        return thrown.decode(errors="replace")
 
 
 class PackedModule(Module):

@@ -1,4 +1,4 @@
-"""Patterns that only plain products form: certification finds graphs of them beside constraints on what stands inside."""
+"""Patterns of plain products: certification finds graphs of them beside constraints on what stands inside."""
 
 import pathlib
 

@@ -19,6 +19,7 @@ from byoc.driver.compiler.module_plan import plan_module
 from byoc.driver.half_regions import GivenHalves
 from byoc.driver.precision import FP16
 from byoc.errors import PartitionError, in_one_line
+from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.span import Span, merge_spans, span_names
@@ -162,7 +163,7 @@ def _trial(main: Function, wanted: Collection[Call]) -> tuple[Function, dict[Cal
     number = {call: k for k, call in enumerate(wanted)}
     marked = {made: number[call] for made, call in placed.origin.items() if call in number}
 
-    def mark(before: object, after: object) -> object:
+    def mark(before: RelayExpr, after: RelayExpr) -> RelayExpr:
         if not isinstance(before, Call) or before not in marked or not isinstance(after, Call):
             return after
         span = merge_spans([after.span, Span.named(f"{MARK}{marked[before]}")])
