@@ -8,7 +8,7 @@ from byoc.contract.deviation import NAN_SPREAD as NAN_SPREAD
 from byoc.contract.deviation import Deviation as Deviation
 from byoc.contract.generator import RegionGenerator as RegionGenerator
 from byoc.contract.generator import RegionNode as RegionNode
-from byoc.contract.generator import makes as makes
+from byoc.contract.hooks import makes as makes
 from byoc.contract.limits import Limits as Limits
 from byoc.contract.options import checked_options as checked_options
 from byoc.contract.quantized import Quantized as Quantized

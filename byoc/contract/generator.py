@@ -31,17 +31,19 @@ the constraints should have refused, is a CompileError that names it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from byoc.contract.backend import constants_by_symbol
+from byoc.contract.hooks import HookTable
 from byoc.contract.region_steps import Step, steps_of
+from byoc.contract.registration import check_hooks
 from byoc.contract.signature import signature_of, spec_of
-from byoc.contract.verdict import callee_name, calls_in, place_of
-from byoc.errors import CompileError, PartitionError
+from byoc.contract.verdict import callee_name, operator_in, place_of
+from byoc.errors import CompileError
 from byoc.ir.attrs import Attrs
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, tensor_types
@@ -53,26 +55,6 @@ from byoc.runtime.modules.module import Module
 from byoc.runtime.region.record import BUILD, CONVERT, marked
 
 Value = TypeVar("Value")
-Hook = Callable[..., object]
-H = TypeVar("H", bound=Hook)
-
-
-def makes(*names: str) -> Callable[[H], H]:
-    """Make a method the hook for operators and composites of these names.
-
-    It is called with the node and a value for each tensor that goes in, then one for each constant that the pattern of
-    a composite matched, and gives a value, or a sequence of values for a node of several outputs. Raises PartitionError
-    for what is no name; a class with two hooks for one name raises it too.
-    """
-    if not names or not all(isinstance(name, str) for name in names):
-        given = ", ".join(getattr(name, "__name__", repr(name)) for name in names) or "nothing"
-        raise PartitionError(f'@makes was given {given}, expected names: write @makes("nn.relu") above the method')
-
-    def register(hook: H) -> H:
-        vars(hook)["makes"] = names
-        return hook
-
-    return register
 
 
 @dataclass(frozen=True)
@@ -102,13 +84,10 @@ class RegionNode:
 
     def operator(self, name: str) -> Call:
         """The call of the operator *name* inside of a composite, the first. Raises CompileError where there is none."""
-        for call in calls_in(self.call):
-            if callee_name(call) == name:
-                return call
-        raise CompileError(f"{place_of(self.call)} holds no {name}")
+        return operator_in(self.call, name)
 
 
-class RegionGenerator(Generic[Value]):
+class RegionGenerator(HookTable, Generic[Value]):
     """Turns one region into a module, step by step; make one for each region and call :meth:`generate`.
 
     Attributes:
@@ -118,20 +97,6 @@ class RegionGenerator(Generic[Value]):
         constants: the region's constants by name, in the order in which they were met: ``<symbol>_const_<i>``.
     """
 
-    _hooks: Mapping[str, str] = {}
-
-    def __init_subclass__(cls, **kwargs: object) -> None:
-        super().__init_subclass__(**kwargs)
-        own: dict[str, str] = {}
-        for key, hook in vars(cls).items():
-            for name in getattr(hook, "makes", ()):
-                if name in own:
-                    raise PartitionError(
-                        f"{cls.__name__} has two hooks for {name}, {own[name]} and {key}: one method makes an operator"
-                    )
-                own[name] = key
-        cls._hooks = {**cls._hooks, **own}
-
     def __init__(self, function: Function, options: Mapping[str, object] | None = None):
         self.function = infer_function(function)
         self.symbol = str(function.attrs["global_symbol"])
@@ -140,14 +105,14 @@ class RegionGenerator(Generic[Value]):
         self.inputs, self.outputs = signature.inputs, signature.outputs
         self.constants: dict[str, NDArray] = {}
 
-    @classmethod
-    def operators(cls) -> tuple[str, ...]:
-        """The operators and composites that have hooks: what the backend's constraints may let through."""
-        return tuple(cls._hooks)
-
     def generate(self) -> Module:
-        """The region's module. Raises CompileError for a call without a hook, and what the steps raise."""
+        """The region's module.
+
+        Raises CompileError for a call without a hook, PartitionError for a hook of what there is not, and what the
+        steps raise.
+        """
         with marked(CONVERT):
+            check_hooks(str(self.function.attrs.get("Compiler", "")), self.named_hooks())
             self.construct()
             region = steps_of(self.function)
             values = [self._inferred(spec) for spec in self.inputs]

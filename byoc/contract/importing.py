@@ -70,7 +70,8 @@ def _file(path: Path) -> ModuleType:
         return there
     other = None if there is not None else importlib.util.find_spec(name)
     if there is not None or (other is not None and os.path.realpath(other.origin or "") != file):
-        raise UserError(f"a module is called {name!r} already; rename the file")
+        origin = getattr(there, "__file__", None) if other is None else other.origin
+        raise UserError(f"a module is called {name!r} already{f' ({origin})' if origin else ''}; rename the file")
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None  # of a file that ends in .py
     module = importlib.util.module_from_spec(spec)

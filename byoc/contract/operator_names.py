@@ -1,13 +1,14 @@
-"""The names of operators that a backend speaks of: in its constraints, and of its kernels. Each is one that there is.
+"""The names of operators that a backend speaks of: in its constraints, its kernels and its generator's hooks.
 
-They are looked at when the backend is used and not when it is registered, since the operators of a vendor may be
-registered after it. A name is that of an operator, of a row of its pattern table, or of another backend's composite.
+Each is one that there is. They are looked at when the backend is used and not when it is registered, since the
+operators of a vendor may be registered after it. A name is that of an operator, of a row of its pattern table, or of
+another backend's composite.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 from byoc.contract.backend import Backend, PatternEntry
@@ -21,13 +22,16 @@ Named = tuple[str, str]  # a name, and what speaks of it
 _CHECKED: WeakKeyDictionary[Backend, frozenset[Named]] = WeakKeyDictionary()  # what was found to be there
 
 
-def check_names(backend: Backend, composites_of: Callable[[str], Collection[str] | None]) -> None:
+def check_names(
+    backend: Backend, composites_of: Callable[[str], Collection[str] | None], hooks: Sequence[Named] = ()
+) -> None:
     """Raises PartitionError for a name that *backend* speaks of and that there is not, with the nearest names.
 
-    *composites_of* gives the composites of another backend; None where they are not known in this process.
+    *composites_of* gives the composites of another backend; None where they are not known in this process. *hooks* are
+    those of its generator, beside those of the generators that its ``compile`` names.
     """
     rows: Sequence[PatternEntry] = ()
-    spoken_of = _spoken_of(backend)
+    spoken_of = [*_spoken_of(backend), *_in_generators(backend), *hooks]
     if backend not in _CHECKED:
         rows = rows_of(backend)
         named = frozenset([*_in_constraints(backend, rows), *spoken_of])
@@ -79,3 +83,14 @@ def _in_constraints(backend: Backend, rows: Sequence[PatternEntry]) -> Iterator[
     checks = [row.check.constraints for row in rows if isinstance(row.check, ConstraintCheck)]
     for condition in (*backend.constraints, *(c for check in checks for c in check)):
         yield from ((name, f"its constraint {condition.code!r}") for name in (*condition.of, *condition.names))
+
+
+def _in_generators(backend: Backend) -> Iterator[Named]:
+    """What the generators have hooks for that the code of its ``compile`` names, in its module or its class."""
+    compiler = backend.compile
+    module: Mapping[str, object] = getattr(compiler, "__globals__", {})
+    for name in getattr(getattr(compiler, "__code__", None), "co_names", ()):
+        found = vars(type(backend)).get(name, module.get(name))
+        hooks = getattr(found, "named_hooks", None)  # of byoc.contract.hooks, which few backends import
+        if isinstance(found, type) and callable(hooks):
+            yield from hooks()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from byoc.contract.verdict import callee_name
+from byoc.contract.verdict import callee_name, operator_in
 from byoc.errors import CompileError, UnsupportedError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, tensor_types
@@ -26,7 +26,8 @@ from byoc.runtime.core.ndarray import NDArray
 class Step:
     """A call of an operator, or of a composite: the numbers of the values that it reads and of those that it gives.
 
-    ``arguments`` are ``inputs`` with those that a composite reads at several places once.
+    Of a composite ``inputs`` are its arguments, then the constants that its pattern matched. ``arguments`` are
+    ``inputs`` with those that a composite reads at several places once.
     """
 
     call: Call
@@ -38,6 +39,10 @@ class Step:
     def name(self) -> str:
         """The operator's name, or the composite's."""
         return callee_name(self.call)
+
+    def operator(self, name: str) -> Call:
+        """This call, or the first of a composite, of the operator *name*. Raises CompileError where there is none."""
+        return operator_in(self.call, name)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -187,6 +187,17 @@ def get_backend(name: str) -> Backend:
     raise PartitionError(
         f"no backend is called {name!r}; known: {', '.join(known) or 'none'}{nearest_names(name, known)}{_hint(name)}"
     )
+
+
+def check_hooks(name: str, hooks: Sequence[tuple[str, str]]) -> None:
+    """Raises PartitionError for one of *hooks*, of a generator of the backend *name*, that is of nothing that there is.
+
+    A backend that nobody registered, as in a test of a generator alone, has no patterns to look at: nothing is raised.
+    """
+    from byoc.contract.operator_names import check_names
+
+    if name in BACKENDS or f"relay.ext.{name}" in GLOBAL_FUNCTIONS:
+        check_names(get_backend(name), _composites_of, hooks)
 
 
 def _composites_of(name: str) -> Collection[str] | None:

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from byoc.contract.backend import Backend, PatternEntry
-from byoc.contract.verdict import Verdict, accept, first_sentence, refuse
+from byoc.contract.verdict import Verdict, accept, callee_name, first_sentence, refuse
 from byoc.ir.op import Op
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.ir.target import entered_for
 from byoc.relay.expr import Call, Constant, Function
+from byoc.relay.match_check import truth
 from byoc.relay.op.contrib.register import get_pattern_table
 from byoc.relay.traverse import post_order
 from byoc.runtime.core.ndarray import NDArray, from_any
@@ -33,7 +34,8 @@ class RelayStyleBackend(Backend):
         predicate: Any = call.op.get_attr(f"target.{self.name}") if isinstance(call.op, Op) else None
         if predicate is None:
             return refuse(call, "operator", f"{self.name} has no annotation for this operator")
-        if predicate(call):
+        what = f"backend {self.name!r}: its predicate target.{self.name} of {callee_name(call)}"
+        if truth(predicate, call, what) if callable(predicate) else predicate:
             return accept(call)
         return refuse(call, "predicate", first_sentence(predicate) or f"the predicate target.{self.name} refused it")
 

@@ -8,17 +8,19 @@ the same everywhere; the constraint is listed. What is taken stands first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 import byoc.relay.op
 import byoc.relay.qnn.op  # noqa: F401 - both register their operators
+from byoc.base.counted import counted
 from byoc.contract.backend import Backend, Check
 from byoc.contract.checks import pattern_entries
-from byoc.contract.verdict import Constraint, ConstraintCheck, Reason, Verdict, first_sentence
-from byoc.errors import ByocError
+from byoc.contract.verdict import FAILED_CODE, Constraint, ConstraintCheck, Reason, Verdict, asked, first_sentence
+from byoc.errors import vendors_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OPS, Op, Sample
 from byoc.ir.types import TensorType
@@ -95,6 +97,10 @@ class SupportTable:
         """The table as values that ``json.dumps`` takes."""
         return asdict(self)
 
+    def failures(self) -> Mapping[str, int]:
+        """What failed when it was asked, a constraint or the verdict itself, with the number of operators."""
+        return Counter(t for r in self.operators for t in {x.text for x in r.reasons if x.code == FAILED_CODE})
+
     def counted(self) -> str:
         """How many operators are in which state, as a sentence."""
         count = {s: sum(r.state == s for r in self.operators) for s in (TAKEN, PARTLY, REFUSED, UNTRIED)}
@@ -116,6 +122,7 @@ class SupportTable:
             ]
         width = max((len(r.name) for r in self.operators), default=0)
         lines += ["", f"operators: {self.counted()}"]
+        lines += [f"  failed when asked: {text} ({counted(n, 'operator')})" for text, n in self.failures().items()]
         states = max((len(_state(r)) for r in self.operators), default=0)
         lines += [f"  {r.name:{width}}  {_state(r):{states}}  {_reasons(r)}".rstrip() for r in self.operators]
         return "\n".join(lines)
@@ -217,7 +224,7 @@ class _Answer:
 def _answers(backend: Backend, op: Op) -> Sequence[_Answer]:
     """What is said of each sample; where none is taken in its own type, in the first other one in which one is."""
     own = [_answer(backend, op, sample) for sample in op.samples]
-    if any(a.taken or any(r.actual == op.name for r in a.reasons) for a in own):
+    if any(a.taken or any(r.actual == op.name or r.code == FAILED_CODE for r in a.reasons) for a in own):
         return own
     for dtype in OTHERS:
         samples = [in_dtype(s, dtype) for s in op.samples if s.dtype == OWN]
@@ -251,11 +258,9 @@ def _asked(backend: Backend, op: Op, sample: Sample, constant_weights: bool) -> 
     """Whether *sample* is taken, and the reasons against it, those of the machine left out."""
     machine = {c.code for c in backend.constraints if c.machine}
     try:
-        verdict = backend.supports(sample_call(op, sample, constant_weights))
-    except ByocError as error:
-        verdict = Verdict(False, op.name, (), (Reason("error", str(error)),))
-    if not isinstance(verdict, Verdict):
-        verdict = Verdict(bool(verdict), op.name, (), () if verdict else (Reason("predicate", "it is refused"),))
+        verdict = asked(backend.supports, sample_call(op, sample, constant_weights), backend.name)
+    except Exception as error:  # whatever a vendor's code raises
+        verdict = Verdict(False, op.name, (), (Reason(FAILED_CODE, vendors_line(error)),))
     taken = bool(verdict) or (bool(verdict.reasons) and all(r.code in machine for r in verdict.reasons))
     return taken, tuple(r for r in verdict.reasons if r.code not in machine)
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from byoc.errors import PartitionError, vendors_failure, vendors_line
+from byoc.errors import CompileError, PartitionError, defined_at, vendors_failure, vendors_line
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.relay.expr import Call, Function
@@ -44,6 +44,20 @@ class Reason:
         return f"{matched}{self.text}{got}{f' ({self.at})' if self.at else ''}"
 
 
+def sentence_of(reasons: Iterable[Reason]) -> str:
+    """*reasons* in one sentence: the name of a pattern once, and once what is said of several operators inside."""
+    by_pattern: dict[str, dict[Reason, dict[str, None]]] = {}
+    for reason in reasons:
+        places = by_pattern.setdefault(reason.pattern, {}).setdefault(replace(reason, at="", pattern=""), {})
+        if reason.at:
+            places[reason.at] = None
+    return "; ".join(
+        str(replace(reason, at=" and ".join(places), pattern="" if k else pattern))
+        for pattern, said in by_pattern.items()
+        for k, (reason, places) in enumerate(said.items())
+    )
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Whether a backend takes a call, and if not, every reason; ``str()`` is the sentence for a report.
@@ -70,7 +84,7 @@ class Verdict:
         where = f" (node {', '.join(self.nodes)})" if self.nodes else ""
         if self.accepted:
             return f"{self.operator}: accepted{where}"
-        return f"{self.operator}: {'; '.join(map(str, self.why))}{where}"
+        return f"{self.operator}: {sentence_of(self.why)}{where}"
 
 
 @dataclass(frozen=True)
@@ -212,6 +226,14 @@ def calls_in(call: Call) -> list[Call]:
     return [n for n in post_order(call.op.body, dataflow_children) if isinstance(n, Call)]
 
 
+def operator_in(call: Call, name: str) -> Call:
+    """The first call of the operator *name* in *call*, an operator's or a composite's. Raises CompileError without."""
+    for inner in calls_in(call):
+        if callee_name(inner) == name:
+            return inner
+    raise CompileError(f"{place_of(call)} holds no {name}")
+
+
 def place_of(call: Call) -> str:
     """What a reason calls an operator inside of a composite: ``nn.conv2d, node Conv_12``."""
     nodes = span_names(call.span)
@@ -241,6 +263,21 @@ def refuse(call: Call, code: str, text: str, actual: str = "") -> Verdict:
 def accept(call: Call) -> Verdict:
     """An acceptance."""
     return Verdict(True, callee_name(call), span_names(call.span))
+
+
+def asked(supports: Callable[[Call], object], call: Call, backend: str) -> Verdict:
+    """What ``supports`` of *backend* says of *call*; a truth value counts as a verdict, as Relay's predicates give.
+
+    None, which a method gives that forgot to return, is a refusal for the reason ``error``, with its line.
+    """
+    said = supports(call)
+    if isinstance(said, Verdict):
+        return said
+    if said is None:
+        hook = f"backend {backend!r}: its supports(call) returned None{defined_at(supports)}"
+        expected = "expected a Verdict: return judge(call, self.constraints), accept(call) or refuse(call, code, text)"
+        return refuse(call, FAILED_CODE, f"{hook}, {expected}")
+    return accept(call) if said else refuse(call, "predicate", f"{backend} does not take it")
 
 
 @dataclass(frozen=True)

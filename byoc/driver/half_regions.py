@@ -16,7 +16,7 @@ from byoc.contract.backend import Backend
 from byoc.driver.precision import FP16
 from byoc.driver.precision import HALVES as WHERE
 from byoc.driver.quantization import REPORT, Calibration, CompileHost, HostQuantization
-from byoc.errors import UserError
+from byoc.errors import PartitionError, UserError, defined_at
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.types import TensorType
@@ -43,27 +43,50 @@ from byoc.runtime.library import Library
 HEADROOM = 2.0  # by which other inputs may exceed what the samples reached
 
 
+@dataclass(frozen=True)
+class GivenHalves:
+    """What targets that declare float16 were given in it: *products* by target, with the reason of each that was not;
+    *refusals* say of a target why it was given none.
+    """
+
+    products: tuple[tuple[str, HalfProduct], ...] = ()
+    refusals: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass
 class HalfRegions:
     """Makes the regions of one build; *products* records what became of each product, by target, *refusals* which
-    target has none and why. *targets* are those whose regions are in half precision; None for all.
+    target has none and why. *targets* are those whose regions are in half precision; None for all. *given* are those
+    whose calls on float16 the model itself has.
     """
 
     beyond: Beyond
     targets: frozenset[str] | None = None
     products: list[tuple[str, HalfProduct]] = field(default_factory=list)
     refusals: dict[str, str] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
 
     @staticmethod
-    def of(beyond: Beyond | None, targets: Collection[str] | None = None) -> HalfRegions:
-        """For *targets*, or all; without *beyond* by the numbers of constants alone."""
-        return HalfRegions(beyond or Beyond(), None if targets is None else frozenset(targets))
+    def of(
+        beyond: Beyond | None, targets: Collection[str] | None = None, given: GivenHalves | None = None
+    ) -> HalfRegions:
+        """For *targets*, or all; without *beyond* by the numbers of constants alone. *given* is in float16 already."""
+        own = None if targets is None else frozenset(targets)
+        if given is None:
+            return HalfRegions(beyond or Beyond(), own)
+        vendors = frozenset((*given.refusals, *(target for target, _ in given.products)))
+        return HalfRegions(beyond or Beyond(), own, list(given.products), dict(given.refusals), vendors)
 
     def lowered(self, region: Function, backend: Backend, options: Mapping[str, object]) -> Function:
         """*region* as *backend* is to compile it."""
-        if self.targets is not None and backend.name not in self.targets:
+        if backend.name in self.given or (self.targets is not None and backend.name not in self.targets):
             return region
-        why = backend.why_not_in(FP16, options)
+        why: object = backend.why_not_in(FP16, options)
+        if not isinstance(why, str | None):
+            raise PartitionError(
+                f"backend {backend.name!r}: its why_not_in(precision, options) gave {why!r}"
+                f"{defined_at(backend.why_not_in)}, expected a clause that says why not, or None where it does"
+            )
         if why is not None:
             self.refusals[backend.name] = why
             return region
@@ -73,6 +96,7 @@ class HalfRegions:
 
     def decided(self, plan: Plan) -> Plan:
         """*plan* with the precision of each product of the regions."""
+        self.products = [(target, _where_planned(target, p, plan, self.given)) for target, p in self.products]
         return dataclasses.replace(plan, decisions=tuple(_decided(d, self) for d in plan.decisions))
 
     def to_report(self) -> dict[str, object]:
@@ -92,8 +116,9 @@ class HalfRegions:
         mine = [p for t, p in self.products if t == target]
         halves = sum(not p.reason for p in mine)
         left = dict.fromkeys(f"{p.nodes[0] if p.nodes else p.operator}: {p.reason}" for p in mine if p.reason)
-        shown = f"; in f32: {'; '.join(left)}" if left else ""
-        return f"fp16: {halves} of {len(mine)} products of {target} take halves, with sums in f32{shown}"
+        shown = f"; {'not' if target in self.given else 'in f32'}: {'; '.join(left)}" if left else ""
+        how = "are given to it in float16" if target in self.given else "take halves, with sums in f32"
+        return f"fp16: {halves} of {len(mine)} products of {target} {how}{shown}"
 
 
 class HalfCalibration(HostQuantization):
@@ -137,13 +162,22 @@ class HalfCalibration(HostQuantization):
         library.report[WHERE] = {**_report_of(library), **measured}
 
 
+def _where_planned(target: str, product: HalfProduct, plan: Plan, given: Collection[str]) -> HalfProduct:
+    """*product*, which *target* was given in float16; where the plan has it elsewhere, with that as a reason."""
+    if target not in given or product.reason:
+        return product
+    mine = [d for d in plan.decisions if _is_about(d, product)]
+    if not mine or any(d.target == target for d in mine):
+        return product
+    return dataclasses.replace(product, reason=f"the plan has it on {mine[0].target or 'the host'}, in float16")
+
+
+def _is_about(decision: Decision, product: HalfProduct) -> bool:
+    return product.operator in (decision.operator, *decision.inside) and set(product.nodes) <= set(decision.nodes)
+
+
 def _decided(decision: Decision, halves: HalfRegions) -> Decision:
-    names = {decision.operator, *decision.inside}
-    mine = [
-        p
-        for target, p in halves.products
-        if target == decision.target and p.operator in names and set(p.nodes) <= set(decision.nodes)
-    ]
+    mine = [p for target, p in halves.products if target == decision.target and _is_about(decision, p)]
     if not mine:
         return decision
     reason = next((p.reason for p in mine if p.reason), "")

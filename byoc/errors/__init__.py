@@ -5,6 +5,8 @@ The runtime imports nothing of the compiler, so the roots stand in ``byoc.runtim
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from byoc.runtime.core.errors import (
     ArtifactError,
     ByocError,
@@ -83,6 +85,16 @@ def vendors_line(error: BaseException) -> str:
     return in_one_line(error) if isinstance(error, ByocError) else vendors_text(error)
 
 
+def defined_at(function: object) -> str:
+    """Where the code of a function or method of a vendor stands, in parentheses; nothing of what has no such code.
+
+    >>> defined_at(len)
+    ''
+    """
+    code = getattr(function, "__code__", None)
+    return f" ({PurePath(code.co_filename).name}:{code.co_firstlineno})" if code is not None else ""
+
+
 __all__ = [
     "ArtifactError",
     "ByocError",
@@ -104,6 +116,7 @@ __all__ = [
     "UnavailableError",
     "UnsupportedError",
     "UserError",
+    "defined_at",
     "in_one_line",
     "vendors_failure",
     "vendors_line",

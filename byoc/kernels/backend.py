@@ -8,7 +8,7 @@ from dataclasses import replace
 from byoc.contract.checks import pattern_entries
 from byoc.contract.region_steps import Step, steps_of
 from byoc.contract.registration import BACKENDS, get_backend
-from byoc.contract.verdict import Verdict, accept, callee_name, place_of
+from byoc.contract.verdict import Verdict, accept, callee_name, place_of, sentence_of
 from byoc.errors import CompileError
 from byoc.ir.span import span_names
 from byoc.kernels.c_region import c_module
@@ -98,7 +98,7 @@ class KernelBackend(KernelLibrary):
     def _kernel(self, step: Step) -> Kernel:
         found = chosen(step.call, self.kernels_of)
         if found is None:
-            why = "; ".join(map(str, why_not(step.call, self.kernels_of)))
+            why = sentence_of(why_not(step.call, self.kernels_of))
             raise CompileError(f"no kernel of {self.kernels_of} computes {place_of(step.call)}: {why}")
         return found
 

@@ -69,10 +69,13 @@ def refusals(kernel: Kernel, call: Call, narrow: bool = False) -> list[Reason]:
     if wanted not in (None, len(inputs)):
         reasons.append(Reason("inputs", f"{kernel} takes {wanted} inputs", str(len(inputs))))
     else:
+        others: dict[tuple[Precision, str], list[str]] = {}
         for types, declared, what in ((inputs, kernel.inputs, "input"), (outputs, kernel.outputs, "output")):
             for k, (ty, precision) in enumerate(zip(types, _precisions(kernel, declared, len(types)), strict=True)):
                 if not _takes(kernel, precision, ty.dtype, narrow):
-                    reasons.append(Reason("dtype", f"{kernel} has {precision} for its {what} {k}", ty.dtype))
+                    others.setdefault((precision, ty.dtype), []).append(f"{what} {k}")
+        for (precision, dtype), places in others.items():
+            reasons.append(Reason("dtype", f"{kernel} has {precision} for its {', '.join(places)}", dtype))
     reasons += _layout_refusals(kernel, call) + _attribute_refusals(kernel, call)
     if isinstance(kernel.run, (CSource, OpenCLSource)):
         reasons += _source_refusals(kernel, inputs, outputs)

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from byoc.base.counted import counted
 from byoc.errors import InputError
 from byoc.runtime.artefact.artifact import replace_file
 from byoc.runtime.files.whole_file import read_text
@@ -28,6 +29,7 @@ FAILURES = (WRONG, CRASHED, LATE, FAILED)
 MOST_SHOWN = 20  # causes of failures that are printed; all cases stand in the file
 MOST_NAMES = 100  # operators that are named in one line
 WIDTH = 120
+WHAT = ("operator or pattern", "operators and patterns")
 _FIELDS = (
     *("schema", "backend", "versions", "machine", "asked", "deviations", "cases", "smallest", "speed", "notes"),
     *("unfinished", "refusals"),
@@ -201,19 +203,23 @@ class Certificate:
         lines = [f"declared deviation {code}: {text}" for code, text in self.deviations.items()]
         seen = [c for c in self.cases if any(f.verdict == DEVIATES for f in c.findings)]
         where = ", ".join(dict.fromkeys(c.operator for c in seen))
-        return [*lines, f"  seen in {len(seen)} cases of {where}" if seen else "  seen in no case"]
+        return [*lines, f"  seen in {counted(len(seen), 'case')} of {where}" if seen else "  seen in no case"]
 
     def _summary(self) -> list[str]:
         """What is covered, what is untried, and how many cases there were."""
         if self.covered:
-            lines = _named(f"covered: {len(self.covered)} operators and patterns:", self.covered)
+            lines = _named(f"covered: {counted(len(self.covered), *WHAT)}:", self.covered)
         else:
             lines = [f"covered: nothing; {self._why_nothing()}"]
             lines += [f"  {text}" for text in self.refusals] if not self.cases else []
         left = self.untried
-        lines += [f"untried: {len(left)} operators and patterns"] if left else []
-        lines += [f"  {name}: {why}" for name, why in itertools.islice(left.items(), MOST_SHOWN)]
-        lines += [f"  ... and {len(left) - MOST_SHOWN} more"] if len(left) > MOST_SHOWN else []
+        lines += [f"untried: {counted(len(left), *WHAT)}"] if left else []
+        by_why: dict[str, list[str]] = {}
+        for name, why in left.items():
+            by_why.setdefault(why, []).append(name)
+        for why, names in itertools.islice(by_why.items(), MOST_SHOWN):
+            lines += textwrap.wrap(f"{', '.join(names)}: {why}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+        lines += [f"  ... and {len(by_why) - MOST_SHOWN} other reasons"] if len(by_why) > MOST_SHOWN else []
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())
         if self.cases:
             lines.append(f"cases: {self._counted()}{f'; of these tried: {kinds}' if kinds else ''}")
@@ -227,13 +233,13 @@ class Certificate:
         return "it takes no sample of any operator, and refuses them because" if self.refusals else "nothing was asked"
 
     def _counted(self) -> str:
-        return ", ".join(f"{count} cases {verdict}" for verdict, count in self.counts().items() if count)
+        return ", ".join(f"{counted(count, 'case')} {verdict}" for verdict, count in self.counts().items() if count)
 
     def _failure_lines(self, verdict: str) -> list[str]:
         bad = [c for c in self.cases if c.verdict == verdict]
         if not bad:
             return [f"{verdict}: none"]
-        lines = _named(f"{verdict}: {len(bad)} cases of", dict.fromkeys(c.operator for c in bad))
+        lines = _named(f"{verdict}: {counted(len(bad), 'case')} of", dict.fromkeys(c.operator for c in bad))
         causes = by_cause((c, next(f for f in c.findings if f.verdict == verdict)) for c in bad)
         for group in causes[:MOST_SHOWN]:
             case, finding = group[0]
@@ -302,7 +308,8 @@ class Changes:
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = [f"changed: {len(self.verdicts)} verdicts, {len(self.added)} new cases, {len(self.removed)} gone"]
+        changed, new = counted(len(self.verdicts), "verdict"), counted(len(self.added), "new case")
+        lines = [f"changed: {changed}, {new}, {len(self.removed)} gone"]
         lines += [f"  {text}" for text in self.verdicts]
         lines += [f"  new: {name}" for name in self.added] + [f"  gone: {name}" for name in self.removed]
         return "\n".join(lines)

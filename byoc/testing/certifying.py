@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from byoc.base.counted import counted
 from byoc.contract.backend import Backend
 from byoc.contract.checks import level_of, why_unavailable
 from byoc.contract.registration import get_backend
@@ -111,7 +112,7 @@ def certified(asked: CertifyRequest, backend: Backend, pool: WorkerPool) -> Cert
         tuple(run.smallest),
         tuple(rest.speed),
         tuple(_notes(backend, run)),
-        f"{ended}; {left} of {len(results) + rest.count} cases were not tried" if left else "",
+        f"{ended}; {left} of {counted(len(results) + rest.count, 'case')} not tried" if left else "",
         {d.code: d.text for d in backend.deviations},
         tuple(made.refused),
     )

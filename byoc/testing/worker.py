@@ -18,6 +18,7 @@ from byoc.testing.cases.operators import BackendAnswers
 from byoc.testing.certificate import CaseResult, SpeedRow
 from byoc.testing.checks import Examiner, Finding
 from byoc.testing.core.case import Case
+from byoc.testing.core.refusals import grouped
 from byoc.testing.core.saved import SavedRunner
 from byoc.testing.core.sent_case import SentCase
 from byoc.testing.core.vendor import VendorOrigin, backend_from
@@ -93,7 +94,7 @@ class MakeCases:
         """The cases."""
         asked = BackendAnswers(context.backend, tell=context.tell, lost=self.lost)
         cases = all_cases(asked, self.seed, self.only)
-        reasons = [f"{text} ({count} times)" for text, count in asked.refused.most_common(MOST_REASONS)]
+        reasons = grouped(asked.refused, MOST_REASONS)
         return MadeCases([SentCase.of(c) for c in cases], asked.raised, asked.unmade, asked.never, reasons)
 
 

@@ -20,7 +20,11 @@ from byoc.runtime.core.signature import Dim, Signature, TensorSpec
 from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.dso.whole_program import contract_of, contract_text
 
-C_TYPES: Mapping[str, str] = {dtype: name for dtype, name in TYPES.items() if dtype in DTYPES}
+HALF = "_Float16"  # of C23's annex H, in GCC from version 12 and in Clang
+C_TYPES: Mapping[str, str] = {**{dtype: name for dtype, name in TYPES.items() if dtype in DTYPES}, "float16": HALF}
+NO_HALF = """#ifndef __FLT16_MAX__
+#error this compiler has no _Float16 for this processor, which source in C has for float16: take GCC 12 or Clang
+#endif"""
 ALIGNMENT = 64
 INCLUDES = "\n".join(f"#include <{name}.h>" for name in ("math", "stdbool", "stddef", "stdint", "string"))
 
@@ -42,7 +46,8 @@ def compiled_region(region: RegionSteps, statements: Sequence[str], before: str 
     """
     specs = [spec_of(f"value_{k}", ty) for k, ty in enumerate(region.types)]
     signature = signature_of_steps(region, specs)
-    source = "\n".join([INCLUDES, before, *_function(region, signature, specs, statements), ""])
+    needs = [NO_HALF] if any(spec.dtype == "float16" for spec in specs) else []
+    source = "\n".join([INCLUDES, *needs, before, *_function(region, signature, specs, statements), ""])
     compiler = find_compiler()
     contract = contract_text(contract_of([signature], None, compiler.sanitizers))
     library = compiler.build(f'{source}\nconst char byoc_contract[] = "{contract}";\n')

@@ -97,7 +97,7 @@ def test_what_it_returns_and_what_the_compiler_says_are_reported(tvm):
         create(source("acme_0", "nothing_of_that_name"), "c", ["acme_0"], [])
     in_cxx = "#include <tvm/runtime/packed_func.h>\n" + source("acme_0")
     with pytest.raises(
-        RuntimeError, match=r"packed_func.h is C\+\+, and byoc compiles C: write int32_t NAME\(TVMValue"
+        RuntimeError, match=r"packed_func.h is C\+\+: make the module with fmt cc, or write C functions"
     ):
         create(in_cxx, "c", ["acme_0"], [])
 
@@ -105,9 +105,9 @@ def test_what_it_returns_and_what_the_compiler_says_are_reported(tvm):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("int f;", "cc", ["f"], []), "code in c, got 'cc'"),
+        (("int f;", "ll", ["f"], []), r"code in c, cc, cpp, cxx, c\+\+, got 'll'"),
         (("int f;", "c", [], []), "names of the functions"),
-        (("int f;", "c", ["f"], ["f_const_0"]), "constant 'f_const_0'"),
+        (("int f;", "c", ["f"], ["f_const_0"]), "constant 'f_const_0' is for a function __init_f"),
     ],
 )
 def test_what_it_cannot_take_is_one_sentence(tvm, arguments, text):

@@ -177,7 +177,7 @@ def test_values_are_converted_to_a_wider_float_and_to_a_narrower_only_where_a_pl
     assert result.dtype == np.float16 and seen == [np.float32]
     np.testing.assert_array_equal(result, np.exp(np.float32(np.float16([0.1, 1]))).astype("float16"))
     plan = byoc.plan(model(relay.exp, (2,), dtype="float64"), ["arm", "c"])
-    assert "exp:def@arm/float/any has float for its input 0, got float64" in str(plan)
+    assert "exp:def@arm/float/any has float for its input 0, output 0, got float64" in str(plan)
 
 
 def test_among_kernels_of_one_place_the_fastest_is_taken_where_all_say_what_they_take():
@@ -272,7 +272,7 @@ def test_a_function_of_another_number_of_arrays_is_refused_with_the_reason():
 def test_other_dtypes_are_refused_with_the_reason():
     kernel("exp", ARM)(CSource("void KERNEL(const float *x, float *out SIZES) { *out = *x; }"))
     plan = byoc.plan(model(relay.exp, (2,), dtype="float64"), ["arm", "c"])
-    assert "exp:def@arm/float/any has float for its input 0, got float64" in str(plan)
+    assert "exp:def@arm/float/any has float for its input 0, output 0, got float64" in str(plan)
     assert "arm has kernels for exp, got tanh" in str(byoc.plan(model(relay.tanh, (2,)), ["arm", "c"]))
 
 

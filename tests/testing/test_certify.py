@@ -184,7 +184,7 @@ def test_a_declared_deviation_is_reported_and_is_no_failure(backend_with, monkey
     name = backend_with("nan")
     found = certify(name, only=["nn.relu", "tanh"], saved=False)
     assert found.ok and found.counts()["deviates"] == 1
-    assert "certified with 1 declared deviation" in str(found) and "seen in 1 cases of nn.relu" in str(found)
+    assert "certified with 1 declared deviation" in str(found) and "seen in 1 case of nn.relu" in str(found)
     assert read_certificate(found.save(tmp_path / "c.json")) == found
     assert "## Deviates" in (tmp_path / "c.md").read_text()
     monkeypatch.setattr(get_backend(name), "deviations", ())

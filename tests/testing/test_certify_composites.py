@@ -77,7 +77,7 @@ def test_a_pattern_that_is_matched_and_refused_is_untried_and_says_why(fused_wit
     assert found.untried[planted_fused.COMPOSITE].startswith(
         "matched, and refused because what is planted, got float32"
     )
-    assert "untried: 1 operators and patterns\n  fused.conv_relu: matched, and refused because" in str(found)
+    assert "untried: 1 operator or pattern\n  fused.conv_relu: matched, and refused because" in str(found)
 
 
 def test_a_pattern_whose_composite_nothing_runs_is_not_certified(fused_with):

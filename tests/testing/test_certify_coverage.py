@@ -79,7 +79,7 @@ def test_what_a_backend_names_and_takes_no_sample_of_is_told(images):
     assert found.covered == ("nn.relu",)
     told = r"it names this operator, and takes none of its samples: .*axis of 77, got axis -1"
     assert re.match(told, found.untried["nn.softmax"]), str(found)
-    assert "untried: 1 operators and patterns\n  nn.softmax: it names" in str(found)
+    assert "untried: 1 operator or pattern\n  nn.softmax: it names" in str(found)
 
 
 def test_a_model_of_free_sizes_is_tried_with_numbers_where_the_backend_wants_these(images):
@@ -92,3 +92,11 @@ def test_a_model_of_which_nothing_is_taken_says_what_the_backend_wants(images):
     found = certify(images('"nn.relu"', 'C.attributes(axis=77), C.dtypes("int8")'), only=["none"], models=[DIGITS])
     assert found.untried["model digits.onnx"].startswith("it takes no operator of this model, and wants: ")
     assert "int8 for operands and results" in found.untried["model digits.onnx"] and not found.ok
+
+
+def test_a_refusal_that_is_given_again_and_again_is_one_line_with_its_count(images):
+    """Of a backend that takes nothing; each operator that is refused was a line of its own."""
+    name = images('"exp"', 'C.dtypes("float16"), C.operators("log")')
+    found = certify(name, only=["nn.relu", "exp", "tanh", "nn.dense", "sigmoid"], saved=False)
+    lines = [text for text in found.refusals if text.startswith("log")]
+    assert lines and re.fullmatch(r"log, got \S+, \S+, \S+ and 2 more \(\d\d+ times\)", lines[0]), found.refusals

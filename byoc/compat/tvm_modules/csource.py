@@ -1,4 +1,4 @@
-"""``runtime.CSourceModuleCreate``: the C of an integration as a module, compiled at once. Source: ``CSourceModule``.
+"""``runtime.CSourceModuleCreate``: C or C++ of an integration as a module, compiled at once. Source: ``CSourceModule``.
 
 TVM keeps the text until a library is exported; here it is compiled when the module is made, so that what the compiler
 says is said there. Its packed functions are called with tensors of DLPack, and saved with the model.
@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import byoc.compat
-from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.c.toolchain.compiler import TranslationUnit, find_compiler
+from byoc.codegen.c.toolchain.cxx_compiler import CXX_FLAGS, find_cxx_compiler
 from byoc.codegen.c.toolchain.sanitizers import check_process
-from byoc.errors import UserError
+from byoc.errors import ArtifactError, UserError
 from byoc.runtime.dso.packed_module import PackedModule
 
-FORMATS = ("c",)
+C, CXX = ("c",), ("cc", "cpp", "cxx", "c++")
 HEADERS = Path(str(byoc.compat.__file__)).parent / "include"
 
 
@@ -25,27 +26,40 @@ def create(
     """The module of *code*, whose functions are called *symbols*.
 
     Args:
-        code: C with packed functions, which may include TVM's headers of its runtime and DLPack's.
-        fmt: ``c``.
+        code: source with packed functions, which may include TVM's headers of its runtime and DLPack's.
+        fmt: ``c``, or ``cc`` or ``cpp`` for C++.
         symbols: the names of its functions.
-        const_vars: names of constants that it would be given; they have to stand in *code*.
+        const_vars: names of the constants that ``__init_<first symbol>`` is given before the first call: as one
+            ``Array<NDArray>`` in C++, as so many tensors in C.
 
     Raises:
-        UserError: for another language, no symbols, or constants.
+        UserError: for another language, no symbols, or constants without an ``__init_`` function.
         CompileError: with the compiler's first error.
-        CompilerNotFoundError: there is none.
+        CompilerNotFoundError: there is none, for C or for C++.
     """
     names = [str(name) for name in ([symbols] if isinstance(symbols, str) else symbols)]
-    if str(fmt) not in FORMATS:
-        raise UserError(f"CSourceModuleCreate: expected code in c, got {str(fmt)!r}; write it as C")
+    if str(fmt) not in (*C, *CXX):
+        raise UserError(f"CSourceModuleCreate: expected code in {', '.join((*C, *CXX))}, got {str(fmt)!r}")
     if not names:
         raise UserError("CSourceModuleCreate: expected the names of the functions in the code, got none")
-    if const_vars:
-        raise UserError(
-            f"CSourceModuleCreate: the constant {str(const_vars[0])!r} would be given to C++ alone; write constants "
-            "into the code"
-        )
-    compiler = find_compiler()
+    compiler, own = (find_compiler(), ()) if str(fmt) in C else (find_cxx_compiler(), CXX_FLAGS)
     check_process(compiler.sanitizers, compiler.command, compiler.is_gcc)
     flags = (f"-I{HEADERS}",)
-    return PackedModule(compiler.build(str(code), flags), names, str(code), compiler.processor(flags))
+    library = compiler.build_units([TranslationUnit(str(code), own)], flags)
+    constants = [str(name) for name in const_vars or ()]
+    module = PackedModule(library, names, str(code), compiler.processor(flags), constants)
+    if constants:
+        _check_initializer(module, names[0], constants)
+    return module
+
+
+def _check_initializer(module: PackedModule, symbol: str, constants: Sequence[str]) -> None:
+    """Raises UserError where no function of *module* takes its *constants*."""
+    try:
+        module.opened(f"__init_{symbol}")
+    except ArtifactError:
+        raise UserError(
+            f"CSourceModuleCreate: the constant {constants[0]!r} is for a function __init_{symbol}, which the code "
+            f"does not have: write TVM_DLL_EXPORT_TYPED_FUNC(__init_{symbol}, ...) of a function of an Array<NDArray> "
+            "in C++, or leave const_vars empty and write constants into the code"
+        ) from None

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:  # what few compilations ask for is imported where they do
     from byoc.driver.compiler.target_quantization import TargetQuantization
-    from byoc.driver.half_regions import HalfCalibration
+    from byoc.driver.half_regions import GivenHalves, HalfCalibration
     from byoc.relay.transform.half_operands import Beyond
 
 MAX_NODES_NAMED = 3
@@ -74,8 +74,8 @@ class CompileOptions:
     ``placing`` says where operators go. With ``replan`` a target that fails, or is not on this machine, is planned
     without; with ``fallback`` the library also has the host's version of each region. ``backend_options`` are handed to
     the backends by name. ``shapes`` fixes free dimensions of inputs. ``precision`` is what the host's products compute
-    in, and regions where their backends do; ``beyond`` is what stays in float32 there. ``pipeline`` are the passes,
-    where they are not those that byoc has.
+    in, and regions where their backends do; ``beyond`` is what stays in float32 there, ``given`` what others
+    were given in float16. ``pipeline`` are the passes, where they are not those that byoc has.
     """
 
     targets: Sequence[str] = ("c",)
@@ -88,11 +88,12 @@ class CompileOptions:
     pipeline: Pipeline | None = None
     limits: TimeLimits = TimeLimits()
     beyond: Beyond | None = None
+    given: GivenHalves | None = None
 
     def regions(self) -> BuildRequest:
         """How the regions' modules are made, once."""
         request = BuildRequest(self.backend_options, self.limits.compiling, self.fallback)
-        return in_halves(request, self.beyond) if self.precision.products == FP16 else request
+        return in_halves(request, self.beyond, given=self.given) if self.precision.products == FP16 else request
 
 
 def compile_model(asked: CompileRequest) -> Library:
@@ -180,7 +181,7 @@ def quantized_for(
     precision = options.precision
     precision.check(known_names(mod))
     if precision.products == FP16:
-        return _ranged(mod, options, tell)
+        return _halved(_ranged(mod, options, tell), targets, tell)
     if precision.products != INT8:
         return QuantizedModule(mod, options)
     from byoc.driver.compiler.target_quantization import target_quantization
@@ -205,6 +206,19 @@ def _ranged(mod: IRModule, options: CompileOptions, tell: Progress) -> Quantized
     tell("finding what leaves the range of float16")
     beyond = by.observed(mod, lambda probe: build_host(probe, options, tell))
     return QuantizedModule(mod, replace(options, beyond=beyond), by)
+
+
+def _halved(ranged: QuantizedModule, targets: Sequence[str], tell: Progress) -> QuantizedModule:
+    """*ranged* with calls on float16 for those of *targets* that declare it."""
+    from byoc.driver.compiler.vendor_halves import halved, takers
+
+    options = ranged.options
+    vendors = takers(targets, options.backend_options)
+    if not vendors or options.beyond is None:
+        return ranged
+    tell("giving float16 to the targets that declare it")
+    mod, given = halved(ranged.mod, targets, vendors, options.beyond)
+    return replace(ranged, mod=mod, options=replace(options, given=given))
 
 
 def plan_for(mod: IRModule, options: CompileOptions, model: Model = None, tell: Progress = silent) -> Plan:

@@ -6,13 +6,14 @@ Ensures: the same values; regions of backends that do not say ``needs_sizes`` st
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from byoc.contract.registration import get_backend
 from byoc.driver.precision import FP16
 from byoc.driver.region_build import BuildRequest
+from byoc.errors import PartitionError, defined_at
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.partition.place import Place
@@ -23,6 +24,7 @@ from byoc.relay.narrowing import as_function
 from byoc.relay.traverse import rewrite
 
 if TYPE_CHECKING:
+    from byoc.driver.half_regions import GivenHalves
     from byoc.relay.transform.half_operands import Beyond
 
 
@@ -60,11 +62,18 @@ def _needs_sizes(region: Function) -> bool:
     return "Compiler" in region.attrs and get_backend(str(region.attrs["Compiler"])).needs_sizes
 
 
-def in_halves(request: BuildRequest, beyond: Beyond | None, targets: Collection[str] | None = None) -> BuildRequest:
-    """*request* for regions of *targets*, or of all, in half precision but for what is *beyond* it."""
+def in_halves(
+    request: BuildRequest,
+    beyond: Beyond | None,
+    targets: Collection[str] | None = None,
+    given: GivenHalves | None = None,
+) -> BuildRequest:
+    """*request* for regions of *targets*, or of all, in half precision but for what is *beyond* it; *given* are calls
+    on float16 that the model itself has for some.
+    """
     from byoc.driver.half_regions import HalfRegions  # which few ask for
 
-    return replace(request, halves=HalfRegions.of(beyond, targets))
+    return replace(request, halves=HalfRegions.of(beyond, targets, given))
 
 
 def at_places(plan: Plan, request: BuildRequest, beyond: Beyond | None) -> BuildRequest:
@@ -80,7 +89,12 @@ def at_places(plan: Plan, request: BuildRequest, beyond: Beyond | None) -> Build
     halves = set()
     for name, own in places.items():
         backend = get_backend(name)
-        made = backend.options_at(tuple(own), options.get(name, {}))
+        made: object = backend.options_at(tuple(own), options.get(name, {}))
+        if not isinstance(made, Mapping):
+            raise PartitionError(
+                f"backend {name!r}: its options_at(places, options) gave {made!r}{defined_at(backend.options_at)}, "
+                "expected the options as a mapping, changed or not"
+            )
         if made or name in options:
             options[name] = made
         if FP16 in backend.precisions_inside and any(str(Place.parse(p).precision) == FP16 for p in own):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from byoc.contract.limits import Limits
 from byoc.contract.registration import get_backend
-from byoc.contract.verdict import Verdict, callee_name
+from byoc.contract.verdict import Verdict, callee_name, sentence_of
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.calls import Decision, calls_of, functions_of
@@ -210,4 +210,4 @@ class PlannedCut:
 
 def reasons(verdict: Verdict) -> str:
     """Why a verdict is no, without the operator and the node."""
-    return "; ".join(map(str, verdict.why)) or "accepted"
+    return sentence_of(verdict.why) or "accepted"

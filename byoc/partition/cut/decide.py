@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from byoc.contract.backend import Backend
-from byoc.contract.verdict import Verdict, accept, callee_name, calls_in, refuse
+from byoc.contract.verdict import Verdict, asked, callee_name, calls_in, refuse
 from byoc.errors import vendors_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
@@ -35,14 +35,12 @@ def judged(backend: Backend, call: Call) -> Verdict:
     if unnamed is not None:
         return refuse(call, "dtype", f"{unnamed} is for backends that name it: small_dtypes, or dtypes(...)", unnamed)
     try:
-        verdict = backend.supports(call)
+        verdict = asked(backend.supports, call, backend.name)
     except Exception as error:
         return refuse(call, "error", f"the backend failed when asked: {vendors_line(error)}")
-    if isinstance(verdict, Verdict):
-        if verdict or verdict.reasons:
-            return verdict
-        return refuse(call, "unexplained", f"{backend.name} gave no reason")
-    return accept(call) if verdict else refuse(call, "predicate", f"{backend.name} does not take it")
+    if verdict or verdict.reasons:
+        return verdict
+    return refuse(call, "unexplained", f"{backend.name} gave no reason")
 
 
 def _unnamed_dtype(backend: Backend, call: Call) -> str | None:
@@ -127,7 +125,7 @@ def decide(
 
 def _decision(call: Call, backends: Sequence[Backend], why: str, view: BoundaryView) -> Decision:
     operator, nodes = callee_name(call), span_names(call.span)
-    asked: list[tuple[str, Verdict]] = []
+    said: list[tuple[str, Verdict]] = []
     target: str | None = None
     for backend in backends:
         reason = view.reason(backend.name, call)
@@ -136,8 +134,8 @@ def _decision(call: Call, backends: Sequence[Backend], why: str, view: BoundaryV
             verdict = refuse(call, PRIORITY, f"{target} comes before it {why or 'in the order of targets'}")
         elif verdict:
             target = backend.name
-        asked.append((backend.name, verdict))
-    return Decision(operator, nodes, target, tuple(asked))
+        said.append((backend.name, verdict))
+    return Decision(operator, nodes, target, tuple(said))
 
 
 def next_in_order(decision: Decision) -> Decision:

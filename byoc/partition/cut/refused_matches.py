@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from byoc.contract.verdict import ConstraintCheck, Reason, callee_name, first_sentence
-from byoc.errors import in_one_line
+from byoc.errors import vendors_line
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.partition.boundaries import Boundaries, BoundaryView
@@ -91,7 +91,7 @@ class _Match:
         try:
             taken = holds(check, self.group, {})
         except Exception as error:  # whatever a vendor's check raises counts as no
-            return (Reason("error", f"its check failed: {in_one_line(error)}"),)
+            return (Reason("error", f"its check failed: {vendors_line(error)}"),)
         return () if taken else (Reason("check", first_sentence(check) or "its check says no"),)
 
 

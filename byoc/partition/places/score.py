@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from byoc.contract.backend import Backend
 from byoc.contract.registration import get_backend
-from byoc.contract.verdict import Verdict
+from byoc.contract.verdict import Verdict, sentence_of
 from byoc.errors import PartitionError
 from byoc.partition.place import ANY, HOST, DataLayout, Place, precision_of
 from byoc.partition.places.grade import Formula, KernelArgument, KernelRequest, formula_of
@@ -234,5 +234,5 @@ def _because(text: str, unit: PlacementUnit) -> str:
     """``no opencl kernel for nn.conv2d``, and why where the target's verdict says it."""
     target = text.split()[1]
     verdict = unit.verdicts.get(target)
-    why = "; ".join(map(str, verdict.reasons)) if verdict is not None and not verdict else ""
+    why = sentence_of(verdict.reasons) if verdict is not None and not verdict else ""
     return f"{text}: {why}" if why else text

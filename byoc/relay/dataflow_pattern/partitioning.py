@@ -15,7 +15,7 @@ from byoc.relay.dataflow_pattern.grouper import Grouper, MatchedGroup
 from byoc.relay.dataflow_pattern.indexed_graph import PARTITIONED, IndexedGraph
 from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
-from byoc.relay.match_check import MatchCheck
+from byoc.relay.match_check import MatchCheck, truth
 from byoc.relay.traverse import children, keep_type, typed_function, typed_rebuild
 
 
@@ -39,7 +39,7 @@ def holds(check: p.Check | MatchCheck, group: MatchedGroup, attrs: Mapping[str, 
     """Whether *check* accepts the match *group*, whose function would carry *attrs*."""
     if isinstance(check, MatchCheck):
         return check.takes(composite_call(group, attrs, {}))
-    return bool(check(group.root))
+    return truth(check, group.root, "it")
 
 
 def partition_pattern(

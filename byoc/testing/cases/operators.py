@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from byoc.contract.backend import Backend
-from byoc.contract.verdict import FAILED_CODE, Reason, callee_name
+from byoc.contract.verdict import FAILED_CODE, Reason, asked, callee_name
 from byoc.errors import ByocError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
@@ -53,7 +53,7 @@ class BackendAnswers:
     unmade: dict[str, str] = field(default_factory=dict)
     never: dict[str, str] = field(default_factory=dict)
     not_named: dict[str, str] = field(default_factory=dict)
-    refused: Counter[str] = field(default_factory=Counter)
+    refused: Counter[Reason] = field(default_factory=Counter)
     why_not: dict[str, dict[str, None]] = field(default_factory=dict)
     by_name: set[str] = field(default_factory=set)
     tell: Callable[[str], None] | None = None
@@ -66,10 +66,10 @@ class BackendAnswers:
         if self.tell is not None:
             self.tell(name)
         try:
-            verdict = self.backend.supports(call)
+            verdict = asked(self.backend.supports, call, self.backend.name)
             for reason in verdict.why:
                 if not self.note_failure(reason, name):
-                    self.refused[str(reason)] += 1
+                    self.refused[reason] += 1
                     self.why_not.setdefault(callee_name(call), {}).setdefault(str(reason))
                 if reason.actual == callee_name(call):
                     self.by_name.add(reason.actual)

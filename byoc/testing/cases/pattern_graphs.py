@@ -48,13 +48,15 @@ class Focus:
 class Search:
     """How graphs are made: the *seed* of their numbers, the calls that may be tried, what one call is to be like.
 
-    *wanted* are arrays like the inputs that parts of the pattern should have, where their operators take them.
+    *wanted* are arrays like the inputs that parts of the pattern should have, where their operators take them. *order*
+    gives the samples of an operator, those first that are likely to be taken.
     """
 
     seed: int
     budget: Budget
     focus: Focus | None = None
     wanted: dict[p.DFPattern, np.ndarray] = field(default_factory=dict)
+    order: Callable[[Op], Sequence[Sample]] = lambda op: op.samples
 
 
 def graphs_of(pattern: p.DFPattern, search: Search) -> Iterator[Built]:
@@ -113,6 +115,7 @@ def _build_operator(
     _check_arity(op, len(args))
     inner = [a for a in args if not _is_leaf(a) or a in known]
     _want_inputs(search, what, args)
+    likely = search.order(op) if samples is None else samples
     for parts in _each(inner, known, search):
         built = dict(zip(inner, (expr for expr, _ in parts), strict=True))
         before: Given = {}
@@ -123,12 +126,12 @@ def _build_operator(
         if not inner:
             calls = itertools.chain(
                 itertools.islice(_on_wanted(op, search, pattern, len(args)), MOST_FIRST if samples is None else 0),
-                sample_calls(op, search.seed, len(args), samples, search.budget),
+                sample_calls(op, search.seed, len(args), likely, search.budget),
             )
         elif None in places:
-            calls = calls_on(op, places, search.seed, samples, search.budget)
+            calls = calls_on(op, places, search.seed, likely, search.budget)
         else:
-            calls = closed_calls(op, [e for e in places if e is not None], samples, search.budget)
+            calls = closed_calls(op, [e for e in places if e is not None], likely, search.budget)
         for call, new in calls:
             changed = _with_attributes(call, wanted)
             if changed is None:

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from byoc.contract.backend import PatternEntry
 from byoc.contract.checks import pattern_entries
-from byoc.contract.verdict import ConstraintCheck
+from byoc.contract.support_table import sample_call
+from byoc.contract.verdict import Constraint, ConstraintCheck, Reason, judge
+from byoc.errors import ByocError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op
+from byoc.ir.op import Op, Sample
 from byoc.relay import transform
 from byoc.relay.dataflow_pattern import DFPattern
 from byoc.relay.expr import Call, Function, Var
@@ -26,9 +28,10 @@ from byoc.relay.traverse import post_order, substitute
 from byoc.testing.cases.fitting import Budget, Given, SearchEnded, typed
 from byoc.testing.cases.large import LARGE, UNFIT, grown
 from byoc.testing.cases.operators import BackendAnswers, is_computed
-from byoc.testing.cases.pattern_graphs import Focus, NeverMatches, NotMade, Search, focuses, graphs_of
+from byoc.testing.cases.pattern_graphs import Built, Focus, NeverMatches, NotMade, Search, focuses, graphs_of
 from byoc.testing.cases.retyped import OTHERS, OWN, is_known, retyped
 from byoc.testing.core.case import Case, constant, function_of
+from byoc.testing.core.refusals import grouped
 
 PATTERN = "patterns"
 PATTERN_SAMPLES = "samples in patterns"
@@ -49,14 +52,26 @@ class CertifiedRow:
     asked: BackendAnswers
     made: int = 0
     matched: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
+    refused: Counter[Reason] = field(default_factory=Counter)
     dtype: str | None = None  # the type of the samples' floats in which it is taken, once that is known
     retyped: int = 0  # graphs that were tried in another
+    samples: dict[str, Sequence[Sample]] = field(default_factory=dict)
+
+    def likely(self, op: Op) -> Sequence[Sample]:
+        """The samples of *op* that no constraint about it refuses, asked alone; all where it refuses each."""
+        if op.name not in self.samples:
+            check = self.entry.asked
+            rows = check.constraints if isinstance(check, ConstraintCheck) else ()
+            about = [c for c in (*self.asked.backend.constraints, *rows) if op.name in c.of]
+            taken = [s for s in op.samples if not _is_refused(op, s, about)] if about else []
+            self.samples[op.name] = taken or op.samples
+        return self.samples[op.name]
 
     def why_none(self) -> str:
         """Why it has no case although a graph of it was matched."""
-        reasons = "; ".join(text for text, _ in self.refused.most_common(3))
-        return f"matched, and refused because {reasons or 'the reference does not compute it'}"
+        reasons = "; ".join(grouped(self.refused, 3))
+        why = reasons or "the reference does not compute it"
+        return f"matched, and refused because {why}; a model that has it tries it: --model FILE"
 
 
 def pattern_cases(
@@ -95,10 +110,32 @@ def pattern_cases(
             asked.unmade[entry.name] = "no graph of its operators was found whose types fit"
 
 
+def _is_refused(op: Op, sample: Sample, conditions: Sequence[Constraint]) -> bool:
+    """Whether one of *conditions* refuses a call like *sample*; one that cannot be asked is none that is likely."""
+    try:
+        call = sample_call(op, sample)
+    except (ByocError, TypeError, ValueError):
+        return True
+    return not judge(call, conditions)
+
+
+def _searched(row: CertifiedRow, search: Search, most: int, found: Collection[object]) -> Iterator[Built]:
+    """Graphs of a row from samples that are likely to be taken; where nothing is *found* with these, from all."""
+    fewer = any(row.likely(op) is not op.samples for _, op in focuses(row.entry.pattern))
+    for order in (row.likely, _all_samples) if fewer else (_all_samples,):
+        if not found:
+            fresh = replace(search, budget=Budget(search.budget.left), wanted={}, order=order)
+            yield from _typed(row, _bounded(row.entry.pattern, fresh, most))
+
+
+def _all_samples(op: Op) -> Sequence[Sample]:
+    return op.samples
+
+
 def _forms(row: CertifiedRow, seed: int) -> Iterator[Case]:
     """The graphs of a row, one of each sequence of operators."""
     forms: set[tuple[str, ...]] = set()
-    for expr, given in _typed(row, _bounded(row.entry.pattern, Search(seed, Budget(MOST_CALLS)), MOST_CANDIDATES)):
+    for expr, given in _searched(row, Search(seed, Budget(MOST_CALLS)), MOST_CANDIDATES, forms):
         form = tuple(n.op.name for n in post_order(expr) if isinstance(n, Call) and isinstance(n.op, Op))
         case = None if form in forms else _case(row, expr, given)
         if case is None:
@@ -117,7 +154,7 @@ def _samples(row: CertifiedRow, seed: int) -> Iterator[Case]:
     seen: set[object] = set()
     for place, op, k in chosen[:MOST_SAMPLES]:
         search = Search(seed, Budget(SAMPLE_CALLS), Focus(place, op, op.samples[k]))
-        for expr, given in _typed(row, _bounded(row.entry.pattern, search, SAMPLE_CANDIDATES)):
+        for expr, given in _searched(row, search, SAMPLE_CANDIDATES, ()):
             case = _case(row, expr, given) or _held(row, expr, given)
             if case is None:
                 continue
@@ -190,10 +227,10 @@ def _merged(row: CertifiedRow, plain: Function, given: Given) -> Case | None:
     main = function_of(merged.params, merged.body)
     found = [n for n in post_order(main.body) if isinstance(n, Call) and _is_composite(n, entry.name)]
     if not found:
-        row.refused["the check of its pattern refuses it"] += 1
+        row.refused[Reason("check", "the check of its pattern refuses it")] += 1
         return None
     reasons = [r for call in found if isinstance(check, ConstraintCheck) for r in check.refusals(call)]
-    row.refused.update(str(r) for r in reasons if not row.asked.note_failure(r, entry.name))
+    row.refused.update(r for r in reasons if not row.asked.note_failure(r, entry.name))
     if reasons:
         return None
     row.asked.refused.clear()

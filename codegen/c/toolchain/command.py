@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 _MOST_OUTPUT = 1 << 24  # bytes that are read of what a command says
+_LOOK = 1.0  # seconds between two looks at a process whose end the kernel should tell
 _LAST_WAIT = 10.0  # seconds for the kernel to end what was killed
 
 
@@ -118,19 +119,24 @@ def _wait(process: subprocess.Popen[bytes], limit: float) -> None:
     opened = getattr(os, "pidfd_open", None)
     if opened is not None and hasattr(select, "poll"):
         with contextlib.suppress(OSError):  # no descriptor left: wait by looking again and again
-            _wait_for_descriptor(opened(process.pid), limit)
+            _wait_for_descriptor(opened(process.pid), process, deadline)
     try:
         process.wait(max(deadline - time.monotonic(), 0.01))
     except subprocess.TimeoutExpired as error:
         raise CommandError(f"did not end within {limit:g} s") from error
 
 
-def _wait_for_descriptor(descriptor: int, limit: float) -> None:
-    """Until the process of a descriptor ended; the kernel wakes this thread at once."""
+def _wait_for_descriptor(descriptor: int, process: subprocess.Popen[bytes], deadline: float) -> None:
+    """Until the process of a descriptor ended; the kernel wakes this thread at once.
+
+    Where it does not, as kernels in containers were seen to miss it, the process is looked at each second.
+    """
     try:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        poll.poll(min(limit, 1e6) * 1e3)
+        while time.monotonic() < deadline and process.poll() is None:
+            if poll.poll(min(max(deadline - time.monotonic(), 0.0), _LOOK) * 1e3):
+                return
     finally:
         os.close(descriptor)
 

@@ -245,7 +245,7 @@ def find_compiler() -> CCompiler:
     Under ``BYOC_SANITIZE`` it compiles with sanitizers, under ``BYOC_OPTIMIZATION`` at another level. Raises
     CompilerNotFoundError with one sentence when there is none, or when the one that ``$CC`` names does not work.
     """
-    found = _find(tuple(candidates()), requested(), optimization_level())
+    found = find_works(tuple(candidates()))
     if isinstance(found, CCompiler):
         return found
     if os.environ.get("CC", "").strip():
@@ -255,9 +255,15 @@ def find_compiler() -> CCompiler:
     raise CompilerNotFoundError(NOT_FOUND)
 
 
+def find_works(commands: tuple[tuple[str, ...], ...], standard: tuple[str, ...] = ("-std=gnu11",)) -> CCompiler | str:
+    """The first of *commands* that works as a compiler, with the flags of a *standard*, or why the last does not."""
+    return _find(commands, requested(), optimization_level(), standard)
+
+
 @functools.lru_cache(maxsize=8)
-def _find(commands: tuple[tuple[str, ...], ...], sanitizers: tuple[str, ...], level: str) -> CCompiler | str:
-    """The first of *commands* that works as a C compiler, or why the last does not."""
+def _find(
+    commands: tuple[tuple[str, ...], ...], sanitizers: tuple[str, ...], level: str, standard: tuple[str, ...]
+) -> CCompiler | str:
     problem = ""
     for command in commands:
         try:
@@ -266,7 +272,7 @@ def _find(commands: tuple[tuple[str, ...], ...], sanitizers: tuple[str, ...], le
             problem = str(error)
             continue
         problem = "it does not print its macros"
-        base = ("-std=gnu11", f"-O{level}", "-fPIC", "-fno-math-errno")
+        base = (*standard, f"-O{level}", "-fPIC", "-fno-math-errno")
         for flags in ((*base, *NATIVE_FLAGS), base):
             macros = _macros(command, flags)
             if macros is not None and matrix_refusal(processor_of(macros)):

@@ -178,5 +178,6 @@ register_op(
         Sample([(2, 3, 7), (2, 5, 7)], {"transpose_b": True}),
         Sample([(2, 7, 3), (1, 7, 5)], {"transpose_a": True, "transpose_b": False}),
         Sample([(1, 3, 4), (3, 5, 4)], {"transpose_b": True}),
+        Sample([(2, 3, 7), (2, 7, 5)], {"transpose_b": False}),
     ],
 )

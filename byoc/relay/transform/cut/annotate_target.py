@@ -18,6 +18,7 @@ from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo, Sequential
 from byoc.relay.analysis.regions.region_checks import check_regions
 from byoc.relay.expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
+from byoc.relay.match_check import truth
 from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import compiler_begin, compiler_end, compiler_of, is_begin, is_end
 from byoc.relay.op.contrib.register import TARGET_PREDICATES, load_target
@@ -74,14 +75,16 @@ def annotate_function(func: Function, choose: Choice, include_non_call_ops: bool
 
 
 def takes(target: str, call: Call) -> bool:
-    """True when *target* takes *call*, an operator or a composite."""
+    """True when *target* takes *call*, an operator or a composite. Raises UserError where its predicate gives None."""
     if isinstance(call.op, Function):
         prefix, dot, _ = str(call.op.attrs.get("Composite", "")).partition(".")
         return bool(dot) and prefix == target
     if not isinstance(call.op, Op):
         return False
     predicate = call.op.get_attr(f"target.{target}") or TARGET_PREDICATES.get(target)
-    return bool(predicate(call)) if callable(predicate) else bool(predicate)
+    if not callable(predicate):
+        return bool(predicate)
+    return truth(predicate, call, f"target {target!r}: its predicate for {call.op.name}")
 
 
 def _children_to_annotate(expr: RelayExpr) -> Sequence[RelayExpr]:

@@ -18,7 +18,7 @@ from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import span_names
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function
-from byoc.relay.match_check import MatchCheck
+from byoc.relay.match_check import MatchCheck, truth
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.infer_type import FunctionPass
 
@@ -106,7 +106,7 @@ def guarded_check(name: str, check: Check | None, record: CompositeRecord) -> Ch
 
     def guarded(pre: RelayExpr) -> bool:
         try:
-            return bool(test(pre))
+            return truth(test, pre, "it")
         except Exception as error:
             record.add(name, pre, error)
             return False

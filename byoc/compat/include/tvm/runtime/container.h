@@ -1,0 +1,2 @@
+/* As far as generated C++ uses it. Source: container.h of TVM 0.17, whose names these are. */
+#include <tvm/runtime/packed_func.h>
