@@ -71,7 +71,7 @@ COMMANDS = (
     "bisect",
     "compare",
 )
-_OF_DEVICES = ("cache", "warm")
+_FOLDERS = {"cache": "device", "warm": "device", "certify": "checks", "bisect": "checks", "compare": "checks"}
 _RUNNING = ("run", "compile", "profile")  # a backend's code, in this process
 Command = Callable[[argparse.Namespace], tuple[Mapping[str, object], str, int]]
 EPILOG = (
@@ -84,9 +84,9 @@ EPILOG = (
 
 def command_module(name: str) -> ModuleType:
     """The module of a command: ``HELP``, ``add_arguments``, ``run``."""
-    room = "device." if name in _OF_DEVICES else ""
+    folder = f"{_FOLDERS[name]}." if name in _FOLDERS else ""
     try:
-        return importlib.import_module(f"byoc.cli.{room}{name.replace('-', '_')}_command")
+        return importlib.import_module(f"byoc.cli.{folder}{name.replace('-', '_')}_command")
     except ModuleNotFoundError as error:
         if not _is_left_out(error):
             raise
