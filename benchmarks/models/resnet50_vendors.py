@@ -103,13 +103,13 @@ def _call(library: Library, model: Model) -> Call:
 
 def lines(found: Vendor) -> list[str]:
     """What to print of one target."""
-    told = [found.plan, *(f"  {note}" for note in found.notes)]
+    shown = [found.plan, *(f"  {note}" for note in found.notes)]
     for name, timing in found.timings.items():
         span = f"{1e3 * timing.lower:.2f} to {1e3 * timing.upper:.2f}"
         compiled = f", compiled in {found.compiling[name]:.1f} s" if name in found.compiling else ""
-        told.append(f"  {name:20} {1e3 * timing.median:9.2f} ms ({span}){compiled}")
+        shown.append(f"  {name:20} {1e3 * timing.median:9.2f} ms ({span}){compiled}")
     noise = found.timings[AGAIN].median / found.timings[CUT].median
-    return [*told, f"  the cut takes {found.ratio:.3f} times the faster alone; the same once more {noise:.3f}"]
+    return [*shown, f"  the cut takes {found.ratio:.3f} times the faster alone; the same once more {noise:.3f}"]
 
 
 def main() -> int:
@@ -144,8 +144,8 @@ def main() -> int:
             print("\n".join(lines(found[-1])), flush=True)
             failed |= found[-1].ratio > options.most
     if options.json is not None:
-        told = {"machine": machine(), "targets": [f.to_json() for f in found]}
-        options.json.write_text(json.dumps(told, indent=1) + "\n")
+        shown = {"machine": machine(), "targets": [f.to_json() for f in found]}
+        options.json.write_text(json.dumps(shown, indent=1) + "\n")
     return int(failed or not found)
 
 

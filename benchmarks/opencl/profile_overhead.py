@@ -52,10 +52,10 @@ def main() -> None:
     print(f"{'':<26} {'median':>9} {'':>13}{'least':>9}")
     for name, timing in found.items():
         best = min(timing.turns)
-        told = [
+        shown = [
             f"{1e3 * v:9.4f} ms {100 * (v / base - 1):+7.2f} %" for v, base in ((timing.median, median), (best, least))
         ]
-        print(f"{name:<26}", *told)
+        print(f"{name:<26}", *shown)
 
 
 if __name__ == "__main__":

@@ -74,11 +74,11 @@ def libraries(device: str) -> dict[str, Library]:
     for mode in MODES:
         options = {"opencl": {"mode": mode, **({"device": device} if device else {})}}
         library = byoc.compile(model, ["opencl"], backend_options=options)
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as shown:
             warnings.simplefilter("always")
             library(x)
-        if told:
-            print(f"{mode}: {told[0].message}")
+        if shown:
+            print(f"{mode}: {shown[0].message}")
         else:
             found[mode] = library
     return found
@@ -177,8 +177,8 @@ def main() -> None:
         rows[f"{items} x {steps}"] = found = in_turns(branches(options.device, items, steps), options.rounds)
         print(f"| {items} x {steps} | " + " | ".join(f"{1e3 * s:.3f}" for s in found.values()) + " |")
     if options.json:
-        told = {"device": str(info), "launches": launches, "host": host, "run": flush, "branches": rows}
-        options.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        shown = {"device": str(info), "launches": launches, "host": host, "run": flush, "branches": rows}
+        options.json.write_text(json.dumps(shown, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

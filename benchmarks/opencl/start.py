@@ -100,8 +100,8 @@ def main() -> int:
         print(f"{name}: {statistics.median(times):.3f} ({times[0]:.3f} to {times[-1]:.3f}); {built}")
     print(f"the second starts {middle[0] / middle[1]:.1f} times faster")
     if options.json:
-        told = {"first": [vars(s) for s in first], "second": [vars(s) for s in second], "ratio": middle[0] / middle[1]}
-        options.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        shown = {"first": [vars(s) for s in first], "second": [vars(s) for s in second], "ratio": middle[0] / middle[1]}
+        options.json.write_text(json.dumps(shown, indent=1) + "\n", encoding="utf-8")
     return int(any(s.from_source for s in second) or len({s.sum for s in (*first, *second)}) > 1)
 
 

@@ -71,7 +71,7 @@ COMMANDS = (
     "bisect",
     "compare",
 )
-_OF_DEVICES = ("cache", "warm")
+_FOLDERS = {"cache": "device", "warm": "device", "certify": "checks", "bisect": "checks", "compare": "checks"}
 _RUNNING = ("run", "compile", "profile")  # a backend's code, in this process
 Command = Callable[[argparse.Namespace], tuple[Mapping[str, object], str, int]]
 EPILOG = (
@@ -84,9 +84,9 @@ EPILOG = (
 
 def command_module(name: str) -> ModuleType:
     """The module of a command: ``HELP``, ``add_arguments``, ``run``."""
-    room = "device." if name in _OF_DEVICES else ""
+    folder = f"{_FOLDERS[name]}." if name in _FOLDERS else ""
     try:
-        return importlib.import_module(f"byoc.cli.{room}{name.replace('-', '_')}_command")
+        return importlib.import_module(f"byoc.cli.{folder}{name.replace('-', '_')}_command")
     except ModuleNotFoundError as error:
         if not _is_left_out(error):
             raise
@@ -205,9 +205,9 @@ def diagnose(error: Exception) -> tuple[int, str]:
         return EXIT_USER, str(error)
     if isinstance(error, ModuleNotFoundError) and _is_left_out(error):
         return EXIT_MACHINE, f"byoc is installed without {error.name}, which this needs; install byoc whole"
-    if isinstance(error, ImportError) and "shared object" in str(error):  # a package's own, under a limit of memory
-        cause = next(line for line in reversed(str(error).splitlines()) if line.strip())
-        return EXIT_MACHINE, f"its parts cannot be loaded here: {cause.strip()}"
+    lost = _unloaded(error)
+    if lost:
+        return EXIT_MACHINE, f"its parts cannot be loaded here: {lost}"
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
         return EXIT_MACHINE, f"this machine refused what was needed ({error}); allow this process more, and try again"
     kind = "" if isinstance(error, InternalError) else f"{type(error).__name__}: "
@@ -216,6 +216,18 @@ def diagnose(error: Exception) -> tuple[int, str]:
         f"internal error: {kind}{text}; this is a mistake in byoc or in a backend: "
         f"{DEBUG_VARIABLE}=1 shows where, please report it"
     )
+
+
+def _unloaded(error: BaseException | None) -> str:
+    """What the dynamic linker says of a package's own library, as under a limit of memory; empty where it did not fail.
+
+    Packages may raise errors of their own from that one (numpy 2.2: that this is its source directory).
+    """
+    while isinstance(error, ImportError):
+        if "shared object" in str(error):
+            return next(line for line in reversed(str(error).splitlines()) if line.strip()).strip()
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def _stop_writing() -> int:

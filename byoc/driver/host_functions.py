@@ -66,7 +66,7 @@ class HostFunctions:
         """A symbol of its own for *function*; *name* is what it computes, for people."""
         symbol = self._unique(f"{self.prefix}fused_{name}")
         typed = infer_function(function).with_attr("global_symbol", symbol)
-        reason = no_code_reason(typed) or (_untold(typed) if self.returning else None)
+        reason = no_code_reason(typed) or (_undetermined(typed) if self.returning else None)
         if reason is None:
             self.compiled[symbol] = typed
         else:
@@ -94,7 +94,7 @@ class HostFunctions:
         return [*found, compile_json(self.interpreted, self.fallback_reasons)]
 
 
-def _untold(function: Function) -> str | None:
+def _undetermined(function: Function) -> str | None:
     """Why a typed *function* cannot make arrays for its results; None where its inputs determine their sizes."""
     inputs = [t for param in function.params for t in tensor_types(param.checked_type)]
     known = {d.name for t in inputs for d in t.shape if isinstance(d, Any)}

@@ -60,13 +60,16 @@ class Pipeline:
 
     def __init__(self, stages: Mapping[str, Sequence[PipelineStep]]):
         self._stages = {stage: tuple(steps) for stage, steps in stages.items()}
-        for steps in self._stages.values():
+        *before_cut, _ = self._stages  # the last stage is that of what was cut
+        for stage, steps in self._stages.items():
             known = KnownForms()
             for step in steps:
                 if step.run is not None:
                     info = step.run.info
                     known.check(step.label, info.needs)
                     known.after(step.label, info.gives, info.ends)
+            if stage in before_cut:
+                known.check_cut(stage)
 
     @property
     def stages(self) -> Mapping[str, tuple[str, ...]]:

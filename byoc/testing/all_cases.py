@@ -20,7 +20,7 @@ from byoc.testing.core.case import Case
 
 # kinds in the order in which they are tried: what models have first
 KINDS = (SAMPLE, PATTERN, PATTERN_SAMPLES, QUANTIZED, LARGE, COMBINED, CONSTANT, LAYOUT, SPECIAL, EMPTY, FREE, DTYPE)
-MOST_REASONS = 3  # that are told of an operator that is named and not taken
+MOST_REASONS = 3  # that are shown of an operator that is named and not taken
 OF_PATTERNS = (PATTERN, PATTERN_SAMPLES, LARGE)
 
 

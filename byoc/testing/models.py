@@ -26,7 +26,7 @@ from byoc.testing.speed import compared
 
 MODEL = "models"
 LEAST_DB = 60.0  # signal over noise of a model's float outputs
-MOST_REASONS = 3  # for which it takes nothing of a model, those told
+MOST_REASONS = 3  # for which it takes nothing of a model, those shown
 LEAST_INTEGER_DB = 30.0  # of integers, which a rounding may move by one
 
 

@@ -21,7 +21,7 @@ from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import Alloc, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.device.choosing import Ranked, ScheduleOption, chosen_way, ranked_ways, roughly
+from byoc.codegen.opencl.device.choosing import Ranked, ScheduleOption, chosen_option, ranked_options, roughly
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, at, numbered
 from byoc.codegen.opencl.device.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.device.statements import (
@@ -53,14 +53,14 @@ def schedule_stage(
     """
     nest = collapse_axes(stage, simplify)
     if choice is not None:
-        plan = chosen_way(list(_ways(nest, simplify, profile)), choice)
+        plan = chosen_option(list(_options(nest, simplify, profile)), choice)
         if plan is not None:
             return (plan,)
     found: list[KernelPlan] = []
-    for way in _ways(nest, simplify, profile):
-        if way.when is not None:
-            found.append(way.make(way.when, None))
-            if not way.when:
+    for option in _options(nest, simplify, profile):
+        if option.when is not None:
+            found.append(option.make(option.when, None))
+            if not option.when:
                 break
     return tuple(found)
 
@@ -70,11 +70,11 @@ def stage_space(stage: Tensor, simplify: Simplifier, profile: DeviceProfile, par
 
     Nothing where the sizes of a call decide.
     """
-    ways = list(_ways(collapse_axes(stage, simplify), simplify, profile, parts))
-    return ranked_ways(ways, roughly([stage], profile), LOCAL_SIZE, profile)
+    options = list(_options(collapse_axes(stage, simplify), simplify, profile, parts))
+    return ranked_options(options, roughly([stage], profile), LOCAL_SIZE, profile)
 
 
-def _ways(
+def _options(
     nest: Nest, simplify: Simplifier, profile: DeviceProfile, parts: Sequence[int] = (1,)
 ) -> Iterator[ScheduleOption]:
     """The schedules of a stage, in the order in which the model would take them."""

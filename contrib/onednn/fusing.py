@@ -15,7 +15,7 @@ from typing import Any
 from byoc.contrib.onednn.algorithms import BINARY, COMMUTATIVE, ELTWISE
 from byoc.contrib.region_program import Program
 
-Told = Mapping[str, Any]
+Declared = Mapping[str, Any]
 PRODUCTS = frozenset(
     (
         *(f"nn.conv{n}d" for n in (1, 2, 3)),
@@ -32,7 +32,7 @@ class Post:
     """A step behind another: its operator and attributes, and the number of the other tensor that it reads."""
 
     operator: str
-    attributes: Told
+    attributes: Declared
     operand: int | None = None
 
 
@@ -40,7 +40,7 @@ class Post:
 class Chain:
     """A step with what runs behind it; ``results`` are the numbers of the values that it gives."""
 
-    step: Told
+    step: Declared
     posts: tuple[Post, ...]
     results: tuple[int, ...]
 
@@ -53,7 +53,7 @@ class Chain:
 def chains_of(program: Program) -> list[Chain]:
     """The steps of *program* in the order in which they run, those behind others with them."""
     count = int(program["inputs"]) + len(program["constants"])
-    steps: list[tuple[Told, tuple[int, ...]]] = []
+    steps: list[tuple[Declared, tuple[int, ...]]] = []
     for step in program["steps"]:
         results = tuple(range(count, count + len(step["results"])))
         steps.append((step, results))
@@ -67,7 +67,7 @@ def chains_of(program: Program) -> list[Chain]:
     return list({id(chain): chain for chain in chains.values()}.values())
 
 
-def _continued(step: Told, results: tuple[int, ...], chains: dict[int, Chain], reads: Counter[int]) -> Chain:
+def _continued(step: Declared, results: tuple[int, ...], chains: dict[int, Chain], reads: Counter[int]) -> Chain:
     """The chain that *step* ends, which is taken out of *chains* where it began there."""
     for number in step["arguments"]:
         before = chains.get(number)
@@ -80,7 +80,7 @@ def _continued(step: Told, results: tuple[int, ...], chains: dict[int, Chain], r
     return Chain(step, (), results)
 
 
-def _post(step: Told, number: int, before: Chain) -> Post | None:
+def _post(step: Declared, number: int, before: Chain) -> Post | None:
     """*step* as what stands behind *before*, whose value is *number*; None where it cannot."""
     operator, attributes = step["operator"], step["attributes"]
     result, shape = step["results"][0], before.step["results"][0]["shape"]

@@ -287,7 +287,7 @@ class _NativeFunction:
                 np.copyto(target, place)
 
     @property
-    def untold_sizes(self) -> tuple[str, ...]:
+    def undetermined_sizes(self) -> tuple[str, ...]:
         """The sizes that the function needs and its inputs do not determine: whoever calls it knows them.
 
         A function that is given ``(div(H,14))`` tokens and needs ``(4*div(H,14)+1)`` is not given H.
@@ -297,7 +297,7 @@ class _NativeFunction:
         return tuple(name for name in self._size_names if not is_computable(name, known))
 
     def call_returning(self, inputs: Sequence[np.ndarray], known: Mapping[str, int] = NO_SIZES) -> list[np.ndarray]:
-        """The outputs of the function, in new arrays; *known* are :attr:`untold_sizes`.
+        """The outputs of the function, in new arrays; *known* are :attr:`undetermined_sizes`.
 
         Raises InputError for an input that does not fit.
         """
@@ -314,7 +314,7 @@ class _NativeFunction:
         return outputs
 
     def bind(self, arrays: Sequence[np.ndarray], known: Mapping[str, int] = NO_SIZES) -> Callable[[], None]:
-        """A call on just these arrays, which must be contiguous; *known* are :attr:`untold_sizes`."""
+        """A call on just these arrays, which must be contiguous; *known* are :attr:`undetermined_sizes`."""
         signature = self.signature
         count = len(signature.inputs)
         if len(arrays) != count + len(signature.outputs):

@@ -159,8 +159,8 @@ class _Run:
             return
         self._wait()
         inputs = [np.require(self._array(entry), requirements=["C", "A"]) for entry in node.inputs]
-        untold = getattr(function, "untold_sizes", ())
-        given = ({name: self._sizes[name] for name in untold},) if untold else ()
+        undetermined = getattr(function, "undetermined_sizes", ())
+        given = ({name: self._sizes[name] for name in undetermined},) if undetermined else ()
         returning: Callable[..., Sequence[np.ndarray]] | None = getattr(function, "call_returning", None)
         if node.dynamic and returning is not None:
             self._values.update(zip(node.outputs, returning(inputs, *given), strict=True))

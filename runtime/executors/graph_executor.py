@@ -317,8 +317,8 @@ class GraphExecutor(Executor):
         if node.function == RESHAPE:
             return _nothing
         function = self._functions[node.function]
-        untold = getattr(function, "untold_sizes", ())
-        given = ({name: sizes[name] for name in untold},) if untold else ()
+        undetermined = getattr(function, "undetermined_sizes", ())
+        given = ({name: sizes[name] for name in undetermined},) if undetermined else ()
         if node.dynamic:
             return functools.partial(self._run_dynamic, function, node, given)
         arrays = [self._buffers[e] for e in (*node.inputs, *node.outputs)]

@@ -39,10 +39,10 @@ def prepared_inputs(specs: Sequence[TensorSpec], given: Mapping[str, object]) ->
             spec.bind(arrays[spec.name], sizes)
     for spec in specs:
         if spec.name not in arrays:
-            untold = [d for d in spec.shape if not isinstance(d, int) and (d is None or not sizes.determines(d))]
-            if untold:
+            free = [d for d in spec.shape if not isinstance(d, int) and (d is None or not sizes.determines(d))]
+            if free:
                 raise InputError(
-                    f"prepare: the size {untold[0] or 'of a dimension'} of input {spec.name}{spec} is free, and no "
+                    f"prepare: the size {free[0] or 'of a dimension'} of input {spec.name}{spec} is free, and no "
                     f"shape determines it: give one, as in prepare({{{spec.name!r}: (...)}})"
                 )
             arrays[spec.name] = ones(spec, spec.concrete_shape(sizes))

@@ -1,4 +1,4 @@
-"""One class name means one thing; those that stand for two are listed with why, and no test is named by a code."""
+"""One class name means one thing; those that stand for two are listed with why; no house words, no codes for names."""
 
 import ast
 import re
@@ -25,6 +25,8 @@ SHARED = {
     "Var": OF_TVM,
     "Window": VENDOR,
 }
+HOUSE_WORDS = {"question", "questions", "heat", "laboratory", "ways", "told", "untold"}  # where the field has its own
+FIELDS_OWN = {"CACHE_WAYS"}  # of an associative cache
 CODE = re.compile(r"^(test_[A-H]\d{1,2}_|test_[a-h]\d{1,2}_)")
 
 
@@ -39,6 +41,25 @@ def test_a_class_name_is_defined_in_one_module():
     several = {name: where for name, where in found.items() if len(where) > 1}
     assert {name: where for name, where in several.items() if name not in SHARED} == {}
     assert [name for name in SHARED if name not in several] == [], "no longer shared: take it from the list"
+
+
+def identifiers(module: ast.Module) -> set[str]:
+    """What a module defines or uses: classes, functions, variables, parameters, attributes."""
+    fields = ("name", "id", "attr", "arg")
+    return {s for node in ast.walk(module) for f in fields if isinstance(s := getattr(node, f, None), str)}
+
+
+def test_names_are_the_fields_own_words():
+    found = {
+        name: sorted(bad)
+        for name, path in modules().items()
+        if (
+            bad := {
+                i for i in identifiers(tree(path)) - FIELDS_OWN if HOUSE_WORDS & set(re.findall("[a-z]+", i.lower()))
+            }
+        )
+    }
+    assert found == {}
 
 
 def test_tests_are_named_by_what_they_show():

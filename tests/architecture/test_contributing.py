@@ -113,9 +113,10 @@ def test_the_command_of_the_guide_runs_as_printed(tmp_path: pathlib.Path) -> Non
 
 
 @pytest.mark.parametrize("folder", ["byoc/cli", "byoc/relay/transform/base", "contrib"])
-def test_a_folder_that_the_guide_puts_a_file_into_has_room_for_it(folder: str) -> None:
+def test_a_folder_that_the_guide_puts_a_file_into_has_room_for_two(folder: str) -> None:
+    """Of 25 files (tests/architecture/test_shape_of_code.py): with one of them added, this test still passes."""
     assert folder in GUIDE
-    assert len(list((ROOT / folder).glob("*.py"))) < 25  # of tests/architecture/test_shape_of_code.py
+    assert len(list((ROOT / folder).glob("*.py"))) < 24
 
 
 def test_the_glossary_has_thirty_words_in_order() -> None:

@@ -18,7 +18,7 @@ import numpy, onnx
 import byoc.relay
 from byoc.ir.op import OPS, Op
 
-def told(op):
+def facts(op):
     functions = [op.rel, op.compute, op.code_for, op.operations, op.infer_inputs]
     return [op.name, sorted(op._attr_map), sorted(op._attr_levels.items()), op.kernel, op.support_level, op.description,
             list(op.input_names), repr(op.traits), op.attrs_type and op.attrs_type.__name__, len(op.samples),
@@ -33,14 +33,14 @@ for name in names:
         op = OPS[name]
         assert type(op) is Op
         with os.fdopen(write, "w") as file:
-            json.dump(told(op), file)
+            json.dump(facts(op), file)
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as file:
         print(file.read())
     assert os.wait()[1] == 0, name
 OPS.load_all()
-print(json.dumps([told(OPS[name]) for name in names]))
+print(json.dumps([facts(OPS[name]) for name in names]))
 """
 
 

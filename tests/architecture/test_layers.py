@@ -160,6 +160,7 @@ LAYERS = {
         "byoc.cli.flags",
         "byoc.cli.report",
         "byoc.cli",
+        "byoc.cli.checks",
         "byoc.cli.device",
     ],
     "byoc.onnx_backend": [

@@ -28,7 +28,7 @@ def test_what_is_below_a_package_that_moved_follows_it():
 
 
 @pytest.mark.parametrize(
-    "told",
+    "fact",
     [
         "byoc.runtime.device('cpu').kind == 'cpu'",
         "byoc.runtime.ndarray.NDArray is byoc.runtime.NDArray",
@@ -38,7 +38,7 @@ def test_what_is_below_a_package_that_moved_follows_it():
         "repr(byoc.runtime.InputError) == \"<class 'byoc.runtime.errors.InputError'>\"",
     ],
 )
-def test_the_runtime_alone_has_what_users_know_it_by(told):
-    code = f"import byoc.runtime; assert {told}; import byoc.runtime.device, byoc.runtime.errors; assert {told}"
+def test_the_runtime_alone_has_what_users_know_it_by(fact):
+    code = f"import byoc.runtime; assert {fact}; import byoc.runtime.device, byoc.runtime.errors; assert {fact}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -15,8 +15,8 @@ def test_no_pass_with_a_loop_of_its_own_is_added() -> None:
 
 
 def test_each_pass_with_a_loop_of_its_own_says_why() -> None:
-    told = {name: " ".join((importlib.import_module(name).__doc__ or "").split()) for name, _ in own_loops()}
-    assert [name for name, text in told.items() if "a loop of its own, since" not in text] == []
+    shown = {name: " ".join((importlib.import_module(name).__doc__ or "").split()) for name, _ in own_loops()}
+    assert [name for name, text in shown.items() if "a loop of its own, since" not in text] == []
 
 
 def functions(text: str) -> list[ast.FunctionDef]:

@@ -142,7 +142,7 @@ def test_a_second_process_of_the_start_benchmark_builds_nothing(tmp_path):
         cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads((tmp_path / "start.json").read_text())
-    (first,), (second,) = told["first"], told["second"]
+    shown = json.loads((tmp_path / "start.json").read_text())
+    (first,), (second,) = shown["first"], shown["second"]
     assert first["from_source"] > 0 and (second["from_source"], second["from_cache"]) == (0, first["from_source"])
-    assert first["sum"] == second["sum"] and told["ratio"] > 0
+    assert first["sum"] == second["sum"] and shown["ratio"] > 0

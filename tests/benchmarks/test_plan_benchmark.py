@@ -90,8 +90,8 @@ def test_the_price_counts_what_goes_up_and_down_around_each_region(bench, npu):
 
 def test_the_npu_refuses_depthwise_convolutions_also_inside_of_its_pattern(npu):
     plan = byoc.plan(network(groups=8), ["npu", "c"])
-    told = str(plan.explain("conv"))
-    assert "convolutions of one group, got 8 groups" in told and "[groups]" in told
+    shown = str(plan.explain("conv"))
+    assert "convolutions of one group, got 8 groups" in shown and "[groups]" in shown
 
 
 def test_the_npu_computes_once_and_then_gives_its_results_after_the_tables_seconds(bench, npu):

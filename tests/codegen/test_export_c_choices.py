@@ -58,10 +58,10 @@ def test_what_the_user_keeps_stays_in_f32_and_the_readme_says_why(tmp_path):
 def test_the_command_prints_what_did_not_become_narrower_as_the_readme_does(tmp_path, capsys):
     command = ["export-c", str(DIGITS), str(tmp_path), "--shape", "image=1,1,8,8", "--precision", "int8"]
     assert main(command) == 0
-    told = capsys.readouterr().out
-    (reason,) = [line for line in told.splitlines() if "node_Conv_26" in line]
+    shown = capsys.readouterr().out
+    (reason,) = [line for line in shown.splitlines() if "node_Conv_26" in line]
     assert "not narrower: it sums over fewer than 3 channels: " in reason
-    assert "Products in f32: 3" in told and "Products in int8: 1" in told  # the dense one, by ranges when it runs
+    assert "Products in f32: 3" in shown and "Products in int8: 1" in shown  # the dense one, by ranges when it runs
     assert reason in (tmp_path / "README.txt").read_text()
     assert main([*command, "--json"]) == 0
     assert reason in json.loads(capsys.readouterr().out)["notes"]
@@ -93,8 +93,8 @@ def test_samples_quantize_what_is_exported_as_they_do_what_is_compiled(portable,
     options = ["--shape", "image=1,1,8,8", "--precision", "int8", "--calibrate", tmp_path / "samples.npz"]
     options += ["--portable"] if portable else []
     assert main([str(word) for word in ("export-c", DIGITS, tmp_path / "out", *options)]) == 0
-    told = capsys.readouterr().out
-    assert "Products in int8: 3" in told and "int8 changes probabilities by " in told
+    shown = capsys.readouterr().out
+    assert "Products in int8: 3" in shown and "int8 changes probabilities by " in shown
     build(tmp_path / "out", portable)
     samples = [{"image": image} for image in images]
     library = byoc.compile(DIGITS, shapes=ONE_IMAGE, precision="int8", calibration=samples)

@@ -201,8 +201,8 @@ def test_the_command_that_compiles_lists_what_is_an_image(tmp_path, capsys):
     onnx.save(pair(4), tmp_path / "m.onnx")
     words = ["compile", str(tmp_path / "m.onnx"), "-t", "opencl", "--set", "opencl.mode=memory=image"]
     assert main([*words, "-o", str(tmp_path / "m.byoc")]) == 0
-    told = capsys.readouterr().out
-    assert "what tensors of regions lie in:" in told and "3 of 3 intermediate results and 2 of 2 constants" in told
+    shown = capsys.readouterr().out
+    assert "what tensors of regions lie in:" in shown and "3 of 3 intermediate results and 2 of 2 constants" in shown
 
 
 def test_a_device_without_images_has_buffers_and_the_report_says_so(monkeypatch):

@@ -218,9 +218,9 @@ def test_the_command_that_explains_says_why_a_place_is_passed_over(tmp_path, cap
     words = ["explain", str(tmp_path / "m.onnx"), "--node", "conv0", "-t", "opencl", "--policy", "score"]
     wish = ["opencl/int8/ImageDefault", "opencl/float/ImageDefault", "host"]
     assert main([*words, *(w for place in wish for w in ("--place", place))]) == 0
-    told = capsys.readouterr().out
-    assert "place opencl/int8/ImageDefault: its kernels hold floats as float or fp16" in told
-    assert "for opencl/float/ImageDefault by formula code, the preferred place" in told
+    shown = capsys.readouterr().out
+    assert "place opencl/int8/ImageDefault: its kernels hold floats as float or fp16" in shown
+    assert "for opencl/float/ImageDefault by formula code, the preferred place" in shown
 
 
 @pytest.mark.needs_opencl

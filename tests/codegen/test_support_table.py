@@ -145,8 +145,8 @@ def test_a_backend_of_another_type_is_asked_in_that():
 @pytest.mark.parametrize("name", OURS)
 def test_the_page_in_docs_is_what_the_command_writes_now(name, tmp_path, capsys):
     assert main(["targets", name, "--markdown", "-o", str(tmp_path / "page.md")]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("wrote ") and f"{name} takes" in told
+    shown = capsys.readouterr().out
+    assert shown.startswith("wrote ") and f"{name} takes" in shown
     current = f"byoc targets {name} --markdown -o docs/support/{name}.md"
     kept = ROOT / "docs" / "support" / f"{name}.md"
     assert kept.read_text() == (tmp_path / "page.md").read_text(), f"run {current}"

@@ -198,6 +198,6 @@ def test_help_says_it(capsys):
         (Module, ("contract.md", "initialize(self", "thread_safe", "must not keep", "fills")),
     ):
         help(subject)
-        told = " ".join(capsys.readouterr().out.replace("|", " ").split())
+        shown = " ".join(capsys.readouterr().out.replace("|", " ").split())
         for word in words:
-            assert word in told, word
+            assert word in shown, word

@@ -1,4 +1,4 @@
-"""What a vendor's backend answers when it is asked, in another form than the contract's: told where it is asked.
+"""What a vendor's backend answers when it is asked, in another form than the contract's: reported where it is asked.
 
 Also which module class has a type, constraints in the forms in which they are written, and a generator's hooks.
 """
@@ -9,7 +9,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from vendor_files import BACKEND, COMPILE, MODULE, compiled, told
+from vendor_files import BACKEND, COMPILE, MODULE, compiled, shown
 
 from byoc.cli.main import EXIT_USER, diagnose, main
 from byoc.cli.targets_command import describe
@@ -46,7 +46,7 @@ def test_a_backend_that_does_not_say_whether_it_works_here(vendor, mistake, caps
     words = f"backend '{name}': {words}".replace("NAME", name)
     with pytest.raises(ByocError) as raised:
         certify(name)
-    told(raised, words, name)
+    shown(raised, words, name)
     assert main(["targets", "--json"]) == 0
     (row,) = [row for row in json.loads(capsys.readouterr().out)["targets"] if row["name"] == name]
     assert row["state"] == "broken" and re.search(words, row["about"])
@@ -122,5 +122,5 @@ def test_a_hook_that_is_missing_is_the_vendors_to_write(vendor):
     with pytest.raises(ByocError) as raised:
         compiled("no_hook")
     words = r"nn.relu was accepted, and Steps has no hook for it: write one with @makes\('nn.relu'\), or have a constr"
-    told(raised, COMPILE + words, "no_hook")
+    shown(raised, COMPILE + words, "no_hook")
     assert diagnose(raised.value) == (EXIT_USER, str(raised.value))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from vendor_files import BACKEND, COMPILE, MODULE, compiled, told
+from vendor_files import BACKEND, COMPILE, MODULE, compiled, shown
 
 import byoc
 from byoc.errors import ByocError
@@ -113,7 +113,7 @@ def test_a_form_that_is_told_when_the_file_is_imported(vendor, mistake):
     text, words = WHEN_IMPORTED[mistake]
     with pytest.raises(ByocError) as raised:
         vendor(f"form_{mistake}", text)
-    told(raised, words, f"form_{mistake}")
+    shown(raised, words, f"form_{mistake}")
 
 
 @pytest.mark.parametrize("mistake", WHEN_COMPILED)
@@ -122,7 +122,7 @@ def test_a_form_that_is_told_when_a_model_is_compiled(vendor, mistake):
     vendor(f"form_{mistake}", text)
     with pytest.raises(ByocError) as raised:
         compiled(f"form_{mistake}")
-    told(raised, words, f"form_{mistake}")
+    shown(raised, words, f"form_{mistake}")
 
 
 def test_a_region_without_constants_is_initialised_too(vendor, tmp_path):

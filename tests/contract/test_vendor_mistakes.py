@@ -1,12 +1,12 @@
-"""Mistakes of a new vendor, each told in one sentence: the backend or region, what was expected, what was found.
+"""Mistakes of a new vendor, each reported in one sentence: the backend or region, what was expected, what was found.
 
-What a vendor's own code raises is told with the line of it. Each stands in a file that ``import_backend`` takes, as
+What a vendor's own code raises is reported with the line of it. Each stands in a file that ``import_backend`` takes, as
 ``--import`` does, so that a mistake is met where a vendor would meet it.
 """
 
 import numpy as np
 import pytest
-from vendor_files import BACKEND, COMPILE, MODULE, compiled, told
+from vendor_files import BACKEND, COMPILE, MODULE, compiled, shown
 
 import byoc
 from byoc import relay
@@ -179,7 +179,7 @@ def test_a_mistake_that_is_told_when_the_file_is_imported(vendor, mistake):
     text, words = WHEN_IMPORTED[mistake]
     with pytest.raises(ByocError) as raised:
         vendor(f"imported_{mistake}", text)
-    told(raised, words, f"imported_{mistake}")
+    shown(raised, words, f"imported_{mistake}")
 
 
 @pytest.mark.parametrize("mistake", WHEN_COMPILED)
@@ -188,7 +188,7 @@ def test_a_mistake_that_is_told_when_a_model_is_compiled(vendor, mistake):
     vendor(f"compiled_{mistake}", text)
     with pytest.raises(ByocError) as raised:
         compiled(f"compiled_{mistake}")
-    told(raised, words, f"compiled_{mistake}")
+    shown(raised, words, f"compiled_{mistake}")
 
 
 @pytest.mark.parametrize("mistake", WHEN_RUN)
@@ -198,7 +198,7 @@ def test_a_mistake_that_is_told_when_a_model_runs(vendor, mistake):
     library = compiled(f"run_{mistake}")
     with pytest.raises(ByocError) as raised:
         library(np.ones((2, 3), "float32"))
-    told(raised, words, f"run_{mistake}")
+    shown(raised, words, f"run_{mistake}")
     assert isinstance(raised.value, OutOfMemoryError) == (mistake == "memory")
 
 
@@ -234,7 +234,7 @@ def test_a_load_that_gives_no_module_or_another_one(vendor, text, words, tmp_pat
     path = compiled(name).save(tmp_path / "m.byoc")
     with pytest.raises(ByocError) as raised:
         byoc.runtime.load(path)
-    told(raised, words, name)
+    shown(raised, words, name)
 
 
 def test_limits_and_constraints_may_be_told_in_other_forms(vendor):

@@ -54,7 +54,7 @@ def compiled(name, **options):
     return byoc.compile(mod, targets=[name, "c"], **options)
 
 
-def told(raised, words, name):
+def shown(raised, words, name):
     """The error is one line that has these *words*, in which NAME stands for the backend's."""
     assert "\n" not in str(raised.value)
     raised.match(words.replace("NAME", name))

@@ -131,9 +131,9 @@ def test_the_first_sample_that_shows_a_mistake_is_reported(backend_with, tmp_pat
     for k, value in enumerate((-1, -2, 3, 4)):
         np.savez(folder / f"{k}.npz", x=np.full(4, value, "float32"))
     assert main(["bisect", str(model), "-t", f"{name},c", "--samples", str(folder), "--json"]) == 2
-    told = json.loads(capsys.readouterr().out)
-    assert (told["sample"], told["samples"], told["operator"]["nodes"]) == (2, 4, ["first"])
-    assert told["inputs"] == ["x0 = float32[4] [3.0, 3.0, 3.0, 3.0]"]
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["sample"], shown["samples"], shown["operator"]["nodes"]) == (2, 4, ["first"])
+    assert shown["inputs"] == ["x0 = float32[4] [3.0, 3.0, 3.0, 3.0]"]
     found = bisect(POINTWISE, [name, "c"], samples=[{"x": np.full(4, -1, "float32")}] * 2)
     assert found.ok and (found.sample, found.samples) == (0, 2) and "sample 1 of 2, the one with" in str(found)
 
@@ -196,8 +196,8 @@ def test_an_operator_that_ends_its_process_is_named_and_replays(
     onnx.save(onnx.parser.parse_model(DEADLY.replace("OPERATOR", operator)), path)
     words = ["-t", f"{name},c", "--case", case, "--part-time", str(seconds)]
     assert main(["bisect", str(path), *words]) == 2
-    told = capsys.readouterr().out
-    assert "operator: operator " in told and "(nodes deadly): " + text in told, told
+    shown = capsys.readouterr().out
+    assert "operator: operator " in shown and "(nodes deadly): " + text in shown, shown
     assert main(["bisect", "--replay", case, "-t", name, "--part-time", str(seconds)]) == 2
     assert text in capsys.readouterr().out
     assert replay(case, "json").is_right
@@ -227,6 +227,6 @@ def test_the_command_bisects_and_replays(backend_with, tmp_path, capsys):
     assert "operator: operator nn.conv2d on planted_stride (nodes third)" in capsys.readouterr().out
     assert main(["bisect", "--replay", str(case), "-t", name]) == 2
     assert main(["bisect", "--replay", str(case), "-t", "json", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out.partition("\n")[2])
-    assert told["ok"] and told["target"] == "json"
+    shown = json.loads(capsys.readouterr().out.partition("\n")[2])
+    assert shown["ok"] and shown["target"] == "json"
     assert main(["bisect"]) == 2 and "give an ONNX model, or --replay and a case" in capsys.readouterr().err

@@ -42,8 +42,8 @@ def test_a_side_that_ends_its_process_is_reported_with_its_node(
     name, path = backend_with("crash"), tmp_path / "m.onnx"
     onnx.save(onnx.parser.parse_model(DEADLY.replace("OPERATOR", operator)), path)
     assert main(["compare", str(path), "-t", f"c,{name}", "--step-time", str(seconds)]) == 2
-    told = capsys.readouterr().out
-    assert f"{name}: running node deadly (" in told and text in told
+    shown = capsys.readouterr().out
+    assert f"{name}: running node deadly (" in shown and text in shown
     assert compare(path, targets=["c", "json"]).ok  # this process is as it was
 
 

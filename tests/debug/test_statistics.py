@@ -54,9 +54,9 @@ def test_the_command_prints_and_writes_them(tmp_path, capsys):
     words = ["profile", str(model), "--values", "-t", "json,c", "-i", f"x={tmp_path / 'x.npy'}"]
     assert main([*words, "-o", str(path)]) == 0
     assert "ave_grow_rate" in capsys.readouterr().out
-    told = json.loads(path.read_text())
-    assert [row["name"] for row in told["tensors"]] == ["doubled", "root", "end"]
-    assert told["tensors"][0]["growth"] == pytest.approx(2)
+    shown = json.loads(path.read_text())
+    assert [row["name"] for row in shown["tensors"]] == ["doubled", "root", "end"]
+    assert shown["tensors"][0]["growth"] == pytest.approx(2)
     for more, text in (
         (["--vm"], "the values of a graph are looked at"),
         (["--strict"], "where backend_options has no meaning"),

@@ -57,8 +57,8 @@ def test_an_unknown_check_is_refused():
 
 def test_the_command_writes_a_certificate_and_exits_by_it(tmp_path, capsys):
     assert main(["certify", "--device", "host", "-o", str(tmp_path / "host.json")]) == 0
-    told = json.loads((tmp_path / "host.json").read_text())
-    assert told["ok"] and told["properties"]["kind"] == "host"
+    shown = json.loads((tmp_path / "host.json").read_text())
+    assert shown["ok"] and shown["properties"]["kind"] == "host"
     assert main(["certify", "--device", "emulated:corrupt=copy_in@10", "--only", "round trips"]) == 2
     assert (
         "emulated:corrupt=copy_in@10 (emulated; threads of this process): does not conform" in capsys.readouterr().out

@@ -79,6 +79,14 @@ def test_every_file_that_a_page_names_exists(path):
     assert [p for p in PATH.findall(path.read_text()) if not (ROOT / p).exists()] == []
 
 
+def test_every_file_that_architecture_names_exists():
+    """It leaves out the front of a path."""
+    named = set(re.findall(r"`([\w./]*\w\.py)`", (ROOT / "ARCHITECTURE.md").read_text()))
+    files = [f"/{name(path)}" for folder in (*FOLDERS, "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    assert len(named) > 100
+    assert [p for p in sorted(named) if not any(f.endswith(f"/{p}") for f in files)] == []
+
+
 def test_the_tour_names_the_files_of_every_step():
     text = (DOCS / "tour.md").read_text()
     assert len(set(PATH.findall(text))) > 20

@@ -69,12 +69,12 @@ def test_a_region_that_cannot_be_compiled_is_the_hosts_and_is_recorded(faults, n
     faults.errors[where] = error
     library = byoc.compile(model(), [NAME, "c"], fallback=True)
     assert library.module.regions == {} and not any(m.type_key == NAME for m in library.module.imports)
-    told = library.fallbacks
-    assert [(f.stage, f.exception, f.target) for f in told] == [(stage, exception, NAME)] * 2
-    assert json.dumps(library.report["fallbacks"]) == json.dumps([f.to_json() for f in told])
+    shown = library.fallbacks
+    assert [(f.stage, f.exception, f.target) for f in shown] == [(stage, exception, NAME)] * 2
+    assert json.dumps(library.report["fallbacks"]) == json.dumps([f.to_json() for f in shown])
     if way == "saved":
         library = load(library.save(tmp_path / "m.byoc"))
-        assert library.fallbacks == told
+        assert library.fallbacks == shown
     run = library.graph_executor() if way == "graph" else library.run
     for k in range(2):
         same(run({"x": X + k}), want(model(), X + k))
@@ -91,8 +91,8 @@ def test_the_plan_says_that_the_host_stands_in_for_a_region_and_why(faults, tmp_
         assert f"  host (not {NAME})  " in rows.pop(lost.subgraph)
         assert [line.split()[1] for line in rows.values()] == [NAME]
         assert f"  {lost.subgraph}: {NAME} failed at build: backend '{NAME}' failed on {lost.subgraph}" in text
-        told = str(each.plan.explain("Tanh_n"))
-        assert f"on the host instead, since {NAME} failed at build: " in told and "no tanh today" in told
+        shown = str(each.plan.explain("Tanh_n"))
+        assert f"on the host instead, since {NAME} failed at build: " in shown and "no tanh today" in shown
         assert "on the host instead" not in str(each.plan.explain("Exp_n"))
         assert f"host (not {NAME})" in each.plan._repr_html_()
     faults.errors.clear()
@@ -259,11 +259,11 @@ def test_the_limit_is_saved_and_a_wrong_one_is_refused(faults, tmp_path):
     library = byoc.compile(model(), [NAME, "c"], region_timeout=2.5)
     loaded = load(library.save(tmp_path / "m.byoc"))
     assert [region.seconds for region in loaded.module.regions.values()] == [2.5, 2.5]
-    told = json.loads(json.dumps(next(iter(library.module.regions.values())).to_json()))
+    shown = json.loads(json.dumps(next(iter(library.module.regions.values())).to_json()))
     kind = type(next(iter(library.module.regions.values())))
     for wrong in (0, -1, "2", True):
         with pytest.raises(ArtifactError, match="seconds"):
-            kind.from_json({**told, "seconds": wrong})
+            kind.from_json({**shown, "seconds": wrong})
     with pytest.raises(ArtifactError):
         Fallback.from_json({"subgraph": "f"}, "fallbacks.json[0]")
 
@@ -274,7 +274,7 @@ def test_the_command_lists_what_the_host_computes(faults, tmp_path, capsys):
     file.write_bytes(onnx_model())
     limits = ["--compile-timeout", "60", "--region-timeout", "60"]
     assert main(["compile", str(file), "-t", f"{NAME},c", "--fallback", *limits, "-o", str(tmp_path / "m.byoc")]) == 0
-    told = capsys.readouterr().out
-    assert "regions that the host computes, since their backends failed:" in told and "no tanh today" in told
+    shown = capsys.readouterr().out
+    assert "regions that the host computes, since their backends failed:" in shown and "no tanh today" in shown
     assert main(["run", str(tmp_path / "m.byoc"), "--random"]) == 0
     assert "failed at build: " in capsys.readouterr().out

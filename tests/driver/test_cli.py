@@ -444,13 +444,13 @@ def test_run_reports_its_times_for_each_number_of_threads(capsys, artifact):
     words = ("run", artifact, "--random", "--repeat", "5", "--warmup", "2", "--threads", "1,2", "--json")
     code, out, err = run(capsys, *words)
     assert (code, err) == (0, "")
-    told = json.loads(out)
-    assert [s["threads"] for s in told["settings"]] == [1, 2]
-    for found in (told, *told["settings"]):
+    reported = json.loads(out)
+    assert [s["threads"] for s in reported["settings"]] == [1, 2]
+    for found in (reported, *reported["settings"]):
         assert (found["runs"], found["warmup"]) == (5, 2)
         assert 0 < found["min_ms"] <= found["median_ms"] <= found["p90_ms"] <= found["max_ms"]
         assert found["stdev_ms"] >= 0 and found["first_ms"] > 0 and found["open_ms"] > 0
-    assert all(s["difference"] < 1e-6 for s in told["settings"])
+    assert all(s["difference"] < 1e-6 for s in reported["settings"])
     code, out, _ = run(capsys, *words[:-1])
     rows = [line.split() for line in out.splitlines()]
     assert rows[1] == ["threads", "device", "load", "first", "min", "median", "max", "p90", "stdev", "differs"]

@@ -139,8 +139,8 @@ def test_what_cannot_be_imported_is_one_sentence(folder, named, content, sentenc
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", list(sys.path))
     assert main(["targets", "--import", named]) == 2
-    told = capsys.readouterr().err
-    assert sentence in told and len(told.splitlines()) == 1, told
+    shown = capsys.readouterr().err
+    assert sentence in shown and len(shown.splitlines()) == 1, shown
 
 
 @pytest.mark.parametrize(

@@ -24,16 +24,16 @@ def test_each_node_on_the_host_is_listed_with_what_failed_and_the_value(capsys):
     at = lines.index("node_Conv_26 (nn.conv2d):")
     assert lines[at + 1].startswith("  blas: the library has dense layers")
     assert lines[at + 1].endswith(", got nn.conv2d [operator]")
-    told = sum(line.endswith(":") and not line.startswith(" ") for line in lines[2:])
-    assert lines[0].startswith(f"{told} of ")
+    shown = sum(line.endswith(":") and not line.startswith(" ") for line in lines[2:])
+    assert lines[0].startswith(f"{shown} of ")
 
 
 def test_an_operator_is_found_in_the_composite_that_holds_it(capsys):
     code, out, _ = run(capsys, "explain", MODEL, "--target", "blas,c", "--node", "nn.dense")
     assert code == 0 and out.splitlines()[0].startswith("blas.dense_bias (node_linear): blas, region ")
     assert out.splitlines()[1] == "  a composite of nn.dense, nn.bias_add"
-    code, _, told = run(capsys, "explain", MODEL, "--target", "blas,c", "--node", "nn.desne")
-    assert code == 2 and "is called 'nn.desne'; the nearest: nn.dense" in told
+    code, _, shown = run(capsys, "explain", MODEL, "--target", "blas,c", "--node", "nn.desne")
+    assert code == 2 and "is called 'nn.desne'; the nearest: nn.dense" in shown
 
 
 def test_all_prints_what_each_target_says_of_each_operator(capsys):

@@ -99,9 +99,9 @@ def test_a_model_with_control_flow_and_free_sizes_is_profiled_by_the_virtual_mac
     np.save(tmp_path / "c.npy", np.array(False))
     words = ["profile", str(model), "-t", "json,c", "--vm", "-i", f"c={tmp_path / 'c.npy'}", "--repeat", "2"]
     assert main([*words, "--size", "N=4", "--by", "node", "-o", str(path)]) == 0
-    told = capsys.readouterr().out
-    assert "by the virtual machine, median of 2 runs" in told and "product" in told and "other" in told
-    assert "taken" not in told
+    shown = capsys.readouterr().out
+    assert "by the virtual machine, median of 2 runs" in shown and "product" in shown and "other" in shown
+    assert "taken" not in shown
     profile = read_profile(path)
     assert [name for name, _ in profile.compiling.stages][:2] == ["reading the model", "planning"]
     assert main(["profile", str(model), "-t", "json,c", "--size", "N=4"]) == 0

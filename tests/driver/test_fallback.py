@@ -270,8 +270,8 @@ def test_the_commands_compile_with_it_and_report_what_ran_on_the_host(faults, tm
     assert main(["compile", str(file), "-t", f"{NAME},c", "--fallback", "-o", out]) == 0
     faults.errors["launch"] = RuntimeError("the device hung")
     assert main(["run", out, "--random"]) == 0
-    told = capsys.readouterr().out
-    assert "on the host instead: region" in told
-    assert "(nodes Exp_n) on test_faulty failed at launch: the device hung" in told
+    shown = capsys.readouterr().out
+    assert "on the host instead: region" in shown
+    assert "(nodes Exp_n) on test_faulty failed at launch: the device hung" in shown
     assert main(["run", out, "--random", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["fallbacks"][0]["nodes"] == ["Exp_n"]

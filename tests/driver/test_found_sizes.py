@@ -70,16 +70,16 @@ def test_a_saved_artefact_finds_sizes_in_a_process_without_the_compiler(tmp_path
         "    print(error)\n"
         "assert 'byoc.relay' not in sys.modules\n"
     )
-    told = subprocess.run(
+    shown = subprocess.run(
         [sys.executable, "-c", program, str(saved), str(tmp_path / "x.npy")],
         capture_output=True,
         text=True,
         check=True,
         cwd=tmp_path,
     ).stdout.splitlines()
-    for found, axis in zip(json.loads(told[0]), (0, -1), strict=True):
+    for found, axis in zip(json.loads(shown[0]), (0, -1), strict=True):
         np.testing.assert_allclose(np.array(found, "float32"), wanted(axis), rtol=1e-5, atol=1e-5)
-    assert told[1] == "node ReduceSum_s (ReduceSum): axis 3 is outside 3 dimensions; give one from -3 to 2"
+    assert shown[1] == "node ReduceSum_s (ReduceSum): axis 3 is outside 3 dimensions; give one from -3 to 2"
 
 
 def test_slices_of_slices_meet_again_in_one_tensor() -> None:

@@ -25,8 +25,8 @@ def test_the_work_of_every_operator_is_reported(family):
     for name in (n for n in SAMPLED if n.split(".")[0] == family):
         for sample in OPS[name].samples:
             call = sample_call(OPS[name], sample)
-            told = [work for work in of(Function(free_vars(call), call)) if work.operator == name]
-            assert told and all(work.weight >= 0 and (work.operations or 0) >= 0 for work in told), name
+            shown = [work for work in of(Function(free_vars(call), call)) if work.operator == name]
+            assert shown and all(work.weight >= 0 and (work.operations or 0) >= 0 for work in shown), name
             tested += 1
     assert tested
 

@@ -263,9 +263,9 @@ def test_what_is_written_with_the_type_half_computes_what_halves_in_memory_do(tm
 def test_what_leaves_the_range_on_the_samples_stays_in_float32_and_is_reported():
     loud = [{"x": _input(1e6)}]
     library = byoc.compile(_network(), ["opencl"], precision="fp16", backend_options=MEMORY, calibration=loud)
-    told = library.report["half_precision"]
-    assert re.search(r"take halves.*; in f32: .*reaches .*e\+\d+, beyond float16 on the samples", told["text"])
-    assert told["left"] and told["samples"] == 1
+    shown = library.report["half_precision"]
+    assert re.search(r"take halves.*; in f32: .*reaches .*e\+\d+, beyond float16 on the samples", shown["text"])
+    assert shown["left"] and shown["samples"] == 1
     full, found = byoc.compile(_network(), ["opencl"])(loud[0]["x"]), library(loud[0]["x"])
     np.testing.assert_allclose(found, full, atol=1e-5)
     without = byoc.compile(_network(), ["opencl"], precision="fp16", backend_options=MEMORY)
@@ -277,8 +277,8 @@ def test_samples_within_the_range_leave_all_products_in_halves_and_the_error_is_
     library = byoc.compile(
         _network(), ["opencl"], precision="fp16", backend_options=MEMORY, calibration=[{"x": _input()}]
     )
-    told = library.report["half_precision"]
-    assert told["left"] == [] and 0 < told["errors"]["output0"] < 2e-3
+    shown = library.report["half_precision"]
+    assert shown["left"] == [] and 0 < shown["errors"]["output0"] < 2e-3
     strict = byoc.Calibration([{"x": _input()}], max_error=1e-9)
     with pytest.raises(UserError, match="fp16 changes output output0 by .* more than max_error=1e-09"):
         byoc.compile(_network(), ["opencl"], precision="fp16", backend_options=MEMORY, calibration=strict)

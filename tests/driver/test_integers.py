@@ -156,10 +156,10 @@ def test_samples_quantize_what_a_target_declares_before_the_cut(files):
     library = byoc.compile(files[0], targets=["int8_npu", "c"], precision="int8", calibration=samples(SMALL))
     taken = [d["operator"] for d in library.report["plan"]["decisions"] if d["target"] == "int8_npu"]
     assert sorted(taken) == ["int8_npu.add", *["int8_npu.conv2d"] * 4, "int8_npu.dense", "nn.max_pool2d"]
-    told = library.report["quantization"]
-    assert told["targets"] == ["int8_npu"]
-    assert told["errors"]["y"] < 0.05
-    for row in told["ranges"]:
+    reported = library.report["quantization"]
+    assert reported["targets"] == ["int8_npu"]
+    assert reported["errors"]["y"] < 0.05
+    for row in reported["ranges"]:
         assert row["low"] <= 0.0 <= row["high"]
         assert 0.0 <= row["error"] < 0.05
         assert row["dtype"] == "int8"
@@ -388,9 +388,9 @@ def test_the_command_line_plans_in_int8_and_compiles_such_a_plan(files, flags, t
 
 def test_samples_that_are_missing_are_one_sentence_on_the_command_line(files, capsys):
     assert main(["compile", str(files[0]), "--target", "int8_npu", "--precision", "int8"]) == 2
-    told = capsys.readouterr().err.strip()
-    assert told.startswith("byoc compile: precision int8: int8_npu computes on integers") and "\n" not in told
-    assert told.endswith("give samples of the model's inputs as calibration (--calibrate)")
+    reported = capsys.readouterr().err.strip()
+    assert reported.startswith("byoc compile: precision int8: int8_npu computes on integers") and "\n" not in reported
+    assert reported.endswith("give samples of the model's inputs as calibration (--calibrate)")
 
 
 @pytest.mark.parametrize(

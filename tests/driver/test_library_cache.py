@@ -125,8 +125,8 @@ def test_a_second_process_takes_the_library_and_loads_no_compiler(filled, place)
     second = place.compiled(network())
     assert second["stages"] == [FOUND] and not second["compiler"]
     assert not second["objects"] and not second["linked"]
-    for told in ("values", "report", "bytes"):
-        assert second[told] == first[told]
+    for shown in ("values", "report", "bytes"):
+        assert second[shown] == first[shown]
     assert np.any(second["values"])
 
 
@@ -183,8 +183,8 @@ def test_a_tuned_library_is_what_a_second_compilation_gives(filled, place):
     second = place.compiled(network(), tune="fast")
     third = place.compiled(network(), first="byoc.relay", tune="fast")
     assert first["report"]["tuning"]["tuned"] and second["stages"] == [FOUND] and FOUND not in third["stages"]
-    for told in ("values", "report", "bytes"):
-        assert second[told] == third[told]
+    for shown in ("values", "report", "bytes"):
+        assert second[shown] == third[shown]
     (place.cache / RECORDS_FOLDER / f"another{SUFFIX}").write_text("")
     assert FOUND not in place.compiled(network(), tune="fast")["stages"]
 

@@ -37,10 +37,10 @@ def test_a_model_from_the_field_compiles_with_its_free_sizes_given(name, sizes, 
     if not path.exists():
         pytest.skip(f"{path} is not here")
     assert main(["lint", str(path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["ok"] and told["unsupported"] == told["numpy"] == told["advice"] == []
-    assert {size: len(places) for size, places in told["free_sizes"].items()} == sizes
-    assert told["places"] == {"host": told["operators"]}
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["ok"] and shown["unsupported"] == shown["numpy"] == shown["advice"] == []
+    assert {size: len(places) for size, places in shown["free_sizes"].items()} == sizes
+    assert shown["places"] == {"host": shown["operators"]}
 
 
 def test_all_that_is_not_supported_is_named_not_only_the_first():
@@ -58,8 +58,8 @@ def test_all_that_is_not_supported_is_named_not_only_the_first():
     constants = {"ratio": np.float32(1.5), "training": True, "bad_axes": np.array([0])}
     found = byoc.lint(model(nodes, {"x": [3, 4]}, outputs, constants))
     assert not found.ok
-    told = {u.node: (u.operator, u.domain, u.version) for u in found.unsupported}
-    assert told == {
+    shown = {u.node: (u.operator, u.domain, u.version) for u in found.unsupported}
+    assert shown == {
         "blur_of_b": ("Blur", "ai.onnx", 18),
         "sharpen_of_c": ("Sharpen", "ai.onnx", 18),
         "dropout_of_d": ("Dropout", "ai.onnx", 18),
@@ -140,7 +140,7 @@ CASES = {  # for each rule what it is about, and the nearest that is well
 
 def codes(value):
     free = [v for v in relay.analysis.free_vars(value)]
-    return {told.code for told in byoc.lint(byoc.IRModule.from_expr(relay.Function(free, value)), "opencl").advice}
+    return {shown.code for shown in byoc.lint(byoc.IRModule.from_expr(relay.Function(free, value)), "opencl").advice}
 
 
 def test_every_rule_has_a_case():

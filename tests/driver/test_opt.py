@@ -43,10 +43,10 @@ def test_a_model_from_the_field_is_written_smaller_and_runs_the_same(name, tmp_p
     sizes = ["--shape", "inputImage=1,3,720,720"] if name == "style_candy" else []
     written = tmp_path / "better.onnx"
     assert main(["opt", str(path), "-o", str(written), "--json", *sizes]) == 0
-    told = json.loads(capsys.readouterr().out)
+    shown = json.loads(capsys.readouterr().out)
     before, after = onnx.load(path), onnx.load(written)
-    assert told["source_nodes"] == len(before.graph.node) > told["nodes"] == len(after.graph.node)
-    assert told["onnxruntime"]["largest_difference"] < 1e-4
+    assert shown["source_nodes"] == len(before.graph.node) > shown["nodes"] == len(after.graph.node)
+    assert shown["onnxruntime"]["largest_difference"] < 1e-4
     weights = {t.name for t in before.graph.initializer}
     assert [v.name for v in after.graph.input] == [v.name for v in before.graph.input if v.name not in weights]
     assert [v.name for v in after.graph.output] == [v.name for v in before.graph.output]

@@ -131,6 +131,13 @@ def test_an_order_in_which_a_pass_lacks_what_it_needs_is_refused():
         pipeline().move("ChannelsLast", after="FuseOps")
 
 
+def test_groups_before_the_cut_are_refused_unless_they_are_taken_apart_again():
+    with pytest.raises(PassOrderError, match="behind stage simplify needs the form unfused .* which FuseOps ends"):
+        pipeline().move("FuseOps", before="FoldConstant")
+    apart = pipeline().insert_after("InferType.2", relay.transform.FuseOps(), relay.transform.DefuseOps())
+    assert apart.stages[SIMPLIFY][-2:] == ("FuseOps.2", "DefuseOps")
+
+
 # compiling ----------------------------------------------------------------------------------------------------------
 
 

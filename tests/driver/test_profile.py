@@ -132,8 +132,8 @@ def test_a_devices_kernels_and_copies_are_reported_by_its_own_clock():
     library = byoc.compile(DIGITS, targets=["opencl", "c"], exclude=["nn.softmax"])
     profile = library.profile(repeat=2, warmup=1)
     (region,) = (f for f in profile.functions if f.is_region)
-    told = {part.name for part in region.parts}
-    assert {"copy in", "copy out"} < told and any("conv2d" in name for name in told)
+    shown = {part.name for part in region.parts}
+    assert {"copy in", "copy out"} < shown and any("conv2d" in name for name in shown)
     kernels = [part for part in region.parts if part.nodes]
     assert {node for part in kernels for node in part.nodes} >= {"node_Conv_26", "node_linear"}
     assert all(gws % lws == 0 for part in kernels for gws, lws in [part.sizes])
@@ -173,10 +173,10 @@ def test_the_peaks_are_those_that_a_calibration_kept(monkeypatch, library):
 
 
 def test_stages_and_passes_of_a_compilation_are_timed():
-    told = []
-    library, times = timed_compile(CompileRequest(DIGITS, targets=["json", "c"], progress=told.append))
-    assert [name for name, _ in times.stages] == list(dict.fromkeys(told))
-    assert {"reading the model", "planning", "compiling the host's share"} <= set(told)
+    shown = []
+    library, times = timed_compile(CompileRequest(DIGITS, targets=["json", "c"], progress=shown.append))
+    assert [name for name, _ in times.stages] == list(dict.fromkeys(shown))
+    assert {"reading the model", "planning", "compiling the host's share"} <= set(shown)
     assert any(name == "InferType" for name, _, _ in times.passes)
     assert "compiling" not in library.report  # only who asks gets it
 

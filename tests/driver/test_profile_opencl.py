@@ -106,9 +106,9 @@ def test_a_profile_is_saved_read_and_compared_kernel_by_kernel(profile, tmp_path
     again = RunProfile.from_json(json.dumps(profile.to_json()))
     assert again == profile and again.peaks["opencl"] == PEAK
     rows = {row.name: row.to_json() for row in again.rows("kernel") if row.sizes}
-    told = next(row for row in rows.values() if row["operations"] == CONVOLUTION)
-    assert told["limit"] == "compute" and told["variant"] and told["operators"][0] == "nn.conv2d"
-    assert {"mean_ms", "in_queue_ms", "on_device_ms", "gws", "lws", "gflops", "gbs", "of_memory"} <= set(told)
+    shown = next(row for row in rows.values() if row["operations"] == CONVOLUTION)
+    assert shown["limit"] == "compute" and shown["variant"] and shown["operators"][0] == "nn.conv2d"
+    assert {"mean_ms", "in_queue_ms", "on_device_ms", "gws", "lws", "gflops", "gbs", "of_memory"} <= set(shown)
     text = profile.compare(again)
     assert all(name in text for name in rows)
 

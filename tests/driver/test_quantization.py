@@ -53,15 +53,15 @@ def test_samples_let_a_model_in_float32_compute_on_bytes(method):
     full = byoc.compile(_module())
     library = byoc.compile(_module(), precision="int8", calibration=byoc.Calibration(_samples(4), method))
     assert _places(library) == {"nn.conv2d": ["place c/int8", "place c/int8", DEPTHWISE], "nn.dense": ["place c/int8"]}
-    told = library.report["quantization"]
-    assert (told["method"], told["samples"], len(told["ranges"])) == (method, 4, 3)
-    assert [row["code"] for row in told["left"]] == ["depthwise"]
+    shown = library.report["quantization"]
+    assert (shown["method"], shown["samples"], len(shown["ranges"])) == (method, 4, 3)
+    assert [row["code"] for row in shown["left"]] == ["depthwise"]
     lost = whole = 0.0
     for sample in _samples(4):
         want, got = full(sample["x"]).astype("float64"), library(sample["x"])
         lost, whole = lost + np.square(got - want).sum(), whole + np.square(want).sum()
     assert 0 < np.sqrt(lost / whole) < 0.03
-    np.testing.assert_allclose(list(told["errors"].values()), [np.sqrt(lost / whole)], rtol=1e-3)
+    np.testing.assert_allclose(list(shown["errors"].values()), [np.sqrt(lost / whole)], rtol=1e-3)
 
 
 def test_samples_may_come_one_by_one_and_results_do_not_depend_on_threads(tmp_path):
@@ -188,8 +188,8 @@ def test_the_command_line_reads_samples_from_files(convolution_onnx, tmp_path, c
     text = capsys.readouterr().out
     assert "place c/int8" in text and "difference of int8 from f32" in text
     assert main([*command, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["quantization"]
-    assert told["samples"] == {"folder": 2, "stacked": 3, "one": 1}[kind] and told["errors"]["y"] < 0.02
+    shown = json.loads(capsys.readouterr().out)["quantization"]
+    assert shown["samples"] == {"folder": 2, "stacked": 3, "one": 1}[kind] and shown["errors"]["y"] < 0.02
 
 
 @pytest.mark.parametrize(

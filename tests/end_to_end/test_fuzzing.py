@@ -114,9 +114,9 @@ def test_the_reducer_leaves_what_makes_a_case_fail():
 def test_a_process_that_dies_or_raises_is_reported_and_replaced(tmp_path):
     loader = LoaderProcess()
     try:
-        with pytest.raises(Failure) as told:
+        with pytest.raises(Failure) as shown:
             loader.run(tmp_path / "missing.byoc", [{}], alone("c"))
-        assert told.value.verdict == "error" and "missing.byoc" in str(told.value)
+        assert shown.value.verdict == "error" and "missing.byoc" in str(shown.value)
         assert loader._process is not None
         loader._process.kill()
         loader._process.join()

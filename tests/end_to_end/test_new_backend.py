@@ -77,8 +77,8 @@ def test_the_package_is_built_installed_and_runs_a_real_model(kind, tmp_path, ca
     work = tmp_path / "work"
     work.mkdir()
     assert re.search(r"^zed +ready", environment.ok(work, "-m", "byoc", "targets"), re.M)
-    told = environment.ok(work, "-m", "byoc", "compile", str(DIGITS), "-t", "zed,c", "-o", "d.byoc")
-    assert "targets zed: 4 regions" in told
+    shown = environment.ok(work, "-m", "byoc", "compile", str(DIGITS), "-t", "zed,c", "-o", "d.byoc")
+    assert "targets zed: 4 regions" in shown
     assert "cannot run here" not in environment.ok(work, "-m", "byoc", "inspect", "d.byoc")
     total, compiler = json.loads(environment.ok(work, "-c", RUN))
     assert total == pytest.approx(1, abs=1e-5) and compiler == []
@@ -86,15 +86,15 @@ def test_the_package_is_built_installed_and_runs_a_real_model(kind, tmp_path, ca
     # opened
     done = subprocess.run([sys.executable, "-c", RUN], cwd=work, capture_output=True, text=True)
     assert main(["inspect", str(work / "d.byoc")]) == 0
-    told = capsys.readouterr().out
+    shown = capsys.readouterr().out
     if KINDS[kind].brings:
         assert "; install byoc-zed 0.1.0, with which it was made" in done.stderr
-        assert "cannot run here: module 0 (" in told
+        assert "cannot run here: module 0 (" in shown
     else:
-        assert json.loads(done.stdout)[1] == [] and "cannot run here" not in told
+        assert json.loads(done.stdout)[1] == [] and "cannot run here" not in shown
     # what the vendor does next: the tests and the page
-    told = environment.ok(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
-    assert " passed" in told and "skipped" not in told
+    shown = environment.ok(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+    assert " passed" in shown and "skipped" not in shown
     environment.ok(package, "-m", "byoc", "targets", "zed", "--markdown", "-o", "docs/zed.md")
     assert "# What the backend `zed` supports" in (package / "docs" / "zed.md").read_text()
 

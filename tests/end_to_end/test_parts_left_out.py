@@ -169,7 +169,7 @@ def test_an_artefact_that_needs_a_part_says_so(part, target, trees, tmp_path):
         pytest.skip(f"no device to compile for: {error}")
     installation = Installation(trees, tmp_path, part)
     done = installation.byoc("run", "d.byoc", "--random")
-    told = f"modules of type '{target}' cannot be loaded here (No module named 'byoc.runtime.{part}"
-    assert done.returncode == 3 and told in done.stderr and "byoc is installed without that part" in done.stderr
+    shown = f"modules of type '{target}' cannot be loaded here (No module named 'byoc.runtime.{part}"
+    assert done.returncode == 3 and shown in done.stderr and "byoc is installed without that part" in done.stderr
     done = installation.byoc("inspect", "d.byoc")
-    assert done.returncode == 0 and f"cannot run here: module 0 ({target}): {told}" in done.stdout, done.stderr
+    assert done.returncode == 0 and f"cannot run here: module 0 ({target}): {shown}" in done.stdout, done.stderr

@@ -50,7 +50,7 @@ def detector(batch):
 
 
 def scattered(rows):
-    """A product whose rows are written where the model is told, then single elements added, before another product."""
+    """A product whose rows are written where the model says, then single elements added, before another product."""
     nodes = [
         helper.make_node("MatMul", ["x", "weight"], ["hidden"]),
         helper.make_node("ScatterND", ["memory", "slots", "hidden"], ["kept"], name="write"),

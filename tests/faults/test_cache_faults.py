@@ -75,8 +75,8 @@ def test_damaged_measurements_are_measured_again(tmp_path, damage):
     (file,) = tmp_path.glob("*.jsonl")
     something_damaged(file, damage)
     assert store.measurements(facts) == {} and store.profile(facts) is None
-    told = store.add(facts, [])
-    assert told is None or "cannot be written" in told
+    shown = store.add(facts, [])
+    assert shown is None or "cannot be written" in shown
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -110,8 +110,8 @@ def test_a_cache_that_takes_nothing_is_a_warning_and_what_was_made_serves_this_p
 def test_a_lock_that_is_held_for_ever_is_reported_by_the_database(tmp_path, monkeypatch):
     monkeypatch.setattr(database, "LOCK_SECONDS", 0.1)
     with FileLock(str(tmp_path / "context.jsonl.lock")):
-        told = Database(tmp_path).add([types.SimpleNamespace(context="context")])
-    assert told is not None and "cannot be written" in told
+        shown = Database(tmp_path).add([types.SimpleNamespace(context="context")])
+    assert shown is not None and "cannot be written" in shown
 
 
 BUILDING = """

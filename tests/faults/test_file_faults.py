@@ -358,5 +358,5 @@ def test_a_name_as_long_as_the_file_system_allows_can_be_written_and_replaced(tm
 
 def test_a_store_of_costs_that_cannot_be_written_says_why(tmp_path):
     (tmp_path / "costs").write_bytes(b"")
-    told = CostStore(tmp_path / "costs").add({"backend": "c"}, [])
-    assert told is not None and "cannot be written" in told
+    shown = CostStore(tmp_path / "costs").add({"backend": "c"}, [])
+    assert shown is not None and "cannot be written" in shown

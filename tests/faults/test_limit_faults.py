@@ -90,9 +90,9 @@ for mapped in (False, True):
 def test_every_step_under_too_little_memory_works_or_is_an_error_of_ours(place, spare):
     status, output, errors = place.run(TIGHT, DIGITS, spare)
     assert status == 0, errors
-    told = dict(line.split() for line in output.splitlines())
-    assert set(told) == {"run", "executor", "compile", "save", "load"}
-    assert told["run"] == "OutOfMemoryError"
+    shown = dict(line.split() for line in output.splitlines())
+    assert set(shown) == {"run", "executor", "compile", "save", "load"}
+    assert shown["run"] == "OutOfMemoryError"
 
 
 def test_too_little_memory_to_load_the_command_line_is_one_sentence(place):

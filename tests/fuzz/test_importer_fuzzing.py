@@ -94,11 +94,11 @@ def test_two_thousand_inputs_whose_damage_hypothesis_chooses_are_read_or_refused
     before = signal.signal(signal.SIGPROF, overtime)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of the processor
     try:
-        kind, *told = read_one(data)
+        kind, *shown = read_one(data)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
-    assert kind in RIGHT, told
+    assert kind in RIGHT, shown
 
 
 @pytest.mark.slow

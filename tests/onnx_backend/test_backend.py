@@ -110,9 +110,9 @@ def test_onnx_s_own_runner_takes_the_module_as_a_backend():
     result = unittest.TestResult()
     chosen.run(result)
     assert result.errors == result.failures == []
-    told = {test.id().rpartition(".")[2]: reason for test, reason in result.skipped}
-    assert "test_softsign_cpu" not in told and "test_gelu_tanh_1_cpu" not in told
-    assert "Backend doesn't support device CUDA" in told["test_softsign_cuda"]
+    shown = {test.id().rpartition(".")[2]: reason for test, reason in result.skipped}
+    assert "test_softsign_cpu" not in shown and "test_gelu_tanh_1_cpu" not in shown
+    assert "Backend doesn't support device CUDA" in shown["test_softsign_cuda"]
 
 
 def test_the_command_counts_by_operator_and_lists_what_is_refused(capsys):

@@ -71,7 +71,7 @@ def test_generated_c_computes_all_of_a_familys_cases(family: str) -> None:
 def test_kernels_of_the_device_compute_all_of_a_familys_cases(family: str) -> None:
     if not ByocBackend.supports_device("OPENCL"):
         pytest.skip("no OpenCL device")
-    assert [told for told in found(family, "OPENCL") if told[1] not in (ON_DEVICE, FOLDED)] == []
+    assert [shown for shown in found(family, "OPENCL") if shown[1] not in (ON_DEVICE, FOLDED)] == []
 
 
 @pytest.mark.needs_opencl

@@ -136,10 +136,10 @@ def test_flags_give_what_is_written_and_nothing_else():
 def test_help_says_the_sentence_and_the_default():
     parser = argparse.ArgumentParser()
     add_flags(parser, "brew", Brewing)
-    told = " ".join(parser.format_help().split())
-    assert "--roast {dark,light} how it is roasted, 100% arabica (default: dark)" in told
+    shown = " ".join(parser.format_help().split())
+    assert "--roast {dark,light} how it is roasted, 100% arabica (default: dark)" in shown
     cups = "-c CUPS, --cups CUPS" if sys.version_info < (3, 13) else "-c, --cups CUPS"
-    assert f"{cups} how many (default: 1)" in told and "--decaf without caffeine --extra" in told
+    assert f"{cups} how many (default: 1)" in shown and "--decaf without caffeine --extra" in shown
 
 
 def test_the_key_says_what_was_declared():
@@ -199,7 +199,7 @@ def test_a_type_is_a_union_of_classes_that_are_known_by_their_names():
     assert has_type({"a"}, "Sequence[str]") and not has_type(True, "Sequence[str]") and has_type(2, "float")
 
 
-OF_ANY_TYPE = {"costs"}  # told apart where costs are made
+OF_ANY_TYPE = {"costs"}  # distinguished where costs are made
 STRANGER = type("Stranger", (), {})()
 
 
@@ -301,8 +301,8 @@ def test_type_checkers_know_the_options(tmp_path):
         str(tmp_path / "cache"),
     ]
     done = subprocess.run([*command, "calls.py"], cwd=tmp_path, capture_output=True, text=True)
-    told = [line.split(": ", 1)[1] for line in done.stdout.splitlines() if line.startswith("calls.py")]
-    assert told == [
+    shown = [line.split(": ", 1)[1] for line in done.stdout.splitlines() if line.startswith("calls.py")]
+    assert shown == [
         'note: Revealed type is "int"',
         'error: Unexpected keyword argument "precison" for "compile"; did you mean "precision"?  [call-arg]',
         'error: Argument "fallback" to "compile" has incompatible type "str"; expected "bool"  [arg-type]',

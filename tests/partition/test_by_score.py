@@ -33,8 +33,8 @@ def test_the_first_wish_wins_and_what_it_cannot_do_lands_on_the_host(backend, fo
     plan = make_plan(mod, ["toy_a", "toy_b"], policy="score", formula=formula)
     assert targets(plan) == ["toy_a", "toy_b", None, "toy_a"]
     assert plan.decisions[2].codes == ("toy_a:operator", "toy_b:operator")
-    told = str(plan.explain("sin_2"))
-    assert "no toy_a kernel for sin: only abs, exp, got sin" in told
+    shown = str(plan.explain("sin_2"))
+    assert "no toy_a kernel for sin: only abs, exp, got sin" in shown
     assert plan.decisions[0].verdicts[1][1].reasons[0].code == "score"
     x = np.linspace(-1, 1, 6, dtype="float32").reshape(2, 3)
     np.testing.assert_array_equal(evaluate(mod, [x]), evaluate(plan.apply(mod), [x]))

@@ -83,9 +83,9 @@ def test_an_operator_is_explained_where_it_stands_in_composites_alone(backend):
     for read in (plan, Plan.from_json(json.dumps(plan.to_json()))):
         found = read.explain("abs")
         assert found.decisions == plan.explain("toy_a.pair").decisions == plan.explain("ab*").decisions
-        told = str(found).splitlines()
-        assert told[0].startswith("toy_a.pair (abs_0, exp_1): toy_a, region ")
-        assert told[1] == "  a composite of abs, exp"
+        shown = str(found).splitlines()
+        assert shown[0].startswith("toy_a.pair (abs_0, exp_1): toy_a, region ")
+        assert shown[1] == "  a composite of abs, exp"
         assert "composite" not in str(read.explain("tanh"))
     with pytest.raises(PartitionError, match="'abss'; the nearest: abs"):
         plan.explain("abss")
@@ -120,8 +120,8 @@ def test_the_limits_of_a_backend_hold_and_what_they_drop_is_reported(backend, li
     mod = chain("abs", "tanh", "abs", "abs", "abs")
     plan = make_plan(mod, ["toy_a"])
     assert [len(r.operators) for r in plan.regions] == sizes
-    told = [sentence for _, _, why in plan.host_reasons() for sentence in why]
-    assert reason is None or f"toy_a: {reason}" in told
+    shown = [sentence for _, _, why in plan.host_reasons() for sentence in why]
+    assert reason is None or f"toy_a: {reason}" in shown
     assert_same_numbers(mod, plan.apply(mod))
 
 

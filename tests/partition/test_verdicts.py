@@ -95,10 +95,10 @@ def test_a_verdict_lists_every_constraint_that_failed_with_its_value(acme):
 @pytest.mark.parametrize("policy", ["order", "cost", "score"])
 def test_a_match_that_its_constraints_refuse_is_reported_at_each_operator(acme, policy):
     plan = make_plan(network(9), ["acme"], policy=policy)
-    told = "acme.conv2d_relu matched here but was refused: kernel at most 7, got 9 (nn.conv2d, node Conv_0)"
+    shown = "acme.conv2d_relu matched here but was refused: kernel at most 7, got 9 (nn.conv2d, node Conv_0)"
     for node in ("Conv_0", "Relu_1"):
-        assert f"acme: {told} [kernel]" in str(plan.explain(node))
-    assert told in str(plan)
+        assert f"acme: {shown} [kernel]" in str(plan.explain(node))
+    assert shown in str(plan)
     assert Plan.from_json(json.dumps(plan.to_json())) == plan
 
 
@@ -291,10 +291,10 @@ def test_a_code_generator_that_refuses_what_was_accepted_is_its_vendors_mistake(
             raise UnsupportedError("no code for such kernels")
 
     backend(kind=Boaster)
-    with pytest.raises(CompileError) as told:
+    with pytest.raises(CompileError) as shown:
         byoc.compile(network(3), targets=["acme", "c"])
-    assert "backend 'acme' accepted nn.conv2d, node Conv_0; nn.relu, node Relu_1" in str(told.value)
-    assert "no code for such kernels" in str(told.value) and "(operator, kernel, dtype)" in str(told.value)
+    assert "backend 'acme' accepted nn.conv2d, node Conv_0; nn.relu, node Relu_1" in str(shown.value)
+    assert "no code for such kernels" in str(shown.value) and "(operator, kernel, dtype)" in str(shown.value)
     assert get_backend("acme").constraints == Acme.constraints
     assert isinstance(contradiction(get_backend("c"), network(3)["main"], "no code"), InternalError)
 

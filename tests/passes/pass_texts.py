@@ -39,7 +39,7 @@ from byoc.runtime.core.device import Device
 
 HEADER = '#[version = "0.0.5"]\n'
 GIVES = "// gives\n"
-CASE = "// case: "
+PASS, CASE = "// pass: ", "// case: "
 TYPE = re.compile(r" /\* ty=.*? \*/")
 OMITTED = "/* meta data omitted. you can use show_meta_data=True to include meta data */"
 DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int32", "int64", "bool")
@@ -110,9 +110,11 @@ def texts(folder: pathlib.Path) -> list[tuple[pathlib.Path, Case]]:
 
 
 def cases(path: pathlib.Path) -> list[Case]:
-    """The cases of one file, in order."""
+    """The cases of one file, in order. Raises ValueError for a file without its pass or without a case."""
     head, *parts = path.read_text().split(CASE)
-    run = next(line.removeprefix("// pass: ") for line in head.splitlines() if line.startswith("// pass: "))
+    run = next((line.removeprefix(PASS) for line in head.splitlines() if line.startswith(PASS)), None)
+    if run is None or not parts:
+        raise ValueError(f"{path}: begins with `{PASS}FoldConstant()`, and each case with `{CASE}its name`")
     return [_case(run, part) for part in parts]
 
 

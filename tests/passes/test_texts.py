@@ -46,3 +46,9 @@ def test_no_two_cases_of_a_file_have_one_name_and_none_is_empty():
     assert len({path for path, _ in CASES}) >= FEWEST_FILES
     named = [(path, case.name) for path, case in CASES]
     assert len(set(named)) == len(named)
+
+
+def test_a_file_without_its_pass_is_one_sentence(tmp_path):
+    (tmp_path / "abs.relay").write_text("// passes: Inline()\n\n// case: one\ndef @main() { 1 }\n")
+    with pytest.raises(ValueError, match="abs.relay: begins with `// pass: "):
+        texts(tmp_path)

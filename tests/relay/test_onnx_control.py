@@ -212,8 +212,8 @@ def test_what_is_decided_when_the_model_runs_is_what_onnxruntime_decides(name, t
 
 @pytest.mark.needs_cc
 def test_straight_parts_are_whole_programs_of_generated_code():
-    told = byoc.compile(NESTED).report["control_flow"][0]
-    (body,) = told["parts"].values()
+    shown = byoc.compile(NESTED).report["control_flow"][0]
+    (body,) = shown["parts"].values()
     assert not body["host_fallbacks"] and "node_by_node" not in body
     (choice,) = body["control_flow"]
     for branch in choice["parts"].values():
@@ -222,24 +222,24 @@ def test_straight_parts_are_whole_programs_of_generated_code():
 
 @pytest.mark.needs_cc
 def test_of_small_branches_in_a_loop_the_values_are_selected():
-    (told,) = byoc.compile(SELECTED).report["control_flow"]
-    (body,) = told["parts"].values()
+    (shown,) = byoc.compile(SELECTED).report["control_flow"]
+    (body,) = shown["parts"].values()
     assert "control_flow" not in body and not body["host_fallbacks"]
 
 
 @pytest.mark.needs_cc
 def test_what_follows_a_size_that_is_known_only_then_is_generated_code():
     report = byoc.compile(BRANCHES).report
-    (told,) = report["control_flow"]
-    assert not report["host_fallbacks"] and len(told["parts"]) == 4
-    assert not told["parts"]["main_part_1"]["host_fallbacks"]
+    (shown,) = report["control_flow"]
+    assert not report["host_fallbacks"] and len(shown["parts"]) == 4
+    assert not shown["parts"]["main_part_1"]["host_fallbacks"]
 
 
 @pytest.mark.needs_cc
 def test_each_part_has_a_plan_of_its_own():
-    told = byoc.compile(BRANCHES, ["json", "c"]).report["control_flow"][0]
-    assert "virtual machine" in told["runs on"]
-    branches = [part for name, part in told["parts"].items() if "then" in name or "else" in name]
+    shown = byoc.compile(BRANCHES, ["json", "c"]).report["control_flow"][0]
+    assert "virtual machine" in shown["runs on"]
+    branches = [part for name, part in shown["parts"].items() if "then" in name or "else" in name]
     assert [branch["plan"]["targets"] for branch in branches] == [["json"]] * 2
     assert all(branch["regions"] for branch in branches)
 

@@ -126,7 +126,10 @@ def test_a_half_spectrum_gives_its_real_signal(count: int, length: int | None) -
     np.testing.assert_allclose(got[..., 0], wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("onesided, last", [(1, (1,)), (0, (1,)), (0, (2,)), (1, ()), (0, ())])
+@pytest.mark.parametrize(
+    "onesided, last",
+    [(1, (1,)), (0, (1,)), pytest.param(0, (2,), marks=pytest.mark.newer_onnxruntime), (1, ()), (0, ())],
+)
 @pytest.mark.parametrize("window, length", [(True, True), (True, False), (False, True)])
 def test_a_short_time_transform_is_onnx_runtimes(
     onesided: int, last: tuple[int, ...], window: bool, length: bool
@@ -154,7 +157,7 @@ def test_mel_weights_are_onnx_runtimes(bins: int, length: int, rate: int, low: f
         ([5, 6], [2, 3], {}),
         ([5, 6], [2, 3], {"strides": [2, 1], "pads": [1, 0, 0, 1]}),
         ([7, 6], [2, 2], {"dilations": [2, 3], "pads": [1, 1, 1, 1]}),
-        ([6], [3], {"strides": [2], "pads": [0, 1]}),
+        pytest.param([6], [3], {"strides": [2], "pads": [0, 1]}, marks=pytest.mark.newer_onnxruntime),
     ],
 )
 @pytest.mark.parametrize("free", [False, True])

@@ -28,7 +28,10 @@ def i8(*shape: int) -> np.ndarray:
 
 @dataclass
 class Case:
-    """One node: its operator and opset, run-time inputs, further inputs that are initialisers (None: left out)."""
+    """One node: its operator and opset, run-time inputs, further inputs that are initialisers (None: left out).
+
+    With *newer* the ONNX Runtime of Python 3.10 refuses it, or computes otherwise.
+    """
 
     op: str
     opset: int
@@ -36,6 +39,7 @@ class Case:
     attrs: dict[str, object] = field(default_factory=dict)
     constants: list[np.ndarray | None] = field(default_factory=list)
     outputs: int = 1
+    newer: bool = False
 
     def model(self):
         runtime = [f"x{i}" for i in range(len(self.inputs))]
@@ -121,9 +125,9 @@ CASES = [
     Case("InstanceNormalization", 6, [IMAGE], {"epsilon": 0.01}, [f32(6), f32(6)]),
     Case("LayerNormalization", 17, [f32(2, 3, 4)], {}, [f32(4), f32(4)]),
     Case("LayerNormalization", 17, [f32(2, 3, 4)], {"axis": 1}, [f32(3, 4)]),
-    Case("LayerNormalization", 17, [f32(2, 3, 4)], {}, [f32(1)]),
-    Case("LayerNormalization", 17, [f32(2, 3, 4)], {}, [f32(4), f32(1)]),
-    Case("LayerNormalization", 17, [f32(2, 3, 4)], {"axis": 1}, [f32(3, 1)]),
+    Case("LayerNormalization", 17, [f32(2, 3, 4)], {}, [f32(1)], newer=True),
+    Case("LayerNormalization", 17, [f32(2, 3, 4)], {}, [f32(4), f32(1)], newer=True),
+    Case("LayerNormalization", 17, [f32(2, 3, 4)], {"axis": 1}, [f32(3, 1)], newer=True),
     Case("CenterCropPad", 18, [f32(1, 3, 5, 7)], {}, [i64(1, 5, 3, 9)]),
     Case("CenterCropPad", 21, [f32(1, 3, 5, 7)], {}, [i64(1, 5, 3, 9)]),
     Case("LRN", 13, [IMAGE], {"size": 3, "alpha": 0.3, "beta": 0.6, "bias": 1.5}),
@@ -161,7 +165,7 @@ CASES = [
     Case("Pad", 2, [f32(2, 3, 4, 5)], {"pads": [0, 0, 1, 2, 0, 0, 2, 1], "mode": "reflect"}),
     Case("Pad", 13, [f32(3, 4)], {}, [i64(1, -1, 0, 2), np.array(2.5, "float32")]),
     Case("Pad", 13, [f32(3, 0)], {}, [i64(1, -1, 0, 3)]),
-    Case("Pad", 13, [f32(3, 2)], {}, [i64(4, -3, -5, 2), np.array(2.5, "float32")]),
+    Case("Pad", 13, [f32(3, 2)], {}, [i64(4, -3, -5, 2), np.array(2.5, "float32")], newer=True),
     Case("Pad", 13, [f32(3, 4)], {"mode": "edge"}, [i64(1, 0, 0, 2)]),
     Case("Pad", 19, [f32(3, 4)], {"mode": "wrap"}, [i64(1, 0, 5, 2)]),
     Case("Gather", 13, [f32(4, 5)], {"axis": 1}, [i64(-1, 0, 3)]),
@@ -228,7 +232,13 @@ def test_a_sum_without_axes_may_be_set_to_do_nothing() -> None:
     np.testing.assert_array_equal(evaluate(import_onnx(case.model()), {"x0": case.inputs[0]}), case.inputs[0])
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=f"{k}-{c.op}-{c.opset}") for k, c in enumerate(CASES)])
+NEWER = (pytest.mark.newer_onnxruntime,)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, id=f"{k}-{c.op}-{c.opset}", marks=NEWER if c.newer else ()) for k, c in enumerate(CASES)],
+)
 def test_an_operator_computes_what_onnx_runtime_computes(case: Case) -> None:
     model = case.model()
     feeds = {f"x{i}": a for i, a in enumerate(case.inputs)}

@@ -72,6 +72,7 @@ def test_an_update_that_ends_behind_the_cache_is_an_error(first: int) -> None:
         ((1, 2, 9, 8), (3, 2, 3, 2), {"dilations": [2, 1], "pads": [0, 1, 2, 0]}),
     ],
 )
+@pytest.mark.newer_onnxruntime
 def test_a_deformable_convolution_is_that_of_onnx_runtime(
     data: tuple[int, ...], weight: tuple[int, ...], attrs: dict, masked: bool
 ) -> None:

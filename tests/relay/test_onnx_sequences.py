@@ -131,8 +131,8 @@ def test_a_sequence_of_a_known_length_is_straight_code():
 
 @pytest.mark.needs_cc
 def test_the_parts_around_sequences_are_generated_code():
-    told = byoc.compile(GROWN).report["control_flow"][0]
-    assert told["parts"] and not any(part["host_fallbacks"] for part in told["parts"].values())
+    shown = byoc.compile(GROWN).report["control_flow"][0]
+    assert shown["parts"] and not any(part["host_fallbacks"] for part in shown["parts"].values())
 
 
 OPTIONAL = model("""

@@ -1,5 +1,7 @@
 """QuantizeLinear and DequantizeLinear of 8-bit floats and 4-bit integers against ONNX Runtime."""
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 import onnxruntime
@@ -47,8 +49,16 @@ def parameters(kind: str, shape: tuple) -> dict[str, np.ndarray]:
     return {"s": np.asarray(2.0 ** RNG.integers(-4, 2, shape)).astype("float32"), "z": zeros.astype(dtype)}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("place", PLACES)
+NEWER = [("a column", "int4")]  # which ONNX Runtime 1.23 computes otherwise
+
+
+@pytest.mark.parametrize(
+    "place, kind",
+    [
+        pytest.param(*both, marks=pytest.mark.newer_onnxruntime if both in NEWER else ())
+        for both in itertools.product(PLACES, KINDS)
+    ],
+)
 @pytest.mark.parametrize("saturate", [1, 0])
 def test_there_and_back_is_onnx_runtimes(kind, place, saturate):
     """Scales are powers of two and numbers lie on eighths of them, so that many are ties."""

@@ -160,6 +160,7 @@ def test_a_convolution_in_blocks_is_a_convolution(depthwise):
         ((1, 2, 9, 9), (3, 2, 3, 3), {"dilation": (2, 3)}),
     ],
 )
+@pytest.mark.newer_onnxruntime
 def test_a_deformable_convolution_is_onnxruntimes(shape, weight, attrs):
     data, kernel = normal(*shape), normal(*weight)
     call = relay.nn.deformable_conv2d(

@@ -187,8 +187,8 @@ def test_byoc_run_takes_and_gives_its_bytes(dtype, tmp_path, capsys):
     onnx.save(model(nodes, {"x": (kind, [2, 3])}, {"y": (kind, [3, 2])}), tmp_path / "m.onnx")
     given = np.array([[1, -2, 3], [0, -1, 2]]).astype(numpy_type(dtype))
     np.save(tmp_path / "x.npy", given.view(np.dtype((np.void, given.itemsize))))
-    told = ["run", str(tmp_path / "m.onnx"), "-i", f"x={tmp_path / 'x.npy'}", "-o", str(tmp_path / "y.npz")]
-    assert main(told) == 0
+    shown = ["run", str(tmp_path / "m.onnx"), "-i", f"x={tmp_path / 'x.npy'}", "-o", str(tmp_path / "y.npz")]
+    assert main(shown) == 0
     assert f"y ({dtype}) without the name of their type" in capsys.readouterr().out
     assert same([np.load(tmp_path / "y.npz")["y"].view(numpy_type(dtype))], [given.T])
 

@@ -51,7 +51,7 @@ def runner(way, does, dtype="float32", **options):
     return lambda x: executor({"x": x})[0]
 
 
-def told(way, does, *words, x=X):
+def shown(way, does, *words, x=X):
     with pytest.raises(ContractError) as raised:
         runner(way, does)(x)
     text = str(raised.value)
@@ -71,19 +71,19 @@ def test_a_function_that_does_as_the_contract_says_is_not_reported(does, checked
 @pytest.mark.parametrize("way", WAYS)
 def test_a_function_that_returns_its_result_is_always_reported(does, way):
     does.run = lambda x, out: np.exp(x)
-    told(way, does, "returned a ndarray", "fill_outputs", "returns None")
+    shown(way, does, "returned a ndarray", "fill_outputs", "returns None")
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_an_output_that_is_not_filled_is_reported_with_its_number_and_the_first_element(does, checked, way):
     does.run = lambda x, out: None
-    told(way, does, "12 of 12 elements of its output 0 (out0) unset")
+    shown(way, does, "12 of 12 elements of its output 0 (out0) unset")
 
     def half(x, out):
         out[:1] = np.exp(x[:1])
 
     does.run = half
-    told(way, does, "8 of 12 elements", "the first at [1, 0]")
+    shown(way, does, "8 of 12 elements", "the first at [1, 0]")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -95,7 +95,7 @@ def test_a_function_that_writes_to_its_input_is_reported_and_the_callers_array_i
     does.run = writes
     mine = X.copy()
     mine.flags.writeable = False
-    told(way, does, "it wrote to its input 0 (", x=mine)
+    shown(way, does, "it wrote to its input 0 (", x=mine)
     np.testing.assert_array_equal(mine, X)
 
 
@@ -118,7 +118,7 @@ def test_a_nan_that_no_input_has_is_reported_where_it_first_comes_up(does, check
         out[2, 1] = np.nan
 
     does.run = divides
-    told(way, does, "has NaN in 1 of 12 elements, the first at [2, 1]")
+    shown(way, does, "has NaN in 1 of 12 elements, the first at [2, 1]")
     with_nan = X.copy()
     with_nan[0, 0] = np.nan
     run = runner(way, does)

@@ -105,9 +105,9 @@ def test_two_packages_that_bring_one_backend_are_reported_whatever_was_imported_
     package("epm", "json = epm_made:Chip", {"epm_made.py": BACKEND.format(name="json")})
     for before in ("import byoc.codegen.json.backend", "import byoc"):
         done = byoc(tmp_path, f"{before}; from byoc.contract import get_backend; get_backend('json')")
-        told = done.stderr.splitlines()[-1]
-        assert "two packages bring the backend 'json': byoc-compiler " in told
-        assert ":JsonBackend) and epm 1.0 (epm_made:Chip); uninstall epm 1.0, or give its backend another name" in told
+        shown = done.stderr.splitlines()[-1]
+        assert "two packages bring the backend 'json': byoc-compiler " in shown
+        assert ":JsonBackend) and epm 1.0 (epm_made:Chip); uninstall epm 1.0, or give its backend another name" in shown
 
 
 def test_a_backend_that_no_entry_point_names_is_found_as_a_file_or_module(package, tmp_path):

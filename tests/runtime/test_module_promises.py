@@ -73,15 +73,15 @@ def test_eager_initialises_every_module_when_it_is_loaded_and_the_report_says_ho
     lazy = load(path)
     assert lazy.initialization == [] and "initialization" not in lazy.report
     lazy.run({"x": X})
-    assert [told["type"] for told in lazy.initialization] == ["json", "c"]
+    assert [shown["type"] for shown in lazy.initialization] == ["json", "c"]
     eager = load(path, eager=True)
-    told = eager.report["initialization"]
-    assert told == eager.initialization and [t["type"] for t in told] == ["json", "c"]
-    assert all(t["seconds"] >= 0 and t["symbols"] for t in told)
+    shown = eager.report["initialization"]
+    assert shown == eager.initialization and [t["type"] for t in shown] == ["json", "c"]
+    assert all(t["seconds"] >= 0 and t["symbols"] for t in shown)
     assert eager.save(tmp_path / "again.byoc").read_bytes() == path.read_bytes()
     want = lazy.run({"x": X})
     np.testing.assert_array_equal(eager.run({"x": X})[0], want[0])
-    assert eager.initialization == told  # later calls initialise nothing
+    assert eager.initialization == shown  # later calls initialise nothing
 
 
 def small_json():
@@ -122,8 +122,8 @@ def test_the_report_has_the_bytes_of_each_region_and_what_its_module_says(does, 
     assert [(r["target"], r["inputs"], r["outputs"], r["constants"], r["workspace"]) for r in regions] == [
         (NAME, X.nbytes, X.nbytes, 0, 4096)
     ] * 2
-    (told,) = small_json().report["regions"]
-    assert (told["inputs"], told["outputs"], told["constants"]) == (X.nbytes, 3 * 6 * 4, W.nbytes)
+    (shown,) = small_json().report["regions"]
+    assert (shown["inputs"], shown["outputs"], shown["constants"]) == (X.nbytes, 3 * 6 * 4, W.nbytes)
 
 
 def test_constants_of_a_vendors_region_that_are_not_as_compiled_are_refused(tmp_path):
@@ -160,9 +160,9 @@ def test_a_loader_that_fails_is_reported_with_its_class_and_place(does, monkeypa
     monkeypatch.setattr(CarelessModule, "load", classmethod(damaged))
     with pytest.raises(UserError) as error:
         read(path)
-    told = str(error.value)
-    assert f"the loader of module type {CarelessModule.type_key!r}" in told and "save the model again" not in told
-    assert "failed with KeyError: 'nothing'" in told and "test_module_promises.py:" in told
+    shown = str(error.value)
+    assert f"the loader of module type {CarelessModule.type_key!r}" in shown and "save the model again" not in shown
+    assert "failed with KeyError: 'nothing'" in shown and "test_module_promises.py:" in shown
     monkeypatch.delattr(CarelessModule, "load")
     with pytest.raises(UserError, match="CarelessModule has no class ?method load"):
         read(path)

@@ -78,7 +78,7 @@ def start(folder, source=SOURCE, **variables):
     )
 
 
-def told(process):
+def shown(process):
     """Whether all was right, the programs from source and from the cache, and what PoCL compiled."""
     out, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
@@ -87,12 +87,12 @@ def told(process):
 
 @pytest.mark.needs_opencl
 def test_a_second_process_compiles_nothing_for_any_local_size(cache, tmp_path):
-    assert told(start(tmp_path)) == [True, 1, 0, compiled(["0-0-0", "0-0-0"])]
+    assert shown(start(tmp_path)) == [True, 1, 0, compiled(["0-0-0", "0-0-0"])]
     (file,) = cache.iterdir()
     content = file.read_bytes()
-    assert told(start(tmp_path)) == [True, 0, 1, compiled(["0-0-0", "0-0-0"])]  # unpacked: there is no size of its own
+    assert shown(start(tmp_path)) == [True, 0, 1, compiled(["0-0-0", "0-0-0"])]  # unpacked: there is no size of its own
     assert file.read_bytes() == content
-    assert told(start(tmp_path, SOURCE + "\n"))[1:3] == [1, 0]
+    assert shown(start(tmp_path, SOURCE + "\n"))[1:3] == [1, 0]
 
 
 def compiled(kinds):
@@ -105,7 +105,7 @@ def compiled(kinds):
 def test_pocl_that_the_user_has_compile_for_each_size_is_left_to_its_own_cache(cache, tmp_path):
     if open_device().info.platform != pocl.PLATFORM:
         pytest.skip("the device is not PoCL's")
-    right, from_source, _, kinds = told(start(tmp_path, **{pocl.SPECIALISATION: "1"}))
+    right, from_source, _, kinds = shown(start(tmp_path, **{pocl.SPECIALISATION: "1"}))
     assert right and from_source == 1 and len(kinds) > 2 and "0-0-0" not in kinds
     assert not cache.exists()
 
@@ -113,10 +113,10 @@ def test_pocl_that_the_user_has_compile_for_each_size_is_left_to_its_own_cache(c
 @pytest.mark.needs_opencl
 def test_two_processes_at_once_make_one_entry_that_a_third_takes(cache, tmp_path):
     both = [start(tmp_path), start(tmp_path)]
-    assert all(told(process)[:2] in ([True, 1], [True, 0]) for process in both)
+    assert all(shown(process)[:2] in ([True, 1], [True, 0]) for process in both)
     (file,) = cache.iterdir()
     assert {CacheEntry.of(r).kernels for r in RecordFile(file).records()} == {("turned", "twice")}
-    assert told(start(tmp_path))[:3] == [True, 0, 1]
+    assert shown(start(tmp_path))[:3] == [True, 0, 1]
 
 
 def built(source=SOURCE):

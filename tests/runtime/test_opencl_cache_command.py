@@ -28,7 +28,7 @@ def cache(tmp_path, monkeypatch):
     build._built.cache_clear()
 
 
-def told(capsys, *words):
+def shown(capsys, *words):
     """The JSON that a command prints; the test fails where it fails."""
     assert main([*words, "--json"]) == 0, capsys.readouterr().err
     return json.loads(capsys.readouterr().out)
@@ -50,7 +50,7 @@ def test_after_warm_a_new_process_builds_nothing_and_tries_nothing(cache, tmp_pa
     model, saved = tmp_path / "m.onnx", tmp_path / "m.byoc"
     model.write_bytes(inverted_residuals(32).SerializeToString())
     mode = "opencl.mode=flush=auto"
-    (first,) = told(capsys, "warm", str(model), "--device", "0", "--set", mode)["devices"]
+    (first,) = shown(capsys, "warm", str(model), "--device", "0", "--set", mode)["devices"]
     assert (first["built"], first["found"], first["trials"]) == (3, 0, 1)  # the kernels, what asks, and the trial's
     assert first["file"] == str(device_cache(open_device().info).file.path)
     options = {"opencl": {"mode": "flush=auto"}}
@@ -62,9 +62,9 @@ def test_after_warm_a_new_process_builds_nothing_and_tries_nothing(cache, tmp_pa
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == [0, 2, 0]
     build._built.cache_clear()
-    (second,) = told(capsys, "warm", str(saved))["devices"]
+    (second,) = shown(capsys, "warm", str(saved))["devices"]
     assert (second["built"], second["found"], second["trials"]) == (0, 2, 0)
-    listed = told(capsys, "cache", "list")
+    listed = shown(capsys, "cache", "list")
     (file,) = listed["devices"]
     assert sorted(e["kind"] for e in file["entries"]) == ["program", "program", "program", "setting"]
 
@@ -101,14 +101,14 @@ def filled(folder):
 
 def test_list_shows_files_entries_sizes_and_ages(cache, capsys):
     one, _ = filled(cache)
-    listed = told(capsys, "cache", "list")
+    listed = shown(capsys, "cache", "list")
     assert listed["folder"] == str(cache) and len(listed["devices"]) == 2
     file = next(f for f in listed["devices"] if f["file"] == str(one.file.path))
     assert file["bytes"] == one.file.path.stat().st_size and 0 <= file["age_seconds"] < 600
     program, setting = file["entries"]
     assert (program["name"], program["bytes"], program["milliseconds"]) == ("twice half", 6000, 250)
     assert (setting["kind"], setting["name"], setting["version"]) == ("setting", "peak", own_version())
-    assert len(told(capsys, "cache", "list", "--device", "one")["devices"]) == 1
+    assert len(shown(capsys, "cache", "list", "--device", "one")["devices"]) == 1
     assert main(["cache", "list"]) == 0
     text = capsys.readouterr().out
     assert "Device One: " in text and "program of 2 kernels (twice): 5.9 KiB, built in 0.25 s" in text
@@ -116,22 +116,22 @@ def test_list_shows_files_entries_sizes_and_ages(cache, capsys):
 
 def test_clear_removes_all_or_one_device_or_what_is_stale(cache, capsys):
     one, two = filled(cache)
-    assert told(capsys, "cache", "clear", "--device", "device two") == {"removed": 2}
+    assert shown(capsys, "cache", "clear", "--device", "device two") == {"removed": 2}
     assert one.setting("peak") == b"1.5" and two.setting("peak") is None and not two.file.path.exists()
     filled(cache)
-    assert told(capsys, "cache", "clear", "--stale") == {"removed": 2}
+    assert shown(capsys, "cache", "clear", "--stale") == {"removed": 2}
     assert one.program("source", "-O") is not None and two.program("source", "-O") is None
-    assert told(capsys, "cache", "clear") == {"removed": 2}
-    assert list(cache.iterdir()) == [] and told(capsys, "cache", "list")["devices"] == []
-    assert told(capsys, "cache", "clear") == {"removed": 0}
+    assert shown(capsys, "cache", "clear") == {"removed": 2}
+    assert list(cache.iterdir()) == [] and shown(capsys, "cache", "list")["devices"] == []
+    assert shown(capsys, "cache", "clear") == {"removed": 0}
 
 
 def test_clear_removes_compiled_models(cache, capsys):
     libraries = cache.parent / "libraries"
     libraries.mkdir(parents=True)
     (libraries / "a.byoc").write_bytes(bytes(100))
-    assert told(capsys, "cache", "list")["libraries"]["bytes"] == 100
-    assert told(capsys, "cache", "clear", "--libraries") == {"removed_libraries": 1}
+    assert shown(capsys, "cache", "list")["libraries"]["bytes"] == 100
+    assert shown(capsys, "cache", "clear", "--libraries") == {"removed_libraries": 1}
     assert not list(libraries.iterdir())
 
 
@@ -141,11 +141,11 @@ def test_merge_takes_what_is_new_into_the_files_of_the_devices(cache, tmp_path, 
     own.keep_setting("peak", b"0.5")
     own.keep_setting("threshold", b"7")
     files = [str(cached.file.path) for cached in (one, two)]
-    assert told(capsys, "cache", "merge", *files)["taken"] == 4
+    assert shown(capsys, "cache", "merge", *files)["taken"] == 4
     assert own.program("source", "-O") == (b"binary" * 1000, ("twice", "half"))
     assert (own.setting("peak"), own.setting("threshold")) == (b"1.5", b"7")
     assert DeviceCache(TWO, cache).setting("peak") == b"1.5"
-    again = told(capsys, "cache", "merge", *files)
+    again = shown(capsys, "cache", "merge", *files)
     assert (again["taken"], again["known"], again["files"]) == (0, 4, [])
 
 
@@ -156,11 +156,11 @@ def test_merge_into_a_file_takes_both_and_leaves_out_what_is_damaged(cache, tmp_
     two.file.path.write_bytes(content)
     RecordFile(one.file.path).add(FileRecord(bytes(32), b"{}", b"of nobody that we know"))
     target = tmp_path / "both.kernels"
-    merged = told(capsys, "cache", "merge", str(one.file.path), str(two.file.path), "-o", str(target))
+    merged = shown(capsys, "cache", "merge", str(one.file.path), str(two.file.path), "-o", str(target))
     assert merged == {"taken": 3, "known": 0, "files": [str(target)]}
     assert len(RecordFile(target).records()) == 3 and not cache.exists()
     shutil.copy(target, tmp_path / "copy.kernels")
-    assert told(capsys, "cache", "merge", str(target), "-o", str(target))["known"] == 3
+    assert shown(capsys, "cache", "merge", str(target), "-o", str(target))["known"] == 3
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ def test_peaks_are_measured_once_and_found_by_other_processes(fresh_cache, monke
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    told = [found.operations, found.bandwidth, found.launch, [list(pair) for pair in found.near]]
-    assert json.loads(done.stdout) == told
+    shown = [found.operations, found.bandwidth, found.launch, [list(pair) for pair in found.near]]
+    assert json.loads(done.stdout) == shown
     assert all(rate >= found.bandwidth for _, rate in found.near) and len(found.near) == len(peaks.NEAR_COPIES)
 
 

@@ -200,9 +200,9 @@ def test_a_device_that_records_gives_the_same_outputs(plain):
 def test_options_of_a_run_are_read_back_and_others_refused():
     for options in (RunOptions(), RunOptions("10", "none", "gpu"), RunOptions(device="PoCL:0")):
         assert RunOptions.from_json(options.to_json(), "plan.json.run") == options
-    for told in ({"flush": "3"}, {"record": "op"}, {"speed": "1"}, {"device": 1}, []):
+    for shown in ({"flush": "3"}, {"record": "op"}, {"speed": "1"}, {"device": 1}, []):
         with pytest.raises(ArtifactError, match=r"plan\.json\.run"):
-            RunOptions.from_json(told, "plan.json.run")
+            RunOptions.from_json(shown, "plan.json.run")
 
 
 def test_launches_without_events_give_the_same_outputs_and_a_refused_one_is_reported(plain, cache, monkeypatch):

@@ -75,8 +75,8 @@ class Telling(Module):
             self.events += [DeviceEvent("exp", "load", 0.25, 0.5), DeviceEvent("exp", "compute", 0.5, 1.0)]
 
     def profile(self, on):
-        told, self.events = self.events or [], [] if on else None
-        return told
+        shown, self.events = self.events or [], [] if on else None
+        return shown
 
 
 def test_what_a_module_reports_stands_in_place_of_the_call():
@@ -121,10 +121,10 @@ PROFILE = RunProfile("m", "graph executor", (6.0, 10.0), (KERNEL, REGION), (3.0,
 
 
 def test_a_kernel_is_divided_among_its_operators_by_weight_and_says_so():
-    conv, relu, told = PROFILE.rows("operator")
+    conv, relu, shown = PROFILE.rows("operator")
     assert (conv.name, conv.seconds, conv.operations, conv.is_divided) == ("nn.conv2d", [3, 6], 600, True)
     assert (relu.name, relu.seconds, relu.is_divided) == ("nn.relu", [1, 2], True)
-    assert (told.backend, told.seconds, told.is_divided) == ("acme", [0.5, 0.5], False)  # its module measured it
+    assert (shown.backend, shown.seconds, shown.is_divided) == ("acme", [0.5, 0.5], False)  # its module measured it
     assert [r.name for r in PROFILE.rows("node")] == ["Conv_0", "Relu_1", "Relu_1"]
 
 
@@ -181,8 +181,8 @@ def test_free_dimensions_are_multiplied_in_when_a_run_gives_their_sizes():
     assert (work.bound({"n": 3}).operations, work.bound({"n": 3}).bytes) == (90, 20)
     assert (work.bound({}).operations, work.bound({}).bytes) == (None, None)
     assert OperatorWork.from_json(json.loads(json.dumps(work.to_json()))) == work
-    told = FunctionWork("c", (work,))
-    assert FunctionWork.from_json(told.to_json()) == told
+    shown = FunctionWork("c", (work,))
+    assert FunctionWork.from_json(shown.to_json()) == shown
 
 
 def test_a_profile_is_read_as_it_was_written():

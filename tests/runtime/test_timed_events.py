@@ -16,7 +16,7 @@ def event(queued, submit, start, end):
     return SimpleNamespace(profile=SimpleNamespace(**{name: int(t * SECOND) for name, t in times.items()}))
 
 
-def told(events, clock):
+def shown(events, clock):
     times = iter(clock)
     timed = TimedEvents("f", "q", lambda: next(times))
     for k, each in enumerate(events):
@@ -26,7 +26,7 @@ def told(events, clock):
 
 def test_events_lie_to_each_other_as_the_devices_clock_says():
     # the device's clock is 900 s behind; the host looked 2 s after the first event was queued, 1 s after the second
-    first, second = told([event(100, 101, 103, 105), event(101, 102, 105, 109)], [1002, 1002, 2000])
+    first, second = shown([event(100, 101, 103, 105), event(101, 102, 105, 109)], [1002, 1002, 2000])
     assert (first.queued, first.submitted, first.begin, first.end) == (1001, 1002, 1004, 1006)
     assert (second.queued, second.submitted, second.begin, second.end) == (1002, 1003, 1006, 1010)
     assert first.waits == (1, 2) and second.waits == (1, 3)
@@ -34,7 +34,7 @@ def test_events_lie_to_each_other_as_the_devices_clock_says():
 
 
 def test_an_event_has_not_ended_after_it_was_asked():
-    (only,) = told([event(100, 101, 102, 104)], [1050, 1010])  # the host was slow to look when it was queued
+    (only,) = shown([event(100, 101, 102, 104)], [1050, 1010])  # the host was slow to look when it was queued
     assert (only.queued, only.end) == (1006, 1010)
 
 
@@ -48,7 +48,7 @@ def test_an_event_has_not_ended_after_it_was_asked():
     ],
 )
 def test_a_driver_whose_times_go_backwards_gives_no_time_below_zero(times, wanted):
-    (found,) = told([event(*times)], [wanted[0], 10_000])
+    (found,) = shown([event(*times)], [wanted[0], 10_000])
     assert (found.queued, found.submitted, found.begin, found.end) == pytest.approx(wanted)
     assert min(found.waits) >= 0 and found.end >= found.begin
 

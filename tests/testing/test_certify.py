@@ -50,23 +50,23 @@ def test_an_output_that_is_not_filled_is_found_on_memory_that_was_not_zero(backe
 
 def test_a_verdict_that_raises_is_found(backend_with):
     found = certify(backend_with("verdict"), only=["split"], saved=False)
-    told = [f.text for c in found.failures for f in c.findings if f.check == "verdict"]
-    assert told and all("RuntimeError: a planted error" in text for text in told)
+    shown = [f.text for c in found.failures for f in c.findings if f.check == "verdict"]
+    assert shown and all("RuntimeError: a planted error" in text for text in shown)
 
 
 def test_what_ends_its_process_is_reported_by_its_case_and_the_others_are_tried(backend_with, tmp_path):
     only = ["nn.softmax", "nn.relu", "tanh", "split", "nn.dense"]
     found = certify(backend_with("crash"), only=only, saved=False, cases=tmp_path, case_seconds=3)
     assert not found.ok and not found.unfinished
-    told = {}
+    shown = {}
     for case in found.failures:
         assert case.verdict == "crashed"
-        told.setdefault(case.operator, []).extend(f"{f.check}: {f.text}" for f in case.findings)
-    assert "run: its process crashed with SIGSEGV" in told["nn.softmax"][0] and "planted.py" in told["nn.softmax"][0]
-    assert "run: its process ended itself with the exit code 3" in told["nn.relu"]
-    assert told["tanh"][0].startswith("run: no end after 3 s (planted.py:")
-    assert "verdict: its process crashed with SIGSEGV" in told["split"][0]
-    assert all(len(texts) <= 3 for operator, texts in told.items() if operator != "split")
+        shown.setdefault(case.operator, []).extend(f"{f.check}: {f.text}" for f in case.findings)
+    assert "run: its process crashed with SIGSEGV" in shown["nn.softmax"][0] and "planted.py" in shown["nn.softmax"][0]
+    assert "run: its process ended itself with the exit code 3" in shown["nn.relu"]
+    assert shown["tanh"][0].startswith("run: no end after 3 s (planted.py:")
+    assert "verdict: its process crashed with SIGSEGV" in shown["split"][0]
+    assert all(len(texts) <= 3 for operator, texts in shown.items() if operator != "split")
     assert next(c for c in found.cases if c.name == "nn.dense[0]").verdict == "right"
     small = next(s for s in found.smallest if s.operator == "nn.softmax")
     assert small.text.count("nn.softmax") == 1 and small.verdict == "crashed"
@@ -100,8 +100,8 @@ def test_a_vendors_file_that_crashes_is_reported_by_the_command_and_its_case_is_
         assert main(["certify", "crashing", *words, "--skip", "fallback"]) == 2
     finally:
         planted.forget("crashing")
-    told = capfd.readouterr().out
-    assert "crashed: 3 cases of nn.dense" in told and "SIGSEGV (crashing_file.py:" in told, told
+    shown = capfd.readouterr().out
+    assert "crashed: 3 cases of nn.dense" in shown and "SIGSEGV (crashing_file.py:" in shown, shown
     assert not any("copies of the process" in note for note in read_certificate(path).notes)
     assert read_case(tmp_path / "c.cases" / "00_nn.dense.npz")[0].inputs()
 
@@ -256,8 +256,8 @@ def test_the_command_writes_a_certificate_and_says_what_changed(tmp_path, capsys
     assert main(["certify", name, "--only", "nn.conv2d", "-o", str(path), "--no-saved"]) == 2
     assert "wrong: " in capsys.readouterr().out and path.with_suffix(".md").exists()
     assert main(["certify", "blas", "--only", "nn.dense", "--no-saved", "--against", str(path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["summary"]["ok"] and "nn.dense[0]" in told["changes"]["added"]
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["summary"]["ok"] and "nn.dense[0]" in shown["changes"]["added"]
 
 
 test_blas_conforms = conformance_tests("blas", saved=False)
@@ -278,8 +278,8 @@ def test_a_model_on_the_backend_is_compared_with_the_reference(model, backend_wi
     good = certify("blas", only=["nn.dense"], models=[path])
     assert next(c for c in good.cases if c.kind == "models").verdict == "right"
     bad = certify(backend_with("saved"), only=["nn.relu"], models=[path])
-    told = next(c for c in bad.cases if c.kind == "models")
-    assert (told.verdict, told.findings[0].check) == ("wrong", "saved and loaded")
+    shown = next(c for c in bad.cases if c.kind == "models")
+    assert (shown.verdict, shown.findings[0].check) == ("wrong", "saved and loaded")
 
 
 def test_an_artefact_that_crashes_where_it_is_loaded_is_reported_with_its_place(backend_with):

@@ -58,10 +58,10 @@ def test_without_a_mistake_it_is_certified_and_says_which_kinds_of_cases_there_w
 @pytest.mark.parametrize("fault, error", [("raises", "no_such"), ("truth", "it returned False")])
 def test_a_constraint_that_fails_when_asked_is_reported_once_and_not_certified(fused_with, fault, error):
     found = certify(fused_with(fault), saved=False, skip=["outputs filled", "fallback"])
-    told = str(found)
+    shown = str(found)
     assert not found.ok and {c.verdict for c in found.failures} == {"failed when asked"}
-    assert "failed when asked: " in told and told.count("the constraint planted (what is planted) failed when") == 1
-    assert error in told and "nn.relu" in found.covered
+    assert "failed when asked: " in shown and shown.count("the constraint planted (what is planted) failed when") == 1
+    assert error in shown and "nn.relu" in found.covered
 
 
 def test_a_pattern_that_never_matches_is_not_certified(fused_with):
@@ -84,18 +84,18 @@ def test_a_pattern_whose_composite_nothing_runs_is_not_certified(fused_with):
     found = certify(fused_with("refused"), only=["nn.relu", planted_fused.COMPOSITE], saved=False, skip=["fallback"])
     (failure,) = found.failures
     assert not found.ok and (failure.operator, failure.verdict) == (planted_fused.COMPOSITE, "failed when asked")
-    told = failure.findings[0].text
-    assert told.startswith(
+    shown = failure.findings[0].text
+    assert shown.startswith(
         "the pattern matches and nothing runs its composite, which is refused: the operators nn.relu"
     )
-    assert told.endswith("or leave the row out") and "nn.relu" in found.covered and not found.untried
+    assert shown.endswith("or leave the row out") and "nn.relu" in found.covered and not found.untried
 
 
 def test_a_cause_of_the_whole_backend_is_reported_once_with_one_smallest_case(fused_with):
     found = certify(fused_with("loader"), saved=False, skip=["fallback"])
-    told = str(found)
+    shown = str(found)
     assert len(found.failures) > 20 and len(found.smallest) == 1
-    assert told.count("no device at") == 2 and f"and {len(found.failures) - 1} more: compile: " in told
+    assert shown.count("no device at") == 2 and f"and {len(found.failures) - 1} more: compile: " in shown
 
 
 def test_where_nothing_is_covered_the_reasons_are_reported():

@@ -1,6 +1,6 @@
 """What certification tries of a backend whose tensors are not those of the samples: another rank, another layout.
 
-What it names and is not tried is told, and so is why nothing of a model was taken.
+What it names and is not tried is reported, and so is why nothing of a model was taken.
 """
 
 import pathlib
@@ -77,8 +77,8 @@ def test_what_a_backend_names_and_takes_no_sample_of_is_told(images):
     only = ["nn.relu", "nn.softmax"]
     found = certify(images('"nn.relu", "nn.softmax"', "C.attributes(axis=77)"), saved=False, only=only)
     assert found.covered == ("nn.relu",)
-    told = r"it names this operator, and takes none of its samples: .*axis of 77, got axis -1"
-    assert re.match(told, found.untried["nn.softmax"]), str(found)
+    shown = r"it names this operator, and takes none of its samples: .*axis of 77, got axis -1"
+    assert re.match(shown, found.untried["nn.softmax"]), str(found)
     assert "untried: 1 operator or pattern\n  nn.softmax: it names" in str(found)
 
 

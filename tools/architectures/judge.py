@@ -152,7 +152,7 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
 def on_numpy(report: object) -> list[str]:
     """What a library's report says of functions on numpy kernels, those of a virtual machine's parts included."""
     if isinstance(report, list):
-        return [told for part in report for told in on_numpy(part)]
+        return [shown for part in report for shown in on_numpy(part)]
     found: list[str] = []
     for key, value in report.items() if isinstance(report, dict) else ():
         if key == "host_fallbacks" and isinstance(value, dict):

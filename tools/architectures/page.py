@@ -53,8 +53,8 @@ def page(rows: Mapping[str, Row], known: int) -> str:
 def tried(rows: list[Row], known: int) -> str:
     """How many architectures the page is about."""
     made = sum("not_exported" in row for row in rows)
-    told = (part.get("versions") for row in rows for part in (row, *(row.get(f) or {} for f in FILES)))
-    packages = "; ".join(dict.fromkeys(str(found) for found in told if found)) or versions()
+    shown = (part.get("versions") for row in rows for part in (row, *(row.get(f) or {} for f in FILES)))
+    packages = "; ".join(dict.fromkeys(str(found) for found in shown if found)) or versions()
     order = ", in an order of chance" if len(rows) < known else ""
     tried_of = f"{packages}: {len(rows)} architectures of {known} were tried{order}"
     return f"{tried_of}; of {made} a tiny model was made, of {len(rows) - made} none, or not in the time limit.\n"
@@ -79,22 +79,22 @@ def counts(rows: list[Row]) -> str:
 
 def on_numpy(rows: list[Row]) -> str:
     """Of how many models some functions run on numpy kernels, and the first reason of each, where results say so."""
-    told = []
+    shown = []
     for name in FILES:
         asked = sum("on_numpy" in (row.get(name) or {}) for row in rows)
         first = Counter(cause(row[name]["on_numpy"][0]) for row in rows if (row.get(name) or {}).get("on_numpy"))
         causes = ", ".join(f"{why} ({count})" for why, count in first.most_common())
         total = sum(first.values())
-        told.append(
+        shown.append(
             f"With {name} sizes {total} of {asked} models have functions on numpy kernels, of which the first is: "
             f"{causes}."
         )
-    return "\n".join(told) + "\n"
+    return "\n".join(shown) + "\n"
 
 
-def cause(told: str) -> str:
+def cause(shown: str) -> str:
     """The operator without generated code, or that a size is not known before it is computed."""
-    why = told.partition(": ")[2]
+    why = shown.partition(": ")[2]
     return f"`{why.split()[0]}`" if "no tensor expression" in why else "a size known only when the model runs"
 
 
@@ -111,9 +111,9 @@ def disagreements(rows: list[Row]) -> str:
 
 def not_ours(row: Row) -> list[str]:
     """What of *row* says nothing of byoc."""
-    told = [f"{name}: {why}" for name, why in (row.get("not_exported") or {}).items()]
-    told += [f"{f}: ONNX Runtime: {row[f]['reason']}" for f in FILES if verdict_of(row, f) == "ONNX Runtime failed"]
-    return told + [f"export {why}" for why in reasons(row, "lost") if not any(f in row for f in FILES)]
+    shown = [f"{name}: {why}" for name, why in (row.get("not_exported") or {}).items()]
+    shown += [f"{f}: ONNX Runtime: {row[f]['reason']}" for f in FILES if verdict_of(row, f) == "ONNX Runtime failed"]
+    return shown + [f"export {why}" for why in reasons(row, "lost") if not any(f in row for f in FILES)]
 
 
 def reasons(row: Row, key: str) -> list[str]:
@@ -121,9 +121,9 @@ def reasons(row: Row, key: str) -> list[str]:
     return [str(row[key])] if row.get(key) else []
 
 
-def listed(title: str, rows: Iterable[Row], told: Callable[[Row], list[str]]) -> str:
+def listed(title: str, rows: Iterable[Row], shown: Callable[[Row], list[str]]) -> str:
     """A table of the rows that have something to report."""
-    found = [(row, told(row)) for row in rows]
+    found = [(row, shown(row)) for row in rows]
     lines = [f"| `{row['model']}` | {cell('; '.join(why))} |" for row, why in found if why]
     return f"## {title}\n\n| class | reason |\n|---|---|\n" + "\n".join(lines) + "\n" if lines else ""
 

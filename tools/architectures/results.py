@@ -32,12 +32,12 @@ def verdict_of(row: Row, name: str) -> str:
 
 def summary(row: Row) -> str:
     """A result in one line."""
-    told = [str(row[k]) for k in ("not_made", "not_exported", "lost") if row.get(k)]
+    shown = [str(row[k]) for k in ("not_made", "not_exported", "lost") if row.get(k)]
     for name in FILES:
         if verdict_of(row, name):
             found = row[name]
             sizes = ",".join(found.get("free", []))
-            told.append(
+            shown.append(
                 f"{name} {found['verdict']} {found['reason'][:200]} numpy={len(found.get('on_numpy', []))} {sizes}"
             )
-    return " | ".join(told)
+    return " | ".join(shown)

@@ -89,6 +89,15 @@ class KnownForms:
                     f"put {name} before {self._ended[form]}"
                 )
 
+    def check_cut(self, stage: str) -> None:
+        """Raises PassOrderError where what plans and cuts, which stands behind *stage*, would find groups."""
+        if "unfused" in self._ended:
+            ended = self._ended["unfused"]
+            raise PassOrderError(
+                f"what plans and cuts a model behind stage {stage} needs the form unfused ({FORMS['unfused']}), which "
+                f"{ended} ends; put {ended} into a stage behind it"
+            )
+
     def after(self, name: str, gives: Iterable[str], ends: Iterable[str] | None) -> None:
         """The pass *name* has run."""
         if ends is None:

@@ -55,9 +55,9 @@ def typed(data: object, wanted: type[T]) -> T:
 @cache
 def _reader(wanted: type) -> Reader:
     """The reader of a type, made once."""
-    ways = get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
-    readers = [_reader_of_one(way) for way in ways]
-    expected = " or ".join(_described(way) for way in ways)
+    alternatives = get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
+    readers = [_reader_of_one(alternative) for alternative in alternatives]
+    expected = " or ".join(_described(alternative) for alternative in alternatives)
 
     def read(data: object) -> object:
         for reader in readers:
@@ -69,20 +69,20 @@ def _reader(wanted: type) -> Reader:
     return read
 
 
-def _described(way: type) -> str:
-    return WORDS.get(way) or ("a list" if get_origin(way) is tuple else "an object")
+def _described(alternative: type) -> str:
+    return WORDS.get(alternative) or ("a list" if get_origin(alternative) is tuple else "an object")
 
 
-def _reader_of_one(way: type) -> Reader:
+def _reader_of_one(alternative: type) -> Reader:
     """The reader of values of one kind, which gives :data:`_OTHER` for those of others."""
-    if is_dataclass(way):
-        return _object_reader(way)
-    if get_origin(way) is tuple:
-        return _list_reader(_reader(get_args(way)[0]))
-    if get_origin(way) is Mapping:
-        return _mapping_reader(_reader(get_args(way)[1]))
+    if is_dataclass(alternative):
+        return _object_reader(alternative)
+    if get_origin(alternative) is tuple:
+        return _list_reader(_reader(get_args(alternative)[0]))
+    if get_origin(alternative) is Mapping:
+        return _mapping_reader(_reader(get_args(alternative)[1]))
     readers: dict[type, Reader] = {int: _count, float: _float}
-    return readers.get(way) or (lambda data: data if isinstance(data, way) else _OTHER)
+    return readers.get(alternative) or (lambda data: data if isinstance(data, alternative) else _OTHER)
 
 
 def _count(data: object) -> object:
@@ -130,10 +130,10 @@ def _mapping_reader(element: Reader) -> Reader:
     return read
 
 
-def _object_reader(way: type) -> Reader:
-    hints = get_type_hints(way)
-    readers = {field.name: _reader(hints[field.name]) for field in fields(way)}
-    needed = {f.name for f in fields(way) if f.default is MISSING and f.default_factory is MISSING}
+def _object_reader(alternative: type) -> Reader:
+    hints = get_type_hints(alternative)
+    readers = {field.name: _reader(hints[field.name]) for field in fields(alternative)}
+    needed = {f.name for f in fields(alternative) if f.default is MISSING and f.default_factory is MISSING}
 
     def read(data: object) -> object:
         if not isinstance(data, Mapping):
@@ -149,7 +149,7 @@ def _object_reader(way: type) -> Reader:
         if not needed <= data.keys():
             raise Misfit(f"lacks {', '.join(sorted(needed - data.keys()))}")
         try:
-            return way(**given)
+            return alternative(**given)
         except PartitionError as error:
             raise Misfit(f"cannot be: {error}") from error
 

@@ -31,7 +31,7 @@ class Pool:
 
     def broken(self, values: np.ndarray) -> list[Row]:
         """Rows of the pool that *values* break."""
-        return [*self._rings_broken(values), *self._ways_broken(values)]
+        return [*self._rings_broken(values), *self._paths_broken(values)]
 
     def _rings_broken(self, values: np.ndarray) -> Iterable[Row]:
         program = self.program
@@ -46,7 +46,7 @@ class Pool:
                 if sum(values[f] for f in forest) > allowed + MARGIN:
                     yield _forest_row(forest, located, root)
 
-    def _ways_broken(self, values: np.ndarray) -> Iterable[Row]:
+    def _paths_broken(self, values: np.ndarray) -> Iterable[Row]:
         m = self.program.m
         for e, inner in self.program.bypassed.items():
             for p in self.sites:

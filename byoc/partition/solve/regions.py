@@ -74,7 +74,7 @@ def _broken(
 def _merged(problem: Problem, units: UnitGraph) -> list[list[int]]:
     """Units joined to connected regions, none of which waits for another in a cycle."""
     if len(units.order) > LARGE:
-        joined = [_merged_in_runs(units.site, p, c) for p, c in _both_ways(units)]
+        joined = [_merged_in_runs(units.site, p, c) for p, c in _both_orders(units)]
     else:
         backwards = topological_order(units.children, units.parents)
         joined = [
@@ -94,7 +94,7 @@ def _merged(problem: Problem, units: UnitGraph) -> list[list[int]]:
     return best
 
 
-def _both_ways(units: UnitGraph) -> list[tuple[list[list[int]], list[list[int]]]]:
+def _both_orders(units: UnitGraph) -> list[tuple[list[list[int]], list[list[int]]]]:
     return [(units.parents, units.children), (units.children, units.parents)]
 
 

@@ -13,8 +13,8 @@ from byoc.relay.narrowing import as_function
 from byoc.relay.op.device_placement import is_device_copy, is_on_device
 from byoc.relay.qnn.passes import NarrowIntegerProducts
 from byoc.relay.transform.base.deferred_pass import (
+    Condition,
     DeferredPass,
-    Question,
     always,
     where_any,
     where_attribute,
@@ -93,13 +93,13 @@ def _over_functions(
     name: str,
     level: int,
     home: str,
-    asks: Question,
+    applies: Condition,
     required: Sequence[str] = TYPED,
     gives: Sequence[str] = (),
     maker: str = "",
 ) -> DeferredPass:
     info = PassInfo(name, level, required, gives=(*gives, "typed"), ends=REWRITES)
-    return DeferredPass(info, f"{ROOM}.{home}", maker or name, asks)
+    return DeferredPass(info, f"{ROOM}.{home}", maker or name, applies)
 
 
 def _is_plain_call(node: RelayExpr) -> bool:
@@ -116,8 +116,8 @@ def _has_others(mod: IRModule) -> bool:
 
 def remove_device_annotations() -> DeferredPass:
     """Where a value is annotated or copied."""
-    home, asks = "simplify.remove_device_annotations", where_any(_is_annotation)
-    return _over_functions("RemoveDeviceAnnotations", 0, home, asks, (), ("no_device_marks",))
+    home, applies = "simplify.remove_device_annotations", where_any(_is_annotation)
+    return _over_functions("RemoveDeviceAnnotations", 0, home, applies, (), ("no_device_marks",))
 
 
 def remove_unused_functions() -> DeferredPass:
@@ -133,20 +133,20 @@ def inline_calls() -> DeferredPass:
 
 def to_graph_normal_form() -> DeferredPass:
     """Where a value is bound by ``let``."""
-    home, asks = "functional.to_graph_normal_form", where_any(lambda node: isinstance(node, Let))
-    return _over_functions("ToGraphNormalForm", 1, home, asks, (), ("graph_normal_form",))
+    home, applies = "functional.to_graph_normal_form", where_any(lambda node: isinstance(node, Let))
+    return _over_functions("ToGraphNormalForm", 1, home, applies, (), ("graph_normal_form",))
 
 
 def alter_op_layout() -> DeferredPass:
     """Where an operator has a rule."""
-    asks = where_attribute("FTVMAlterOpLayout")
-    return _over_functions("AlterOpLayout", 3, "layout.alter_op_layout", asks)
+    applies = where_attribute("FTVMAlterOpLayout")
+    return _over_functions("AlterOpLayout", 3, "layout.alter_op_layout", applies)
 
 
 def flatten_atrous_conv() -> DeferredPass:
     """Where a batch is cut into blocks."""
-    asks = where_called("nn.space_to_batch_nd")
-    return _over_functions("FlattenAtrousConv", 3, "simplify.flatten_atrous_conv", asks)
+    applies = where_called("nn.space_to_batch_nd")
+    return _over_functions("FlattenAtrousConv", 3, "simplify.flatten_atrous_conv", applies)
 
 
 def combine_parallel() -> tuple[DeferredPass, ...]:

@@ -57,7 +57,7 @@ def work_groups(choice: Choice, profile: DeviceProfile) -> int:
 def block_space(group: Group, targets: Sequence[Tensor], profile: DeviceProfile, items: Ranked) -> BlockSearchSpace:
     """The search space of *group*, all of whose sizes are numbers.
 
-    *items* are the ways of its stage by work-items, where it has one stage.
+    *items* are the schedules of its stage by work-items, where it has one stage.
     """
     decided = any(TILE in s.meta or WINOGRAD in s.meta for s in group.stages)
     work = max(roughly(group.stages, profile) - LAUNCH, 0.0) * ELEMENTS * max(profile.units, 1) * CYCLES

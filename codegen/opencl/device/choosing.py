@@ -30,7 +30,7 @@ Make = Callable[[tuple[Range, ...], "int | None"], KernelPlan]
 DRIVERS_PENALTY = 0.05  # the driver's own choice of a work-group is tried first of all others
 STEP_PENALTY = 0.1  # for each time that a work-group is twice, or half, as large
 FACTOR_PENALTY = 1.2  # factors of the range that are no powers of two: beyond the level wide
-OTHER_WAY = 0.15  # for each schedule that the model would rather take
+OTHER_OPTION = 0.15  # for each schedule that the model would rather take
 LEAST_GROUP = 8  # work-items that share one output
 ELEMENTS = 5000.0  # that a unit of a device loads or computes in a microsecond, roughly
 LAUNCH = 3.0  # microseconds
@@ -80,37 +80,39 @@ def penalty(local: int, first: int) -> float:
     return STEP_PENALTY * steps + (STEP_PENALTY / 100 if local < first else 0.0)
 
 
-def ranked_ways(ways: Sequence[ScheduleOption], base: float, first: int, profile: DeviceProfile) -> Ranked:
+def ranked_options(options: Sequence[ScheduleOption], base: float, first: int, profile: DeviceProfile) -> Ranked:
     """Every candidate with every work-group, the model's first; nothing where sizes that are free decide.
 
     *base* are the microseconds of candidates for which no model gives them, *first* the model's work-items of a group.
     """
-    default = next((w for w in ways if w.when is not None), None)
+    default = next((o for o in options if o.when is not None), None)
     if default is None or default.when:
         return []
     found: Ranked = []
-    for k, way in enumerate([default, *(w for w in ways if w is not default)]):
-        cost = way.cost
+    for k, option in enumerate([default, *(o for o in options if o is not default)]):
+        cost = option.cost
         if cost is None:
-            cost = base * (1 + OTHER_WAY * k) if default.cost is None else max(base, 2 * default.cost)
-            cost *= 1 + OTHER_WAY * way.far
-        if not way.items:
-            found.append((cost, way.choice))
+            cost = base * (1 + OTHER_OPTION * k) if default.cost is None else max(base, 2 * default.cost)
+            cost *= 1 + OTHER_OPTION * option.far
+        if not option.items:
+            found.append((cost, option.choice))
             continue
-        for local in group_sizes(first, profile.max_group) if way.shares else local_sizes(way.items, profile.max_group):
-            choice = Choice.of(way.choice.kind, **dict(way.choice.parameters), local=local)
+        for local in (
+            group_sizes(first, profile.max_group) if option.shares else local_sizes(option.items, profile.max_group)
+        ):
+            choice = Choice.of(option.choice.kind, **dict(option.choice.parameters), local=local)
             found.append((cost * (1 + penalty(local, first)), choice))
-        if not any(c["local"] == first for _, c in found if c.kind == way.choice.kind):
-            found.append((cost, Choice.of(way.choice.kind, **dict(way.choice.parameters), local=first)))
+        if not any(c["local"] == first for _, c in found if c.kind == option.choice.kind):
+            found.append((cost, Choice.of(option.choice.kind, **dict(option.choice.parameters), local=first)))
     head = found.index(next(pair for pair in found if _is(pair[1], default, first)))
     return [found[head], *sorted(found[:head] + found[head + 1 :], key=lambda pair: pair[0])]
 
 
-def _is(choice: Choice, way: ScheduleOption, first: int) -> bool:
+def _is(choice: Choice, option: ScheduleOption, first: int) -> bool:
     own = dict(choice.parameters)
-    return choice.kind == way.choice.kind and own == {
-        **dict(way.choice.parameters),
-        **({"local": first} if way.items else {}),
+    return choice.kind == option.choice.kind and own == {
+        **dict(option.choice.parameters),
+        **({"local": first} if option.items else {}),
     }
 
 
@@ -120,13 +122,13 @@ def group_sizes(first: int, most: int) -> list[int]:
     return sorted({*powers, first})
 
 
-def chosen_way(ways: Sequence[ScheduleOption], choice: Choice) -> KernelPlan | None:
-    """The kernel that *choice* means; None where none of *ways* is that."""
+def chosen_option(options: Sequence[ScheduleOption], choice: Choice) -> KernelPlan | None:
+    """The kernel that *choice* means; None where none of *options* is that."""
     own = dict(choice.parameters)
     local = own.pop("local", None)
     bare = Choice.of(choice.kind, **own)
-    way = next((w for w in ways if w.choice == bare), None)
-    return None if way is None else way.make((), None if local is None else int(local))
+    option = next((o for o in options if o.choice == bare), None)
+    return None if option is None else option.make((), None if local is None else int(local))
 
 
 def roughly(stages: Sequence[Tensor], profile: DeviceProfile) -> float:

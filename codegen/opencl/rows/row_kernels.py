@@ -23,7 +23,7 @@ from byoc.codegen.kernel.loops import Alloc, For, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral
 from byoc.codegen.kernel.shared_rows import SharedRows
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.device.choosing import OTHER_WAY, Ranked, group_sizes, local_sizes, penalty, roughly
+from byoc.codegen.opencl.device.choosing import OTHER_OPTION, Ranked, group_sizes, local_sizes, penalty, roughly
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, numbered, product
 from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.device.statements import (
@@ -110,7 +110,7 @@ def row_space(found: SharedRows, profile: DeviceProfile, simplify: Simplifier) -
     locals_ = dict.fromkeys([own, *local_sizes(int(count.value), profile.max_group)])
     row = [(base * (1 + penalty(n, own)), Choice.of("row", local=n)) for n in locals_]
     first, second = (tree, row) if lanes else (row, tree)
-    ranked = sorted([*first, *((cost * (1 + OTHER_WAY), c) for cost, c in second)], key=lambda pair: pair[0])
+    ranked = sorted([*first, *((cost * (1 + OTHER_OPTION), c) for cost, c in second)], key=lambda pair: pair[0])
     default = Choice.of("rows", lanes=lanes) if lanes else Choice.of("row", local=own)
     return [next(p for p in ranked if p[1] == default), *(p for p in ranked if p[1] != default)]
 

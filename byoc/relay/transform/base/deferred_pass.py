@@ -15,19 +15,19 @@ from byoc.relay.expr import Call, Function
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.traverse import post_order
 
-Question = Callable[[IRModule], bool]
+Condition = Callable[[IRModule], bool]
 
 
 class DeferredPass(Pass):
     """The pass that ``maker(*arguments)`` of the module *home* makes, of which *info* is known before.
 
-    It is made when a module has something for it: where *asks* says no, the types are inferred, as behind each pass
+    It is made when a module has something for it: where *applies* says no, the types are inferred, as behind each pass
     over functions, and nothing else is done.
     """
 
-    def __init__(self, info: PassInfo, home: str, maker: str, asks: Question, *arguments: object):
+    def __init__(self, info: PassInfo, home: str, maker: str, applies: Condition, *arguments: object):
         super().__init__(info)
-        self._home, self._maker, self._asks, self._arguments = home, maker, asks, arguments
+        self._home, self._maker, self._applies, self._arguments = home, maker, applies, arguments
 
     @property
     def law(self) -> Law | None:
@@ -40,7 +40,7 @@ class DeferredPass(Pass):
         return found
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        if self._asks(mod):
+        if self._applies(mod):
             return self.made().transform_module(mod, ctx)
         return InferType()(mod) if "typed" in self.info.gives else mod
 
@@ -50,20 +50,20 @@ def always(mod: IRModule) -> bool:
     return True
 
 
-def where_any(holds: Callable[[RelayExpr], bool]) -> Question:
+def where_any(holds: Callable[[RelayExpr], bool]) -> Condition:
     """Whether *holds* of an expression in a function of a module."""
 
-    def asks(mod: IRModule) -> bool:
+    def applies(mod: IRModule) -> bool:
         return any(holds(node) for f in mod.functions.values() if isinstance(f, Function) for node in post_order(f))
 
-    return asks
+    return applies
 
 
-def where_called(name: str) -> Question:
+def where_called(name: str) -> Condition:
     """Whether operator *name* is called."""
     return where_any(lambda node: calls(node, name))
 
 
-def where_attribute(key: str) -> Question:
+def where_attribute(key: str) -> Condition:
     """Whether an operator with the attribute *key* is called."""
     return where_any(lambda node: isinstance(node, Call) and isinstance(node.op, Op) and node.op.has_attr(key))

@@ -17,8 +17,8 @@ def parametrize_aot_options(test: object) -> object:
     """
     import pytest
 
-    ways = [("packed", False, AOT_DEFAULT_RUNNER), ("c", False, AOT_DEFAULT_RUNNER), ("c", True, AOT_DEFAULT_RUNNER)]
-    return pytest.mark.parametrize(["interface_api", "use_unpacked_api", "test_runner"], ways)(test)
+    cases = [("packed", False, AOT_DEFAULT_RUNNER), ("c", False, AOT_DEFAULT_RUNNER), ("c", True, AOT_DEFAULT_RUNNER)]
+    return pytest.mark.parametrize(["interface_api", "use_unpacked_api", "test_runner"], cases)(test)
 
 
 __all__ = [
