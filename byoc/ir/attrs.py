@@ -8,7 +8,6 @@ None is the default, answer to ``.value`` too, as they do in Relay.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import TypeGuard, TypeVar
@@ -96,12 +95,16 @@ def _info(field: Field[object]) -> str:
     return f"{field.type}{default}"
 
 
-BRINGERS: list[Callable[[], None]] = []  # what imports classes that nobody has asked for yet
+_NAMES: dict[type, tuple[str, ...]] = {}
 
 
-@functools.cache
 def _names_of(cls: type[Attrs]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(cls))
+    if cls not in _NAMES:
+        _NAMES[cls] = tuple(field.name for field in fields(cls))
+    return _NAMES[cls]
+
+
+BRINGERS: list[Callable[[], None]] = []  # what imports classes that nobody has asked for yet
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ class Attrs:
 
     def keys(self) -> tuple[str, ...]:
         """The names of the attributes, in the order of their declaration."""
-        return _names_of(type(self))
+        return _names_of(self.__class__)
 
     def items(self) -> Iterator[tuple[str, AttrValue]]:
         for name in self.keys():

@@ -5,7 +5,7 @@ import sys
 import textwrap
 
 import pytest
-from vendor_files import BACKEND, HEAD, compiled, told
+from vendor_files import BACKEND, HEAD, compiled, shown
 
 import byoc
 from byoc import relay
@@ -73,7 +73,7 @@ def test_a_relay_style_predicate_that_is_none_is_reported(vendor):
     mod = relay.transform.InferType()(byoc.IRModule.from_expr(relay.Function([x], relay.nn.relu(x))))
     with pytest.raises(ByocError) as raised:
         relay.transform.AnnotateTarget(["no_truth"])(mod)
-    told(
+    shown(
         raised, r"target 'NAME': its predicate for nn.relu returned None \(NAME.py:\d+\), expected True or", "no_truth"
     )
 
@@ -96,7 +96,7 @@ def test_options_at_places_that_are_none(vendor):
     vendor("no_options", BACKEND.format(text))
     with pytest.raises(ByocError) as raised:
         compiled("no_options", policy="score")
-    told(raised, r"backend 'NAME': its options_at\(places, options\) gave None \(NAME.py:\d+\), expected", "no_options")
+    shown(raised, r"backend 'NAME': its options_at\(places, options\) gave None \(NAME.py:\d+\), expected", "no_options")
 
 
 GENERATOR = """
@@ -128,7 +128,7 @@ def test_a_hook_of_what_there_is_not_names_the_nearest(vendor, compiles, wrong, 
     with pytest.raises(ByocError) as raised:
         compiled(name)
     words = rf"the hook Steps.one \(NAME.py:\d+\) is about '{wrong}', which is neither an operator nor one of its patt"
-    told(raised, f"{words}erns; the nearest: {near}", name)
+    shown(raised, f"{words}erns; the nearest: {near}", name)
 
 
 def test_hooks_of_what_there_is_are_taken(vendor):
