@@ -96,7 +96,9 @@ def test_options_at_places_that_are_none(vendor):
     vendor("no_options", BACKEND.format(text))
     with pytest.raises(ByocError) as raised:
         compiled("no_options", policy="score")
-    shown(raised, r"backend 'NAME': its options_at\(places, options\) gave None \(NAME.py:\d+\), expected", "no_options")
+    shown(
+        raised, r"backend 'NAME': its options_at\(places, options\) gave None \(NAME.py:\d+\), expected", "no_options"
+    )
 
 
 GENERATOR = """
