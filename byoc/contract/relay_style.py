@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.verdict import Verdict, accept, callee_name, first_sentence, refuse
+from byoc.errors import PartitionError
 from byoc.ir.op import Op
+from byoc.ir.passes.pass_context import PassContext
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.ir.target import entered_for
 from byoc.relay.expr import Call, Constant, Function
@@ -40,13 +43,31 @@ class RelayStyleBackend(Backend):
         return refuse(call, "predicate", first_sentence(predicate) or f"the predicate target.{self.name} refused it")
 
     def compile(self, function: Function, options: Mapping[str, object]) -> Module:
-        """The module that ``relay.ext.<name>`` gives, with the constants that it asks for by Relay's names."""
+        """The module that ``relay.ext.<name>`` gives, with the constants that it asks for by Relay's names.
+
+        Raises PartitionError for a constant that there is not.
+        """
         compiler = GLOBAL_FUNCTIONS[f"relay.ext.{self.name}"]
-        with entered_for(self.name):  # the target of this kind that the build was given is the current one
+        with entered_for(self.name), self._with_options(options):  # what the build was given is the current target
             module: Module = compiler(function.without_attr("Compiler"))
         if isinstance(module, Module) and any(module.constants().values()):
             module.constant_arrays = {**self._constants(function), **module.constant_arrays}
+            wanted = dict.fromkeys(name for names in module.constants().values() for name in names)
+            unknown = next((name for name in wanted if name not in module.constant_arrays), None)
+            if unknown is not None:
+                raise PartitionError(
+                    f"backend {self.name!r}: its module asks for the constant {unknown!r}; the constants of "
+                    f"{function.attrs['global_symbol']} are {', '.join(module.constant_arrays) or 'none'}, numbered as "
+                    "a post-order walk meets them, those in a composite's body before the call's own arguments"
+                )
         return module
+
+    def _with_options(self, options: Mapping[str, object]) -> AbstractContextManager[object]:
+        """*options* where integrations look for them, unless the current context has some."""
+        ctx, key = PassContext.current(), f"relay.ext.{self.name}.options"
+        if not options or key in ctx.config:
+            return nullcontext()
+        return PassContext(ctx.opt_level, ctx.required_pass, ctx.disabled_pass, (), {**ctx.config, key: dict(options)})
 
     def _constants(self, function: Function) -> dict[str, NDArray]:
         """Constants by name: from ``relay.ext.<name>.constant_updater``, else ``<symbol>_const_<i>`` in post-order."""

@@ -142,6 +142,47 @@ def test_constants_without_a_function_for_them_are_one_sentence(tvm):
         create(tvm, code=code)
 
 
+@pytest.mark.parametrize("code, fmt", [(CODE, "cc"), (IN_C, "c")])
+def test_a_function_for_constants_that_are_not_named_is_one_sentence(tvm, code, fmt):
+    """It ran on what it was never given, and gave zeros."""
+    with pytest.raises(Exception, match="const_vars names nothing for it: give their names, acme_0_const_0 and so on"):
+        create(tvm, code=code, fmt=fmt, constants=())
+
+
+def test_a_constant_of_another_name_is_one_sentence_with_those_that_there_are(tvm):
+    @tvm.register_func("relay.ext.acme_cxx", override=True)
+    def compile_region(function):
+        symbol = function.attrs["global_symbol"]
+        return create(tvm, symbol, IN_C, "c", [f"{symbol}_weight_0"])
+
+    @tvm.ir.register_op_attr("add", "target.acme_cxx")
+    def takes(expr):
+        return True
+
+    with pytest.raises(
+        Exception, match=r"asks for the constant '\w+_weight_0'; the constants of (\w+) are \1_const_0,"
+    ):
+        tvm.relay.build(cut(tvm), "llvm")
+
+
+@pytest.mark.parametrize("asked", [{"backend_options": {"acme_cxx": {"speed": 2}}}, {}])
+def test_options_of_a_backend_are_where_integrations_look_for_them(tvm, acme, asked):
+    import byoc
+
+    compiler, seen = tvm.get_global_func("relay.ext.acme_cxx"), []
+
+    @tvm.register_func("relay.ext.acme_cxx", override=True)
+    def compile_region(function):
+        seen.append(tvm.transform.PassContext.current().config.get("relay.ext.acme_cxx.options"))
+        return compiler(function)
+
+    x = tvm.relay.var("x", shape=(2, 3))
+    mod = tvm.IRModule.from_expr(tvm.relay.Function([x], tvm.relay.add(x, tvm.relay.const(WEIGHT))))
+    found = byoc.compile(mod, targets=["acme_cxx", "c"], **asked)(X)
+    np.testing.assert_allclose(found, X + WEIGHT)
+    assert seen == [{"speed": 2} if asked else None]
+
+
 def test_a_function_that_is_not_extern_c_is_one_sentence(tvm):
     module = create(tvm, code="int SYMBOL(void*) { return 0; }", constants=())
     with pytest.raises(

@@ -3,8 +3,12 @@
 import planted_fused
 import pytest
 
-from byoc.contract import get_backend
+from byoc.contract import Backend, PatternEntry, get_backend, register_backend
+from byoc.contract.constraints import operators
 from byoc.ir.op import OPS
+from byoc.relay.dataflow_pattern import is_op, wildcard
+from byoc.relay.expr import Call, Constant
+from byoc.relay.traverse import post_order
 from byoc.testing import certify
 from byoc.testing.cases.large import LARGE, LEAST, grown
 from byoc.testing.cases.operators import BackendAnswers, call_function, sample_inputs
@@ -118,3 +122,31 @@ def test_a_larger_sample_is_large_and_odd_and_computed(name):
     (found,) = outputs_of(function, arrays, True)
     assert max(found.size, *(a.size for a in arrays)) >= LEAST
     assert any(size % 2 and size > 10 for a in arrays for size in a.shape)
+
+
+def test_a_constant_of_a_region_beside_those_of_a_composite_is_tried(of_this_test):
+    """A generator that numbers constants in another order than Relay mixes them up there alone."""
+
+    @register_backend
+    class Ordered(Backend):
+        """nn.dense with a bias, and additions"""
+
+        name = "ordered"
+        constraints = (operators("add", "ordered.dense_bias"),)
+
+        def patterns(self):
+            return [
+                PatternEntry("ordered.dense_bias", is_op("add")(is_op("nn.dense")(wildcard(), wildcard()), wildcard()))
+            ]
+
+        def compile(self, function, options):
+            raise NotImplementedError
+
+    made = {c.name: c.function for c in pattern_cases(BackendAnswers(get_backend("ordered")), 0)}
+    function = made["ordered.dense_bias[0], constant inputs, behind an operator with a constant"]
+    composite = function.body
+    first = composite.args[0]
+    assert isinstance(first, Call) and first.op.name == "add" and isinstance(first.args[1], Constant)
+    assert len(function.params) == 1
+    constants = [n for n in post_order(function) if isinstance(n, Constant)]
+    assert len(constants) == 3

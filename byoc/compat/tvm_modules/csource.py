@@ -50,16 +50,28 @@ def create(
     module = PackedModule(library, names, str(code), compiler.processor(flags), constants)
     if constants:
         _check_initializer(module, names[0], constants)
+    elif _has(module, f"__init_{names[0]}"):
+        raise UserError(
+            f"CSourceModuleCreate: the code has a function __init_{names[0]}, and const_vars names nothing for it: "
+            f"give their names, {names[0]}_const_0 and so on, or leave the function out"
+        )
     return module
+
+
+def _has(module: PackedModule, symbol: str) -> bool:
+    try:
+        module.opened(symbol)
+    except ArtifactError:
+        return False
+    return True
 
 
 def _check_initializer(module: PackedModule, symbol: str, constants: Sequence[str]) -> None:
     """Raises UserError where no function of *module* takes its *constants*."""
-    try:
-        module.opened(f"__init_{symbol}")
-    except ArtifactError:
+    if not _has(module, f"__init_{symbol}"):
         raise UserError(
             f"CSourceModuleCreate: the constant {constants[0]!r} is for a function __init_{symbol}, which the code "
-            f"does not have: write TVM_DLL_EXPORT_TYPED_FUNC(__init_{symbol}, ...) of a function of an Array<NDArray> "
-            "in C++, or leave const_vars empty and write constants into the code"
-        ) from None
+            f"does not have: write a packed function of so many tensors of that name in C, or in C++ "
+            f"TVM_DLL_EXPORT_TYPED_FUNC(__init_{symbol}, ...) of a function of an Array<NDArray>, or leave const_vars "
+            "empty and write constants into the code"
+        )

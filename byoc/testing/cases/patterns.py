@@ -13,9 +13,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from byoc.contract.backend import PatternEntry
 from byoc.contract.checks import pattern_entries
-from byoc.contract.support_table import sample_call
+from byoc.contract.support_table import registered_operators, sample_call
 from byoc.contract.verdict import Constraint, ConstraintCheck, Reason, judge
 from byoc.errors import ByocError
 from byoc.ir.expr import RelayExpr
@@ -261,6 +263,22 @@ def _held(row: CertifiedRow, expr: RelayExpr, given: Given) -> Case | None:
     return _case(row, held, {data: given[data]}) if typed(held) else None
 
 
+def _behind_a_constant(row: CertifiedRow, expr: RelayExpr, given: Given) -> Case | None:
+    """The case of :func:`_held` behind an operator on the data and a constant, which a region then has beside those of
+    the composite; None where the backend takes no such operator.
+    """
+    data, array = next(iter(given.items()))
+    answers = BackendAnswers(row.asked.backend)
+    pointwise = (op for op in registered_operators() if op.traits.is_pointwise and op.attrs_type is None)
+    for op in (op for op in pointwise if len(op.input_names) == 2):
+        call = Call(op, [data, constant(np.flip(array).copy())])
+        if typed(call) and call.checked_type == data.checked_type and answers.takes_call(call, op.name):
+            fixed: dict[RelayExpr, RelayExpr] = {var: constant(given[var]) for var in given if var is not data}
+            held = substitute(expr, {**fixed, data: call})
+            return _case(row, held, {data: array}) if typed(held) else None
+    return None
+
+
 def _variants(row: CertifiedRow, first: tuple[Case, RelayExpr, Given], number: int) -> Iterator[Case]:
     case, expr, given = first
     name = f"{row.entry.name}[{number}]"
@@ -268,6 +286,9 @@ def _variants(row: CertifiedRow, first: tuple[Case, RelayExpr, Given], number: i
     held = _held(row, expr, given)
     if held is not None:
         yield replace(held, name=f"{name}, constant inputs")
+    behind = _behind_a_constant(row, expr, given)
+    if behind is not None:
+        yield replace(behind, name=f"{name}, constant inputs, behind an operator with a constant")
     params = [Var(f"x{k}", var.type_annotation) for k, var in enumerate(given)]
     replaced: dict[RelayExpr, RelayExpr] = dict(zip(given, params, strict=True))
     plain = function_of(params, substitute(expr, replaced))
