@@ -56,7 +56,7 @@ class RelayStyleBackend(Backend):
             unknown = next((name for name in wanted if name not in module.constant_arrays), None)
             if unknown is not None:
                 raise PartitionError(
-                    f"backend {self.name!r}: its module asks for the constant {unknown!r}; the constants of "
+                    f"its module asks for the constant {unknown!r}; the constants of "
                     f"{function.attrs['global_symbol']} are {', '.join(module.constant_arrays) or 'none'}, numbered as "
                     "a post-order walk meets them, those in a composite's body before the call's own arguments"
                 )
