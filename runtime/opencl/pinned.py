@@ -20,6 +20,7 @@ import numpy as np
 
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.opencl.device_array import capacity_of
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.process import driver_use, in_driver
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     import pyopencl
 
 LARGEST_RESULT = 2 << 20  # bytes; of more the host's own copy takes as long as the driver's
-STEP = 1 << 12  # sizes of pieces are multiples of it
 KEPT_PIECES = 4  # of one size
 
 
@@ -46,7 +46,7 @@ class PinnedPieces:
         Raises pyopencl's error where there is no more such memory.
         """
         count = math.prod(shape)
-        size = -(-max(count * dtype.itemsize, 1) // STEP) * STEP
+        size = capacity_of(count * dtype.itemsize)
         try:
             held = self._free.setdefault(size, deque()).popleft()
         except IndexError:

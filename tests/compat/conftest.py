@@ -1,6 +1,7 @@
 """The compatibility installed for one test, and every registration of that test taken back."""
 
 import pathlib
+import sys
 
 import pytest
 
@@ -16,6 +17,8 @@ import byoc.relay.transform.layout.rules  # noqa: F401 - these, too, register wh
 from byoc.ir.op import OPS
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.relay.op.contrib.register import PATTERN_TABLES
+
+sys.path.append(str(pathlib.Path(__file__).parent))  # for what tests here share
 
 VENDORS = pathlib.Path(__file__).parent / "vendors"
 

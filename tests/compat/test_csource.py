@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+from run_alone import run_alone
 
 pytestmark = pytest.mark.needs_cc
 
@@ -73,16 +71,7 @@ def test_a_region_in_c_runs_on_the_executors(tvm, acme, kind):
 def test_it_is_saved_and_runs_in_a_process_of_the_runtime_alone(tvm, acme, tmp_path):
     library = tvm.relay.build(cut(tvm), "llvm")
     library.export_library(str(tmp_path / "m.byoc"))
-    np.save(tmp_path / "x.npy", X)
-    code = (
-        "import sys, numpy as np, byoc.runtime\n"
-        "library = byoc.runtime.load(sys.argv[1])\n"
-        "np.save(sys.argv[3], library.run({'x': np.load(sys.argv[2])})[0])\n"
-        "assert not any(m.startswith(('byoc.relay', 'byoc.compat')) for m in sys.modules)"
-    )
-    words = [str(tmp_path / name) for name in ("m.byoc", "x.npy", "y.npy")]
-    subprocess.run([sys.executable, "-c", code, *words], check=True)
-    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), WANTED, rtol=1e-6)
+    np.testing.assert_allclose(run_alone(tmp_path, "m.byoc", X), WANTED, rtol=1e-6)
 
 
 def test_what_it_returns_and_what_the_compiler_says_are_reported(tvm):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from run_alone import run_alone
 
 pytestmark = [
     pytest.mark.needs_cc,
@@ -107,20 +106,9 @@ def test_constants_are_handed_to_the_function_that_initialises_it(tvm, acme, kin
 def test_it_is_saved_and_runs_in_a_process_of_the_runtime_alone(tvm, acme, tmp_path):
     library = tvm.relay.build(cut(tvm), "llvm")
     library.export_library(str(tmp_path / "m.byoc"))
-    np.save(tmp_path / "x.npy", X)
-    code = (
-        "import sys, numpy as np, byoc.runtime\n"
-        "library = byoc.runtime.load(sys.argv[1])\n"
-        "np.save(sys.argv[3], library.run({'x': np.load(sys.argv[2])})[0])\n"
-        "library.save(sys.argv[4])\n"
-        "assert not any(m.startswith(('byoc.relay', 'byoc.compat')) for m in sys.modules)"
-    )
-    words = [str(tmp_path / name) for name in ("m.byoc", "x.npy", "y.npy", "again.byoc")]
-    subprocess.run([sys.executable, "-c", code, *words], check=True, timeout=120)
-    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), np.tanh(X + WEIGHT), rtol=1e-6)
-    again = [str(tmp_path / name) for name in ("again.byoc", "x.npy", "z.npy", "third.byoc")]
-    subprocess.run([sys.executable, "-c", code, *again], check=True, timeout=120)
-    np.testing.assert_array_equal(np.load(tmp_path / "z.npy"), np.load(tmp_path / "y.npy"))
+    first = run_alone(tmp_path, "m.byoc", X)
+    np.testing.assert_allclose(first, np.tanh(X + WEIGHT), rtol=1e-6)
+    np.testing.assert_array_equal(run_alone(tmp_path, "again-m.byoc", X), first)
 
 
 def test_what_cxx_throws_is_reported(tvm):

@@ -15,9 +15,8 @@ MOST_VALUES = 3  # found values that one reason names
 def grouped(refused: Mapping[Reason, int], most: int) -> list[str]:
     """The *most* frequent reasons as sentences, those given most often first.
 
-    Reasons that differ only in what was found, or where, are one: ``only acme.pair, got abs, acos, add and 300 more
-    (1208
-    times)``.
+    Reasons that differ only in what was found, or where, are one:
+    ``only acme.pair, got abs, acos, add and 300 more (1208 times)``.
     """
     values: dict[Reason, Counter[str]] = {}
     for reason, count in refused.items():

@@ -129,7 +129,7 @@ def _wait(process: subprocess.Popen[bytes], limit: float) -> None:
 def _wait_for_descriptor(descriptor: int, process: subprocess.Popen[bytes], deadline: float) -> None:
     """Until the process of a descriptor ended; the kernel wakes this thread at once.
 
-    Where it does not, as kernels in containers were seen to miss it, the process is looked at each second.
+    The process is looked at each second as well, for a kernel that tells nobody.
     """
     try:
         poll = select.poll()
