@@ -128,6 +128,8 @@ def check_pass_names(chosen: Pipeline | None = None) -> None:
     Raises UserError with the nearest names.
     """
     ctx = PassContext.current()
+    if not (ctx.disabled_pass or ctx.required_pass):
+        return
     known = {step.name for step in (chosen or pipeline()).steps()} | NAMES_OF_PASSES
     for field in ("disabled_pass", "required_pass"):
         for name in getattr(ctx, field):

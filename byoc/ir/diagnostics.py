@@ -106,6 +106,11 @@ def override_renderer(
         _OVERRIDE.append(given)
 
 
+def is_rendered() -> bool:
+    """Whether what runs in this thread is inside of :func:`rendered`, which has an effect once."""
+    return _ACTIVE.inside
+
+
 @contextmanager
 def rendered(module: IRModule) -> Iterator[None]:
     """Within, an error of the user is shown to the renderer that is set, once, and raised as a plain UserError.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from byoc.errors import InternalError, UserError
 from byoc.ir.collector import paused_collector
-from byoc.ir.diagnostics import rendered
+from byoc.ir.diagnostics import is_rendered, rendered
 from byoc.ir.module import IRModule
 from byoc.ir.passes.instrument import PassInstrument, PassTimingInstrument
 from byoc.ir.passes.pass_context import CONFIG_OPTIONS, PassContext, register_config_option
@@ -45,15 +45,20 @@ class Pass:
 
     def __call__(self, mod: IRModule) -> IRModule:
         ctx = PassContext.current()
+        if is_rendered():  # another pass runs this one, and pauses the collector
+            return self._watched(mod, ctx)
+        with paused_collector(), rendered(mod):
+            return self._watched(mod, ctx)
 
-        def transform() -> IRModule:
-            return self._transformed(mod, ctx)
+    def _watched(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The pass under the context's instruments and the verifier."""
 
         def run() -> IRModule:
-            return verified(mod, self.info, transform) if self.is_one and is_verifying(ctx.config) else transform()
+            if self.is_one and is_verifying(ctx.config):
+                return verified(mod, self.info, lambda: self._transformed(mod, ctx))
+            return self._transformed(mod, ctx)
 
-        with paused_collector(), rendered(mod):
-            return ctx.watched(mod, self.info, run)
+        return ctx.watched(mod, self.info, run) if ctx.instruments else run()
 
     def _transformed(self, mod: IRModule, ctx: PassContext) -> IRModule:
         if not ctx.config.get("testing.immutable_module"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.limits import Limits
@@ -23,13 +23,17 @@ from byoc.partition.places import Place
 from byoc.relay.expr import Call
 from byoc.relay.transform import CompositeRecord
 
+if TYPE_CHECKING:
+    from byoc.partition.cut.matches import TableMatches
+
 
 @dataclass(frozen=True)
 class PlanInputs:
     """The policy, the backends in order of preference, what the user says about places, the limits (the user's, else
     the backend's own); for policy ``cost`` what things cost and what is wanted; for ``score`` the ordered list of
     places (none: each target's own, then the host) and the formula; for ``order`` the priority lists of operators.
-    *layouts* are those that the backends ask for, which the module has already.
+    *layouts* are those that the backends ask for, which the module has already; *found* keeps, while one plan is made,
+    what its patterns match.
     """
 
     policy: str
@@ -45,6 +49,7 @@ class PlanInputs:
     prefer: Preferences = Preferences()
     layouts: AskedLayouts = AskedLayouts()
     record: CompositeRecord = field(default_factory=CompositeRecord, compare=False)
+    found: TableMatches | None = field(default=None, compare=False, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from byoc.contract.backend import Backend
+from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.checks import pattern_entries
 from byoc.contract.registration import get_backend
-from byoc.errors import PartitionError
+from byoc.contract.verdict import ConstraintCheck, Reason, Verdict, first_sentence
+from byoc.errors import PartitionError, vendors_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.partition.calls import calls_of, functions_of
+from byoc.partition.cut.decide import judged
 from byoc.relay.dataflow_pattern.grouper import Grouper, MatchedGroup
 from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
 from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
 from byoc.relay.dataflow_pattern.partitioning import composite_call, holds
 from byoc.relay.expr import Call, Function
+from byoc.relay.match_check import MatchCheck
 from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.transform.cut.merge_composite import CompositeRecord, guarded_check
@@ -37,38 +41,125 @@ class ChosenMatch:
 
 
 @dataclass(frozen=True, eq=False)
-class CompositeMatch:
-    """One match: what a plan keeps of it, the numbers of the calls that it covers, and the call that it would become.
+class TableMatch:
+    """One match of row number *row*, which is *entry*, of the table of *backend*.
 
-    ``call`` reads the arguments of the graph as it is; it stands in no graph.
+    The composite that it would be, which reads the arguments of the graph as it is and stands in no graph, and what the
+    backend says of it are found where they are asked for, once.
     """
+
+    backend: Backend
+    row: int
+    entry: PatternEntry
+    group: MatchedGroup
+
+    @cached_property
+    def composite(self) -> Call:
+        """The call that the match would become."""
+        return composite_call(self.group, {"Composite": self.entry.name}, {})
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What the backend says of the composite."""
+        return judged(self.backend, self.composite)
+
+    def is_accepted(self, record: CompositeRecord) -> bool:
+        """Whether the check of the row accepts the match; a check that raises does not, and goes to *record*."""
+        check = guarded_check(self.entry.name, self.entry.asked, record)
+        return check.takes(self.composite) if isinstance(check, MatchCheck) else holds(check, self.group, {})
+
+    def check_reasons(self) -> tuple[Reason, ...]:
+        """Why the check of the row refuses the match: its constraints, or its docstring; () where it does not."""
+        check = self.entry.asked
+        if check is None:
+            return ()
+        if isinstance(check, ConstraintCheck):
+            return check.refusals(self.composite)
+        try:
+            taken = holds(check, self.group, {})
+        except Exception as error:  # whatever a vendor's check raises counts as no
+            return (Reason("error", f"its check failed: {vendors_line(error)}"),)
+        return () if taken else (Reason("check", first_sentence(check) or "its check says no"),)
+
+
+class TableMatches:
+    """The matches of each row of each table, checked or not, in each function that is asked about: found once.
+
+    Backends are known by their names.
+    """
+
+    def __init__(self) -> None:
+        self._tables: dict[str, tuple[PatternEntry, ...]] = {}
+        self._graphs: dict[Function, IndexedGraph] = {}
+        self._found: dict[tuple[Function, str, int], list[TableMatch]] = {}
+
+    def table(self, backend: Backend) -> tuple[PatternEntry, ...]:
+        """The rows of *backend*'s table."""
+        if backend.name not in self._tables:
+            self._tables[backend.name] = tuple(pattern_entries(backend))
+        return self._tables[backend.name]
+
+    def of(self, func: Function, backend: Backend, unchecked: bool = True) -> Iterator[TableMatch]:
+        """The matches in *func*, by row and root, of the rows with a check or, with *unchecked*, of all; none whose
+        root is in the body of another function.
+        """
+        for row, entry in enumerate(self.table(backend)):
+            if unchecked or entry.check is not None:
+                key = func, backend.name, row
+                if key not in self._found:
+                    self._found[key] = self._matches(func, backend, row, entry)
+                yield from self._found[key]
+
+    def _matches(self, func: Function, backend: Backend, row: int, entry: PatternEntry) -> list[TableMatch]:
+        number = {call: k for k, call in enumerate(calls_of(func))}
+        graph = self._graphs[func] = self._graphs.get(func) or IndexedGraph(func)
+        groups = Grouper(entry.pattern, graph, overlapping=True).groups
+        roots = sorted((r for r in groups if r in number), key=number.__getitem__)
+        return [TableMatch(backend, row, entry, groups[root]) for root in roots]
+
+
+@dataclass(frozen=True, eq=False)
+class CompositeMatch:
+    """A match whose check accepts it: what a plan keeps of it, and the numbers of the calls that it covers."""
 
     chosen: ChosenMatch
-    name: str
     numbers: tuple[int, ...]
-    call: Call
+    source: TableMatch
+
+    @property
+    def name(self) -> str:
+        """What the row of the table is called."""
+        return self.source.entry.name
+
+    @property
+    def call(self) -> Call:
+        """The call that it would become; it stands in no graph."""
+        return self.source.composite
 
 
-def matches_of(name: str, func: Function, backends: Sequence[Backend], record: CompositeRecord) -> list[CompositeMatch]:
+def matches_of(
+    name: str,
+    func: Function,
+    backends: Sequence[Backend],
+    record: CompositeRecord,
+    found: TableMatches | None = None,
+) -> list[CompositeMatch]:
     """Every match in the function *name* of every row of every backend's table that its check accepts, by backend, row
     and root; those that cover another function's body, or no call, are left out. Checks that raise go to *record*.
+    *found* has what is matched already.
     """
     number = {call: k for k, call in enumerate(calls_of(func))}
-    graph = IndexedGraph(func)
-    found: list[CompositeMatch] = []
+    found = found or TableMatches()
+    accepted: list[CompositeMatch] = []
     for backend in backends:
-        for row, entry in enumerate(pattern_entries(backend)):
-            check = guarded_check(entry.name, entry.asked, record)
-            groups = Grouper(entry.pattern, graph, overlapping=True).groups
-            for root in sorted((r for r in groups if r in number), key=number.__getitem__):
-                if not holds(check, groups[root], {"Composite": entry.name}):
-                    continue
-                covered = _covered(groups[root], number)
-                if covered is not None:
-                    chosen = ChosenMatch(name, backend.name, row, number[root])
-                    call = composite_call(groups[root], {"Composite": entry.name}, {})
-                    found.append(CompositeMatch(chosen, entry.name, covered, call))
-    return found
+        for match in found.of(func, backend):
+            if not match.is_accepted(record):
+                continue
+            covered = _covered(match.group, number)
+            if covered is not None:
+                chosen = ChosenMatch(name, backend.name, match.row, number[as_call(match.group.root)])
+                accepted.append(CompositeMatch(chosen, covered, match))
+    return accepted
 
 
 def _covered(group: MatchedGroup, number: dict[Call, int]) -> tuple[int, ...] | None:

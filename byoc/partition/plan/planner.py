@@ -110,9 +110,11 @@ def remake(mod: IRModule, request: PlanInputs, kept: Kept) -> Plan:
     """
     boundaries = request.boundaries
     unknown = boundaries.check(known_names(mod)) if boundaries.rules else []
-    plan, placed, prepared = POLICIES[request.policy](mod, request, kept)
+    looking = _looking(request)
+    plan, placed, prepared = POLICIES[request.policy](mod, looking, kept)
+    every = plan.total is not None
     asked = with_refused_matches(
-        mod, plan.decisions, request.backends, boundaries, lambda t: plan.total is not None or t in plan.dissolved
+        mod, plan.decisions, request.backends, boundaries, lambda t: every or t in plan.dissolved, looking.found
     )
     plan = replace(plan, decisions=asked)
     plan = replace(plan, decisions=tuple(_with_inside(call, d) for call, d in _decided(prepared, plan)))
@@ -130,6 +132,15 @@ def remake(mod: IRModule, request: PlanInputs, kept: Kept) -> Plan:
         layouts=request.layouts.places,
         regions=tuple(regions),
     )
+
+
+def _looking(request: PlanInputs) -> PlanInputs:
+    """*request* that keeps what its patterns match, where the policy and the reasons both ask."""
+    if request.policy != "cost" or not request.backends:
+        return request
+    from byoc.partition.cut.matches import TableMatches
+
+    return replace(request, found=TableMatches())
 
 
 def _unasked_limits(request: PlanInputs) -> Iterator[str]:

@@ -59,9 +59,7 @@ def cheapest(mod: IRModule, request: PlanInputs, kept: Kept) -> PlacedModule:
 def placings_of(mod: IRModule, request: PlanInputs, model: CostModel) -> tuple[Placing, ...]:
     """The placement problem of each function of *mod*, which has types."""
     view = request.boundaries.on(mod)
-    return tuple(
-        placing(var.name_hint, func, request.backends, model, view, request.record) for var, func in functions_of(mod)
-    )
+    return tuple(placing(var.name_hint, func, request, model, view) for var, func in functions_of(mod))
 
 
 def _limited(placed: Placing, limits: Mapping[str, Limits]) -> Placing:

@@ -19,6 +19,7 @@ from byoc.contract.verdict import Reason, Verdict, callee_name, refuse
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType
 from byoc.partition.boundaries import BoundaryView
+from byoc.partition.content.plan_origin import PlanInputs
 from byoc.partition.costs.model import HOST, CostModel, Estimate
 from byoc.partition.cut.casting import asks_for_casts
 from byoc.partition.cut.decide import judged
@@ -31,7 +32,6 @@ from byoc.partition.problem import HOME, Bounds, Candidate, Problem, ProblemValu
 from byoc.relay import op
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Var
-from byoc.relay.transform.cut.merge_composite import CompositeRecord
 
 Unit = tuple[Call, tuple[int, ...], CompositeMatch | None]  # a call or a match, and the numbers of the calls in it
 
@@ -55,13 +55,11 @@ class SiteSpot:
         """What products compute in there; empty as they come."""
         return "" if self.place is None or self.place.precision is Precision.ANY else str(self.place.precision)
 
-    def differs(self, other: SiteSpot) -> bool:
-        """Whether a value needs a cast between the two."""
-        return self._form != other._form
-
     @property
-    def _form(self) -> tuple[object, object]:
-        """Precision and layout, where those that values have at home are nothing special."""
+    def form(self) -> tuple[object, object]:
+        """Precision and layout, where those that values have at home are nothing special; between two sites whose forms
+        differ a value needs a cast.
+        """
         place = self.place or Place(self.target, Precision.ANY, DataLayout.ANY)
         return (
             Precision.ANY if place.precision is Precision.FLOAT else place.precision,
@@ -95,17 +93,12 @@ class Placing:
     spots: tuple[SiteSpot, ...]
 
 
-def placing(
-    name: str,
-    func: Function,
-    backends: Sequence[Backend],
-    costs: CostModel,
-    view: BoundaryView,
-    record: CompositeRecord,
-) -> Placing:
-    """The problem of placing the calls of *func*, which has types, over the host and *backends*, as *view* allows."""
-    flow = dataflow(func)
-    matches = matches_of(name, func, backends, record)
+def placing(name: str, func: Function, request: PlanInputs, costs: CostModel, view: BoundaryView) -> Placing:
+    """The problem of placing the calls of *func*, which has types, over the host and the backends that *request* names,
+    as *view* allows.
+    """
+    flow, backends = dataflow(func), request.backends
+    matches = matches_of(name, func, backends, request.record, request.found)
     verdicts = [
         tuple((b.name, _verdict(b, call, _barred(flow, number), view)) for b in backends)
         for number, call in enumerate(flow.calls)
@@ -123,7 +116,7 @@ def placing(
         taken: list[Unit] = [
             (m.call, m.numbers, m)
             for m in matches
-            if m.chosen.target == backend.name and _takes(backend, m, flow, view)
+            if m.chosen.target == backend.name and _takes(m, flow, view)
         ]
         for spot, level in itertools.product(spots_of(backend), sorted(set(flow.levels)) or [0]):
             for units in (alone, taken):
@@ -159,13 +152,14 @@ def _verdict(backend: Backend, call: Call, barred: Reason | None, view: Boundary
     return Verdict(False, callee_name(call), span_names(call.span), (reason,))
 
 
-def _takes(backend: Backend, match: CompositeMatch, flow: Dataflow, view: BoundaryView) -> bool:
+def _takes(match: CompositeMatch, flow: Dataflow, view: BoundaryView) -> bool:
+    target = match.chosen.target
     if any(_barred(flow, number) is not None for number in match.numbers):
         return False
-    if view.reason(backend.name, match.call) is not None:
+    if view.reason(target, match.call) is not None:
         return False
-    allowed = all(view.reason(backend.name, flow.calls[k]) is None for k in match.numbers)
-    return allowed and bool(judged(backend, match.call))
+    allowed = all(view.reason(target, flow.calls[k]) is None for k in match.numbers)
+    return allowed and bool(match.source.verdict)
 
 
 def bounds_of(limits: Limits) -> Bounds:
@@ -219,27 +213,29 @@ def transfer_seconds(values: Sequence[ProblemValue], spots: Sequence[SiteSpot], 
     """
     known: dict[int, np.ndarray] = {}
     result = np.zeros((len(values), len(spots), len(spots)))
+    forms = [spot.form for spot in spots]
     for number, value in enumerate(values):
         if value.weight:
             continue
         if value.bytes not in known:
-            known[value.bytes] = _between(value.bytes, spots, costs)
+            known[value.bytes] = _between(value.bytes, spots, forms, costs)
         result[number] = known[value.bytes]
     return result
 
 
-def _between(size: int, spots: Sequence[SiteSpot], costs: CostModel) -> np.ndarray:
-    """The row of :func:`transfer_seconds` for a tensor of *size* bytes."""
-    found = np.zeros((len(spots), len(spots)))
+def _between(size: int, spots: Sequence[SiteSpot], forms: Sequence[object], costs: CostModel) -> np.ndarray:
+    """The row of :func:`transfer_seconds` for a tensor of *size* bytes; *forms* are those of *spots*."""
+    targets = [spot.target for spot in spots]
+    pairs = itertools.product(dict.fromkeys(targets), repeat=2)
+    ways = {pair: costs.way(size, *pair) for pair in pairs}
+    found = np.array([[ways[source, destination] for destination in targets] for source in targets])
     casts: dict[str, float] = {}  # by target: pricing one makes its kernel
-    for p, source in enumerate(spots):
-        for q, destination in enumerate(spots):
-            found[p, q] = costs.way(size, source.target, destination.target)
-            if source.differs(destination):
-                target = (source if q == HOME else destination).target
-                if target not in casts:
-                    casts[target] = cast_seconds(size, target, costs)
-                found[p, q] += casts[target]
+    for p, q in itertools.product(range(len(spots)), repeat=2):
+        if forms[p] != forms[q]:  # the value needs a cast between the two
+            target = targets[p if q == HOME else q]
+            if target not in casts:
+                casts[target] = cast_seconds(size, target, costs)
+            found[p, q] += casts[target]
     return found
 
 

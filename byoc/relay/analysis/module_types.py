@@ -72,6 +72,8 @@ def _callees_first(mod: IRModule) -> list[GlobalVar]:
     A function whose parameters have no types gets them from its callers, so it waits for them.
     """
     untyped = [v for v in mod if not _is_typed(as_function(mod[v]))]
+    if len(untyped) <= 1:
+        return untyped
     known = [v for v in untyped if not _waits_for_caller(mod[v])]
     waiting = [v for v in untyped if _waits_for_caller(mod[v])]
     pending = [(var, False) for var in (*reversed(waiting), *reversed(known))]

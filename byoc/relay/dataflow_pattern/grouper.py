@@ -38,8 +38,9 @@ class Grouper:
         self.graph = graph
         self.groups: dict[RelayExpr, MatchedGroup] = {}
         self._matcher = Matcher(graph)
-        self._open = [(part, leaves) for part in pattern_post_order(pattern) if (leaves := _leaves_of(part))]
-        self._fuzzy_parts = [q for q in pattern_post_order(pattern) if isinstance(q, _FUZZY)]
+        parts = pattern_post_order(pattern)
+        self._open = [(part, leaves) for part in parts if (leaves := _leaves_of(part))]
+        self._fuzzy_parts = [part for part in parts if isinstance(part, _FUZZY)]
         self._taken: set[RelayExpr] = set()
         self._count = 0
         quick = ArgumentFilter(pattern)

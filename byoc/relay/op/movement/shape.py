@@ -75,6 +75,8 @@ class SqueezeAttrs(Attrs):
 
 def reshaped(shape: Sequence[Dim], newshape: Sequence[int], allowzero: bool) -> tuple[Dim, ...]:
     """The shape that *newshape* gives. Raises TypeInferenceError when the elements do not fit."""
+    if _is_same_size(shape, newshape):
+        return tuple(newshape)
     try:
         plan = plan_newshape(len(shape), newshape, allowzero)
     except UserError as error:
@@ -92,6 +94,20 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[int], allowzero: bool) -> 
         inferred if d.inferred else shape[d.source[0]] if _is_copy(d) else Any() if f is None else f.as_dim()
         for d, f in zip(plan, factors, strict=True)
     )
+
+
+def _is_same_size(shape: Sequence[Dim], newshape: Sequence[int]) -> bool:
+    """Whether both say every size, and as many elements: what nearly every reshape of a compilation is."""
+    total = 1
+    for size in shape:
+        if not isinstance(size, int):
+            return False
+        total *= size
+    for size in newshape:
+        if size <= 0 or total % size:
+            return False
+        total //= size
+    return total == 1
 
 
 def _is_copy(dim: NewDim) -> bool:

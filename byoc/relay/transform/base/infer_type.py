@@ -27,12 +27,12 @@ register_func("relay.ir.verify", _verify)
 FunctionTransform = Callable[[Function, IRModule, PassContext], Function]
 
 
+_INFER_TYPE = PassInfo("InferType", gives=("typed",), ends=(), law=Law("a type that is written down changes no value"))
+
+
 def InferType() -> ModulePass:
     """The pass that gives every expression its type, in place."""
-    return ModulePass(
-        lambda mod, ctx: infer_module(mod),
-        PassInfo("InferType", gives=("typed",), ends=(), law=Law("a type that is written down changes no value")),
-    )
+    return ModulePass(lambda mod, ctx: infer_module(mod), _INFER_TYPE)
 
 
 def is_optimizable(func: object) -> TypeGuard[Function]:

@@ -50,11 +50,13 @@ def order_of(before: Iterable[str], after: Iterable[str]) -> Order:
     return tuple(names.index(letter) for letter in after)
 
 
+@functools.lru_cache(KEPT)
 def as_given(ndim: int) -> Order:
     """The order of a value whose axes lie as they are numbered."""
     return tuple(range(ndim))
 
 
+@functools.lru_cache(KEPT)
 def channels_last(ndim: int) -> Order:
     """The order with axis 1 innermost; of fewer than three axes the one as given."""
     return (0, *range(2, ndim), 1) if ndim > 2 else as_given(ndim)
@@ -139,10 +141,11 @@ def _by_rule(call: Call, types: Sequence[TensorType]) -> Form | None:
     case_types = tuple(a.checked_type for a in call.args)
     old = tuple(_layout(first[ndim - t.ndim :]) for t in types)
     results = tensor_types(call.checked_type)
+    has_scalars = any(t.ndim == 0 for t in types)
 
     def ask(attrs: Attrs | None, new: tuple[Layout, ...] | None, old: tuple[Layout, ...]) -> CorrectLayouts | None:
         found = rule(LayoutCase(attrs, new, old, case_types))
-        if found is not None and len(found.inputs) == len(types):  # scales and zero points of one number have no axes
+        if found is not None and has_scalars and len(found.inputs) == len(types):  # scales and zero points of one number have no axes
             inputs = tuple(x if t.ndim else SCALAR for x, t in zip(found.inputs, types, strict=True))
             found = replace(found, inputs=inputs)
         return found and found.with_scalars(results)
@@ -181,9 +184,14 @@ def _is_plain(layouts: CorrectLayouts, types: Sequence[TensorType], first: str) 
     """True where the channels are axis 1 as things stand, and each layout names each axis of its input."""
     if len(layouts.inputs) != len(types):
         return False
-    whole = [*layouts.inputs, *layouts.outputs]
-    ordered = all(list(x) == sorted(x, key=first.index) for x in whole if _names_data(x, first))
+    ordered = all(_is_in_order(x, first) for x in (*layouts.inputs, *layouts.outputs))
     return ordered and all(len(x) == t.ndim for x, t in zip(layouts.inputs, types, strict=True))
+
+
+@functools.lru_cache(KEPT)
+def _is_in_order(layout: Layout, first: str) -> bool:
+    """Whether the axes of data in *layout* come as in *first*; true of what holds other axes."""
+    return not _names_data(layout, first) or list(layout) == sorted(layout, key=first.index)
 
 
 def _attrs_with(call: Call, types: Sequence[TensorType], last: str) -> Attrs | None:

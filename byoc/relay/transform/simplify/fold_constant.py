@@ -191,12 +191,18 @@ class _Folder:
     def fold_call(self, call: Call) -> RelayExpr:
         """A call as a constant where it can be."""
         self._typed(call)
+        folded = self._computed(call)
+        if folded is not call:
+            return folded
         known = self.shapes.learn(call) if (shape := shape_constant(call)) is None else shape
         if known is not call:
             return self._typed(known)
-        call = make_static(call, self.shapes)
-        self._typed(call)
-        if not can_fold(call, self.fold_qnn) or (self.mild and not call.args):
+        static = make_static(call, self.shapes)
+        return call if static is call else self._computed(self._typed(static))
+
+    def _computed(self, call: RelayExpr) -> RelayExpr:
+        """What the kernel of a typed call on constants gives; *call* itself where none is to be asked, or it refuses."""
+        if not (isinstance(call, Call) and can_fold(call, self.fold_qnn)) or (self.mild and not call.args):
             return call
         try:
             return self._typed(fold_call(call, self.budget))

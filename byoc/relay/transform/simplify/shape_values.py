@@ -272,6 +272,8 @@ class ShapeValues:
             return self._product(call)
         of_two = FLOAT_ARITHMETIC.get(name) if _is_float(call) else ARITHMETIC.get(name)
         if of_two is not None:
+            if not all(isinstance(a, Constant) or a in self._items for a in call.args):
+                return None
             left, right = (self.get(a) for a in call.args)
             if left is None or right is None:
                 return None
