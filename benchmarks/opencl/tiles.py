@@ -164,6 +164,7 @@ class TileBench:
     def __init__(self, case: Case, format: str):
         import pyopencl
 
+        from byoc.codegen.c.winograd.options import WinogradOptions
         from byoc.codegen.opencl.device.profile import profile_of
         from byoc.codegen.opencl.emit import prepare
         from byoc.runtime.opencl.devices import open_device
@@ -173,7 +174,7 @@ class TileBench:
         wanted = "" if format in ("float32", "float16") else format
         profile = replace(profile_of(self.opened.info), products=wanted)
         self.profile = replace(profile, matrix_units="") if format == "float32" else profile
-        self.program = prepare(program_of(case, format), self.profile, self.halves)
+        self.program = prepare(program_of(case, format), self.profile, self.halves, winograd=WinogradOptions(()))
         dtype = "float16" if self.halves else "float32"
         self.expected, (self.input, _) = reference(case, dtype), arrays(case, dtype)
         properties = self.cl.command_queue_properties.PROFILING_ENABLE

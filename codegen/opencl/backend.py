@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.kernel.choice import Choices
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Program
@@ -94,7 +95,9 @@ CONSTRAINTS = (
 
 
 class OpenCLBackend(Backend):
-    """Generated OpenCL C. Options: ``device``, ``half``, ``mode``, ``products``, ``schedules``, ``thresholds``."""
+    """Generated OpenCL C. Options: ``device``, ``half``, ``max_error``, ``mode``, ``products``, ``schedules``,
+    ``thresholds``, ``winograd``.
+    """
 
     name = "opencl"
     constraints = CONSTRAINTS
@@ -183,6 +186,7 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     chosen = OpenCLOptions.of(given)
     profile = replace(profile_for(given), products=chosen.products)
     halves = chosen.writes_halves(lambda: _has_float16(chosen.device))
+    winograd = WinogradOptions.of(given, "opencl")
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
     machine, tuner = profile.machine, given.get(TUNE)
     tunes = isinstance(tuner, Tuner) and tuner.tunes
@@ -193,9 +197,9 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
         """The programs as kernels over such memory want them."""
         blocks = machine if memory == BUFFER else None
         return [
-            prepare(p, profile, halves, memory)
+            prepare(p, profile, halves, memory, winograd)
             if blocks is None or not takes_blocks(p, profile, halves)
-            else prepared_for(p, blocks, choices)
+            else prepared_for(p, blocks, choices, winograd)
             for p in programs
         ]
 

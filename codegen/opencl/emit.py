@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from byoc.codegen.c.winograd.options import DEFAULT as WINOGRAD
+from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.kernel.attention import Attention, attentions
 from byoc.codegen.kernel.choice import Choice, Choices
 from byoc.codegen.kernel.expr_text import outside_name
@@ -24,7 +26,7 @@ from byoc.codegen.opencl.block_choice import chosen_block
 from byoc.codegen.opencl.cpu.block_space import BLOCK, work_groups
 from byoc.codegen.opencl.cpu.blocks import CpuKernels, meets_between_rows
 from byoc.codegen.opencl.device.choosing import Chooser
-from byoc.codegen.opencl.device.kernel_plan import KernelPlan
+from byoc.codegen.opencl.device.kernel_plan import KernelPlan, own_kernel
 from byoc.codegen.opencl.device.language import OPENCL_C, RESERVED, SUPPORT, TYPES
 from byoc.codegen.opencl.device.pointers import Pointer
 from byoc.codegen.opencl.device.processor import machine_of
@@ -47,6 +49,7 @@ from byoc.codegen.opencl.rows.row_kernels import have_own_kernel, row_kernels, r
 from byoc.codegen.opencl.rows.row_statements import RowWriter
 from byoc.codegen.opencl.schedule import index_type, schedule_stage, stage_space
 from byoc.codegen.opencl.window_operands import compute_windows_in_products
+from byoc.codegen.opencl.winograd.rewrite import use_winograd
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.te import PrimExpr, Size, Tensor, in_phases
@@ -124,7 +127,7 @@ class _Emitter:
         readers: Mapping[Tensor, set[Tensor]],
     ) -> Iterator[_Unit]:
         """What computes *stages* of *group*: an attention that was *found*, rows together, and each other alone."""
-        for run in row_runs(stages, found):
+        for run in row_runs(stages, {*found, *(s for s in stages if own_kernel(s) is not None)}):
             if isinstance(run, Tensor) and run in found:
                 yield found[run]
                 continue
@@ -199,8 +202,9 @@ class _Emitter:
     def _single(self, group: Group, stage: Tensor, given: Choice | None = None) -> _Unit:
         """The kernels that fill *stage*, by the choice that is *given*, else by one that is asked for."""
         simplify = Simplifier()
-        choice = given or stage.meta.get(SCHEDULE)
-        if not isinstance(choice, Choice):
+        decided = given or stage.meta.get(SCHEDULE)
+        choice = decided if isinstance(decided, Choice) else None
+        if choice is None and own_kernel(stage) is None:
             choice = self.chooser.choose([stage], [stage], lambda: stage_space(stage, simplify, self.profile))
         plans = schedule_stage(stage, simplify, self.profile, choice)
         return _Unit(group, (stage,), (stage,), plans, simplify, single=True)
@@ -281,8 +285,16 @@ def emit_programs(
     return emit_prepared(prepared, Chooser(profile, choices), halves, memory)
 
 
-def prepare(program: Program, profile: DeviceProfile, halves: bool = False, memory: str = BUFFER) -> Program:
-    """*program* over what lies in memory, and for a GPU in as few stages as its kernels can take."""
+def prepare(
+    program: Program,
+    profile: DeviceProfile,
+    halves: bool = False,
+    memory: str = BUFFER,
+    winograd: WinogradOptions = WINOGRAD,
+) -> Program:
+    """*program* over what lies in memory, and for a GPU in as few stages as its kernels can take, its convolutions by
+    Winograd's method as is allowed.
+    """
     stored = as_stored(program, typed=TYPED if halves else ())
     if profile.is_cpu:
         return stored
@@ -290,7 +302,7 @@ def prepare(program: Program, profile: DeviceProfile, halves: bool = False, memo
     if memory == IMAGE:
         return joined
     operands = compute_windows_in_products(read_through_transposes(joined), profile)
-    return terms_last(fuse_parallel_products(operands), profile)
+    return terms_last(use_winograd(fuse_parallel_products(operands), profile, winograd), profile)
 
 
 def emit_prepared(

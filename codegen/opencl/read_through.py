@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from byoc.codegen.kernel.collapse import collapse_axes
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.opencl.group_fusion import lies_as, readers_of
-from byoc.codegen.opencl.products.shape import BlockProduct, block_product
-from byoc.codegen.opencl.products.tile import is_worth_tiles
+from byoc.codegen.opencl.products.shape import tiled_product
 from byoc.te import PrimExpr, Tensor
 from byoc.te.expr import Const, Select
 from byoc.te.tensor import Load
@@ -88,11 +86,3 @@ def _exchanges_axes(stage: Tensor, simplify: Simplifier) -> bool:
         return False
     is_permutation = len(load.indices) == len(stage.axes) and {*load.indices} == {*stage.axes}
     return is_permutation and not lies_as(load, stage, simplify)
-
-
-def tiled_product(stage: Tensor, simplify: Simplifier) -> BlockProduct | None:
-    """*stage* as a product that is computed by tiles; None where it is none."""
-    if 0 in stage.shape:
-        return None
-    p = block_product(collapse_axes(stage, simplify), simplify)
-    return p if p is not None and is_worth_tiles(p.sizes()) else None

@@ -22,7 +22,7 @@ from byoc.codegen.kernel.loops import Alloc, If, Let, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.choosing import Ranked, ScheduleOption, chosen_option, ranked_options, roughly
-from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, at, numbered
+from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, at, numbered, own_kernel
 from byoc.codegen.opencl.device.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.device.statements import (
     LOCAL_SIZE,
@@ -51,6 +51,9 @@ def schedule_stage(
 
     A call takes the first that is for its sizes; the last is for all. With *choice*, one of :func:`stage_space`, that.
     """
+    own = own_kernel(stage)
+    if own is not None:
+        return (own.kernel(stage, simplify),)
     nest = collapse_axes(stage, simplify)
     if choice is not None:
         plan = chosen_option(list(_options(nest, simplify, profile)), choice)

@@ -21,8 +21,8 @@ from byoc.codegen.opencl.device.kernel_plan import product
 from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.group_fusion import groups_joined, readers_of
 from byoc.codegen.opencl.products.candidates import format_of
-from byoc.codegen.opencl.products.shape import BlockProduct
-from byoc.codegen.opencl.read_through import left_to_readers, tiled_product
+from byoc.codegen.opencl.products.shape import BlockProduct, tiled_product
+from byoc.codegen.opencl.read_through import left_to_readers
 from byoc.te import PrimExpr, Tensor, const, recurrence
 from byoc.te.expr import INDEX, Reduce
 from byoc.te.walk import checks_of, map_expr

@@ -17,7 +17,7 @@ from byoc.codegen.c.winograd.plan import WinogradPlan as WinogradPlan
 from byoc.codegen.c.winograd.transforms import KERNEL
 from byoc.codegen.kernel.expr_parts import factors
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.device.kernel_plan import product
+from byoc.codegen.opencl.device.kernel_plan import own_kernel, product
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.core.strict_json import MOST_NUMBER
 from byoc.te import Index, PrimExpr, Tensor, binary, const
@@ -76,6 +76,12 @@ def _scopes(stage: Tensor) -> Iterator[_Scope]:
     plan = stage.meta.get(META)
     if isinstance(plan, WinogradPlan):
         yield from _scopes_of_winograd(stage, plan)
+        return
+    if own_kernel(stage) is not None:  # transforms what it reads once, whatever its expression says
+        yield _Scope(stage.element, product(stage.shape))
+        folds = (n for n in _outside_of_folds(stage.element) if isinstance(n, Reduce))
+        read = {n.tensor: n for fold in folds for n in unique_nodes(fold) if isinstance(n, Load)}
+        yield from (_Scope(load, product(tensor.shape)) for tensor, load in read.items())
         return
     left = [_Scope(stage.element, product(stage.shape))]
     while left:

@@ -81,38 +81,38 @@ def _places(stage: Tensor, reduce: Reduce, data: Load, weights: Load, simplify: 
     if len(data.indices) != 4 or not _known(image.shape[1:]) or not same_size(image.shape[0], stage.shape[0]):
         return None
     n, y, x, o = stage.axes
-    channel = next((a for a in reduce.axes if _is(data.indices[3], a, simplify)), None)
+    channel = next((a for a in reduce.axes if is_along(data.indices[3], a, simplify)), None)
     taps = [a for a in reduce.axes if a is not channel]
     if channel is None or any(a.extent != KERNEL for a in taps) or channel.extent != image.shape[3]:
         return None
-    if not _is(data.indices[0], n, simplify):
+    if not is_along(data.indices[0], n, simplify):
         return None
     for down, across in (taps, taps[::-1]):
-        top, left = (_offset(data.indices[k], a, tap, simplify) for k, a, tap in ((1, y, down), (2, x, across)))
-        order = _order(weights, (down, across, channel, o), simplify)
+        top, left = (constant_offset(data.indices[k], a, tap, simplify) for k, a, tap in ((1, y, down), (2, x, across)))
+        order = weights_order(weights, (down, across, channel, o), simplify)
         if top is not None and left is not None and order is not None:
             return Convolution(stage, reduce, image, (top, left), weights.tensor, order)
     return None
 
 
-def _is(index: PrimExpr, axis: Index, simplify: Simplifier) -> bool:
+def is_along(index: PrimExpr, axis: Index, simplify: Simplifier) -> bool:
     """Whether *index* is the position along *axis*."""
     return simplify.polynomial(index).key() == simplify.polynomial(axis).key()
 
 
-def _offset(index: PrimExpr, place: Index, tap: Index, simplify: Simplifier) -> int | None:
+def constant_offset(index: PrimExpr, place: Index, tap: Index, simplify: Simplifier) -> int | None:
     """The constant k of ``place + tap + k``, where *index* is that."""
     rest = simplify.polynomial(index).add(simplify.polynomial(place), -1).add(simplify.polynomial(tap), -1)
     return None if rest.terms else rest.constant
 
 
-def _order(weights: Load, axes: tuple[Index, ...], simplify: Simplifier) -> tuple[int | None, ...] | None:
+def weights_order(weights: Load, axes: tuple[Index, ...], simplify: Simplifier) -> tuple[int | None, ...] | None:
     """The dimension of *weights* along which each of *axes* moves; None where they are no permutation."""
     if len(weights.indices) != 4 or not _known(weights.tensor.shape):
         return None
     order: list[int | None] = []
     for axis in axes:
-        found = [k for k, i in enumerate(weights.indices) if _is(i, axis, simplify) and axis.extent != 1]
+        found = [k for k, i in enumerate(weights.indices) if is_along(i, axis, simplify) and axis.extent != 1]
         if len(found) > 1 or (not found and axis.extent != 1):
             return None
         order.append(found[0] if found else None)

@@ -32,8 +32,8 @@ class WinogradOptions:
     strict: bool = False
 
     @staticmethod
-    def of(options: Mapping[str, object]) -> WinogradOptions:
-        """From options of the backend.
+    def of(options: Mapping[str, object], backend: str = "c") -> WinogradOptions:
+        """From options of *backend*.
 
         ``winograd``: "auto" (the default), "off", "f2" or "f4" wherever it is possible. ``max_error``: the error that
         is allowed, relative to the largest output of a convolution; that of F(4, 3) by default. ``strict``: sums are
@@ -44,11 +44,11 @@ class WinogradOptions:
         choice, strict = options.get("winograd", "auto"), options.get("strict", False)
         error = options.get("max_error", ERRORS[4])
         if not isinstance(choice, str) or choice not in CHOICES:
-            raise CompileError(f"option 'winograd' of backend c is one of {', '.join(CHOICES)}, got {choice!r}")
+            raise CompileError(f"option 'winograd' of backend {backend} is one of {', '.join(CHOICES)}, got {choice!r}")
         if not isinstance(strict, bool):
-            raise CompileError(f"option 'strict' of backend c is True or False, got {strict!r}")
+            raise CompileError(f"option 'strict' of backend {backend} is True or False, got {strict!r}")
         if isinstance(error, bool) or not isinstance(error, int | float) or not error >= 0:
-            raise CompileError(f"option 'max_error' of backend c is a number from 0 on, got {error!r}")
+            raise CompileError(f"option 'max_error' of backend {backend} is a number from 0 on, got {error!r}")
         allowed = tuple(m for m in CHOICES[choice] if ERRORS[m] <= error and not strict)
         return WinogradOptions(allowed, choice in ("f2", "f4"), strict)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.whole.prepare import prepare
+from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
 from byoc.codegen.kernel.choice import Choices
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.stored_types import as_stored
@@ -14,9 +15,11 @@ from byoc.relay.transform.fuse.fuse_ops import DefuseOps
 from byoc.relay.transform.stages import host_groups
 
 
-def prepared_for(program: Program, machine: Machine, choices: Choices | None = None) -> Program:
-    """*program* with its stages and constants as C's schedules for *machine* want them; *choices* as of ``prepare``."""
-    return prepare(as_stored(program), machine, choices)
+def prepared_for(
+    program: Program, machine: Machine, choices: Choices | None = None, allowed: WinogradOptions = DEFAULT
+) -> Program:
+    """*program* with its stages and constants as C's schedules for *machine* want them; the rest as of ``prepare``."""
+    return prepare(as_stored(program), machine, choices, allowed)
 
 
 def grouped(function: Function) -> Function:

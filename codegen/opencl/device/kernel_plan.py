@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from byoc.codegen.kernel.loops import Let, Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
@@ -48,6 +49,22 @@ class KernelPlan:
     when: tuple[Range, ...] = ()
     items: int | None = None
     local: int = LOCAL_SIZE
+
+
+OWN_KERNEL = "own_kernel"  # in the ``meta`` of a stage: an OwnKernel
+
+
+class OwnKernel(Protocol):
+    """What has the only kernel of a stage, which was made for it: no schedule is chosen."""
+
+    def kernel(self, stage: Tensor, simplify: Simplifier) -> KernelPlan:
+        """The kernel of *stage*."""
+
+
+def own_kernel(stage: Tensor) -> OwnKernel | None:
+    """What has the kernel of *stage*; None where schedules are chosen from."""
+    found: OwnKernel | None = stage.meta.get(OWN_KERNEL)  # type: ignore[assignment]
+    return found
 
 
 def product(shape: Sequence[Dimension]) -> PrimExpr:

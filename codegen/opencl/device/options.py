@@ -184,4 +184,14 @@ class OpenCLOptions:
 
 
 TUNE = "tune"  # whoever tunes, as the driver hands it on
-NAMES = ("device", "half", "mode", "products", "schedules", "thresholds", TUNE)
+NAMES = (
+    "device",
+    "half",
+    "max_error",
+    "mode",
+    "products",
+    "schedules",
+    "thresholds",
+    "winograd",
+    TUNE,
+)

@@ -10,10 +10,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.kernel.collapse import Nest
+from byoc.codegen.kernel.collapse import Nest, collapse_axes
 from byoc.codegen.kernel.inline import estimated_size, substitute_axes
 from byoc.codegen.kernel.simplify import Simplifier
-from byoc.te import Index, PrimExpr, binary, const
+from byoc.codegen.opencl.products.tile import is_worth_tiles
+from byoc.te import Index, PrimExpr, Tensor, binary, const
 from byoc.te.expr import Binary, Const, Reduce, Select
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, unique_nodes
@@ -65,7 +66,7 @@ def block_product(nest: Nest, simplify: Simplifier) -> BlockProduct | None:
         return None
     nest = _divided(nest, simplify)
     (reduce,) = (n for n in unique_nodes(nest.value) if isinstance(n, Reduce))
-    factors = _factors(reduce.body)
+    factors = factors_of(reduce.body)
     if factors is None:
         return None
     used = [_axes_of(f, nest.axes) for f in factors]
@@ -77,6 +78,14 @@ def block_product(nest: Nest, simplify: Simplifier) -> BlockProduct | None:
     batch = tuple(a for a in moving if a not in own[0] and a not in own[1])
     left, right = (Operand(factors[k], own[k], _by_lane(factors[k], own[k], reduce, simplify)) for k in (rows, columns))
     return BlockProduct(nest, reduce, left, right, batch)
+
+
+def tiled_product(stage: Tensor, simplify: Simplifier) -> BlockProduct | None:
+    """*stage* as a product that is computed by tiles; None where it is none."""
+    if 0 in stage.shape:
+        return None
+    p = block_product(collapse_axes(stage, simplify), simplify)
+    return p if p is not None and is_worth_tiles(p.sizes()) else None
 
 
 def guarded(value: PrimExpr) -> tuple[list[PrimExpr], PrimExpr]:
@@ -93,10 +102,10 @@ def _axes_of(value: PrimExpr, axes: Sequence[Index]) -> tuple[Index, ...]:
     return tuple(a for a in axes if id(a) in inside)
 
 
-def _factors(term: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
+def factors_of(term: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
     """The two factors of *term*; a condition under which it is 0 otherwise is one of the second's."""
     if isinstance(term, Select) and isinstance(term.otherwise, Const) and term.otherwise.value == 0:
-        inner = _factors(term.then)
+        inner = factors_of(term.then)
         if inner is None:
             return None
         return inner[0], Select(term.cond, inner[1], const(0, inner[1].dtype))

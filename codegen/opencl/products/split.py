@@ -10,19 +10,20 @@ import functools
 from collections.abc import Callable, Sequence
 
 from byoc.codegen.kernel.choice import Choice
-from byoc.codegen.kernel.collapse import collapse_axes
+from byoc.codegen.kernel.expr_parts import reduces_in
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_meta, with_stages
 from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.opencl.device.kernel_plan import own_kernel
 from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.products.candidates import candidates
-from byoc.codegen.opencl.products.shape import block_product
-from byoc.codegen.opencl.products.tile import FEWEST_TERMS, MOST_PARTS, is_worth_tiles
+from byoc.codegen.opencl.products.shape import BlockProduct, tiled_product
+from byoc.codegen.opencl.products.tile import FEWEST_TERMS, MOST_PARTS
 from byoc.te import Index, PrimExpr, Tensor, binary, recurrence
 from byoc.te.expr import Reduce
 from byoc.te.tensor import Load
-from byoc.te.walk import map_expr, unique_nodes
+from byoc.te.walk import map_expr
 
 FEW_PARTS = 16
 Decide = Callable[[Tensor, Sequence[int]], "Choice | None"]
@@ -45,18 +46,13 @@ def split_sums(program: Program, profile: DeviceProfile, decide: Decide | None =
 
 
 def _split(stage: Tensor, profile: DeviceProfile, simplify: Simplifier, decide: Decide | None) -> Sequence[Tensor]:
-    if 0 in stage.shape:
+    p = None if own_kernel(stage) is not None else tiled_product(stage, simplify)
+    if p is None:
         return [stage]
-    p = block_product(collapse_axes(stage, simplify), simplify)
-    if p is None or not is_worth_tiles(p.sizes()):
-        return [stage]
-    (reduce,) = (n for n in unique_nodes(stage.element) if isinstance(n, Reduce))
+    (reduce,) = reduces_in(stage.element)
     if any(not isinstance(d, int) for d in (*stage.shape, *(a.extent for a in reduce.axes))):
         return [stage]
-    axis = max(reduce.axes, key=lambda a: int(a.extent))
-    terms = p.sizes()[3]
-    extent = int(axis.extent)
-    parts = [n for n in range(1, MOST_PARTS + 1) if extent % n == 0 and (n == 1 or terms // n >= FEWEST_TERMS)]
+    axis, parts = _longest(reduce), parts_of(stage, p)
     decided = None if decide is None else decide(stage, parts)
     if decided is not None:
         return _as_decided(stage, reduce, axis, decided)
@@ -64,6 +60,18 @@ def _split(stage: Tensor, profile: DeviceProfile, simplify: Simplifier, decide: 
     if chosen is None or chosen.parts == 1:
         return [stage]
     return _in_parts(stage, reduce, axis, chosen.parts)
+
+
+def parts_of(stage: Tensor, p: BlockProduct) -> list[int]:
+    """In how many parts the terms of *stage*, which is *p* and whose sizes are known, may be summed."""
+    (reduce,) = reduces_in(stage.element)
+    extent, terms = int(_longest(reduce).extent), p.sizes()[3]
+    return [n for n in range(1, MOST_PARTS + 1) if extent % n == 0 and (n == 1 or terms // n >= FEWEST_TERMS)]
+
+
+def _longest(reduce: Reduce) -> Index:
+    """The axis whose extent is divided."""
+    return max(reduce.axes, key=lambda a: int(a.extent))
 
 
 def _sum_of(sums: Tensor, parts: int, places: Sequence[Index]) -> PrimExpr:

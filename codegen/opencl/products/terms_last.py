@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.codegen.kernel.collapse import collapse_axes
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.products.candidates import format_of
 from byoc.codegen.opencl.products.matrix_terms import SINGLE, Terms
-from byoc.codegen.opencl.products.shape import block_product
-from byoc.codegen.opencl.products.tile import is_worth_tiles
+from byoc.codegen.opencl.products.shape import tiled_product
 from byoc.codegen.opencl.products.weights import ProgramWeights
 from byoc.te import Index, PrimExpr, Tensor
 from byoc.te.tensor import Load
@@ -37,10 +35,8 @@ def terms_last(program: Program, profile: DeviceProfile) -> Program:
 
 def _inner(stage: Tensor, profile: DeviceProfile, simplify: Simplifier) -> Index | None:
     """The axis along which steps go over the terms of *stage*; None where it is no product of matrix units."""
-    if 0 in stage.shape:
-        return None
-    p = block_product(collapse_axes(stage, simplify), simplify)
-    format = None if p is None or not is_worth_tiles(p.sizes()) else format_of(p, profile)
+    p = tiled_product(stage, simplify)
+    format = None if p is None else format_of(p, profile)
     if p is None or format is None:
         return None
     terms = Terms.of(p.reduce.axes, format, format.chunk, simplify)

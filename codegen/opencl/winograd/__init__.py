@@ -1,0 +1,1 @@
+"""Winograd's method on a GPU: two transforms around products in tiles."""
