@@ -235,7 +235,7 @@ def test_floats_and_named_sizes_are_accepted():
 
 
 def test_an_option_that_there_is_not_is_refused():
-    options = "device, half, mode, products, schedules, thresholds, tune"
+    options = "device, half, max_error, mode, products, schedules, thresholds, winograd, tune"
     with pytest.raises(CompileError, match=f"takes the options {options}, got speed"):
         get_backend("opencl").compile(big_conv(), {"speed": 3})
 
