@@ -148,8 +148,10 @@ def test_a_kernel_alone_has_the_same_search_space():
     ("trials", "winner"),
     [
         ([Trial(A, 1.0, 1.1), Trial(B, 0.8, 0.9), Trial(C, 0.9, 1.0)], B),
-        ([Trial(A, 1.0, 1.1), Trial(B, 0.96, 0.97)], A),  # no more than noise
+        ([Trial(A, 1.09, 1.1), Trial(B, 1.06, 1.07)], A),  # no more than noise
         ([Trial(A, 1.0, 1.1), Trial(B, 0.8, 1.2)], A),  # once fast, mostly slow
+        ([Trial(A, 1.0, 1.4), Trial(B, 0.8, 1.1)], A),  # as far apart as the times of the model's choice are
+        ([Trial(A, 1.0, 1.1), Trial(B, 0.6, 0.98), Trial(C, 0.8, 0.9)], C),  # the luckiest is not the fastest
         ([Trial(A, 1.0, 1.1), Trial(B, 0.5, 0.5, DROPPED)], A),
         ([Trial(A, state="failed: no"), Trial(B, 2.0, 2.0), Trial(C, 1.0, 1.0)], C),
         ([Trial(A, state="failed: no")], A),

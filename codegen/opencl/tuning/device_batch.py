@@ -4,6 +4,12 @@ A batch is data, which ``tune/worker_process.py`` runs in a process of its own. 
 build or to launch, one whose work-group its kernel does not take, and one with another result has failed, for that
 reason, and the others go on. Inputs and outputs lie on the device and are the same for all candidates; a time is the
 sum of those of a run's kernels, by events.
+
+Times are to be those within a model. There a kernel's weights come from memory, as those of all the other kernels have
+passed through the caches since its last run, while its input, its temporaries and its output lie in memory that the
+kernel before has just used. So constants lie in several places, which take turns, and all else in one. And there the
+next kernel waits in the queue: the host waits for the runs of a sample together, or threads of a processor's driver fall
+asleep in between, and a kernel's time is then that of waking them.
 """
 
 from __future__ import annotations
@@ -16,7 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from byoc.codegen.tune.measure import FIRST_ROUNDS, Times, measure
+from byoc.codegen.tune.arrays import MOST_COPIES, ROTATED_BYTES
+from byoc.codegen.tune.measure import FIRST_ROUNDS, Run, Times, measure
 from byoc.codegen.tune.trial_batch import Outcome, Tell, Timed, agrees
 from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.errors import ByocError, DeviceError
@@ -25,7 +32,7 @@ from byoc.runtime.opencl.build import build_trial
 from byoc.runtime.opencl.device_array import DeviceArray
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.plan import FunctionPlan
-from byoc.runtime.opencl.session import Session
+from byoc.runtime.opencl.session import Session, StartedCall
 
 if TYPE_CHECKING:
     import pyopencl
@@ -90,22 +97,66 @@ class DeviceTrialBatch:
 
 
 class _ReadyCandidate:
-    """A candidate on the device, ready to run; *total* are the seconds that its kernels have taken so far."""
+    """A candidate on the device, ready to run.
+
+    *total* are the seconds that its kernels have taken so far, in runs that were finished; *last* those of the last
+    :meth:`run`.
+    """
 
     def __init__(
         self, compiled: DeviceCandidate, program: pyopencl.Program, opened: OpenDevice, arrays: Sequence[DeviceArray]
     ):
         self.events: list[DeviceEvent] = []
-        constants = tuple(map(NDArray, compiled.constants))
-        self.session = Session(compiled.plan, program, opened, constants, self.events.extend)
+        self.started: list[StartedCall] = []
+        self.constants = tuple(map(NDArray, compiled.constants))
+        self.sessions = [Session(compiled.plan, program, opened, self.constants, self.events.extend)]
         self.arrays, self.last, self.total = arrays, 0.0, 0.0
 
     def run(self) -> None:
-        """One run. Raises DeviceError."""
+        """One run, and wait for it. Raises DeviceError."""
+        before = self.total
+        self.start(self.sessions[0])
+        self.finish()
+        self.last = self.total - before
+
+    def start(self, session: Session) -> None:
+        """Put a run of *session*, one of those of this candidate, into the queue. Raises DeviceError."""
+        self.started.append(session.start(self.arrays))
+
+    def finish(self) -> None:
+        """Wait for the runs that were started, and count what they took. Raises DeviceError."""
+        started, self.started = self.started, []
+        for call in started:
+            call.wait()
+        self.total += sum(e.end - e.begin for e in self.events if not e.name.startswith(COPY))
         self.events.clear()
-        self.session.start(self.arrays).wait()
-        self.last = sum(e.end - e.begin for e in self.events if not e.name.startswith(COPY))
-        self.total += self.last
+
+    def calls(self, cache: int) -> list[Run]:
+        """Calls that start a run each, with constants that a *cache* of so many bytes no longer holds in their turn.
+
+        Raises DeviceError.
+        """
+        wanted = places_of(sum(c.nbytes for c in self.constants), cache, self.last)
+        while len(self.sessions) < wanted:
+            self.sessions.append(self.sessions[0].with_constants(self.constants))
+        return [functools.partial(self.start, session) for session in self.sessions]
+
+
+def places_of(size: int, cache: int, seconds: float) -> int:
+    """In how many places constants of *size* bytes lie for a kernel of so many *seconds*.
+
+    As many as fill ROTATED_BYTES times the *cache* of the device; fewer where runs with all of them would take longer
+    than a round, since what a long kernel computes outweighs what it reads.
+
+    >>> places_of(9 << 20, 33 << 20, 0.001), places_of(1 << 10, 33 << 20, 0.001), places_of(1 << 20, 33 << 20, 0.02)
+    (8, 16, 2)
+    >>> places_of(0, 33 << 20, 0.001), places_of(9 << 20, 0, 0.001)
+    (1, 1)
+    """
+    if not size or not cache:
+        return 1
+    fitting = int(ROUND_SECONDS / seconds) if seconds else MOST_COPIES
+    return min(math.ceil(ROTATED_BYTES * cache / size), MOST_COPIES, max(fitting, 2))
 
 
 @functools.lru_cache(maxsize=MOST_PROGRAMS)
@@ -125,16 +176,21 @@ class _Run:
         self._check()
         alive = self._promising()
         if alive:
-            calls = [[self.candidates[n].run] for n in alive]
-            first = max(self.candidates[n].last for n in alive)
+            cache = int(self.opened.device.global_mem_cache_size)
+            calls = [self.candidates[n].calls(cache) for n in alive]
+            places = max(map(len, calls))
+            first = max(self.candidates[n].last for n in alive) * places
             rounds = int(self.batch.rounds * ROUND_SECONDS / first) if first else self.batch.rounds
             rounds = max(FIRST_ROUNDS, min(self.batch.rounds, rounds))
-            times = measure(calls, rounds, self._clock, lambda k: self.tell(alive[k]), MOST_REPEATS)
+            repeats = max(MOST_REPEATS // places, 1)
+            times = measure(calls, rounds, self._clock, lambda k: self.tell(alive[k]), repeats)
             self.found.update(zip(alive, map(_timed, times), strict=True))
         return [self.found[n] for n in range(len(self.batch.compiled))]
 
     def _clock(self) -> float:
-        """Seconds that the device has computed."""
+        """Seconds that the device has computed, when all that was started is done."""
+        for candidate in self.candidates.values():
+            candidate.finish()
         return sum(c.total for c in self.candidates.values())
 
     def _check(self) -> None:

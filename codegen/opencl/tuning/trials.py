@@ -18,7 +18,7 @@ from byoc.errors import ByocError
 from byoc.te.tensor import Load
 from byoc.te.walk import unique_nodes
 
-WON = 0.95  # of the time of the model's choice: what another must stay below to be taken
+WON = 0.95  # of the median time of the model's choice: what another must stay below to be taken
 Alone = Callable[[SearchSpace], Program]
 Emit = Callable[[SearchSpace, Program, Choices], DeviceCandidate]
 RunDeviceBatch = Callable[[DeviceTrialBatch], Sequence[Outcome]]
@@ -103,17 +103,18 @@ def _trial(choice: Choice, outcome: Outcome) -> Trial:
 
 
 def clear_winner(trials: Sequence[Trial], expected: Choice) -> Choice:
-    """The choice with the shortest time of those measured to the end, where it is clearly faster than *expected*.
+    """The choice with the least median of those measured to the end, where it is clearly faster than *expected*.
 
-    By the shortest of its times, and no slower by the median: devices are shared, and their clocks go up and down.
-    *expected* where nothing is, and where it failed itself the best of the others.
+    Its median has to stay below WON times that of *expected*, and below the shortest of all times of *expected*: how far
+    these lie apart is how far luck goes on this device. By the shortest time alone a kernel wins that was lucky once,
+    with its threads awake, say, and not one that is fast in a model, which takes the mean. *expected* where nothing is
+    faster, and where it failed itself the best of the others.
     """
-    timed = [t for t in trials if t.shortest is not None and t.state == MEASURED]
-    best = min(timed, key=lambda t: t.shortest or 0.0, default=None)
-    if best is None:
+    timed = [(t.median, t.choice) for t in trials if t.median is not None and t.state == MEASURED]
+    if not timed:
         return expected
+    median, best = min(timed, key=lambda pair: pair[0])
     own = next((t for t in trials if t.choice == expected), None)
     if own is None or own.shortest is None or own.median is None:
-        return best.choice
-    assert best.shortest is not None and best.median is not None
-    return best.choice if best.shortest < WON * own.shortest and best.median <= own.median else expected
+        return best
+    return best if median < min(WON * own.median, own.shortest) else expected
