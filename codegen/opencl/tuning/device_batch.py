@@ -8,8 +8,8 @@ sum of those of a run's kernels, by events.
 Times are to be those within a model. There a kernel's weights come from memory, as those of all the other kernels have
 passed through the caches since its last run, while its input, its temporaries and its output lie in memory that the
 kernel before has just used. So constants lie in several places, which take turns, and all else in one. And there the
-next kernel waits in the queue: the host waits for the runs of a sample together, or threads of a processor's driver fall
-asleep in between, and a kernel's time is then that of waking them.
+next kernel waits in the queue: the host waits for the runs of a sample together, or threads of a processor's driver
+fall asleep in between, and a kernel's time is then that of waking them.
 """
 
 from __future__ import annotations

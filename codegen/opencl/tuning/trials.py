@@ -105,10 +105,10 @@ def _trial(choice: Choice, outcome: Outcome) -> Trial:
 def clear_winner(trials: Sequence[Trial], expected: Choice) -> Choice:
     """The choice with the least median of those measured to the end, where it is clearly faster than *expected*.
 
-    Its median has to stay below WON times that of *expected*, and below the shortest of all times of *expected*: how far
-    these lie apart is how far luck goes on this device. By the shortest time alone a kernel wins that was lucky once,
-    with its threads awake, say, and not one that is fast in a model, which takes the mean. *expected* where nothing is
-    faster, and where it failed itself the best of the others.
+    Its median has to stay below WON times that of *expected*, and below the shortest of all times of *expected*: how
+    far these lie apart is how far luck goes on this device. The shortest time alone would choose what was lucky once,
+    with all its threads awake, say; a model takes the mean. *expected* where nothing is faster, and where it failed
+    itself the best of the others.
     """
     timed = [(t.median, t.choice) for t in trials if t.median is not None and t.state == MEASURED]
     if not timed:
