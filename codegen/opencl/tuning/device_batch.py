@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +28,7 @@ from byoc.codegen.tune.arrays import MOST_COPIES, ROTATED_BYTES
 from byoc.codegen.tune.measure import FIRST_ROUNDS, Run, Times, measure
 from byoc.codegen.tune.trial_batch import Outcome, Tell, Timed, agrees
 from byoc.runtime.core.device_event import DeviceEvent
-from byoc.runtime.core.errors import ByocError, DeviceError
+from byoc.runtime.core.errors import ByocError, DeviceError, DeviceMemoryError
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.opencl.build import build_trial
 from byoc.runtime.opencl.device_array import DeviceArray
@@ -99,8 +101,7 @@ class DeviceTrialBatch:
 class _ReadyCandidate:
     """A candidate on the device, ready to run.
 
-    *total* are the seconds that its kernels have taken so far, in runs that were finished; *last* those of the last
-    :meth:`run`.
+    *total* are the seconds that its kernels have taken so far in runs that were finished, *last* those of the last run.
     """
 
     def __init__(
@@ -112,33 +113,41 @@ class _ReadyCandidate:
         self.sessions = [Session(compiled.plan, program, opened, self.constants, self.events.extend)]
         self.arrays, self.last, self.total = arrays, 0.0, 0.0
 
-    def run(self) -> None:
-        """One run, and wait for it. Raises DeviceError."""
-        before = self.total
-        self.start(self.sessions[0])
+    def run(self, times: int) -> None:
+        """Run so many *times*, one behind the other, and wait for all. Raises DeviceError."""
+        for _ in range(times):
+            self.start(self.sessions[0])
         self.finish()
-        self.last = self.total - before
 
     def start(self, session: Session) -> None:
         """Put a run of *session*, one of those of this candidate, into the queue. Raises DeviceError."""
         self.started.append(session.start(self.arrays))
 
     def finish(self) -> None:
-        """Wait for the runs that were started, and count what they took. Raises DeviceError."""
+        """Wait for the runs that were started, and count what they took. Raises DeviceError.
+
+        The first of several, which may have had to wake threads, counts as the mean of the others.
+        """
         started, self.started = self.started, []
+        taken = []
         for call in started:
+            self.events.clear()
             call.wait()
-        self.total += sum(e.end - e.begin for e in self.events if not e.name.startswith(COPY))
-        self.events.clear()
+            taken.append(sum(e.end - e.begin for e in self.events if not e.name.startswith(COPY)))
+        if taken:
+            counted = taken[1:] or taken
+            self.total += statistics.fmean(counted) * len(taken)
+            self.last = taken[-1]
 
     def calls(self, cache: int) -> list[Run]:
         """Calls that start a run each, with constants that a *cache* of so many bytes no longer holds in their turn.
 
-        Raises DeviceError.
+        As far as the device has room for them. Raises DeviceError.
         """
         wanted = places_of(sum(c.nbytes for c in self.constants), cache, self.last)
-        while len(self.sessions) < wanted:
-            self.sessions.append(self.sessions[0].with_constants(self.constants))
+        with suppress(DeviceMemoryError):
+            while len(self.sessions) < wanted:
+                self.sessions.append(self.sessions[0].with_constants(self.constants))
         return [functools.partial(self.start, session) for session in self.sessions]
 
 
@@ -213,8 +222,8 @@ class _Run:
                 for array in outputs:  # what is not filled must not look as the last candidate left it
                     array.fill(np.full(array.shape, 0xFF, np.uint8).astype(array.dtype))
                 ready = _ReadyCandidate(compiled, program, self.opened, (*inputs, *outputs))
-                ready.run()
-                ready.run()
+                ready.run(1)  # some drivers compile now
+                ready.run(2)  # the second finds threads awake
             except ByocError as error:
                 self.found[number] = f"failed: {error}"
                 continue
