@@ -12,7 +12,6 @@ under a lock, since a kernel's arguments are state of the kernel.
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 import warnings
@@ -120,21 +119,6 @@ class Session:
         if options.record:
             warnings.warn(f"opencl.mode says record={options.record}, and kernels go one by one: {found}", stacklevel=2)
         return None
-
-    @in_driver
-    def with_constants(self, constants: Sequence[NDArray]) -> Session:
-        """The same function with *constants* in memory of their own, and all else shared: queue, buffers, who is told.
-
-        Raises DeviceError.
-        """
-        other = copy.copy(self)
-        driver_use().keep(other)
-        other.bindings = ShapeCache(other._bind, KEPT_SIZES)
-        try:
-            other._constants = [other._upload(c.numpy(), k) for k, c in enumerate(constants, self._plan.first_constant)]
-        except (DeviceMemoryError, self._cl.Error) as error:
-            raise self.failed("cannot take the constants again", error) from error
-        return other
 
     def __call__(self, *arrays: object) -> None:
         """Run on inputs, then outputs, which are filled. Raises InputError for arrays that do not fit."""

@@ -15,6 +15,7 @@ from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.opencl.build import build_program
 from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.devices import open_device
+from byoc.runtime.opencl.other_constants import with_constants
 from byoc.runtime.opencl.session import Session
 
 pytestmark = pytest.mark.needs_opencl
@@ -41,7 +42,7 @@ def run(session):
 def test_other_constants_take_memory_of_their_own_and_nothing_else(session):
     np.testing.assert_array_equal(run(session), X * W)
     before = session._counts.allocations
-    other = session.with_constants([NDArray(2 * W)])
+    other = with_constants(session, [NDArray(2 * W)])
     np.testing.assert_array_equal(run(other), X * (2 * W))
     assert session._counts.allocations == before + 1, "buffers of a call are shared"
     np.testing.assert_array_equal(run(session), X * W)
@@ -55,4 +56,4 @@ def test_a_device_without_room_for_them_says_so(session, monkeypatch):
     with pytest.raises(
         DeviceMemoryError, match=r"^f cannot take the constants again on the OpenCL device .*smaller inputs"
     ):
-        session.with_constants([NDArray(W)])
+        with_constants(session, [NDArray(W)])

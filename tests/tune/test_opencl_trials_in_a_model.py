@@ -56,9 +56,6 @@ class Session:
         self.place, self.size = len(opened.sessions), sum(c.nbytes for c in constants)
         opened.sessions.append(self)
 
-    def with_constants(self, constants):
-        return Session(None, self.program, self.opened, constants, self.tell)
-
     def empty_on_device(self, shape, dtype):
         return Array(shape, dtype)
 
@@ -73,6 +70,10 @@ class Session:
         return SimpleNamespace(wait=wait)
 
 
+def with_constants(session, constants):
+    return Session(None, session.program, session.opened, constants, session.tell)
+
+
 @pytest.fixture
 def chosen(monkeypatch):
     """The choice between kernels on a device with such times, and the device."""
@@ -83,6 +84,7 @@ def chosen(monkeypatch):
         monkeypatch.setattr(device_batch, "_program", lambda source, opened: source)
         monkeypatch.setattr(device_batch, "import_pyopencl", lambda: None)
         monkeypatch.setattr(device_batch, "Session", Session)
+        monkeypatch.setattr(device_batch, "with_constants", with_constants)
         weights = (np.zeros(size, np.uint8),) if size else ()
         constants = tuple(TensorSpec("weights", (size,), "uint8") for _ in weights)
         signature = Signature("f", (), (TensorSpec("output", (1,), "float32"),), constants)

@@ -33,6 +33,7 @@ from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.opencl.build import build_trial
 from byoc.runtime.opencl.device_array import DeviceArray
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
+from byoc.runtime.opencl.other_constants import with_constants
 from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.session import Session, StartedCall
 
@@ -147,7 +148,7 @@ class _ReadyCandidate:
         wanted = places_of(sum(c.nbytes for c in self.constants), cache, self.last)
         with suppress(DeviceMemoryError):
             while len(self.sessions) < wanted:
-                self.sessions.append(self.sessions[0].with_constants(self.constants))
+                self.sessions.append(with_constants(self.sessions[0], self.constants))
         return [functools.partial(self.start, session) for session in self.sessions]
 
 
