@@ -114,9 +114,7 @@ def placing(name: str, func: Function, request: PlanInputs, costs: CostModel, vi
     for index, backend in enumerate(backends):
         alone: list[Unit] = [(flow.calls[k], (k,), None) for k, v in enumerate(verdicts) if v[index][1]]
         taken: list[Unit] = [
-            (m.call, m.numbers, m)
-            for m in matches
-            if m.chosen.target == backend.name and _takes(m, flow, view)
+            (m.call, m.numbers, m) for m in matches if m.chosen.target == backend.name and _takes(m, flow, view)
         ]
         for spot, level in itertools.product(spots_of(backend), sorted(set(flow.levels)) or [0]):
             for units in (alone, taken):

@@ -31,6 +31,7 @@ SCHEDULES = (
     "byoc.codegen.opencl.device",
     "byoc.codegen.opencl.products",
     "byoc.codegen.opencl.rows",
+    "byoc.codegen.opencl.winograd",
     "byoc.codegen.opencl.tuning",  # how times were measured decides who won
 )
 THRESHOLDS = "thresholds"

@@ -70,6 +70,20 @@ def shape_product(shape: Sequence[Dim]) -> SizeProduct:
     return multiply(dim_product(d, k) for k, d in enumerate(shape))
 
 
+def are_as_many(shape: Sequence[Dim], newshape: Sequence[int]) -> bool:
+    """Whether both say every size, and as many elements: what nearly every reshape of a compilation is."""
+    total = 1
+    for size in shape:
+        if not isinstance(size, int):
+            return False
+        total *= size
+    for size in newshape:
+        if size <= 0 or total % size:
+            return False
+        total //= size
+    return total == 1
+
+
 def multiply(products: Iterable[SizeProduct]) -> SizeProduct:
     """The product of products."""
     result = SizeProduct(1)

@@ -21,7 +21,7 @@ from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
 from byoc.relay.op.core.indexing import ZERO, linear_index, split_index
-from byoc.relay.op.core.known_shapes import SizeProduct, dim_product, multiply, shape_product
+from byoc.relay.op.core.known_shapes import SizeProduct, are_as_many, dim_product, multiply, shape_product
 from byoc.relay.op.core.type_relations import normalize_axes, normalize_axis, tensor_arg
 from byoc.runtime.kernels.core.attributes import NewDim, plan_newshape
 
@@ -75,7 +75,7 @@ class SqueezeAttrs(Attrs):
 
 def reshaped(shape: Sequence[Dim], newshape: Sequence[int], allowzero: bool) -> tuple[Dim, ...]:
     """The shape that *newshape* gives. Raises TypeInferenceError when the elements do not fit."""
-    if _is_same_size(shape, newshape):
+    if are_as_many(shape, newshape):
         return tuple(newshape)
     try:
         plan = plan_newshape(len(shape), newshape, allowzero)
@@ -94,20 +94,6 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[int], allowzero: bool) -> 
         inferred if d.inferred else shape[d.source[0]] if _is_copy(d) else Any() if f is None else f.as_dim()
         for d, f in zip(plan, factors, strict=True)
     )
-
-
-def _is_same_size(shape: Sequence[Dim], newshape: Sequence[int]) -> bool:
-    """Whether both say every size, and as many elements: what nearly every reshape of a compilation is."""
-    total = 1
-    for size in shape:
-        if not isinstance(size, int):
-            return False
-        total *= size
-    for size in newshape:
-        if size <= 0 or total % size:
-            return False
-        total //= size
-    return total == 1
 
 
 def _is_copy(dim: NewDim) -> bool:

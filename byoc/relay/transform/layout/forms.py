@@ -145,7 +145,9 @@ def _by_rule(call: Call, types: Sequence[TensorType]) -> Form | None:
 
     def ask(attrs: Attrs | None, new: tuple[Layout, ...] | None, old: tuple[Layout, ...]) -> CorrectLayouts | None:
         found = rule(LayoutCase(attrs, new, old, case_types))
-        if found is not None and has_scalars and len(found.inputs) == len(types):  # scales and zero points of one number have no axes
+        if (
+            found is not None and has_scalars and len(found.inputs) == len(types)
+        ):  # scales and zero points of one number have no axes
             inputs = tuple(x if t.ndim else SCALAR for x, t in zip(found.inputs, types, strict=True))
             found = replace(found, inputs=inputs)
         return found and found.with_scalars(results)
