@@ -201,7 +201,7 @@ class _Folder:
         return call if static is call else self._computed(self._typed(static))
 
     def _computed(self, call: RelayExpr) -> RelayExpr:
-        """What the kernel of a typed call on constants gives; *call* itself where none is to be asked, or it refuses."""
+        """What the kernel of a typed call on constants gives; *call* itself where none is asked, or it refuses."""
         if not (isinstance(call, Call) and can_fold(call, self.fold_qnn)) or (self.mild and not call.args):
             return call
         try:
