@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from byoc.contract import Constraint, judge
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
@@ -37,3 +39,32 @@ def call_alone(call: Call, stands_for: Callable[[Constant], RelayExpr | None] = 
 
     body = Call(call.op, [given(a) for a in call.args], call.attrs)
     return infer_function(Function(params, body, attrs={"global_symbol": "alone"}))
+
+
+def asked_of_library(
+    text: str,
+    taken: Sequence[Constraint],
+    missing: Callable[[], str | None],
+    written: Callable[[Function], bytes],
+    refusal: Callable[[bytes], str | None],
+) -> Constraint:
+    """The last constraint of a library's backend: that the library itself takes the call, alone; *text* says so.
+
+    Args:
+        taken: the constraints before it; what they refuse cannot be written.
+        missing: why the library is not here. Then all is taken, so that one may plan for another machine.
+        written: a call alone as what the library reads, equal for all weights of a shape.
+        refusal: what the library says against that, asked once; None where it takes it.
+    """
+    known: dict[bytes, str | None] = {}
+
+    def check(call: Call) -> str | None:
+        if missing() is not None or not judge(call, taken):
+            return None
+        model = written(call_alone(call))
+        key = hashlib.sha256(model).digest()
+        if key not in known:
+            known[key] = refusal(model)
+        return known[key]
+
+    return Constraint("kernel", text, check, machine=True)

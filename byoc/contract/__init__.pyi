@@ -1,5 +1,9 @@
 """The names of this package, for editors and type checkers, and for its lazy loading."""
 
+from byoc.contract.axes import axis_of as axis_of
+from byoc.contract.axes import permutation_of as permutation_of
+from byoc.contract.axes import reduced_axes as reduced_axes
+from byoc.contract.axes import slices_of as slices_of
 from byoc.contract.backend import Backend as Backend
 from byoc.contract.backend import PatternEntry as PatternEntry
 from byoc.contract.backend import contradiction as contradiction
@@ -32,5 +36,7 @@ from byoc.contract.verdict import constraint as constraint
 from byoc.contract.verdict import first_sentence as first_sentence
 from byoc.contract.verdict import judge as judge
 from byoc.contract.verdict import refuse as refuse
+from byoc.contract.windows import PaddingKind as PaddingKind
 from byoc.contract.windows import Window as Window
+from byoc.contract.windows import padding_kind as padding_kind
 from byoc.contract.windows import window_of as window_of

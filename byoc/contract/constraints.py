@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from byoc.contract.verdict import EVERY, Constraint, callee_name, calls_in, place_of
 from byoc.errors import PartitionError
@@ -19,6 +19,10 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OPS, Op
 from byoc.ir.types import DTYPES, TensorType, TupleType, Type, tensor_types
 from byoc.relay.expr import Call, Constant, Function
+
+WINDOWED = tuple(
+    f"nn.{name}" for n in (1, 2, 3) for name in (f"conv{n}d", f"conv{n}d_transpose", f"max_pool{n}d", f"avg_pool{n}d")
+)  # convolutions and poolings
 
 
 def operators(*names: str, table: Container[str] | None = None) -> Constraint:
@@ -173,6 +177,95 @@ def attributes(**allowed: object) -> Constraint:
         return None
 
     return Constraint("attribute", text, check, (EVERY,))
+
+
+def named_sizes(most_axes: int | None = None, least: int = 0) -> Constraint:
+    """Dimensions that are numbers or named sizes, which the region's function is given; numbers from *least* on.
+
+    >>> print(named_sizes(most_axes=6, least=1).text)
+    up to 6 dimensions, which are numbers from 1 on or named sizes
+    """
+    text = "dimensions that are numbers or named sizes"
+    if most_axes is not None or least:
+        counted = "dimensions" if most_axes is None else f"up to {most_axes} dimensions"
+        text = f"{counted}, which are numbers from {least} on or named sizes"
+
+    def check(call: Call) -> str | None:
+        for ty in _tensors(call):
+            small = any(isinstance(size, int) and size < least for size in ty.shape)
+            if not ty.is_symbolic or small or (most_axes is not None and ty.ndim > most_axes):
+                return str(ty)
+        return None
+
+    return Constraint("shape", text, check, (EVERY,))
+
+
+def plain_layouts(of: Sequence[str] = WINDOWED, grouped: bool = False) -> Constraint:
+    """Convolutions and poolings (those *of* these names) over tensors whose layouts are plain axes, each once, in any
+    order; *grouped* kernels may have an axis G of groups.
+
+    >>> print(plain_layouts(grouped=True).text)
+    layouts of plain axes, each once, in any order; kernels perhaps with an axis of groups
+    """
+    text = "layouts of plain axes, each once, in any order"
+
+    def check(call: Call) -> str | None:
+        space = {3: "W", 4: "HW", 5: "DHW"}.get(tensor_types(call.args[0].checked_type)[0].ndim, "")
+        wanted = {name: [f"NC{space}"] for name in ("layout", "data_layout", "out_layout")}
+        wanted["kernel_layout"] = [f"OI{space}", *([f"GOI{space}"] if grouped else [])]
+        for name, letters in wanted.items():
+            found = str(_attribute(call, name) or "")
+            if found and all(sorted(found) != sorted(w) for w in letters):
+                return f"{name} {found}"
+        return None
+
+    text += "; kernels perhaps with an axis of groups" if grouped else ""
+    return Constraint("layout", text, check, tuple(of))
+
+
+def plain_transforms() -> Constraint:
+    """Of ``layout_transform`` those that are transposes: between layouts of plain axes.
+
+    >>> print(plain_transforms().text)
+    layouts of plain axes, each once
+    """
+
+    def check(call: Call) -> str | None:
+        names = [str(call.attrs.src_layout), str(call.attrs.dst_layout)]
+        return next((name for name in names if not name.isupper() or len(set(name)) != len(name)), None)
+
+    return Constraint("layout", "layouts of plain axes, each once", check, ("layout_transform",))
+
+
+def zero_padding() -> Constraint:
+    """Of ``nn.pad`` what puts zeros around.
+
+    >>> print(zero_padding().text)
+    zeros around, none taken away
+    """
+
+    def check(call: Call) -> str | None:
+        value = call.args[1]
+        if call.attrs.pad_mode != "constant" or not isinstance(value, Constant) or value.data.numpy().any():
+            return "other padding"
+        return "negative widths" if any(int(n) < 0 for pair in call.attrs.pad_width for n in pair) else None
+
+    return Constraint("pad", "zeros around, none taken away", check, ("nn.pad",))
+
+
+def forward_slices(steps: bool = False) -> Constraint:
+    """Of ``strided_slice`` those that go forwards and take every element between; with *steps* some of them.
+
+    >>> print(forward_slices().text)
+    slices forwards, of every element between
+    """
+    text = "slices forwards" if steps else "slices forwards, of every element between"
+
+    def check(call: Call) -> str | None:
+        strides = call.attrs.strides or () if call.attrs.slice_mode == "end" else ()
+        return next((f"stride {s}" for s in strides if int(s) < 1 or (int(s) > 1 and not steps)), None)
+
+    return Constraint("slice", text, check, ("strided_slice",))
 
 
 def tensors_only() -> Constraint:

@@ -12,12 +12,17 @@ from byoc.contract.constraints import (
     attributes,
     constant_weights,
     dtypes,
+    forward_slices,
     groups,
     layouts,
+    named_sizes,
     operators,
+    plain_layouts,
+    plain_transforms,
     ranks,
     static_sizes,
     tensors_only,
+    zero_padding,
 )
 from byoc.errors import PartitionError
 from byoc.ir.types import Any, TensorType
@@ -82,6 +87,37 @@ CASES = {
         lambda x: conv(x, strides=(3, 1)),
         "strides of 1 or 2, dilation of 1, got strides",
     ),
+    "plain layouts": (
+        plain_layouts(),
+        lambda x: relay.nn.max_pool2d(x, (2, 2), layout="NHWC"),
+        lambda x: relay.nn.avg_pool2d(relay.reshape(x, (1, 2, 6, 6, 4)), (2, 2), layout="NCHW4c"),
+        "got layout NCHW4c",
+    ),
+    "transforms": (
+        plain_transforms(),
+        lambda x: relay.layout_transform(x, "NCHW", "NHWC"),
+        lambda x: relay.layout_transform(x, "NCHW", "NCHW4c"),
+        "got NCHW4c",
+    ),
+    "zeros": (
+        zero_padding(),
+        lambda x: relay.nn.pad(x, ((0, 0), (0, 0), (1, 1), (0, 2))),
+        lambda x: relay.nn.pad(x, ((0, 0), (0, 0), (1, 1), (0, 2)), 1.0),
+        "got other padding",
+    ),
+    "slices": (
+        forward_slices(),
+        lambda x: relay.strided_slice(x, [1], [3], axes=[2]),
+        lambda x: relay.strided_slice(x, [1], [5], [2], axes=[2]),
+        "got stride 2",
+    ),
+    "steps": (
+        forward_slices(steps=True),
+        lambda x: relay.strided_slice(x, [1], [5], [2], axes=[2]),
+        lambda x: relay.strided_slice(x, [5], [1], [-1], axes=[2]),
+        "got stride -1",
+    ),
+    "axes": (named_sizes(most_axes=4), relay.exp, lambda x: relay.reshape(x, (1, 2, 4, 6, 6)), "got Tensor[(1, 2, 4"),
     "tuples": (tensors_only(), lambda x: relay.exp(x), lambda x: relay.split(x, 2, 1).astuple(), "got "),
 }
 
@@ -116,6 +152,12 @@ def test_sizes_that_are_named_or_unknown_are_not_static():
         verdict = judge(call_of(relay.exp, TensorType((dim, 4), "float32")), [static_sizes()])
         assert not verdict and "dimensions that are known when it is compiled" in str(verdict)
     assert judge(call_of(relay.exp, f32(3, 4)), [static_sizes()])
+
+
+def test_sizes_may_be_named_but_not_unknown_nor_too_few():
+    for dim, least, taken in ((Any("n"), 0, True), (Any(), 0, False), (0, 0, True), (0, 1, False), (3, 1, True)):
+        verdict = judge(call_of(relay.exp, TensorType((dim, 4), "float32")), [named_sizes(least=least)])
+        assert bool(verdict) == taken, (dim, least, str(verdict))
 
 
 def test_operators_may_be_those_of_a_table_of_kernels_that_grows():

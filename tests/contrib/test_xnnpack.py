@@ -9,7 +9,7 @@ from library_runs import run_without_the_compiler
 import byoc
 from byoc import relay
 from byoc.contract import get_backend
-from byoc.contrib.xnnpack import flatbuffer, tflite
+from byoc.contrib import flatbuffer, tflite
 from byoc.contrib.xnnpack.module import XnnpackModule, left_to_litert
 from byoc.errors import UserError
 from byoc.relay.interpreter import evaluate
@@ -78,11 +78,11 @@ def test_the_artefact_runs_in_a_process_without_the_compiler(litert, tmp_path):
 @pytest.mark.parametrize(
     "build, why",
     [
-        (lambda x: relay.nn.max_pool2d(x, (3, 3), (2, 2), padding=(1, 1)), "padding [[1, 1], [1, 1]]"),
+        (lambda x: relay.nn.max_pool2d(x, (3, 3), (2, 2), padding=(1, 1)), "padding [1, 1, 1, 1]"),
         (lambda x: relay.nn.avg_pool2d(x, (3, 3), (3, 3), ceil_mode=True), "a last window partly outside"),
         (lambda x: relay.nn.softmax(x, axis=2), "the last axis"),
         (lambda x: relay.nn.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), 1.0), "zeros around"),
-        (lambda x: relay.strided_slice(x, [0], [4], [2], axes=[1]), "strides [1, 2, 1, 1]"),
+        (lambda x: relay.strided_slice(x, [0], [4], [2], axes=[1]), "stride 2"),
         (lambda x: relay.sort(x), "got sort"),
         (lambda x: relay.cast(x, "float64"), "float32"),
     ],
@@ -91,6 +91,31 @@ def test_what_is_refused_has_its_reason(litert, build, why):
     x = relay.var("x", shape=(1, 4, 10, 10))
     plan = byoc.plan(byoc.IRModule.from_expr(relay.Function([x], build(x))), ["xnnpack", "c"])
     assert not plan.regions and why in str(plan)
+
+
+@pytest.mark.parametrize(
+    "build, size, taken",
+    [  # LiteRT's mean counts no padding, be it called SAME
+        (lambda x: relay.nn.avg_pool2d(x, (3, 3), padding=(1, 1), count_include_pad=True), 8, True),
+        (lambda x: relay.nn.avg_pool2d(x, (3, 3), (2, 2), padding=(1, 1), count_include_pad=True), 9, True),
+        (lambda x: relay.nn.avg_pool2d(x, (3, 3), padding=(1, 1)), 8, True),
+        (lambda x: relay.nn.avg_pool2d(relay.nn.relu(x), (3, 3), (2, 2), padding=(1, 1)), 8, False),
+        (lambda x: relay.nn.max_pool2d(relay.nn.relu(x), (3, 3), (2, 2), padding=(1, 1)), 8, True),
+    ],
+)
+def test_padding_counts_where_onnx_counts_it(litert, build, size, taken):
+    x = relay.var("x", shape=(1, 4, size, size))
+    mod = relay.transform.InferType()(byoc.IRModule.from_expr(relay.Function([x], build(x))))
+    library = byoc.compile(mod, ["xnnpack", "c"])
+    places = {d["operator"]: d["target"] for d in library.report["plan"]["decisions"] if "pool" in d["operator"]}
+    assert set(places.values()) == ({"xnnpack"} if taken else {None})
+    array = np.random.default_rng(0).standard_normal((1, 4, size, size)).astype("float32")
+    check(library.run({"x": array}), relay.transform.InferType()(byoc.IRModule.from_expr(tupled(mod))), array)
+
+
+def tupled(mod):
+    main = mod["main"]
+    return relay.Function(main.params, relay.Tuple([main.body]))
 
 
 def test_free_sizes_are_refused_and_run_on_the_host():

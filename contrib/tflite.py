@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from byoc.contrib.xnnpack.flatbuffer import Data, Number, Table, Tables, Vector, encoded
+from byoc.contrib.flatbuffer import Data, Number, Table, Tables, Vector, encoded
 
 VERSION = 3
 IDENTIFIER = b"TFL3"
