@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Constant, Function, Tuple, Var
 from byoc.runtime.core.ndarray import NDArray
+
+Model = TypeVar("Model")
 
 
 def zeros_like(constant: Constant) -> Constant:
@@ -45,15 +48,15 @@ def asked_of_library(
     text: str,
     taken: Sequence[Constraint],
     missing: Callable[[], str | None],
-    written: Callable[[Function], bytes],
-    refusal: Callable[[bytes], str | None],
+    written: Callable[[Function], Model],
+    refusal: Callable[[Model], str | None],
 ) -> Constraint:
     """The last constraint of a library's backend: that the library itself takes the call, alone; *text* says so.
 
     Args:
         taken: the constraints before it; what they refuse cannot be written.
         missing: why the library is not here. Then all is taken, so that one may plan for another machine.
-        written: a call alone as what the library reads, equal for all weights of a shape.
+        written: a call alone as what the library reads: bytes, or what ``repr`` tells apart. Weights are zeros.
         refusal: what the library says against that, asked once; None where it takes it.
     """
     known: dict[bytes, str | None] = {}
@@ -62,7 +65,7 @@ def asked_of_library(
         if missing() is not None or not judge(call, taken):
             return None
         model = written(call_alone(call))
-        key = hashlib.sha256(model).digest()
+        key = hashlib.sha256(model if isinstance(model, bytes) else repr(model).encode()).digest()
         if key not in known:
             known[key] = refusal(model)
         return known[key]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from byoc.runtime.core.errors import ArtifactError
@@ -64,3 +65,59 @@ def _below(known: int, data: object, where: str) -> None:
     wrong = next((k for k in list_of(data, where) if not number_of(k, where) < known), None)
     if wrong is not None:
         raise ArtifactError(f"{where}: value {wrong} is none of the {known} before it")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operator as what computes it sees it: its attributes as JSON has them, and for each result its shape and its
+    element type by name.
+    """
+
+    operator: str
+    attributes: Mapping[str, Any]
+    shapes: Sequence[tuple[int, ...]]
+    dtypes: Sequence[str]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the first result."""
+        return self.shapes[0]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.attributes[name]
+
+    def get(self, name: str, default: Any) -> Any:
+        """An attribute, or *default* where the operator has none of that name, or an empty one."""
+        return self.attributes.get(name) or default
+
+    def axis(self, ndim: int, default: int, name: str = "axis") -> int:
+        """The attribute *name* as an axis of *ndim*, not below 0."""
+        axis = self.attributes.get(name, default)
+        return int(default if axis is None else axis) % max(ndim, 1)
+
+    def reduced_axes(self, ndim: int) -> tuple[int, ...]:
+        """The axes that a reduction goes over, none of them below 0."""
+        axis = self.attributes.get("axis")
+        named = [axis] if isinstance(axis, int) else axis
+        axes = {int(a) % ndim for a in named} if named is not None else set(range(ndim))
+        return tuple(sorted(set(range(ndim)) - axes if self.get("exclude", False) else axes))
+
+    def slice_begins(self, shape: Sequence[int]) -> list[int]:
+        """Where a forward slice of data of *shape* begins along each axis."""
+        axes = self.get("axes", None)
+        places = [int(a) % len(shape) for a in axes] if axes else list(range(len(self["begin"])))
+        begins = [0] * len(shape)
+        for axis, begin in zip(places, self["begin"], strict=False):
+            begins[axis] = min(max(int(begin) + shape[axis] if int(begin) < 0 else int(begin), 0), shape[axis])
+        return begins
+
+    def slice_steps(self, shape: Sequence[int]) -> list[int]:
+        """The step of a forward slice of data of *shape* along each axis."""
+        axes, steps = self.get("axes", None), [int(s) for s in self.get("strides", [1])]
+        count = len(axes) if axes else max(len(self["begin"]), len(self["end"]))
+        steps = steps * count if len(steps) == 1 else steps + [1] * (count - len(steps))
+        found = [1] * len(shape)
+        if self.get("slice_mode", "end") == "end":
+            for axis, step in zip(axes or range(count), steps, strict=False):
+                found[int(axis) % len(shape)] = step
+        return found

@@ -60,17 +60,7 @@ def _part(builder: Builder, data: Value, shape: Sequence[int], offsets: Sequence
 @builds("strided_slice")
 def strided_slice(builder: Builder, step: Step, data: Value) -> Value:
     """A part that leaves nothing out."""
-    return _part(builder, data, step.shape, slice_begins(step, data.shape))
-
-
-def slice_begins(step: Step, shape: Sequence[int]) -> list[int]:
-    """Where a slice begins along each axis."""
-    axes = step.get("axes", None)
-    places = [int(a) % len(shape) for a in axes] if axes else list(range(len(step["begin"])))
-    begins = [0] * len(shape)
-    for axis, begin in zip(places, step["begin"], strict=False):
-        begins[axis] = min(max(int(begin) + shape[axis] if int(begin) < 0 else int(begin), 0), shape[axis])
-    return begins
+    return _part(builder, data, step.shape, step.slice_begins(data.shape))
 
 
 @builds("split")

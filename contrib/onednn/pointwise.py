@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -41,12 +40,6 @@ from byoc.runtime.core.ndarray import numpy_dtype
 OF_NOTHING = {"sum": 0.0, "prod": 1.0, "mean": np.nan, "max": -np.inf, "min": np.inf}  # reductions without elements
 
 
-def axis_of(step: Step, ndim: int, default: int, name: str = "axis") -> int:
-    """The attribute *name* as an axis, not below 0."""
-    axis = step.attributes.get(name, default)
-    return int(default if axis is None else axis) % max(ndim, 1)
-
-
 @builds(*ELTWISE)
 def eltwise(builder: Builder, step: Step, data: Value) -> Value:
     """A function of each element."""
@@ -73,7 +66,7 @@ def _one(builder: Builder, shape: Sequence[int], primitive: Primitive, data: Val
 def prelu(builder: Builder, step: Step, data: Value, alpha: Value) -> Value:
     """``data``, what is below 0 times ``alpha: f32[C]`` along an axis."""
     library, ndim = builder.library, len(data.shape)
-    axis = axis_of(step, ndim, 1)
+    axis = step.axis(ndim, 1)
     order = [0, axis, *(k for k in range(1, ndim) if k != axis)] if axis else [*range(ndim)]  # fast code is for axis 1
     data = data.permuted(order)
     slopes = builder.reshaped(alpha, [alpha.shape[0] if k == axis else 1 for k in order])
@@ -94,7 +87,7 @@ def binary(builder: Builder, step: Step, left: Value, right: Value) -> Value:
     """An operation of two tensors, one of which may broadcast, with functions of its result behind it."""
     library, ndim = builder.library, max(len(step.shape), 1)
     if step.operator == "nn.bias_add":
-        axis = axis_of(step, ndim, 1)
+        axis = step.axis(ndim, 1)
         right = builder.reshaped(right, [right.shape[0] if k == axis else 1 for k in range(ndim)])
     left, right = (builder.reshaped(v, sizes_along(v.shape, ndim)) for v in (left, right))
     operator = "add" if step.operator == "nn.bias_add" else step.operator
@@ -122,7 +115,7 @@ def binary(builder: Builder, step: Step, left: Value, right: Value) -> Value:
 @builds(*SOFTMAX)
 def softmax(builder: Builder, step: Step, data: Value) -> Value:
     """Along one axis, which is made the last one where oneDNN has fast code for that alone."""
-    library, axis, last = builder.library, axis_of(step, len(data.shape), -1), len(data.shape) - 1
+    library, axis, last = builder.library, step.axis(len(data.shape), -1), len(data.shape) - 1
 
     def along(axis: int) -> Callable[[Desc], Primitive]:
         alg = SOFTMAX[step.operator]
@@ -196,7 +189,7 @@ def reduction(builder: Builder, step: Step, data: Value) -> Value:
     Means and maxima of whole images are pools, for which there is faster code.
     """
     ndim = len(data.shape)
-    axes = reduced_axes(step.attributes, ndim)
+    axes = step.reduced_axes(ndim)
     if 0 in data.shape:
         return builder.array(np.full(step.shape or (1,), OF_NOTHING[step.operator], numpy_dtype(data.dtype)))
     if all(data.shape[axis] == 1 for axis in axes):
@@ -219,11 +212,3 @@ def _reducing(builder: Builder, step: Step, desc: Desc, axes: Sequence[int]) -> 
     target = builder.any_of(desc, [1 if k in axes else size for k, size in enumerate(desc.shape)])
     attributes = library.attributes().finished()
     return library.primitive("reduction", library.engine, alg, desc, target, 0.0, 0.0, attributes)
-
-
-def reduced_axes(attributes: Mapping[str, Any], ndim: int) -> tuple[int, ...]:
-    """The axes that a reduction goes over, none of them below 0."""
-    axis: Sequence[int] | int | None = attributes["axis"]
-    named = [axis] if isinstance(axis, int) else axis
-    axes = {int(a) % ndim for a in named} if named is not None else set(range(ndim))
-    return tuple(sorted(set(range(ndim)) - axes if attributes["exclude"] else axes))

@@ -27,7 +27,7 @@ from byoc.contrib.onednn.building import (
 from byoc.contrib.onednn.fusing import is_along, sizes_along
 from byoc.contrib.onednn.library import Attributes, Desc, Primitive, Unimplemented
 from byoc.contrib.onednn.steps import Behind, Step, build, builds
-from byoc.contrib.onednn.window import CANONICAL, pads_of, per_axis
+from byoc.contrib.window import CANONICAL, pads_of, per_axis
 from byoc.runtime.core.ndarray import numpy_dtype
 
 Make = Callable[[Desc | None, Any], Primitive]  # (the bias, attributes) -> the product

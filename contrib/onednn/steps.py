@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from byoc.contrib.onednn.building import Builder, Value
+from byoc.contrib.region_program import Operation
 
 
 @dataclass(frozen=True)
@@ -19,26 +20,10 @@ class Behind:
 
 
 @dataclass(frozen=True)
-class Step:
-    """One operator: its attributes as JSON has them, and for each result its shape and its element type by name."""
+class Step(Operation):
+    """One operator, with what runs behind it in the same primitive."""
 
-    operator: str
-    attributes: Mapping[str, Any]
-    shapes: Sequence[tuple[int, ...]]
-    dtypes: Sequence[str]
     behind: Sequence[Behind] = field(default=())
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the first result."""
-        return self.shapes[0]
-
-    def __getitem__(self, name: str) -> Any:
-        return self.attributes[name]
-
-    def get(self, name: str, default: Any) -> Any:
-        """An attribute, or *default* where the operator has none of that name, or an empty one."""
-        return self.attributes.get(name) or default
 
 
 Build = Callable[..., Any]  # (builder, step, *values) -> a value, or a list of them for several results

@@ -16,7 +16,7 @@ from byoc.contrib.onednn.algorithms import (
 from byoc.contrib.onednn.building import DST, QUERY_DST, SRC, Builder, Value
 from byoc.contrib.onednn.library import Desc, Primitive
 from byoc.contrib.onednn.steps import Step, builds
-from byoc.contrib.onednn.window import CANONICAL, pads_of, per_axis
+from byoc.contrib.window import CANONICAL, pads_of, per_axis
 
 Pads = Sequence[tuple[int, int]]
 

@@ -7,15 +7,18 @@ asked where models are planned, and there it may be missing.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from byoc.contrib.region_program import Operation
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
 NUMBERS = (*FLOATS, *INTEGERS)
 BOOL = ("bool",)
 DTYPES = (*NUMBERS, *BOOL)
+DENSE_BIAS, CONV_BIAS = "torch.dense_bias", "torch.conv_bias"
 
 Tensor = Any  # a torch.Tensor: no package is imported for its name
 
@@ -34,30 +37,13 @@ class _Torch:
 torch: Any = _Torch()
 
 
-@dataclass(frozen=True)
-class Step:
-    """One operator: its attributes as JSON has them, and for each result its shape and its element type by name."""
-
-    attributes: Mapping[str, Any]
-    shapes: Sequence[tuple[int, ...]]
-    dtypes: Sequence[str]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the first result."""
-        return self.shapes[0]
+class Step(Operation):
+    """One operator, as a kernel is given it."""
 
     @property
     def dtype(self) -> Any:
         """PyTorch's type of the first result."""
         return getattr(torch, self.dtypes[0])
-
-    def __getitem__(self, name: str) -> Any:
-        return self.attributes[name]
-
-    def get(self, name: str, default: Any) -> Any:
-        """An attribute, or *default* where the operator has none of that name, or an empty one."""
-        return self.attributes.get(name) or default
 
 
 Compute = Callable[..., Any]  # (step, *tensors) -> a tensor, or a sequence of them for several results
@@ -84,12 +70,6 @@ def kernel(*names: str, dtypes: Sequence[str] = DTYPES) -> Callable[[Compute], C
         return compute
 
     return register
-
-
-def axis_of(step: Step, tensor: Tensor, name: str = "axis", default: int = 0) -> int:
-    """The attribute *name* as an axis of *tensor*, not below 0."""
-    axis = step.attributes.get(name, default)
-    return int(default if axis is None else axis) % max(int(tensor.ndim), 1)
 
 
 def along(vector: Tensor, axis: int, ndim: int) -> Tensor:

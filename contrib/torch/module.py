@@ -6,40 +6,39 @@ between stays there.
 
 from __future__ import annotations
 
-import functools
 import importlib
-import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from byoc.contrib.model_module import aliased
-from byoc.contrib.region_program import Program, checked_program
-from byoc.contrib.torch.device import DEVICE_VARIABLE, PRECISIONS, chosen_device, device_problem, numbers
-from byoc.contrib.torch.program import computed
+from byoc.contrib.program_module import ProgramModule
+from byoc.contrib.region_program import Program
+from byoc.contrib.torch.kernels import Step
 from byoc.contrib.torch.table import KERNELS
-from byoc.runtime.core.errors import ArtifactError, ByocError, DeviceError, InputError
-from byoc.runtime.core.ndarray import NDArray, from_any
+from byoc.runtime.core.errors import ArtifactError, ByocError, DeviceError, KernelError, UnavailableError
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import Signature, TensorSpec
-from byoc.runtime.core.strict_json import at, numbered, object_of, read_json, text_of
-from byoc.runtime.modules.module import Members, Module, PackedFunction
-from byoc.runtime.modules.saving import opened, sealed
 
-KIND, VERSION = "torch regions", 1
-PROGRAM = "program.json"
+DEVICE_VARIABLE = "BYOC_TORCH_DEVICE"
+PRECISIONS = ("f32", "tf32")
 
 
-class TorchModule(Module):
+class TorchModule(ProgramModule):
     """Symbols as programs for one device of PyTorch, named when it is compiled or, with "", where it runs."""
 
     type_key = "torch"
+    content_kind = "torch regions"
+    operators = KERNELS
+    settings = ("device", "precision")
 
     def __init__(self, programs: Mapping[str, Program], signatures: Sequence[Signature], device: str, precision: str):
-        super().__init__()
-        self.programs, self.signatures = dict(programs), {s.symbol: s for s in signatures}
-        self.symbols = tuple(self.programs)
+        super().__init__(programs, signatures, device, precision)
+        if precision not in PRECISIONS:
+            raise ArtifactError(f"the precision {precision!r} of a torch module is none of {', '.join(PRECISIONS)}")
         self.device, self.precision = device, precision
         self._constants: dict[str, list[Any]] = {}
         self._place = ""  # the device, once it was asked for
@@ -47,63 +46,46 @@ class TorchModule(Module):
     def unavailable(self) -> str | None:
         return device_problem(self.device or os.environ.get(DEVICE_VARIABLE, ""))
 
-    def constants(self) -> Mapping[str, Sequence[str]]:
-        return {symbol: [spec.name for spec in s.constants] for symbol, s in self.signatures.items()}
-
-    def constant_specs(self, symbol: str) -> Sequence[TensorSpec]:
-        return self.signatures[symbol].constants
-
     def initialize(self, symbol: str, constants: Sequence[NDArray]) -> None:
         self._place = chosen_device(self.device)
         self._constants[symbol] = [self._on_device(c.numpy()) for c in constants]
 
     def memory(self, symbol: str) -> Mapping[str, int]:
-        count = sum(spec_bytes(spec) for spec in self.signatures[symbol].constants)
+        specs = self.signatures[symbol].constants
+        count = sum(int(np.prod(s.concrete_shape({}), dtype=np.int64)) * np.dtype(s.dtype).itemsize for s in specs)
         return {"device": count} if count else {}
-
-    def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
-        if name in self.programs:
-            return functools.partial(self._call, name)
-        return super().get_function(name, query_imports)
 
     def _on_device(self, array: np.ndarray) -> Any:
         """*array* as a tensor: on the processor the same memory, elsewhere a copy."""
         torch: Any = importlib.import_module("torch")
         return torch.from_numpy(aliased(array)).to(self._place)
 
-    def _call(self, symbol: str, *args: object) -> None:
-        """Inputs, then outputs, which are filled.
-
-        Raises UnavailableError without PyTorch or the device, InputError for arrays that do not fit, DeviceError for
-        what PyTorch raises, KernelError for a step that gives another shape or type than its operator has.
+    def run(
+        self, symbol: str, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], sizes: Mapping[str, int]
+    ) -> None:
+        """Raises UnavailableError without PyTorch or the device, DeviceError for what PyTorch raises, KernelError for a
+        step that gives another shape or type than its operator has.
         """
         self._place = self._place or chosen_device(self.device)
         torch: Any = importlib.import_module("torch")
-        arrays, signature = [from_any(a) for a in args], self.signatures[symbol]
-        count = len(signature.inputs)
-        if len(arrays) != count + len(signature.outputs):
-            raise InputError(
-                f"{symbol}: expected {count} inputs and {len(signature.outputs)} outputs, got {len(arrays)} arrays"
-            )
-        sizes = signature.bind_sizes(arrays[:count])
         try:
             with numbers(self.precision):
-                inputs = [self._on_device(np.asarray(a, order="C")) for a in arrays[:count]]
-                results = self._run(symbol, [*inputs, *self._constants.get(symbol, ())], sizes)
-                for target, value in zip(arrays[count:], results, strict=True):
+                values = [*(self._on_device(a) for a in inputs), *self._constants.get(symbol, ())]
+                for target, value in zip(outputs, self._computed(symbol, values, sizes), strict=True):
                     torch.from_numpy(target).copy_(value)  # which waits for the device
         except ByocError:
             raise
         except RuntimeError as error:  # also torch.OutOfMemoryError
-            raise DeviceError(f"{symbol}: PyTorch failed on {self._place}: {_first_line(error)}") from error
+            said = (str(error).splitlines() or [type(error).__name__])[0]
+            raise DeviceError(f"{symbol}: PyTorch failed on {self._place}: {said}") from error
 
-    def _run(self, symbol: str, values: list[Any], sizes: Mapping[str, int]) -> list[Any]:
+    def _computed(self, symbol: str, values: list[Any], sizes: Mapping[str, int]) -> list[Any]:
         """The outputs of a program; what no later step reads is let go at once."""
         program = self.programs[symbol]
         last = {k: n for n, step in enumerate(program["steps"]) for k in step["arguments"]}
         kept = set(program["outputs"])
         for n, step in enumerate(program["steps"]):
-            values += computed(symbol, step, [values[k] for k in step["arguments"]], sizes)
+            values += step_computed(symbol, step, [values[k] for k in step["arguments"]], sizes)
             for k in step["arguments"]:
                 if last[k] == n and k not in kept:
                     values[k] = None
@@ -115,37 +97,103 @@ class TorchModule(Module):
             lines += [symbol, *(f"  {s['operator']}({', '.join(map(str, s['arguments']))})" for s in program["steps"])]
         return "\n".join(lines)
 
-    def save(self) -> dict[str, bytes]:
-        data = {
-            "device": self.device,
-            "precision": self.precision,
-            "signatures": [s.to_json() for s in self.signatures.values()],
-            "programs": list(self.programs.values()),
-        }
-        return sealed(KIND, VERSION, {PROGRAM: json.dumps(data, indent=1).encode()})
 
-    @classmethod
-    def load(cls, members: Members) -> TorchModule:
-        _, content = opened(members, KIND, VERSION)
-        if PROGRAM not in content:
-            raise ArtifactError(f"{PROGRAM} is missing: save the model again")
-        data = object_of(
-            read_json(content[PROGRAM], PROGRAM), PROGRAM, ("device", "precision", "signatures", "programs")
-        )
-        signatures = Signature.list_from_json(data["signatures"], at(PROGRAM, "signatures"))
-        programs = [checked_program(program, place, KERNELS) for place, program in numbered(data, "programs", PROGRAM)]
-        if len(programs) != len(signatures):
-            raise ArtifactError(f"{PROGRAM}: {len(programs)} programs for {len(signatures)} symbols")
-        device, precision = (text_of(data[name], at(PROGRAM, name)) for name in ("device", "precision"))
-        if precision not in PRECISIONS:
-            raise ArtifactError(f"{PROGRAM}: the precision {precision!r} is none of {', '.join(PRECISIONS)}")
-        return cls(dict(zip([s.symbol for s in signatures], programs, strict=True)), signatures, device, precision)
+def step_computed(
+    symbol: str, written: Mapping[str, Any], tensors: Sequence[Any], sizes: Mapping[str, int]
+) -> list[Any]:
+    """The results of one step. Raises KernelError where they are not of the types that its operator has."""
+    torch: Any = importlib.import_module("torch")
+    specs = [TensorSpec(result["name"], tuple(result["shape"]), result["dtype"]) for result in written["results"]]
+    shapes, dtypes = [spec.concrete_shape(sizes) for spec in specs], [spec.dtype for spec in specs]
+    if not any(0 not in shape for shape in shapes):
+        return [
+            torch.empty(shape, dtype=getattr(torch, dtype), device=tensors[0].device)
+            for shape, dtype in zip(shapes, dtypes, strict=True)
+        ]
+    step = Step(written["operator"], written["attributes"], shapes, dtypes)
+    given = KERNELS[written["operator"]].compute(step, *tensors)
+    results = list(given) if isinstance(given, (list, tuple)) else [given]
+    for value, shape, dtype in zip(results, shapes, dtypes, strict=True):
+        if tuple(value.shape) != shape or value.dtype != getattr(torch, dtype):
+            raise KernelError(
+                f"{symbol}: {written['operator']} gave {value.dtype}{list(value.shape)}, expected {dtype}{list(shape)}"
+            )
+    return results
 
 
-def spec_bytes(spec: TensorSpec) -> int:
-    """The bytes of a tensor whose dimensions are numbers."""
-    return int(np.prod(spec.concrete_shape({}), dtype=np.int64)) * np.dtype(spec.dtype).itemsize
+# devices --------------------------------------------------------------------------------------------------------------
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def torch_missing() -> str | None:
+    """One sentence where PyTorch cannot be imported, else None."""
+    try:
+        importlib.import_module("torch")
+    except (ImportError, OSError) as error:  # OSError: a library that it loads is missing
+        return f"PyTorch is not here ({error}): pip install torch"
+    return None
+
+
+def misnamed(name: str) -> str | None:
+    """One sentence where *name* is that of no device, wherever; None for "" too."""
+    kind, colon, number = name.partition(":")
+    if not name or (kind == "cpu" and not colon) or (kind == "cuda" and (not colon or number.isdecimal())):
+        return None
+    return f"torch.device: expected cuda, cuda:N or cpu, got {name!r}"
+
+
+def device_problem(name: str) -> str | None:
+    """One sentence where PyTorch has no device of that *name* here; None where it has, or where *name* is empty."""
+    problem = misnamed(name) or torch_missing()
+    if problem is not None or not name.startswith("cuda"):
+        return problem
+    torch: Any = importlib.import_module("torch")
+    count = torch.cuda.device_count()
+    if int(name.partition(":")[2] or 0) < count:
+        return None
+    found = f"{count} CUDA devices" if count else "no CUDA device"
+    return f"PyTorch {torch.__version__} finds {found} here, and {name} is asked for: choose cpu or another number"
+
+
+def chosen_device(name: str) -> str:
+    """The device *name*; without one that of the environment, else CUDA's first where there is one, else the
+    processor. Raises UnavailableError where PyTorch, or the device, is not here.
+    """
+    asked = name or os.environ.get(DEVICE_VARIABLE, "")
+    problem = device_problem(asked)
+    if problem is not None:
+        raise UnavailableError(problem)
+    torch: Any = importlib.import_module("torch")
+    return asked or ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _switches(tf32: bool) -> list[tuple[Any, str, object]]:
+    """PyTorch's switches for the numbers of products: owner, name, and what stands there while a region runs."""
+    backends: Any = importlib.import_module("torch").backends
+    cudnn, blas = backends.cudnn, backends.cuda.matmul
+    rounding: list[tuple[Any, str, object]]
+    if hasattr(blas, "fp32_precision"):  # since 2.9, which refuses to read what is mixed with the older names
+        named = "tf32" if tf32 else "ieee"
+        rounding = [(cudnn.conv, "fp32_precision", named), (blas, "fp32_precision", named)]
+    else:
+        rounding = [(cudnn, "allow_tf32", tf32), (blas, "allow_tf32", tf32)]
+    always = [(cudnn, "deterministic", True), (cudnn, "benchmark", False)]
+    return [*rounding, *always, (blas, "allow_fp16_reduced_precision_reduction", False)]
+
+
+@contextmanager
+def numbers(precision: str) -> Iterator[None]:
+    """PyTorch's switches, which belong to the process, as *precision* says, then as they were.
+
+    Whoever enters is alone among modules of this type, since these do not say ``thread_safe``.
+    """
+    torch: Any = importlib.import_module("torch")
+    wanted = _switches(precision == "tf32")
+    before = [getattr(owner, name) for owner, name, _ in wanted]
+    try:
+        for owner, name, value in wanted:
+            setattr(owner, name, value)
+        with torch.inference_mode():
+            yield
+    finally:
+        for (owner, name, _), value in zip(wanted, before, strict=True):
+            setattr(owner, name, value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from byoc.contrib.torch.kernels import Step, Tensor, axis_of, kernel, torch
+from byoc.contrib.torch.kernels import Step, Tensor, kernel, torch
 
 
 @kernel("reshape", "nn.batch_flatten", "squeeze", "expand_dims")
@@ -29,7 +29,7 @@ def _layout_transform(step: Step, data: Tensor) -> Tensor:
 
 @kernel("concatenate")
 def _concatenate(step: Step, *parts: Tensor) -> Tensor:
-    return torch.cat(parts, axis_of(step, parts[0]))
+    return torch.cat(parts, step.axis(parts[0].ndim, 0))
 
 
 @kernel("stack")
@@ -39,29 +39,22 @@ def _stack(step: Step, *parts: Tensor) -> Tensor:
 
 @kernel("split")
 def _split(step: Step, data: Tensor) -> list[Tensor]:
-    axis = axis_of(step, data)
+    axis = step.axis(data.ndim, 0)
     return list(torch.split(data, [shape[axis] for shape in step.shapes], axis))
 
 
 @kernel("strided_slice")
 def _strided_slice(step: Step, data: Tensor) -> Tensor:
-    begin, end = list(step["begin"]), list(step["end"])
-    count = max(len(begin), len(end))
-    axes = step["axes"] if step["axes"] is not None else range(count)
-    strides = list(step.get("strides", [1]))
-    strides = strides * count if len(strides) == 1 else strides + [1] * (count - len(strides))
-    index = [slice(None)] * data.ndim
-    for k, axis in enumerate(axes):
-        last = end[k] if k < len(end) else None
-        index[int(axis) % data.ndim] = slice(begin[k] if k < len(begin) else 0, last, strides[k])
-    return data[tuple(index)]
+    begins, steps = step.slice_begins(data.shape), step.slice_steps(data.shape)
+    cuts = zip(begins, step.shape, steps, strict=True)
+    return data[tuple(slice(begin, begin + count * by, by) for begin, count, by in cuts)]
 
 
 @kernel("take")
 def _take(step: Step, data: Tensor, indices: Tensor) -> Tensor:
     axis = step.attributes.get("axis")
     source = data.reshape(-1) if axis is None else data
-    place = axis_of(step, source)
+    place = step.axis(source.ndim, 0)
     size = source.shape[place]
     at = indices.long()
     at = at.remainder(size) if step["mode"] == "wrap" else at.clamp(0, size - 1)
@@ -71,7 +64,7 @@ def _take(step: Step, data: Tensor, indices: Tensor) -> Tensor:
 
 @kernel("reverse")
 def _reverse(step: Step, data: Tensor) -> Tensor:
-    return data.flip(axis_of(step, data))
+    return data.flip(step.axis(data.ndim, 0))
 
 
 @kernel("tile")
@@ -81,7 +74,7 @@ def _tile(step: Step, data: Tensor) -> Tensor:
 
 @kernel("repeat")
 def _repeat(step: Step, data: Tensor) -> Tensor:
-    return data.repeat_interleave(int(step["repeats"]), axis_of(step, data))
+    return data.repeat_interleave(int(step["repeats"]), step.axis(data.ndim, 0))
 
 
 @kernel("nn.depth_to_space")

@@ -13,7 +13,6 @@ from byoc.contrib.torch.kernels import (
     Step,
     Tensor,
     along,
-    axis_of,
     kernel,
     torch,
 )
@@ -95,13 +94,13 @@ def _leaky_relu(step: Step, data: Tensor) -> Tensor:
 
 @kernel("nn.prelu", dtypes=FLOATS)
 def _prelu(step: Step, data: Tensor, alpha: Tensor) -> Tensor:
-    slope = along(alpha, axis_of(step, data, default=1), data.ndim)
+    slope = along(alpha, step.axis(data.ndim, 1), data.ndim)
     return torch.where(data < 0, data * slope, data)
 
 
 @kernel("nn.bias_add", dtypes=NUMBERS)
 def _bias_add(step: Step, data: Tensor, bias: Tensor) -> Tensor:
-    return data + along(bias, axis_of(step, data, default=1), data.ndim)
+    return data + along(bias, step.axis(data.ndim, 1), data.ndim)
 
 
 # along axes -----------------------------------------------------------------------------------------------------------
@@ -109,20 +108,12 @@ def _bias_add(step: Step, data: Tensor, bias: Tensor) -> Tensor:
 
 @kernel("nn.softmax", dtypes=FLOATS)
 def _softmax(step: Step, data: Tensor) -> Tensor:
-    return torch.softmax(data, axis_of(step, data, default=-1))
+    return torch.softmax(data, step.axis(data.ndim, -1))
 
 
 @kernel("nn.log_softmax", dtypes=FLOATS)
 def _log_softmax(step: Step, data: Tensor) -> Tensor:
-    return torch.log_softmax(data, axis_of(step, data, default=-1))
-
-
-def _axes(step: Step, data: Tensor) -> tuple[int, ...]:
-    """The axes that a reduction goes over."""
-    named = step.attributes.get("axis")
-    named = [named] if isinstance(named, int) else named
-    axes = {int(a) % data.ndim for a in named} if named is not None else set(range(data.ndim))
-    return tuple(sorted(set(range(data.ndim)) - axes if step.get("exclude", False) else axes))
+    return torch.log_softmax(data, step.axis(data.ndim, -1))
 
 
 def _kept(step: Step, data: Tensor, axes: tuple[int, ...], function: Any) -> Tensor:
@@ -132,19 +123,19 @@ def _kept(step: Step, data: Tensor, axes: tuple[int, ...], function: Any) -> Ten
 
 @kernel("sum", dtypes=NUMBERS)
 def _sum(step: Step, data: Tensor) -> Tensor:
-    return _kept(step, data, _axes(step, data), lambda d, a, k: torch.sum(d, a, k, dtype=step.dtype))
+    return _kept(step, data, step.reduced_axes(data.ndim), lambda d, a, k: torch.sum(d, a, k, dtype=step.dtype))
 
 
 @kernel("mean", dtypes=FLOATS)
 def _mean(step: Step, data: Tensor) -> Tensor:
-    return _kept(step, data, _axes(step, data), torch.mean)
+    return _kept(step, data, step.reduced_axes(data.ndim), torch.mean)
 
 
 @kernel("max", "min", dtypes=NUMBERS)
 def _extremum(step: Step, data: Tensor) -> Tensor:
-    least = step["operator"] == "min"
+    least = step.operator == "min"
     if data.numel():
-        return _kept(step, data, _axes(step, data), torch.amin if least else torch.amax)
+        return _kept(step, data, step.reduced_axes(data.ndim), torch.amin if least else torch.amax)
     limits = None if data.is_floating_point() else torch.iinfo(data.dtype)  # over nothing, the far end of the type
     far = float("inf" if least else "-inf") if limits is None else limits.max if least else limits.min
     return torch.full(step.shape, far, dtype=data.dtype, device=data.device)
@@ -152,20 +143,20 @@ def _extremum(step: Step, data: Tensor) -> Tensor:
 
 @kernel("all", dtypes=BOOL)
 def _all(step: Step, data: Tensor) -> Tensor:
-    return _kept(step, data, _axes(step, data), torch.all)
+    return _kept(step, data, step.reduced_axes(data.ndim), torch.all)
 
 
 @kernel("any", dtypes=BOOL)
 def _any(step: Step, data: Tensor) -> Tensor:
-    return _kept(step, data, _axes(step, data), torch.any)
+    return _kept(step, data, step.reduced_axes(data.ndim), torch.any)
 
 
 @kernel("argmax", "argmin", dtypes=NUMBERS)
 def _argmax(step: Step, data: Tensor) -> Tensor:
-    (axis,) = _axes(step, data)
+    (axis,) = step.reduced_axes(data.ndim)
     if not data.numel():
         return torch.zeros(step.shape, dtype=step.dtype, device=data.device)
-    function = torch.argmax if step["operator"] == "argmax" else torch.argmin
+    function = torch.argmax if step.operator == "argmax" else torch.argmin
     return function(data, axis, bool(step.get("keepdims", False))).to(step.dtype)
 
 
@@ -173,7 +164,7 @@ def _argmax(step: Step, data: Tensor) -> Tensor:
 def _cumsum(step: Step, data: Tensor) -> Tensor:
     flat = step.attributes.get("axis") is None
     source = data.reshape(-1) if flat else data
-    total = torch.cumsum(source, axis_of(step, source))
+    total = torch.cumsum(source, step.axis(source.ndim, 0))
     return (total - source if step.get("exclusive", False) else total).to(step.dtype)
 
 
@@ -195,7 +186,7 @@ def _standardised(data: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor
 
 @kernel("nn.layer_norm", dtypes=FLOATS)
 def _layer_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
-    axis, epsilon = axis_of(step, data, default=-1), float(step["epsilon"])
+    axis, epsilon = step.axis(data.ndim, -1), float(step["epsilon"])
     if axis == data.ndim - 1:
         scale = gamma if step.get("scale", False) else None
         offset = beta if step.get("center", False) else None
@@ -205,14 +196,14 @@ def _layer_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor
 
 @kernel("nn.instance_norm", dtypes=FLOATS)
 def _instance_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
-    axis = axis_of(step, data, default=1)
+    axis = step.axis(data.ndim, 1)
     over = tuple(k for k in range(1, data.ndim) if k != axis)
     return _affine(step, _standardised(data, over, float(step["epsilon"])), gamma, beta, axis).to(data.dtype)
 
 
 @kernel("nn.group_norm", dtypes=FLOATS)
 def _group_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
-    axis, count = axis_of(step, data, default=1), int(step["num_groups"])
+    axis, count = step.axis(data.ndim, 1), int(step["num_groups"])
     split = data.reshape(*data.shape[:axis], count, data.shape[axis] // count, *data.shape[axis + 1 :])
     over = tuple(k for k in range(1, split.ndim) if k != axis)
     value = _standardised(split, over, float(step["epsilon"])).reshape(data.shape)
@@ -223,7 +214,7 @@ def _group_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor
 def _batch_norm(
     step: Step, data: Tensor, gamma: Tensor, beta: Tensor, moving_mean: Tensor, moving_var: Tensor
 ) -> list[Tensor]:
-    axis = axis_of(step, data, default=1)
+    axis = step.axis(data.ndim, 1)
     factor = torch.rsqrt(moving_var.double() + float(step["epsilon"]))
     factor = factor * gamma if step.get("scale", False) else factor
     offset = -moving_mean * factor + (beta if step.get("center", False) else 0)

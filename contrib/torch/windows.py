@@ -7,12 +7,10 @@ strides where they lie.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from byoc.contrib.torch.kernels import FLOATS, Step, Tensor, axis_of, kernel, torch
+from byoc.contrib.torch.kernels import CONV_BIAS, DENSE_BIAS, FLOATS, Step, Tensor, kernel, torch
+from byoc.contrib.window import CANONICAL, pads_of, per_axis
 
-DENSE_BIAS, CONV_BIAS = "torch.dense_bias", "torch.conv_bias"
-CANONICAL = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 Pads = list[tuple[int, int]]
 TINY = 1e-30  # for windows in which nothing counts, whose sum is 0
 
@@ -20,18 +18,6 @@ TINY = 1e-30  # for windows in which nothing counts, whose sum is 0
 def _letters(tensor: Tensor, layout: str, letters: str) -> Tensor:
     """*tensor*, whose axes are named by *layout*, as a view with its axes in the order of *letters*."""
     return tensor if layout == letters else tensor.permute([layout.index(letter) for letter in letters])
-
-
-def _per_axis(numbers: Any, n: int) -> list[int]:
-    found = [int(v) for v in (numbers if isinstance(numbers, (list, tuple)) else [numbers])]
-    return found * n if len(found) == 1 else found
-
-
-def _pads(padding: Any, n: int) -> Pads:
-    """Before and after each axis, of 1, *n* or 2 *n* numbers."""
-    found = _per_axis(padding, n)
-    found = found * 2 if len(found) == n else found
-    return list(zip(found[:n], found[n:], strict=True))
 
 
 def _padded(data: Tensor, pads: Pads, value: float = 0.0) -> Tensor:
@@ -57,7 +43,7 @@ def _matmul(step: Step, left: Tensor, right: Tensor) -> Tensor:
 @kernel("nn.conv1d", "nn.conv2d", "nn.conv3d", CONV_BIAS, dtypes=FLOATS)
 def _conv(step: Step, data: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     n = data.ndim - 2
-    letters, layout, pads = CANONICAL[n], step["data_layout"], _pads(step["padding"], n)
+    letters, layout, pads = CANONICAL[n], step["data_layout"], pads_of(step["padding"], n)
     source = _letters(data, layout, letters)
     even = all(before == after >= 0 for before, after in pads)
     kernels = _letters(weight, step["kernel_layout"], "OI" + letters[2:])
@@ -67,9 +53,9 @@ def _conv(step: Step, data: Tensor, weight: Tensor, bias: Tensor | None = None) 
         source if even else _padded(source, pads),
         kernels,
         None if bias is None else bias.reshape(-1),
-        _per_axis(step["strides"], n),
+        per_axis(step["strides"], n),
         [before for before, _ in pads] if even else 0,
-        _per_axis(step["dilation"], n),
+        per_axis(step["dilation"], n),
         int(step["groups"]),
     )
     return _letters(result, letters, step.get("out_layout", layout))
@@ -83,12 +69,12 @@ def _conv_transpose(step: Step, data: Tensor, weight: Tensor) -> Tensor:
     result = (torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)[n - 1](
         _letters(data, layout, letters),
         _letters(weight, step["kernel_layout"], "IO" + letters[2:]),
-        stride=_per_axis(step["strides"], n),
+        stride=per_axis(step["strides"], n),
         groups=int(step["groups"]),
-        dilation=_per_axis(step["dilation"], n),
+        dilation=per_axis(step["dilation"], n),
     )
     sizes = [step.shape[out_layout.index(letter)] for letter in letters[2:]]
-    before = [first for first, _ in _pads(step["padding"], n)]
+    before = [first for first, _ in pads_of(step["padding"], n)]
     cut = [(-b, size + b - have) for b, size, have in zip(before, sizes, result.shape[2:], strict=True)]
     return _letters(_padded(result, cut), letters, out_layout)
 
@@ -99,8 +85,8 @@ def _conv_transpose(step: Step, data: Tensor, weight: Tensor) -> Tensor:
 def _reach(step: Step, source: Tensor, sizes: Sequence[int]) -> tuple[list[int], list[int], list[int], Pads]:
     """Window, strides, dilation, and the padding with which windows of these *sizes* of the result lie inside."""
     n = source.ndim - 2
-    window, strides, dilation = (_per_axis(step[name], n) for name in ("pool_size", "strides", "dilation"))
-    first = [before for before, _ in _pads(step["padding"], n)]
+    window, strides, dilation = (per_axis(step[name], n) for name in ("pool_size", "strides", "dilation"))
+    first = [before for before, _ in pads_of(step["padding"], n)]
     span = [(o - 1) * s + d * (k - 1) + 1 for o, s, d, k in zip(sizes, strides, dilation, window, strict=True)]
     pads = [(b, whole - b - size) for b, whole, size in zip(first, span, source.shape[2:], strict=True)]
     return window, strides, dilation, pads
@@ -145,7 +131,7 @@ def _counted(step: Step, source: Tensor, pads: Pads) -> Tensor | None:
     wide = torch.promote_types(source.dtype, torch.float32)
     ones = torch.ones((1, 1, *source.shape[2:]), dtype=wide, device=source.device)
     if includes:  # the padding counts, and what lies beyond it does not
-        own = _pads(step["padding"], len(pads))
+        own = pads_of(step["padding"], len(pads))
         ones = _padded(ones, own, 1.0)
         pads = [(0, after - mine) for (_, after), (_, mine) in zip(pads, own, strict=True)]
     return _padded(ones, pads)
@@ -154,7 +140,7 @@ def _counted(step: Step, source: Tensor, pads: Pads) -> Tensor | None:
 @kernel("nn.global_avg_pool2d", "nn.global_max_pool2d", dtypes=FLOATS)
 def _global_pool(step: Step, data: Tensor) -> Tensor:
     axes = tuple(step["layout"].index(letter) for letter in "HW")
-    return data.mean(axes, keepdim=True) if "avg" in step["operator"] else data.amax(axes, keepdim=True)
+    return data.mean(axes, keepdim=True) if "avg" in step.operator else data.amax(axes, keepdim=True)
 
 
 @kernel("nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d", "nn.adaptive_avg_pool3d", dtypes=FLOATS)
@@ -183,7 +169,7 @@ def _pad(step: Step, data: Tensor, value: Tensor) -> Tensor:
 
 @kernel("nn.lrn", dtypes=FLOATS)
 def _lrn(step: Step, data: Tensor) -> Tensor:
-    axis, size = axis_of(step, data, default=1), int(step["size"])
+    axis, size = step.axis(data.ndim, 1), int(step["size"])
     squares = torch.movedim(data.square(), axis, -1)
     sums = torch.nn.functional.pad(squares, (size // 2, size // 2)).unfold(-1, size, 1)[..., : squares.shape[-1], :]
     total = torch.movedim(sums.sum(-1), -1, axis)

@@ -12,7 +12,7 @@ import byoc
 from byoc import relay
 from byoc.contract import get_backend
 from byoc.contrib.onednn import library as onednn_library
-from byoc.contrib.onednn.activations import ACTIVATIONS, inlined
+from byoc.contrib.onednn.backend import ACTIVATIONS, inlined
 from byoc.contrib.onednn.module import OnednnModule
 from byoc.contrib.onednn.table import BUILDERS
 from byoc.contrib.region_program import checked_program

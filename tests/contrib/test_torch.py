@@ -160,7 +160,7 @@ def test_the_environment_chooses_where_the_model_does_not(torch, monkeypatch):
 
 @pytest.mark.parametrize("precision", ["f32", "tf32"])
 def test_the_switches_of_the_process_are_as_they_were(torch, precision):
-    from byoc.contrib.torch.device import _switches
+    from byoc.contrib.torch.module import _switches
 
     before = [getattr(owner, name) for owner, name, _ in _switches(False)]
     compiled(network(), precision=precision, device="cpu").run({"x": data()})

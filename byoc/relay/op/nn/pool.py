@@ -192,6 +192,7 @@ _COMMON: dict[int, list[tuple[tuple[int, ...], dict[str, object]]]] = {
         ),
         ((1, 9, 8, 3), {"pool_size": (2, 3), "dilation": (2, 2), "padding": (1,), "layout": "NHWC"}),
         ((1, 2, 6, 6), {"pool_size": (2, 2), "strides": (2, 2), "layout": "NCHW", "out_layout": "NHWC"}),
+        ((1, 3, 6, 5), {"pool_size": (3, 3), "padding": (1, 1), "layout": "NCHW"}),  # what others call SAME
     ],
     3: [((1, 2, 5, 6, 4), {"pool_size": (2, 3, 2), "strides": (2, 1, 2), "padding": (0, 1, 1), "layout": "NCDHW"})],
 }
