@@ -137,6 +137,13 @@ class Backend:
         """
         return ()
 
+    def named_attributes(self) -> Iterable[tuple[str, str, str]]:
+        """Attributes by which its kernels compute: of each the operator, the attribute, and what names it.
+
+        When it is used, one that the operator does not have is an error: the kernel would compute by its own default.
+        """
+        return ()
+
     def places(self) -> Sequence[str]:
         """Where this backend has kernels, as ``target/precision/layout/device`` with itself as the target.
 

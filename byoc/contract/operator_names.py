@@ -1,4 +1,5 @@
-"""The names of operators that a backend speaks of: in its constraints, its kernels and its generator's hooks.
+"""The names that a backend speaks of: operators in its constraints, its kernels and its generator's hooks, and their
+attributes in its kernels.
 
 Each is one that there is. They are looked at when the backend is used and not when it is registered, since the
 operators of a vendor may be registered after it. A name is that of an operator, of a row of its pattern table, or of
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from weakref import WeakKeyDictionary
 
 from byoc.contract.backend import Backend, PatternEntry
@@ -31,6 +33,7 @@ def check_names(
     those of its generator, beside those of the generators that its ``compile`` names.
     """
     rows: Sequence[PatternEntry] = ()
+    _check_attributes(backend)
     spoken_of = [*_spoken_of(backend), *_in_generators(backend), *hooks]
     if backend not in _CHECKED:
         rows = rows_of(backend)
@@ -67,6 +70,21 @@ def _spoken_of(backend: Backend) -> Sequence[Named]:
         f"backend {backend.name!r}: its named_operators() gave {given!r}, expected pairs of an operator's name and of "
         'what speaks of it, as in [("nn.conv2d", "its table of kernels")]'
     )
+
+
+def _check_attributes(backend: Backend) -> None:
+    """Raises PartitionError for an attribute that a kernel of *backend* names and its operator does not have."""
+    for name, attribute, where in backend.named_attributes():
+        kind = OPS[name].attrs_type if name in OPS else None
+        known = [f.name for f in fields(kind)] if kind is not None and is_dataclass(kind) else []
+        if name not in OPS or attribute in known:
+            continue
+        near = difflib.get_close_matches(attribute, known, n=3)
+        said = f"the nearest: {', '.join(near)}" if near else f"it has: {', '.join(known) or 'none'}"
+        raise PartitionError(
+            f"backend {backend.name!r}: {where} computes by the attribute {attribute!r}, which {name} does not have; "
+            f"{said}"
+        )
 
 
 def rows_of(backend: Backend) -> Sequence[PatternEntry]:

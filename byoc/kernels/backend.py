@@ -10,9 +10,10 @@ from byoc.contract.region_steps import Step, steps_of
 from byoc.contract.registration import BACKENDS, get_backend
 from byoc.contract.verdict import Verdict, accept, callee_name, place_of, sentence_of
 from byoc.errors import CompileError
+from byoc.ir.op import OPS
 from byoc.ir.span import span_names
 from byoc.kernels.c_region import c_module
-from byoc.kernels.choice import chosen, fitting, takes_each_place, why_not
+from byoc.kernels.choice import chosen, fitting, takes_each_place, unknown_attributes, why_not
 from byoc.kernels.opencl_region import opencl_module
 from byoc.kernels.python_region import python_module
 from byoc.partition.cut.casting import asks_for_casts
@@ -58,6 +59,15 @@ class KernelBackend(KernelLibrary):
         rows = {e.name for e in pattern_entries(own)} if own is not None and own is not self else set()
         kernels = runnable(self.kernels_of)
         return [(k.op, f"the kernel {k} ({k.where})") for k in kernels if k.op not in rows]
+
+    def named_attributes(self) -> Iterable[tuple[str, str, str]]:
+        """Those that its kernels declare, or name in their text."""
+        return [
+            (k.op, attribute, f"the kernel {k} ({k.where})")
+            for k in runnable(self.kernels_of)
+            if k.op in OPS
+            for attribute in unknown_attributes(k)
+        ]
 
     def fitting(self, call: Call) -> Sequence[Kernel]:
         """The kernels that may compute *call*, one for each precision and layout in which they do."""

@@ -7,6 +7,7 @@ Of kernels that fit equally well in precision and layout the fastest is taken wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 
 from byoc.codegen.c.region_source import C_TYPES
 from byoc.codegen.json.kernel_attributes import lost_attributes
@@ -16,9 +17,9 @@ from byoc.contract.signature import spec_of
 from byoc.contract.verdict import Reason, callee_name, calls_in, judge
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import Op
+from byoc.ir.op import OPS, Op
 from byoc.ir.types import TensorType, tensor_types
-from byoc.kernels.macros import read_attributes
+from byoc.kernels.macros import named_in, numbered, read_attributes
 from byoc.partition.place import ANY, FLOATS, DataLayout, Precision, precision_of
 from byoc.partition.places.grade import KernelArgument, KernelRequest
 from byoc.partition.places.kernel import Kernel
@@ -27,7 +28,7 @@ from byoc.partition.places.pick import pick_kernel
 from byoc.partition.places.source import CSource, OpenCLSource
 from byoc.relay.expr import Call, Function
 from byoc.runtime.core.bound_sizes import is_computable
-from byoc.runtime.json.table import table_of_kernels
+from byoc.runtime.json.table import reference_attributes, table_of_kernels
 
 _TYPES = {CSource: C_TYPES, OpenCLSource: OPENCL_TYPES}
 Form = tuple[Precision, DataLayout]
@@ -168,6 +169,17 @@ def _layout_refusals(kernel: Kernel, call: Call) -> list[Reason]:
 
 def _attributes(call: Call) -> list[Attrs | None]:
     return [inner.attrs for inner in (calls_in(call) if isinstance(call.op, Function) else (call,))]
+
+
+def unknown_attributes(kernel: Kernel) -> list[str]:
+    """The attributes that *kernel*, of an operator, looks at and that this operator does not have."""
+    op = OPS[kernel.op]
+    known = set(reference_attributes(op.kernel))
+    if op.attrs_type is not None and is_dataclass(op.attrs_type):
+        known.update(f.name for f in fields(op.attrs_type))
+    if isinstance(kernel.run, (CSource, OpenCLSource)):
+        return [n for n in named_in(kernel.run.text) if n not in known and numbered(n) not in known]
+    return [n for n in table_of_kernels(kernel.place.target)[str(kernel)].attributes if n not in known]
 
 
 def _attribute_refusals(kernel: Kernel, call: Call) -> list[Reason]:

@@ -17,8 +17,19 @@ _DEFINED = re.compile(r"^#define (\w+)", re.MULTILINE)
 
 def read_attributes(text: str) -> frozenset[str]:
     """The attributes that a source looks at; ``ATTR_strides_0`` is of ``strides``."""
-    found = set(_READ.findall(text))
-    return frozenset(found | {name.rpartition("_")[0] for name in found if name.rpartition("_")[2].isdigit()})
+    found = named_in(text)
+    return frozenset({*found, *map(numbered, found)})
+
+
+def named_in(text: str) -> list[str]:
+    """What stands behind ``ATTR_`` in a source, in order, once each."""
+    return list(dict.fromkeys(_READ.findall(text)))
+
+
+def numbered(name: str) -> str:
+    """The attribute of which ``strides_0`` is an element; *name* itself where it ends in no number."""
+    before, _, last = name.rpartition("_")
+    return before if before and last.isdigit() else name
 
 
 def heading(

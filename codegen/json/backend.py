@@ -20,7 +20,7 @@ from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
 from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.json.module import JsonModule
-from byoc.runtime.json.table import TABLES, get_table
+from byoc.runtime.json.table import TABLES, get_table, reference_attributes
 from byoc.runtime.kernels import KERNELS
 from byoc.runtime.modules.module import Module
 
@@ -83,6 +83,17 @@ class JsonBackend(Backend):
         own = {n: k for n, k in table.own.items() if n not in KERNELS} if table is not None else {}
         shared = {OPS[name].kernel for name in OPS} if own else ()
         return [(n, f"the kernel {k.source} of table {self.table!r}") for n, k in own.items() if n not in shared]
+
+    def named_attributes(self) -> Iterable[tuple[str, str, str]]:
+        """Those that the kernels of its table declare and numpy's do not, where one kernel is one operator's."""
+        table = TABLES.get(self.table)
+        return [
+            (name, attribute, f"the kernel {name!r} of table {self.table!r} ({kernel.source})")
+            for name, kernel in (table.own.items() if table is not None else ())
+            if name in OPS
+            for attribute in kernel.attributes
+            if attribute not in reference_attributes(OPS[name].kernel)
+        ]
 
     def composite_attributes(self, composite: Function) -> Mapping[str, object]:
         """What the engine gets of a composite, beside its name: those attributes of the operators in it that its

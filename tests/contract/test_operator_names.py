@@ -11,7 +11,7 @@ from byoc.contract.constraints import dtypes, operators
 from byoc.errors import PartitionError
 from byoc.ir.op import OPS, register_op
 from byoc.ir.op_parts import Implementation
-from byoc.kernels import KERNELS, KernelBackend, kernel
+from byoc.kernels import KERNELS, CSource, KernelBackend, kernel
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.runtime.json import KernelTable
 from byoc.runtime.json.table import TABLES
@@ -143,3 +143,44 @@ def test_a_pattern_that_no_kernel_runs_is_not_certified(forget, kind):
     found = certify("names_chip", saved=False, skip=["fallback"], only=["nn.relu", "names_chip.pair"])
     assert not found.ok and [c.operator for c in found.failures] == ["names_chip.pair"], str(found)
     assert "nothing runs its composite, which is refused: " in str(found) and found.covered == ("nn.relu",)
+
+
+SOFTMAX_C = "void KERNEL(const float *x, float *out SIZES) { out[0] = x[0] * ATTR_axes_0 * ATTR_axis; }"
+WRONG_ATTRIBUTE = "computes by the attribute 'axes', which nn.softmax does not have; the nearest: axis"
+
+
+def with_default(x, *, axes: int = -1):
+    return x
+
+
+def without(x, *, axes: int):
+    return x
+
+
+@pytest.mark.parametrize("function", [with_default, without])
+def test_an_attribute_that_the_operator_lacks_is_named_with_a_default_too(forget, function):
+    KernelTable("names_table").kernel("nn.softmax")(function)
+    backend(forget, (operators("nn.softmax"),), table="names_table")
+    message = r"backend 'names_chip': the kernel 'nn.softmax' of table 'names_table' \(.*test_operator_names.py:\w+\) "
+    with pytest.raises(PartitionError, match=message + WRONG_ATTRIBUTE):
+        byoc.plan(model(relay.nn.softmax), ["names_chip", "c"])
+
+
+@pytest.mark.parametrize("run", [with_default, without, CSource(SOFTMAX_C.replace("axes_0", "axes"))])
+def test_so_is_one_of_a_declared_kernel(run):
+    kernel("nn.softmax", "arm/float/any")(run)
+    with pytest.raises(PartitionError, match=r"backend 'arm': the kernel .*" + WRONG_ATTRIBUTE):
+        byoc.plan(model(relay.nn.softmax), ["arm", "c"])
+
+
+def test_an_operator_without_attributes_has_none_to_name(forget):
+    KernelTable("names_table").kernel("tanh")(with_default)
+    backend(forget, (operators("tanh"),), table="names_table")
+    with pytest.raises(PartitionError, match="the attribute 'axes', which tanh does not have; it has: none"):
+        get_backend("names_chip")
+
+
+def test_elements_of_an_attribute_are_the_attributes_own(forget):
+    text = "void KERNEL(const float *x, float *out SIZES) { out[0] = x[0] * ATTR_strides_0 + ATTR_padding_3; }"
+    kernel("nn.max_pool2d", "arm/float/any")(CSource(text))
+    assert get_backend("arm").name == "arm"
