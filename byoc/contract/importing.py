@@ -57,6 +57,18 @@ def imported_backends() -> tuple[str, ...]:
     return tuple(_NAMED)
 
 
+def imported_first(named: str) -> None:
+    """Have processes of ours that import what this one imported import the module *named* before it."""
+    others = [other for other in _NAMED if other != named]
+    _NAMED.clear()
+    _NAMED.update(dict.fromkeys([named, *others]))
+
+
+def no_longer_imported(named: str) -> None:
+    """Take back what :func:`imported_first` said."""
+    _NAMED.pop(named, None)
+
+
 def _file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UserError("there is no such file; name a file that ends in .py, or a module that is installed")

@@ -21,10 +21,12 @@ from byoc.compat.tvm.below import BelowModule, Missing, NotHereError
 from byoc.compat.tvm.emulation import Emulation, emulation
 from byoc.compat.tvm.finder import ReverseFinder, TvmFinder
 from byoc.compat.tvm.homes import ADDED_FUNCTIONS, ADDED_NAMES, ALIASES, OURS_FIRST, SHADOWED
+from byoc.contract.importing import imported_first, no_longer_imported
 from byoc.errors import UserError
 from byoc.ir.registry import GLOBAL_FUNCTIONS, register_func
 
 CONTRIB = "tvm.relay.op.contrib"
+INSTALLED, MOUNTS_VARIABLE = f"{__name__}.installed", "BYOC_TVM_MOUNTS"  # for processes that this one starts
 NEEDS_PYTEST = ("tvm.testing.plugin",)
 
 
@@ -68,6 +70,7 @@ def install() -> None:
         if name not in GLOBAL_FUNCTIONS:
             register_func(name, _loaded_when_called(place))
             _STATE.functions.append(name)
+    imported_first(INSTALLED)
 
 
 def _loaded_when_called(place: str) -> Callable[..., object]:
@@ -116,6 +119,8 @@ def uninstall() -> None:
     _STATE.added.clear()
     _STATE.mounts.clear()
     _STATE.finder = _STATE.reverse = None
+    no_longer_imported(INSTALLED)
+    os.environ.pop(MOUNTS_VARIABLE, None)
 
 
 def _is_foreign(name: str, module: types.ModuleType) -> bool:
@@ -146,6 +151,8 @@ def mount(folder: str | os.PathLike[str], package: str = CONTRIB) -> None:
     places = _STATE.mounts.setdefault(package, [])
     if str(path) not in places:
         places.append(str(path))
+        if package == CONTRIB:
+            os.environ[MOUNTS_VARIABLE] = os.pathsep.join(places)
         importlib.invalidate_caches()
         _forget_replaced(package, path)
 
