@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from byoc.testing.checks import WRONG, Finding
 
 COMMON = 3  # operators from which on a cause is the backend's, not an operator's
-_NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
+_NUMBER = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{16,}\b|\d+")  # hashes of generated sources too
 
 
 class Named(Protocol):
