@@ -14,6 +14,7 @@ from byoc.contract.backend import Backend
 from byoc.errors import PartitionError, vendors_line
 from byoc.ir import entry_points
 from byoc.ir.module import IRModule
+from byoc.ir.op import OPS
 from byoc.ir.registry import GLOBAL_FUNCTIONS, Registry, caller_location
 from byoc.relay.expr import Function
 from byoc.runtime.core.entry_points import definition_of, kind_of, source_of
@@ -184,6 +185,13 @@ def get_backend(name: str) -> Backend:
     if f"relay.ext.{name}" in GLOBAL_FUNCTIONS:
         return RelayStyleBackend(name)
     known = backend_names()
+    if _is_annotated(name):
+        compilers = [key for key in known if f"relay.ext.{key}" in GLOBAL_FUNCTIONS]
+        raise PartitionError(
+            f"the target {name!r} has patterns or annotations (target.{name}) and no compiler: write "
+            f'@register_func("relay.ext.{name}") above it; registered are '
+            f"{', '.join(f'relay.ext.{key}' for key in compilers) or 'none'}{nearest_names(name, compilers)}"
+        )
     raise PartitionError(
         f"no backend is called {name!r}; known: {', '.join(known) or 'none'}{nearest_names(name, known)}{_hint(name)}"
     )
@@ -208,6 +216,13 @@ def _composites_of(name: str) -> Collection[str] | None:
         return [row.name for row in rows_of(BACKENDS[name])]
     unknown = entry_points.described(name) is not None or f"relay.ext.{name}" in GLOBAL_FUNCTIONS
     return None if unknown else ()
+
+
+def _is_annotated(name: str) -> bool:
+    """Whether somebody registered a pattern table or an operator's attribute for the target *name*, as for TVM."""
+    from byoc.relay.op.contrib.register import PATTERN_TABLES
+
+    return name in PATTERN_TABLES or any(op.has_attr(f"target.{name}") for op in OPS.loaded())
 
 
 def _hint(name: str) -> str:

@@ -10,7 +10,9 @@ from vendor_files import BACKEND, COMPILE, MODULE, compiled, shown
 
 import byoc
 from byoc import relay
-from byoc.errors import ByocError, OutOfMemoryError
+from byoc.errors import ByocError, OutOfMemoryError, PartitionError
+from byoc.ir.op import get_op, register_op_attr
+from byoc.ir.registry import GLOBAL_FUNCTIONS, register_func
 
 pytestmark = pytest.mark.needs_cc
 
@@ -242,3 +244,22 @@ def test_limits_and_constraints_may_be_told_in_other_forms(vendor):
     assert [region.target for region in compiled("other_forms").plan.regions] == ["other_forms"]
     vendor("of_a_generator", BACKEND.format("constraints = (c for c in [C.operators('nn.relu')])"))
     assert [region.target for region in compiled("of_a_generator").plan.regions] == ["of_a_generator"]
+
+
+@pytest.mark.parametrize("compiler, hint", [("relaychp", r"; did you mean 'relaychp'\?"), ("elsewhere", "$")])
+def test_a_compiler_of_relays_style_under_another_name_is_told_from_a_missing_target(compiler, hint):
+    register_func(f"relay.ext.{compiler}", lambda function: None)
+    register_op_attr("nn.relu", "target.relaychip", lambda call: True)
+    x = relay.var("x", shape=(2,))
+    model = byoc.IRModule.from_expr(relay.Function([x], relay.nn.relu(x)))
+    try:
+        for ask in (byoc.compile, byoc.plan):
+            with pytest.raises(
+                PartitionError,
+                match=r"the target 'relaychip' has patterns or annotations \(target.relaychip\) and no compiler: write "
+                rf'@register_func\("relay.ext.relaychip"\) above it; registered are .*relay.ext.{compiler}.*' + hint,
+            ):
+                ask(model, ["relaychip", "c"])
+    finally:
+        get_op("nn.relu").reset_attr("target.relaychip")
+        GLOBAL_FUNCTIONS.unregister(f"relay.ext.{compiler}")
