@@ -11,6 +11,8 @@ from byoc.testing.checks import WRONG, Finding
 COMMON = 3  # operators from which on a cause is the backend's, not an operator's
 _NUMBER = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{16,}\b|\d+")  # hashes of generated sources too
 
+_REGION = re.compile(r" \(operators [^()]*\)")  # what a region holds, which differs from case to case
+
 
 class Named(Protocol):
     """What says of which operator it is a case."""
@@ -30,14 +32,14 @@ N = TypeVar("N", bound=Named)
 def cause_of(case: Named, finding: Finding) -> Hashable:
     """What findings of one cause have in common: the check and the sentence.
 
-    Of a refusal or a crash the numbers in it (addresses, files) and the operator's name count for nothing; of numbers
-    that are wrong they do.
+    Of a refusal or a crash the numbers in it (addresses, files), the operator's name and the operators of its region
+    count for nothing; of numbers that are wrong they do.
     """
     text = finding.text
     if finding.verdict != WRONG:
         for name in (case.name, case.operator):
             text = text.replace(name, "...")
-        text = _NUMBER.sub("0", text)
+        text = _NUMBER.sub("0", _REGION.sub("", text))
     return (finding.check, finding.verdict, text)
 
 

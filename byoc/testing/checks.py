@@ -104,7 +104,10 @@ class Examiner:
             return [Finding(COMPILE, LATE, _error_text(error))]
         found, deviates = self._runs(case, library, wanted, checks)
         if found:
-            return found
+            unset = (
+                self._unset(case, library, wanted[0][0]) if OUTPUTS in checks and found[0].check == NUMBERS else None
+            )
+            return [Finding(OUTPUTS, WRONG, unset)] if unset is not None else found
         steps: list[tuple[str, Callable[[], list[Finding]]]] = [
             (OUTPUTS, lambda: self._outputs(case, library, wanted)),
             (SAVED, lambda: self._saved(case, library, wanted)),
@@ -231,8 +234,30 @@ class Examiner:
                 return [Finding(OUTPUTS, WRONG, f"output {outside[0]}: it writes outside of the array")]
             problem = self.wrong([z.array for z in zones], wanted[0], self.moves(case, case.feeds[0], wanted[0]))
             if problem is not None:
-                return [Finding(OUTPUTS, WRONG, f"on memory that was not zero before: {problem}")]
+                unset = self._unset(case, library, own)
+                return [Finding(OUTPUTS, WRONG, unset or f"on memory that was not zero before: {problem}")]
         return []
+
+    def _unset(self, case: Case, library: Library, own: Sequence[np.ndarray]) -> str | None:
+        """Which elements of its outputs the region's function leaves as they were, in a sentence; None where none."""
+        if case.whole or any(
+            not t.is_symbolic or t.dtype == "string" for t in tensor_types(case.function.body.checked_type)
+        ):
+            return None
+        function = library.module[region_symbol(self.backend.name)]
+        kept = [np.ones(a.shape, bool) for a in own]
+        for poison in POISONS:
+            zones = [_Zone(a, poison) for a in own]
+            try:
+                function(*(NDArray(np.array(a)) for a in case.feeds[0]), *(NDArray(z.array) for z in zones))
+            except Exception:  # it is wrong already, and that is reported
+                return None
+            kept = [mask & zone.unset for mask, zone in zip(kept, zones, strict=True)]
+        for k, mask in enumerate(kept):
+            if mask.any():
+                many = f"{int(mask.sum())} of {mask.size} elements of its output {k}"
+                return f"it leaves {many} unset: byoc.runtime.fill_outputs(outputs, results) fills them"
+        return None
 
     def _saved(self, case: Case, library: Library, wanted: Sequence[Wanted]) -> list[Finding]:
         if self.saved is None:
@@ -268,6 +293,12 @@ class _Zone:
         self._at = GUARD + -(self._memory.ctypes.data + GUARD) % ALIGNMENT
         self._end, self._poison = self._at + size, poison
         self.array = np.frombuffer(self._memory.data, like.dtype, like.size, self._at).reshape(like.shape)
+
+    @property
+    def unset(self) -> np.ndarray:
+        """Where an element has the poison in all its bytes."""
+        written = self._memory[self._at : self._end].reshape(*self.array.shape, self.array.itemsize)
+        return np.asarray((written == self._poison).all(-1))
 
     @property
     def is_intact(self) -> bool:

@@ -36,4 +36,5 @@ def test_other_words_and_other_numbers_of_wrong_results_are_other_causes():
 
     assert cause(LATE, "line 3: expected ';'") == cause(LATE, "line 4: expected ';'")
     assert cause(LATE, "line 3: expected ';'") != cause(LATE, "line 3: expected ')'")
+    assert cause(LATE, "region (operators exp) failed") == cause(LATE, "region (operators exp, tanh) failed")
     assert cause(WRONG, "got 3") != cause(WRONG, "got 4")

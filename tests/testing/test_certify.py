@@ -1,6 +1,7 @@
 """Certification finds what is planted, each with its smallest case, and nothing where nothing is."""
 
 import json
+import re
 
 import numpy as np
 import planted
@@ -46,6 +47,15 @@ def test_an_output_that_is_not_filled_is_found_on_memory_that_was_not_zero(backe
     found = certify(backend_with("unfilled"), only=["tanh"], skip=["numbers", "repeated runs"], saved=False)
     checks = {f.check for c in found.failures for f in c.findings}
     assert "outputs filled" in checks and checks <= {"outputs filled", "threads"}
+
+
+def test_an_output_that_is_not_filled_is_named_and_not_taken_for_wrong_numbers(backend_with):
+    found = certify(backend_with("unfilled"), only=["tanh"], saved=False)
+    texts = {f.text for c in found.failures for f in c.findings if f.check == "outputs filled"}
+    assert any(
+        re.search(r"it leaves 1 of \d+ elements of its output 0 unset: byoc.runtime.fill_outputs", t) for t in texts
+    )
+    assert not [f.text for c in found.failures for f in c.findings if f.check == "numbers"]
 
 
 def test_a_verdict_that_raises_is_found(backend_with):

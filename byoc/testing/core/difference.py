@@ -54,9 +54,9 @@ def difference(got: np.ndarray, want: np.ndarray, scale: float) -> str | None:
         return None
     if not is_float(got.dtype):
         return _other_values(got, want, scale)
-    a, b = got.astype("float64"), want.astype("float64")
-    finite = np.isfinite(b)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # of memory that nobody wrote, too
+        a, b = got.astype("float64"), want.astype("float64")
+        finite = np.isfinite(b)
         special = ~finite & ~((np.isnan(a) & np.isnan(b)) | (a == b)) | finite & ~np.isfinite(a)
         if special.any():
             at = _first(special)
