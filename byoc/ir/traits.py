@@ -99,6 +99,19 @@ class StaticForm:
 
 
 @dataclass(frozen=True)
+class LeadingForm:
+    """The operator that gives the same elements at the front of tensors whose sizes its operands say.
+
+    Attributes:
+        name: the operator, which gives the shape of its results behind them.
+        axis: the attribute that says along which axis elements say the size; it is axis 0 without one.
+    """
+
+    name: str
+    axis: str = ""
+
+
+@dataclass(frozen=True)
 class Traits:
     """What an operator is.
 
@@ -131,6 +144,8 @@ class Traits:
         host_operands: the operands that are read on the host, wherever the others and the result are: sizes, offsets.
         finds_sizes: it looks at axes, bounds or lengths that a run is given, so that sizes of its result, or of what it
             is made for, come to light; the driver compiles what follows apart, over sizes that it gives names.
+        leading_form: of an operator whose operands' elements say a size of its result, what gives the same at the front
+            of tensors of known sizes.
         fast_form: the operator of the same operands and attributes that gives about the same in less time.
         static_form: of an operator whose operands say a shape, axes or bounds, what it is where they are known.
         any_layout: it computes the same in each layout that its attributes may name, and ConvertLayout chooses one.
@@ -161,6 +176,7 @@ class Traits:
     gives_shape: bool = False
     host_operands: tuple[int, ...] = ()
     finds_sizes: bool = False
+    leading_form: LeadingForm | None = None
     fast_form: str | None = None
     static_form: StaticForm | None = None
     any_layout: bool = False

@@ -5,6 +5,7 @@ The machine moves elements by the functions of lists here, which ask nothing of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -78,6 +79,24 @@ def parts(data: np.ndarray, split: np.ndarray | None, axis: int, keepdims: bool)
     if sum(sizes) != size or min(sizes, default=0) < 0:
         raise InputError(f"the parts {sizes} do not make up the {size} elements of axis {axis}")
     return np.split(data, np.cumsum(sizes)[:-1], axis) if sizes else []
+
+
+def leading(data: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    """The first elements of *data* as an array of *shape*, copied where that frees more than it takes.
+
+    Raises InputError for a shape of more elements.
+    """
+    dims = tuple(map(int, shape))
+    count = math.prod(dims)
+    if min(dims, default=0) < 0 or count > data.size:
+        raise InputError(f"a tensor of the shape {list(dims)} is asked for among {data.size} elements")
+    found = data.reshape(-1)[:count].reshape(dims)
+    return found.copy() if count < data.size // 2 else found
+
+
+@kernel("sequence.leading")
+def _leading(data: np.ndarray, shape: np.ndarray, *, axis: int = 0) -> np.ndarray:
+    return leading(data, shape)
 
 
 @kernel("sequence.unwrap")

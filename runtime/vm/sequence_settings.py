@@ -23,6 +23,7 @@ _OPERATIONS: dict[str, tuple[int, int, tuple[str, ...]]] = {
     "sequence.at": (2, 2, ()),
     "sequence.length": (1, 1, ()),
     "sequence.concat": (1, 1, ("axis", "new_axis", "empty")),
+    "sequence.leading": (2, 2, ("axis",)),
     "sequence.split": (1, 2, ("axis", "keepdims")),
 }
 

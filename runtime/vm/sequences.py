@@ -13,7 +13,7 @@ import numpy as np
 from byoc.runtime.core.container import ADT, object_vector
 from byoc.runtime.core.errors import UserError
 from byoc.runtime.core.ndarray import NDArray
-from byoc.runtime.kernels.sequences import element_at, erased, inserted, joined, parts
+from byoc.runtime.kernels.sequences import element_at, erased, inserted, joined, leading, parts
 from byoc.runtime.vm.sequence_settings import SequenceSettings, settings_of
 from byoc.runtime.vm.values import Value, VMClosure, VMReference
 
@@ -120,6 +120,10 @@ def _split(args: Sequence[Value], settings: SequenceSettings) -> Value:
     return ADT(0, [NDArray(np.asarray(part, order="C")) for part in made])
 
 
+def _leading(args: Sequence[Value], settings: SequenceSettings) -> Value:
+    return NDArray(leading(_array(args[0]), _array(args[1])))
+
+
 _KINDS = (NDArray, ADT, VMClosure, VMReference, int)  # of the machine's values
 
 
@@ -151,6 +155,7 @@ _OPERATIONS: dict[str, Callable[[Sequence[Value], SequenceSettings], Value]] = {
     "sequence.at": _at,
     "sequence.length": _length,
     "sequence.concat": _concat,
+    "sequence.leading": _leading,
     "sequence.split": _split,
 }
 

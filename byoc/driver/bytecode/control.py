@@ -39,6 +39,11 @@ def with_parts(mod: IRModule) -> IRModule:
     """The typed *mod*, whose straight code stands in functions of its own where what is around it is not straight."""
     mod = _with_known_sizes(infer_module(mod))
     functions = [f for f in mod.functions.values() if isinstance(f, Function)]
+    if any(map(_has_leading_form, functions)):
+        from byoc.driver.bytecode.leading_forms import with_leading_forms
+
+        mod = with_leading_forms(mod)
+        functions = [f for f in mod.functions.values() if isinstance(f, Function)]
     if not contains_type(as_function(mod[MAIN]).checked_type, TypeCall) and not any(map(_is_parted, functions)):
         return mod
     from byoc.driver.bytecode.outline import outlined
@@ -55,6 +60,14 @@ def _with_known_sizes(mod: IRModule) -> IRModule:
     folded = infer_module(FoldHostConstant()(mod))
     still = any(isinstance(f, Function) and makes_sizes(f) for f in folded.functions.values())
     return folded if still else mod
+
+
+def _has_leading_form(function: Function) -> bool:
+    """Whether an operator of *function* has a leading form (``Traits.leading_form``)."""
+    if "Compiler" in function.attrs:
+        return False
+    calls = (node.op for node in post_order(function.body) if isinstance(node, Call))
+    return any(isinstance(op, Op) and op.traits.leading_form is not None for op in calls)
 
 
 def makes_sizes(function: Function) -> bool:

@@ -49,6 +49,13 @@ class SequenceSplitAttrs(Attrs):
 
 
 @dataclass(frozen=True)
+class LeadingAttrs(Attrs):
+    """Attributes of ``sequence.leading``: along *axis* there are as many as the shape says, along others as before."""
+
+    axis: int = 0
+
+
+@dataclass(frozen=True)
 class UnwrapAttrs(Attrs):
     """Attributes of ``sequence.unwrap``: the tensors inside, unknown sizes as -1, and the types around, inner first.
 
@@ -158,6 +165,14 @@ def _split_rel(types: Sequence[Type], attrs: SequenceSplitAttrs) -> Type:
     return sequence_of(TensorType(shape, data.dtype))
 
 
+def _leading_rel(types: Sequence[Type], attrs: LeadingAttrs) -> Type:
+    data, shape = tensor_arg(types, 0), tensor_arg(types, 1, "shape")
+    axis = normalize_axis(attrs.axis, data.ndim)
+    if shape != TensorType([data.ndim], "int64"):
+        raise TypeInferenceError(f"the shape is a tensor of {data.ndim} int64, got {shape}")
+    return TensorType([*data.shape[:axis], Any(), *data.shape[axis + 1 :]], data.dtype)
+
+
 def _unwrap_rel(types: Sequence[Type], attrs: UnwrapAttrs) -> Type:
     tensor_arg(types, 0)
     element: Type = UNKNOWN
@@ -229,6 +244,14 @@ register_op(
     doc="The parts of a tensor along an axis: of one size, of sizes that are given, or of size 1.",
     traits=MOVES,
 )
+register_op(
+    "sequence.leading",
+    inputs=("data", "shape"),
+    attrs=LeadingAttrs,
+    rel=_leading_rel,
+    doc="The first elements of a tensor, in the order of memory, as a tensor of a shape that the run says.",
+    traits=MOVES,
+)
 
 
 def unwrap(data: Operand, ty: Type) -> Call:
@@ -290,3 +313,11 @@ def split(data: Operand, sizes: Operand | None = None, axis: int = 0, keepdims: 
     """
     args = [as_expr(data)] if sizes is None else [as_expr(data), as_expr(sizes)]
     return make_call("sequence.split", args, SequenceSplitAttrs(axis, keepdims))
+
+
+def leading(data: Operand, shape: Operand, axis: int) -> Call:
+    """``T[..., n, ...], int64[rank] -> T[..., ?, ...]``: the first elements of *data* as a tensor of *shape*.
+
+    *axis* is the one along which the shape may differ.
+    """
+    return make_call("sequence.leading", [as_expr(data), as_expr(shape)], LeadingAttrs(axis))

@@ -11,6 +11,7 @@ from byoc.codegen.c.routines.registry import Routine, RoutineCall
 from byoc.codegen.kernel.lower import spec_of, type_reason
 from byoc.codegen.kernel.program import Program, RoutineGroup
 from byoc.errors import UnsupportedError
+from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
@@ -30,8 +31,8 @@ def routine_refusal(call: Call, routine: Routine) -> str | None:
         reason = type_reason(ty, located(call))
         if reason is not None:
             return reason
-    assert isinstance(call.op, Op) and call.attrs is not None
-    why = routine.refuses(call.attrs, [t for a in call.args for t in tensor_types(a.checked_type)])
+    assert isinstance(call.op, Op)
+    why = routine.refuses(call.attrs or Attrs(), [t for a in call.args for t in tensor_types(a.checked_type)])
     return None if why is None else f"{call.op.name} has no routine in C for {why}{located(call)}"
 
 
@@ -52,9 +53,9 @@ def lower_routine(function: Function, symbol: str, call: Call, routine: Routine)
     reads = [{**tensors, **known}[arg] for arg in call.args]
     results = tensor_types(call.checked_type)
     outputs = [Tensor(f"output_{k}", shape_of(t), t.dtype) for k, t in enumerate(results)]
-    assert isinstance(call.op, Op) and call.attrs is not None
+    assert isinstance(call.op, Op)
     origin = tuple(span_names(function.span) or span_names(call.span))
-    body = routine.write(RoutineCall(call.attrs, reads, outputs, _place(call.op.name, origin)))
+    body = routine.write(RoutineCall(call.attrs or Attrs(), reads, outputs, _place(call.op.name, origin)))
     title = re.sub(r"\W", "_", call.op.name, flags=re.ASCII)
     group = RoutineGroup(
         title,

@@ -17,9 +17,10 @@ from byoc.codegen.kernel.loops import Argument, CallFunction, Share, WrittenFunc
 from byoc.ir.attrs import Attrs
 from byoc.ir.types import TensorType
 from byoc.relay.op.numeric.ordering import ArgsortAttrs, TopKAttrs
+from byoc.relay.op.run_time.leading import LeadingOrderAttrs
 from byoc.runtime.core.errors import OF_LENGTHS
 from byoc.te import PrimExpr, Tensor, as_expr
-from byoc.te.expr import INDEX, Checked
+from byoc.te.expr import INDEX, Checked, Select, binary, cast
 
 PLACES = ("int32", "int64", "int16", "int8", "uint8", "uint16", "uint32", "uint64")  # dtypes of positions
 FEW = 4  # a heap holds what is at most one in so many of the elements
@@ -108,6 +109,24 @@ static void @NAME(
       for (int64_t k = 0; k < kept; ++k) places[first + k * inner] = (@P)ranked[k].place;
   }
 }"""
+_FIRST = """/* The first in order of rows [begin, end): selected where they are few, else of all of them sorted. */
+static void @NAME(
+  const @T *data, @T *values, @P *places, int64_t *scratch,
+  int64_t begin, int64_t end, int64_t count, int64_t kept, int64_t inner, int64_t descends) {
+  if (kept * @FEW <= count)
+    @SELECT(data, values, places, scratch, begin, end, count, kept, inner, descends);
+  else
+    @SORT(data, values, places, scratch, begin, end, count, kept, inner, descends);
+}"""
+_SHAPE = WrittenFunction(
+    "keep_shape",
+    lambda exprs: (
+        """/* One thread of a team keeps a shape. */
+static inline void keep_shape(int64_t *shape, int64_t begin, int64_t end, int64_t rank, const int64_t *sizes) {
+  for (int64_t k = 0; begin < end && k < rank; ++k) shape[k] = sizes[k];
+}"""
+    ),
+)
 _SELECTED = """    Ranked *ranked = (Ranked *)scratch + r * kept;
     for (int64_t k = 0; k < kept; ++k) ranked[k] = (Ranked){@KEY(row[k * inner]) ^ flip, k};
     for (int64_t hole = kept / 2; hole-- > 0;) ranked_sink(ranked, kept, hole, ranked[hole]);
@@ -145,6 +164,22 @@ def _function(select: bool, dtype: str, places: str) -> WrittenFunction:
         return text
 
     return WrittenFunction(name, write, (key, _SINK if select else _MERGE))
+
+
+def _first(dtype: str, places: str) -> WrittenFunction:
+    """``first_rows``, which selects or sorts by the number that is asked for."""
+    select, sort = _function(True, dtype, places), _function(False, dtype, places)
+    name = f"first_rows_{dtype}_{places}"
+
+    def write(exprs: ExprWriter) -> str:
+        words = {"NAME": name, "SELECT": select.name, "SORT": sort.name, "FEW": str(FEW)}
+        words |= {"T": exprs.language.types[dtype], "P": exprs.language.types[places]}
+        text = _FIRST
+        for word, value in words.items():
+            text = text.replace(f"@{word}", value)
+        return text
+
+    return WrittenFunction(name, write, (select, sort))
 
 
 @dataclass(frozen=True)
@@ -210,3 +245,35 @@ def sort(site: RoutineCall) -> RoutineBody:
     attrs = site.attrs
     assert isinstance(attrs, ArgsortAttrs)
     return _Ordering(site.inputs[0], attrs.axis, attrs.is_ascend, None).body(site.outputs[0], None, site.place)
+
+
+@routine("dyn.leading_order", refuses=_refusal)
+def leading_order(site: RoutineCall) -> RoutineBody:
+    """As many of the first in order as an input says, at the front, and the shape that they have."""
+    attrs, (data, number), shape = site.attrs, site.inputs, site.outputs[-1]
+    assert isinstance(attrs, LeadingOrderAttrs)
+    names = ("values", "indices") if attrs.ret_type == "both" else (attrs.ret_type,)
+    found = dict(zip(names, site.outputs[:-1], strict=True))
+    values, places = found.get("values"), found.get("indices")
+    axis, count = attrs.axis % data.ndim, as_expr(data.shape[attrs.axis], INDEX)
+    check = f"{site.place}: k{OF_LENGTHS}{axis}"
+    given = cast(INDEX, number(*([0] * number.ndim)))
+    # a negative number does not count from the end
+    low, instead = (1, count) if attrs.every else (0, given - (count + 1))
+    kept = Checked(Select(binary("lt", given, low), instead, given), count + 1, check)
+    scratch = Tensor("ranked", (*data.shape, 4), "int64")
+    rows = product((*data.shape[:axis], *data.shape[axis + 1 :]))
+    begin, end = bounds_of_share(rows)
+    arguments: list[Argument] = [data, values, places, scratch, begin, end]
+    arguments += [count, kept, product(data.shape[axis + 1 :]), as_expr(not attrs.is_ascend, INDEX)]
+    function = _first(data.dtype, "int64" if places is None else places.dtype)
+    once, done = bounds_of_share(as_expr(1, INDEX))
+    sizes = [*data.shape[:axis], kept, *data.shape[axis + 1 :]]
+    return RoutineBody(
+        [
+            [Share(once, done, 1), CallFunction(_SHAPE, [shape, once, done, data.ndim, sizes])],
+            [] if 0 in data.shape else [Share(begin, end, rows), CallFunction(function, arguments)],
+        ],
+        (scratch,),
+        [check],
+    )

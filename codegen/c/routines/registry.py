@@ -21,7 +21,7 @@ from byoc.ir.types import TensorType
 from byoc.te import Dimension, PrimExpr, Tensor, binary
 from byoc.te.expr import as_expr
 
-FAMILIES = ("ordering", "scatter")  # the modules of byoc.codegen.c.routines that declare routines
+FAMILIES = ("finding", "ordering", "scatter")  # the modules of byoc.codegen.c.routines that declare routines
 
 
 @dataclass(frozen=True)

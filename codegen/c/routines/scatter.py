@@ -9,20 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from byoc.codegen.c.routines.registry import RoutineBody, RoutineCall, product, routine
 from byoc.codegen.c.tiling.team import bounds_of_share
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.loops import Argument, CallFunction, Outside, Share, Stmt, WrittenFunction
 from byoc.codegen.kernel.stored_types import stored_binary
 from byoc.ir.attrs import Attrs
-from byoc.ir.types import TensorType
+from byoc.ir.types import STORED, TensorType
 from byoc.relay.op.movement.scatter import ScatterElementsAttrs, ScatterNDAttrs
 from byoc.runtime.core.errors import OF_LENGTHS
-from byoc.te import Dimension, PrimExpr, Size, as_expr, binary
+from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.te import Dimension, PrimExpr, Size, Tensor, as_expr, binary
 from byoc.te.expr import INDEX, Checked
 
 UPDATE = "update"  # the reduction that keeps the last
-COMBINED = ("add", "mul", "min", "max")  # reductions of two elements, by the names of te
+MEAN = "mean"  # of the element that was there and the updates
+COMBINED = ("add", "mul", "min", "max", MEAN)  # reductions of two elements, by the names of te
 
 
 def _combine(reduction: str, dtype: str) -> WrittenFunction:
@@ -43,12 +47,14 @@ def _combine(reduction: str, dtype: str) -> WrittenFunction:
     return WrittenFunction(name, write)
 
 
+_ONES = """
+  for (int64_t k = first; k < last; ++k) counts[k] = @ONE;"""
 _COPY = """  const int64_t extent = last - first;
   if (extent > 0) memcpy(result + first, data + first, (size_t)extent * sizeof *result);"""
 _ND = """/* Elements [first, last) of *data*, with rows of *updates* at the coordinates along axis 0 of *indices*. */
 static void @NAME(
   const @T *data, const @I *indices, const @T *updates, @T *result, int64_t first, int64_t last,
-  int64_t stride, int64_t places, int64_t width, int64_t axes, const int64_t *sizes, uint64_t *const *outside) {
+  int64_t stride, int64_t places, int64_t width, int64_t axes, const int64_t *sizes, uint64_t *const *outside@COUNTS) {
 @COPY
   for (int64_t p = 0; p < places; ++p) {
     int64_t start = 0;
@@ -56,13 +62,13 @@ static void @NAME(
       start = start * sizes[axis] + @CHECK;
     start *= width;
     const int64_t from = start < first ? first : start, to = last < start + width ? last : start + width;
-    for (int64_t k = from; k < to; ++k) result[k] = @VALUE;
-  }
+    for (int64_t k = from; k < to; ++k) @WRITE
+  }@LAST
 }"""
 _ELEMENTS = """/* Elements [first, last) of *data*, with each of *updates* at the position that *indices* hold. */
 static void @NAME(
   const @T *data, const @I *indices, const @T *updates, @T *result, int64_t first, int64_t last,
-  int64_t rank, int64_t axis, const int64_t *extents, const int64_t *sizes, uint64_t *const *outside) {
+  int64_t rank, int64_t axis, const int64_t *extents, const int64_t *sizes, uint64_t *const *outside@COUNTS) {
 @COPY
   int64_t rows = 1, stride = 1;
   for (int64_t d = 0; d < rank - 1; ++d) rows *= extents[d];
@@ -78,16 +84,17 @@ static void @NAME(
     for (int64_t j = 0; j < width; ++j) {
       const int64_t p = r * width + j;
       const int64_t k = block + inside + j * step + @CHECK * stride;
-      if (k >= first && k < last) result[k] = @VALUE;
+      if (k >= first && k < last) @WRITE
     }
-  }
+  }@LAST
 }"""
 
 
 def _function(form: str, family: str, reduction: str, dtype: str, indices: str) -> WrittenFunction:
     """The function of a *family* for elements and indices of such dtypes, whose text is *form*."""
     name = f"{family}_{reduction}_{dtype}_{indices}"
-    combine = None if reduction == UPDATE else _combine(reduction, dtype)
+    combine = None if reduction == UPDATE else _combine("add" if reduction == MEAN else reduction, dtype)
+    divide = _combine("div", dtype) if reduction == MEAN else None
     index, size, found, update = (
         ("indices[p]", "sizes[axis]", "*outside[0]", "updates[p]")
         if form is _ELEMENTS
@@ -97,15 +104,30 @@ def _function(form: str, family: str, reduction: str, dtype: str, indices: str) 
     def write(exprs: ExprWriter) -> str:
         words = {
             "NAME": name,
-            "COPY": _COPY,
+            "COPY": _COPY if divide is None else _COPY + _ONES,
             "CHECK": exprs.call("check_index", INDEX, index, size, found),
-            "VALUE": update if combine is None else f"{combine.name}(result[k], {update})",
+            **_written(update, combine, divide, dtype),
             "T": exprs.language.types[dtype],
             "I": exprs.language.types[indices],
         }
         return _filled(form, words)
 
-    return WrittenFunction(name, write, () if combine is None else (combine,))
+    return WrittenFunction(name, write, tuple(f for f in (combine, divide) if f is not None))
+
+
+def _written(
+    update: str, combine: WrittenFunction | None, divide: WrittenFunction | None, dtype: str
+) -> dict[str, str]:
+    """The words of a form that say what an *update* does to the element ``k``; *divide* makes a mean of a sum."""
+    write = f"result[k] = {update if combine is None else f'{combine.name}(result[k], {update})'};"
+    if combine is None or divide is None:
+        return {"WRITE": write, "COUNTS": "", "LAST": ""}
+    array = np.ones(1, numpy_dtype(dtype))
+    one = f"(@T){array.view(f'uint{8 * array.itemsize}').item() if dtype in STORED else 1}"
+    head = ", @T *counts"
+    count = f"counts[k] = {combine.name}(counts[k], {one});"
+    last = f"\n  for (int64_t k = first; k < last; ++k) result[k] = {divide.name}(result[k], counts[k]);"
+    return {"WRITE": f"{{\n      {write}\n      {count}\n    }}", "COUNTS": head, "LAST": last, "ONE": one}
 
 
 def _filled(form: str, words: Mapping[str, str]) -> str:
@@ -125,12 +147,15 @@ def _body(
     bounds: tuple[Dimension, Dimension] = (first, last)
     if 0 in data.shape:  # nothing to share, but every index is outside
         shared, bounds = [], (0, 0)
-    call = CallFunction(function, [data, indices, updates, site.outputs[0], *bounds, *more])
-    return RoutineBody([[*shared, call]], (), checks, reduction in ("add", "mul") and "int" in data.dtype)
+    counts = [Tensor("counts", data.shape, data.dtype)] if reduction == MEAN else []
+    call = CallFunction(function, [data, indices, updates, site.outputs[0], *bounds, *more, *counts])
+    return RoutineBody([[*shared, call]], counts, checks, reduction in ("add", "mul", MEAN) and "int" in data.dtype)
 
 
-def _refused_reduction(reduction: str) -> str | None:
+def _refused_reduction(reduction: str, dtype: str) -> str | None:
     """What all scatters refuse."""
+    if reduction == MEAN and (dtype == "bool" or (dtype in STORED and "int" in dtype)):
+        return f"the mean of {dtype}"
     return None if reduction in (UPDATE, *COMBINED) else f"the reduction {reduction}"
 
 
@@ -161,7 +186,7 @@ def _agreed(site: RoutineCall, places: Sequence[Dimension], checks: list[str]) -
 
 def _refuses_rows(attrs: Attrs, types: Sequence[TensorType]) -> str | None:
     assert isinstance(attrs, ScatterNDAttrs)
-    return "indices without coordinates" if types[1].shape[0] == 0 else _refused_reduction(attrs.mode)
+    return "indices without coordinates" if types[1].shape[0] == 0 else _refused_reduction(attrs.mode, types[0].dtype)
 
 
 @routine("scatter_nd", refuses=_refuses_rows)
@@ -193,7 +218,7 @@ def _refuses_elements(attrs: Attrs, types: Sequence[TensorType]) -> str | None:
     for axis, (count, size) in enumerate(zip(indices.shape, data.shape, strict=True)):
         if axis != attrs.axis % data.ndim and isinstance(count, int) and isinstance(size, int) and count > size:
             return f"indices for {count} elements along axis {axis}, where the data has {size}"
-    return _refused_reduction(attrs.reduction)
+    return _refused_reduction(attrs.reduction, types[0].dtype)
 
 
 @routine("scatter_elements", refuses=_refuses_elements)

@@ -197,6 +197,7 @@ FAMILIES = (
     "run_time.axes",
     "run_time.bounds",
     "run_time.frames",
+    "run_time.leading",
     "run_time.patches",
     "run_time.resizing",
 )

@@ -14,7 +14,7 @@ from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Sample, register_op
-from byoc.ir.traits import Conversion, OpKind, Traits
+from byoc.ir.traits import Conversion, LeadingForm, OpKind, Traits
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 from byoc.relay.expr import Call, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
@@ -140,7 +140,9 @@ register_op(
     inputs=("data", "k"),
     attrs=TopKAttrs,
     rel=_dyn_topk_rel,
-    traits=Traits(OpKind.OTHER, precision=Conversion.FOLLOW).static("topk", {1: "k"}, ("k",)),
+    traits=Traits(
+        OpKind.OTHER, precision=Conversion.FOLLOW, leading_form=LeadingForm("dyn.leading_order", "axis")
+    ).static("topk", {1: "k"}, ("k",)),
     doc="The greatest (or least) elements along an axis, as many as an input says.",
     samples=(Sample([_TIES, np.array([2], "int64")]), Sample([_TIES, np.array(1, "int32")], {"ret_type": "indices"})),
 )
@@ -229,7 +231,7 @@ register_op(
     "argwhere",
     inputs=("condition",),
     rel=_argwhere_rel,
-    traits=Traits(OpKind.OTHER, precision=Conversion.FOLLOW),
+    traits=Traits(OpKind.OTHER, precision=Conversion.FOLLOW, leading_form=LeadingForm("dyn.leading_places")),
     doc="The indices of the nonzero elements, one row each.",
     samples=(Sample([_TIES]), Sample([(3,)], dtype="bool")),
 )

@@ -22,6 +22,8 @@ from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.run_time.axes import along_last, is_of_run
 from byoc.relay.frontend.onnx.run_time.slices import number_of_run
 from byoc.relay.narrowing import tensor_type
+from byoc.relay.op import sequence
+from byoc.relay.op.run_time.leading import LeadingOrderAttrs, leading_order
 
 
 def _from_front(indices: RelayExpr, size: int | RelayExpr) -> RelayExpr:
@@ -152,13 +154,10 @@ def _top_k(node: OnnxNode, k: int | RelayExpr) -> list[RelayExpr]:
 
 
 def _top_k_of_any(node: OnnxNode, k: RelayExpr, axis: int) -> list[RelayExpr]:
-    """As many as the run says: of those that ``topk`` finds, which are all for a *k* of 0, the first *k*."""
-    found = relay.topk(
-        node[0], k=k, axis=axis, ret_type="both", is_ascend=not node.attrs.flag("largest", True), dtype="int64"
-    )
-    count = relay.cast(relay.squeeze(k) if node.rank(k) else k, "int64")
-    places = relay.arange(constant(0, "int64"), count, constant(1, "int64"), dtype="int64")
-    return [relay.take(part, places, axis=axis) for part in (found[0], found[1])]
+    """As many as the run says, at the front of as many as there are."""
+    attrs = LeadingOrderAttrs(0, axis, "both", not node.attrs.flag("largest", True), "int64", every=False)
+    *found, shape = leading_order(node[0], k, attrs)
+    return [sequence.leading(part, shape, axis) for part in found]
 
 
 @converter("OneHot")
