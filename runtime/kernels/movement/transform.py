@@ -103,8 +103,8 @@ def reverse(data: np.ndarray, *, axis: int) -> np.ndarray:
 
 @kernel("concatenate")
 def concatenate(data: list[np.ndarray], *, axis: int = 0) -> np.ndarray:
-    """Arrays one after another along an axis."""
-    return np.concatenate(data, axis)
+    """Arrays one after another along an axis; of one that has nothing along it the other sizes do not matter."""
+    return np.concatenate([part for part in data if part.shape[axis]] or data[:1], axis)
 
 
 @kernel("stack")

@@ -59,6 +59,20 @@ def matched(node: OnnxNode, data: RelayExpr, dims: Sequence[int | Any | None]) -
     return relay.match_shape(data, known) if says_more else data
 
 
+def agreeing(node: OnnxNode, data: RelayExpr, axis: int, dim: Dim) -> RelayExpr:
+    """*data*, whose size along *axis* must be *dim* whatever the names are: the run checks where they differ."""
+    shape = list(node.shape(data))
+    sizes = shape[axis], dim
+    if (
+        sizes[0] == dim
+        or not any(isinstance(d, Any) for d in sizes)
+        or any(isinstance(d, Any) and not d.name for d in sizes)
+    ):
+        return data
+    shape[axis] = dim
+    return relay.match_shape(data, shape)
+
+
 def broadcast_dims(node: OnnxNode, left: Sequence[Dim], right: Sequence[Dim]) -> list[Dim]:
     """The shape to which two shapes are broadcast. Raises ImportModelError where they do not fit."""
     count = max(len(left), len(right))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from byoc import te
@@ -18,7 +18,7 @@ from byoc.ir.traits import LayoutFlow, move
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type, tensor_types
 from byoc.relay.expr import Call, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, as_tuple_expr, constant_ints, make_call
-from byoc.relay.op.core.indexing import as_index
+from byoc.relay.op.core.indexing import agreed, as_index
 from byoc.relay.op.core.known_shapes import dim_product
 from byoc.relay.op.core.type_relations import normalize_axis, same_dtype, tensor_arg, tuple_arg, unify_dim
 from byoc.relay.tuple_wrapper import TupleWrapper
@@ -100,12 +100,16 @@ def _is_unknown(dim: Dim) -> bool:
 
 
 def _concatenate_rel(types: Sequence[Type], attrs: ConcatenateAttrs) -> Type:
-    """Where a size stands beside an unnamed one, the result has it only if the joined axis is unknown, as in Relay."""
+    """Where a size stands beside an unnamed one, the result has it only if the joined axis is unknown, as in Relay.
+
+    Of two names for a size the result has that of a tensor which cannot be empty: the other one may be.
+    """
     fields = tuple_arg(types)
     dtype = same_dtype(fields)
     axis = normalize_axis(attrs.axis, fields[0].ndim)
-    shape = _common_dims(fields, axis)
-    sizes = [f.shape[axis] for f in fields]
+    sizes = [f.shape[axis] if axis < f.ndim else 0 for f in fields]
+    sure = [f for f, size in zip(fields, sizes, strict=True) if isinstance(size, int) and size > 0]
+    shape = _common_dims([*sure[:1], *fields], axis)
     if not any(isinstance(s, Any) for s in sizes):
         shape = [Any() if any(_is_unknown(f.shape[k]) for f in fields) else dim for k, dim in enumerate(shape)]
     nonzero = [s for s in sizes if s != 0]
@@ -116,19 +120,27 @@ def _concatenate_rel(types: Sequence[Type], attrs: ConcatenateAttrs) -> Type:
 def _concatenate_compute(attrs: ConcatenateAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
     axis = attrs.axis % out_type.ndim
     parts = [p for p in inputs if p.shape[axis] != 0] or inputs[:1]
+    shape = te.shape_of(out_type)
+
+    def places(part: te.Tensor, start: te.PrimExpr, i: Sequence[te.PrimExpr]) -> Iterator[te.PrimExpr]:
+        for k, (index, dim, out) in enumerate(zip(i, part.shape, shape, strict=True)):
+            if k == axis:
+                yield index - start
+            else:
+                yield index if dim == out else te.minimum(index + agreed(dim, out), as_index(dim) - 1)
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
         starts, at = [], as_index(0)
         for data in parts:
             starts.append(at)
             at = at + data.shape[axis]
-        values = [p[(*i[:axis], i[axis] - start, *i[axis + 1 :])] for p, start in zip(parts, starts, strict=True)]
+        values = [part[tuple(places(part, start, i))] for part, start in zip(parts, starts, strict=True)]
         result: te.PrimExpr = values[-1]
         for data, start, value in reversed(list(zip(parts, starts, values, strict=True))[:-1]):
             result = te.if_then_else(i[axis] < start + data.shape[axis], value, result)
         return result
 
-    return [te.compute(te.shape_of(out_type), element, "concatenate")]
+    return [te.compute(shape, element, "concatenate")]
 
 
 register_op(

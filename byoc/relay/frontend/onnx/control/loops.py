@@ -9,18 +9,19 @@ in its type.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from onnx import GraphProto
 
 from byoc import relay
+from byoc.errors import ImportModelError
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.types import TensorType, Type
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, If, Tuple, Var, constant
 from byoc.relay.frontend.onnx.control.branches import Captured, fields_of, scalar, straight, type_of_whole, whole
-from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.node import BranchesDifferError, OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.scope import as_sequence, known_fields
 from byoc.relay.frontend.onnx.subgraphs import InnerGraph
@@ -59,7 +60,7 @@ class Collected:
 class Recurrence:
     """What is repeated: *graph*, whose first *leading* inputs and outputs are a loop's own (number and condition).
 
-    *going* says whether the first run happens, *limit* how many there are at most.
+    *going* says whether the first run happens, *limit* how many there are at most; runs are counted from *begin*.
     """
 
     graph: GraphProto
@@ -69,6 +70,7 @@ class Recurrence:
     collected: Sequence[Collected]
     going: RelayExpr
     limit: RelayExpr
+    begin: int = 0
 
 
 @dataclass
@@ -96,7 +98,47 @@ def _loop(node: OnnxNode) -> list[RelayExpr]:
     if condition is not None:
         going = relay.logical_and(scalar(node, condition), going)
     collected = [Collected()] * (len(graph.output) - 1 - len(initial))
-    return repeated(node, Recurrence(graph, 1, initial, (), collected, going, limit))
+    of = Recurrence(graph, 1, initial, (), collected, going, limit)
+    before = node.services.functions.state()
+    try:
+        return repeated(node, of)
+    except BranchesDifferError:
+        raise
+    except ImportModelError as error:  # the first run may make other ranks of what it begins with
+        node.services.functions.restore(before)
+        return _behind_first_run(node, of, error)
+
+
+def _behind_first_run(node: OnnxNode, of: Recurrence, error: ImportModelError) -> list[RelayExpr]:
+    """The first run by itself and a loop of all others, whose values have the ranks that the first one gives.
+
+    A run of the model in which the loop does not run at all is an error. Raises *error* where ranks change again.
+    """
+    states, first = len(of.initial), constant(np.int64(0))
+    own = [_as_declared(v, of.graph, k) for k, v in enumerate((first, constant(np.bool_(True))))]
+    try:
+        outputs = node.services.inlined(of.graph, [*own, *of.initial])
+    except ImportModelError:
+        raise error from None
+    check = f"{node.place}: whether its body runs, after which a carried value has another rank"
+    checked = [_under(v, of.going, check) for v in outputs[1:]]
+    after = relay.less(constant(np.int64(1)), of.limit)
+    going = relay.logical_and(scalar(node, outputs[0]), after)
+    rest = replace(of, initial=checked[:states], going=going, begin=1)
+    found = repeated(node, rest)
+    for k, element in enumerate(checked[states:], states):
+        found[k] = relay.concatenate([relay.expand_dims(element, axis=0), found[k]], axis=0)
+    return found
+
+
+def _under(value: RelayExpr, condition: RelayExpr, check: str) -> RelayExpr:
+    """*value*, of a run in which *condition* holds; else the run is an error, which begins with *check*."""
+    shape = infer_expr(value)
+    if not isinstance(shape, TensorType):
+        return value
+    if shape.ndim:
+        return _typed(relay.check_condition(value, condition, True, check))
+    return _typed(relay.reshape(relay.check_condition(relay.reshape(value, [1]), condition, True, check), []))
 
 
 @converter("Scan", since=8)
@@ -211,8 +253,8 @@ def repeated(node: OnnxNode, of: Recurrence) -> list[RelayExpr]:
     again = Call(loop, [after[0], after[1], start[2], *values, *put, *fixed])
     functions.define(loop, params, If(start[1], again, whole(ends)), node.name)
     entry = loop if not kept else _entry(node, loop, [*start, *carried], len(kept), fixed)
-    begin = [constant(np.int64(0)), of.going, of.limit, *of.initial, *(t.value for t in of.taken), *captured.values]
-    return fields_of(Call(entry, begin), len(ends))
+    begin = [constant(np.int64(of.begin)), of.going, of.limit, *of.initial, *(t.value for t in of.taken)]
+    return fields_of(Call(entry, [*begin, *captured.values]), len(ends))
 
 
 def _entry(node: OnnxNode, loop: GlobalVar, before: Sequence[Var], collected: int, after: Sequence[Var]) -> GlobalVar:

@@ -25,7 +25,7 @@ def _gemm(node: OnnxNode) -> RelayExpr:
         left = relay.transpose(left, axes=[1, 0])
     if not node.attrs.flag("transB"):
         right = node.fold(relay.transpose(right, axes=[1, 0]))
-    product = relay.nn.dense(left, right)
+    product = relay.nn.dense(*_of_one_length(node, left, right, -1))
     alpha, beta = node.attrs.float("alpha", 1.0), node.attrs.float("beta", 1.0)
     bias = node.optional(2) if beta != 0 else None
     if not all(factor.is_integer() for factor in (alpha, beta)) and "int" in node.dtype(product):
@@ -64,9 +64,19 @@ def matrix_product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayEx
         left, drop = relay.expand_dims(left, 0), [-2]
     if node.rank(right) == 1:
         right, drop = relay.expand_dims(right, 1), [*drop, -1]
-    result = _product(node, left, right)
+    result = _product(node, *_of_one_length(node, left, right, -2))
     rank = node.rank(result)
     return relay.squeeze(result, axis=[rank + axis for axis in drop]) if drop else result
+
+
+def _of_one_length(node: OnnxNode, left: RelayExpr, right: RelayExpr, axis: int) -> tuple[RelayExpr, RelayExpr]:
+    """Both operands, of which the last axis of *left* and *axis* of *right* have one size: the run checks it."""
+    from byoc.relay.frontend.onnx.dims import agreeing
+
+    own, other = node.shape(left)[-1], node.shape(right)[axis]
+    if isinstance(own, int):
+        return left, agreeing(node, right, axis, own)
+    return agreeing(node, left, -1, other), right
 
 
 def _product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayExpr:

@@ -41,7 +41,9 @@ def _joined(node: OnnxNode, axis: int) -> RelayExpr:
     parts = node.required_inputs()
     if not parts:
         raise node.error("has no input to join")
-    axis = node.axis(axis, node.rank(parts[0]))
+    axis = node.axis(axis, max(map(node.rank, parts)))
+    # what a loop begins with is often empty, with other sizes than what is joined to it
+    parts = [part for part in parts if axis >= node.rank(part) or node.shape(part)[axis] != 0] or parts[:1]
     return parts[0] if len(parts) == 1 else relay.concatenate(parts, axis=axis)
 
 

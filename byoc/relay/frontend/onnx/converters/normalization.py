@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.relay.frontend.onnx.dims import agreeing
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 
@@ -64,7 +65,9 @@ def _blend(node: OnnxNode, old: RelayExpr, new: RelayExpr, momentum: float) -> R
 
 @converter("InstanceNormalization")
 def _instance_norm(node: OnnxNode) -> RelayExpr:
-    return relay.nn.instance_norm(node[0], node[1], node[2], axis=1, epsilon=node.attrs.float("epsilon", 1e-5))
+    channels = node.shape(node[0])[1]
+    scale, bias = (agreeing(node, node[k], 0, channels) for k in (1, 2))
+    return relay.nn.instance_norm(node[0], scale, bias, axis=1, epsilon=node.attrs.float("epsilon", 1e-5))
 
 
 @converter("LayerNormalization")
@@ -72,7 +75,10 @@ def _layer_norm(node: OnnxNode) -> list[RelayExpr]:
     axis = node.axis(node.attrs.int("axis", -1), node.rank(node[0]))
     statistics = any(node.has_output(i) for i in (1, 2))
     epsilon = node.attrs.float("epsilon", 1e-5)
-    rows = layer_norm(node, node[0], node[1], node.optional(2), axis, epsilon, statistics)
+    data, sizes = node[0], node.shape(node[1])
+    if sizes and sizes[-1] != 1:
+        data = agreeing(node, data, -1, sizes[-1])
+    rows = layer_norm(node, data, node[1], node.optional(2), axis, epsilon, statistics)
     if node.attrs.int("stash_type", 1) == 1:  # the statistics are float32 whatever the data are
         rows[1:] = [relay.cast(r, "float32") if node.dtype(r) != "float32" else r for r in rows[1:]]
     return rows[: max(len(node.outputs), 1)]
