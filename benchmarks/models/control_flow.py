@@ -6,7 +6,11 @@ median of the turns of each engine, and the ratio of both. The forms:
 - ``small``: a gated recurrent unit in a Loop, with an If between two updates of a few operators;
 - ``branches``: an If in a Loop whose branches are products of matrices;
 - ``nested``: a Loop of four turns in a Loop;
-- ``scan``: a recurrent unit in a Scan.
+- ``scan``: a recurrent unit in a Scan;
+- ``bilstm``: an LSTM forwards and one backwards, each a Loop over products of the sequence that are made before it, as
+  Keras's models are converted: its body is a product of a vector and a matrix, and gates;
+- ``sliced``: a Loop that carries the sequence through all runs and takes a slice of it in each;
+- ``growing``: a Loop that joins what it has found so far along an axis.
 """
 
 from __future__ import annotations
@@ -89,19 +93,105 @@ g (float[B, H] h, float[T, B, H] x) => (float[B, H] last, float[T, B, H] all) {
      o = Relu(s2)
   }>(h, x)
 }"""
-FORMS = {"small": SMALL, "branches": BRANCHES, "nested": NESTED, "scan": SCAN}
+LSTM = """lastN, cN, seqN = Loop(steps, yes, h, h) <body = bN (int64 i, bool going, float[B, H] s, float[B, H] c)
+                                         => (bool on, float[B, H] s2, float[B, H] c2, float[B, H] o) {
+     place = PLACE
+     e = Gather<axis = 0>(px, place)
+     r = MatMul(s, uN)
+     a = Add(e, r)
+     gi, gf, gc, go = Split<axis = 1>(a)
+     si = Sigmoid(gi)
+     sf = Sigmoid(gf)
+     tc = Tanh(gc)
+     so = Sigmoid(go)
+     kept = Mul(sf, c)
+     new = Mul(si, tc)
+     c2 = Add(kept, new)
+     t2 = Tanh(c2)
+     s2 = Mul(so, t2)
+     o = Identity(s2)
+     on = Identity(going)
+  }>"""
+BILSTM = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[B, H] h, float[T, B, H] x) => (float[B, H] last, float[T, B, K] all) {
+  yes = Constant<value = bool {1}>()
+  shape = Shape(x)
+  zero = Constant<value = int64 {0}>()
+  one = Constant<value = int64 {1}>()
+  steps = Gather(shape, zero)
+  most = Sub(steps, one)
+  px = MatMul(x, w4)
+  FORWARDS
+  BACKWARDS
+  last = Add(lastf, lastb)
+  all = Concat<axis = -1>(seqf, seqb)
+}"""
+SLICED = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[B, H] h, float[T, B, H] x) => (float[B, H] last, float[T, B, H] all) {
+  yes = Constant<value = bool {1}>()
+  shape = Shape(x)
+  zero = Constant<value = int64 {0}>()
+  steps = Gather(shape, zero)
+  last, seq, all = Loop(steps, yes, h, x) <body = b (int64 i, bool going, float[B, H] s, float[T, B, H] v)
+                                         => (bool on, float[B, H] s2, float[T, B, H] same, float[B, H] o) {
+     front = Constant<value = int64[1] {0}>()
+     one = Constant<value = int64[1] {1}>()
+     start = Unsqueeze(i, front)
+     end = Add(start, one)
+     part = Slice(v, start, end, front)
+     e = Squeeze(part, front)
+     same = Identity(v)
+     d = MatMul(s, wz)
+     k = Add(d, e)
+     s2 = Tanh(k)
+     o = Relu(s2)
+     on = Identity(going)
+  }>
+}"""
+GROWING = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[B, H] h, float[T, B, H] x) => (float[B, H] last, float[T, B, H] all) {
+  yes = Constant<value = bool {1}>()
+  shape = Shape(x)
+  zero = Constant<value = int64 {0}>()
+  front = Constant<value = int64[1] {0}>()
+  steps = Gather(shape, zero)
+  none = Slice(x, front, front, front)
+  last, all = Loop(steps, yes, h, none) <body = b (int64 i, bool going, float[B, H] s, float[N, B, H] found)
+                                         => (bool on, float[B, H] s2, float[M, B, H] more) {
+     e = Gather<axis = 0>(x, i)
+     d = MatMul(s, wz)
+     k = Add(d, e)
+     s2 = Tanh(k)
+     row = Unsqueeze(s2, front)
+     more = Concat<axis = 0>(found, row)
+     on = Identity(going)
+  }>
+}"""
+FORMS = {
+    "small": SMALL,
+    "branches": BRANCHES,
+    "nested": NESTED,
+    "scan": SCAN,
+    "sliced": SLICED,
+    "growing": GROWING,
+    "bilstm": BILSTM.replace("FORWARDS", LSTM.replace("N", "f").replace("PLACE", "Identity(i)")).replace(
+        "BACKWARDS", LSTM.replace("N", "b").replace("PLACE", "Sub(most, i)")
+    ),
+}
 
 
 def recurrent(hidden: int, form: str = "small") -> onnx.ModelProto:
-    """The model over random weights ``float32[hidden, hidden]``."""
+    """The model over random weights ``float32[hidden, hidden]``, of an LSTM ``float32[hidden, 4 hidden]``."""
     model = onnx.parser.parse_model(FORMS[form])
     rng = np.random.default_rng(0)
     read = {name for graph in graphs(model.graph) for node in graph.node for name in node.input}
-    for name in sorted(read & {"wz", "uz", "wn", "un"}):
-        weight = rng.standard_normal((hidden, hidden)).astype("float32") / np.float32(np.sqrt(hidden))
+    for name in sorted(read & {"wz", "uz", "wn", "un", "w4", "uf", "ub"}):
+        width = 4 * hidden if form == "bilstm" else hidden
+        weight = rng.standard_normal((hidden, width)).astype("float32") / np.float32(np.sqrt(hidden))
         model.graph.initializer.append(numpy_helper.from_array(weight, name))
     for value in (*model.graph.input, *model.graph.output):
-        value.type.tensor_type.shape.dim[-1].dim_value = hidden
+        if value.type.tensor_type.shape.dim[-1].dim_param == "H":
+            value.type.tensor_type.shape.dim[-1].dim_value = hidden
     return model
 
 

@@ -126,9 +126,9 @@ def missing_operators(model: ModelProto, targets: Sequence[str]) -> tuple[str, .
 
 
 def _forms(name: str) -> frozenset[str]:
-    """*name* and what the operator is where the shapes in its operands are known."""
-    static = OPS[name].traits.static_form
-    return frozenset([name] if static is None else [name, static.name])
+    """*name*, what the operator is where the shapes in its operands are known, and its leading form."""
+    traits = OPS[name].traits
+    return frozenset([name, *(form.name for form in (traits.static_form, traits.leading_form) if form is not None)])
 
 
 @functools.cache

@@ -8,6 +8,7 @@ laid out as the code reads it. Functions that are not native code are called bac
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ from byoc.runtime.region.function import guards_of
 from byoc.runtime.region.vendor_time_limit import run_again
 
 ALIGNMENT = 64
+MOST_ROOM = 4  # times what a run needs that an arena may have which was taken for another one
 LONG_RUN = 0.01  # seconds of a run during which signals are looked for
 
 
@@ -52,6 +54,7 @@ class AotExecutor(Executor):
         super().__init__(graph)
         self.threads = thread_count(threads, native.whole.operations)
         self.memory = MemoryPlan((), 0)
+        self._rooms: list[int] = []  # the bytes that it has for each buffer
         self._native = native
         self._dtypes = [numpy_dtype(s.dtype) for s in self._specs]
         heads = [graph.specs[head] for head in graph.heads]
@@ -175,7 +178,7 @@ class AotExecutor(Executor):
         self._externals.abandon(patience(error))
         if at_work():  # on the memory of this run: the next one gets other
             hold((self._arena, self._args, arrays))
-            self._run = None
+            self._run, self._rooms = None, []
         raise error
 
     def bound(self, inputs: Sequence[Kind]) -> BoundProgram | None:
@@ -240,20 +243,36 @@ class AotExecutor(Executor):
         whole = self._native.whole
         numbers = [sizes[name] for name in whole.sizes]
         if whole.arena_bytes is None:
-            bytes_of = self._native.buffer_bytes(numbers)
-            lives = [Lifetime(size, *life) for size, life in zip(bytes_of, whole.lifetimes, strict=True)]
-            self.memory = plan_memory(lives)
+            self._take_rooms(self._native.buffer_bytes(numbers))
         else:
-            self.memory = MemoryPlan((), whole.arena_bytes)
-        check_arena(self.memory.total)
+            self._take_arena(MemoryPlan((), whole.arena_bytes))
         self._sizes = FFI.new("int64_t[]", [*numbers, *self.memory.offsets])
-        self._arena = np.empty(self.memory.total + ALIGNMENT, np.uint8)
-        start = self._arena.ctypes.data
-        self._place = FFI.cast("uint8_t *", start + -start % ALIGNMENT)
         shapes = [spec.concrete_shape(sizes) for spec in self._head_specs]
         self._output_kinds = list(zip(shapes, self._head_dtypes, strict=True))
         self._externals.bind(sizes)
         self._bound = sizes
+
+    def _take_rooms(self, bytes_of: Sequence[int]) -> None:
+        """Have an arena with room for buffers of so many bytes: the one that there is, unless it is much too large.
+
+        Where sizes grow a little from run to run, as in a loop that joins what it finds, there is room for some more.
+        """
+        rooms = self._rooms
+        if rooms and all(map(operator.le, bytes_of, rooms)) and sum(rooms) <= MOST_ROOM * max(sum(bytes_of), 1):
+            return
+        pairs = list(zip(bytes_of, rooms, strict=False))
+        grows = bool(rooms) and all(size <= 2 * max(room, ALIGNMENT) for size, room in pairs)
+        rooms = [size + size // 2 if size > room else size for size, room in pairs] if grows else list(bytes_of)
+        lives = [Lifetime(size, *life) for size, life in zip(rooms, self._native.whole.lifetimes, strict=True)]
+        self._take_arena(plan_memory(lives))
+        self._rooms = rooms
+
+    def _take_arena(self, memory: MemoryPlan) -> None:
+        check_arena(memory.total)
+        self.memory = memory
+        self._arena = np.empty(memory.total + ALIGNMENT, np.uint8)
+        start = self._arena.ctypes.data
+        self._place = FFI.cast("uint8_t *", start + -start % ALIGNMENT)
 
     def _start_team(self) -> None:
         """Have runs made by a team of the wanted size, whose threads start now unless they run already."""

@@ -137,9 +137,7 @@ def thread_count(threads: int | None, operations: int) -> int:
 def check_sizes(graph: Graph, sizes: Mapping[str, int]) -> None:
     """Refuse what cannot fit, before memory is taken: the sizes come from the model. Raises UserError."""
     limit = physical_memory()
-    for spec in graph.specs.values():
-        if None in spec.shape:
-            continue
+    for spec in graph.kinds:
         shape = spec.concrete_shape(sizes)
         size = math.prod(shape) * numpy_dtype(spec.dtype).itemsize
         if size > limit:

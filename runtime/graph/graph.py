@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +61,11 @@ class Graph:
             )
         self.inputs = [self.nodes[i] for i in data["arg_nodes"]]
         self.heads: list[Entry] = [(nid, k) for nid, k, _ in data["heads"]]
+
+    @functools.cached_property
+    def kinds(self) -> list[TensorSpec]:
+        """An entry for each shape and dtype of known rank and sizes that there is."""
+        return list({(s.shape, s.dtype): s for s in self.specs.values() if None not in s.shape}.values())
 
     @property
     def calls(self) -> list[Node]:

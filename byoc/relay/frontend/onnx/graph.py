@@ -27,7 +27,7 @@ from byoc.relay.frontend.onnx.functions import FunctionTable, bound_attributes
 from byoc.relay.frontend.onnx.inputs import InputTypes, Shapes
 from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
 from byoc.relay.frontend.onnx.names import NodeNames
-from byoc.relay.frontend.onnx.node import BranchesDifferError, GraphServices, OnnxNode
+from byoc.relay.frontend.onnx.node import BranchesDifferError, GraphServices, OnnxNode, SingleSlice
 from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import NCHWC, Converter, find_converter
 from byoc.relay.frontend.onnx.scope import Body, CapturingScope, OnnxScope, as_sequence
@@ -57,6 +57,7 @@ class GraphImporter:
         self._names = NodeNames(model.proto.graph)
         self.weights: dict[RelayExpr, np.ndarray] = {}
         self.partial_shapes = PartialShapes()
+        self.single_slices: dict[RelayExpr, SingleSlice] = {}
         self._budget = FoldingBudget(model.proto.ByteSize())
         self.folder = ConstantFolder(self._budget)
         self.sizes, self.inner = InnerSizes(), InnerFunctions()
@@ -294,6 +295,7 @@ class _Services(GraphServices):
     def __init__(self, importer: GraphImporter, body: Body):
         self._importer, self._body = importer, body
         self.weights: Mapping[RelayExpr, np.ndarray] = importer.weights
+        self.single_slices = importer.single_slices
         self.sizes, self.functions, self.is_inner = importer.sizes, importer.inner, body.scope.is_inner
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from onnx import GraphProto, TensorProto
@@ -21,12 +22,22 @@ class BranchesDifferError(ImportModelError):
     """A decision of the run between values of different types."""
 
 
+@dataclass(frozen=True)
+class SingleSlice:
+    """A slice of *data* from *start* to one behind it along *axis*: it has one element there, or none."""
+
+    data: RelayExpr
+    axis: int
+    start: RelayExpr
+
+
 class GraphServices:
     """What a node may ask of the import that it is part of."""
 
     weights: Mapping[RelayExpr, np.ndarray]
     sizes: InnerSizes
     functions: InnerFunctions
+    single_slices: dict[RelayExpr, SingleSlice]  # what Slices gave
     is_inner: bool  # whether the node stands in a loop's body or a branch
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:

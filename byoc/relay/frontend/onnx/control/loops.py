@@ -75,12 +75,16 @@ class Recurrence:
 
 @dataclass
 class LoopStep:
-    """The function of one run, and the types that hold in every run."""
+    """The function of one run, and the types that hold in every run.
+
+    Carried values that are the *same* in every run, by number, it does not give back.
+    """
 
     function: GlobalVar
     inner: InnerGraph
     carried: Sequence[Type]
     elements: Sequence[TensorType] = field(default_factory=tuple)
+    same: Sequence[int] = ()
 
 
 @converter("Loop")
@@ -244,8 +248,10 @@ def repeated(node: OnnxNode, of: Recurrence) -> list[RelayExpr]:
     params = [*start, *carried, *kept, *fixed]
     loop = functions.declare(f"{node.name} loop", [infer_expr(p) for p in params], result)
     made = Call(step.function, [start[0], start[2], *carried, *scanned, *captured.handed_to(step.inner)])
-    after = fields_of(made, 2 + len(carried) + len(kept))
-    values, found = after[2 : 2 + len(carried)], after[2 + len(carried) :]
+    after = fields_of(made, 2 + len(carried) - len(step.same) + len(kept))
+    given = iter(after[2:])
+    values = [c if k in step.same else next(given) for k, c in enumerate(carried)]
+    found = list(given)
     first = constant(np.int64(0))
     put = [
         sequence.insert(k, f, first if c.backward else None) for k, f, c in zip(kept, found, of.collected, strict=True)
@@ -298,8 +304,11 @@ def _step(node: OnnxNode, of: Recurrence) -> LoopStep:
     if of.leading:
         going = relay.logical_and(scalar(node, inner.outputs[0]), going)
     params = [count, limit, *carried, *scanned]
-    made = InnerGraph(params, inner.captured, [after, going, *inner.outputs[of.leading :]])
-    return LoopStep(straight(node, "body", made), inner, types, elements)
+    given_back = inner.outputs[of.leading :]
+    same = [k for k, param in enumerate(carried) if given_back[k] is param]
+    changed = [value for k, value in enumerate(given_back) if k not in same]
+    made = InnerGraph(params, inner.captured, [after, going, *changed])
+    return LoopStep(straight(node, "body", made), inner, types, elements, same)
 
 
 def _slice(value: Var, taken: Taken, count: Var, limit: Var) -> RelayExpr:

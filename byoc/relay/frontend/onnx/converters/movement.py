@@ -6,14 +6,16 @@ import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
 from byoc.ir.types import Any
-from byoc.relay.expr import constant
+from byoc.relay.expr import Call, Constant, constant
 from byoc.relay.frontend.onnx.converters.constants import MAX_ELEMENTS
 from byoc.relay.frontend.onnx.dims import matched
-from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.node import OnnxNode, SingleSlice
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.run_time.axes import is_of_run
 from byoc.relay.frontend.onnx.run_time.slices import equal_parts_of_run, slice_of_run, split_of_run
+from byoc.relay.narrowing import tensor_type
 
 INT32_MAX = 2**31 - 1
 
@@ -134,7 +136,27 @@ def _slice_dynamic(node: OnnxNode) -> RelayExpr:
     end = _full_rank(node, node[2], axes, rank, INT32_MAX)
     strides = [steps[axes.index(axis)] if axis in axes else 1 for axis in range(rank)]
     cut = relay.strided_slice(node[0], begin, end, constant(np.array(strides, "int64")))
-    return matched(node, cut, [None if axis in axes else size for axis, size in enumerate(node.shape(node[0]))])
+    found = matched(node, cut, [None if axis in axes else size for axis, size in enumerate(node.shape(node[0]))])
+    if count == 1 and steps == [1]:
+        (start, first), (end, last) = _offset(node[1]), _offset(node[2])
+        if start is end and last == first + 1:
+            node.services.single_slices[found] = SingleSlice(node[0], axes[0], node[1])
+    return found
+
+
+def _offset(number: RelayExpr) -> tuple[RelayExpr, int]:
+    """What *number*, one integer, is counted from by adding constants, and their sum."""
+    total = 0
+    while isinstance(number, Call) and isinstance(number.op, Op):
+        constants = [a for a in number.args if isinstance(a, Constant)]
+        if number.op.name == "add" and len(constants) == 1 and constants[0].data.numpy().size == 1:
+            total += int(constants[0].data.numpy().item())
+            (number,) = (a for a in number.args if a is not constants[0])
+        elif number.op.traits.is_view or (number.op.name == "cast" and "int" in tensor_type(number.args[0]).dtype):
+            number = number.args[0]
+        else:
+            break
+    return number, total
 
 
 def _full_rank(node: OnnxNode, bounds: RelayExpr, axes: list[int], rank: int, default: int) -> RelayExpr:

@@ -11,8 +11,9 @@ from byoc import relay
 from byoc.ir.dims import are_numbers
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim
+from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import constant
-from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.node import OnnxNode, SingleSlice
 from byoc.relay.frontend.onnx.registry import converter
 
 
@@ -154,7 +155,21 @@ def _squeeze(node: OnnxNode) -> RelayExpr:
             return _squeezed_alone(node, axes)
     else:
         axes = sorted({node.axis(a, len(shape)) for a in node.ints(1, "axes")})
+        single = node.services.single_slices.get(node[0])
+        if single is not None and single.axis in axes:
+            return _taken(node, single, [a - (a > single.axis) for a in axes if a != single.axis])
     return relay.squeeze(node[0], axis=axes) if axes else node[0]
+
+
+def _taken(node: OnnxNode, single: SingleSlice, axes: Sequence[int]) -> RelayExpr:
+    """The one element of a slice, without *axes* of size 1; where the slice has none, its start is an error."""
+    start = relay.cast(relay.reshape(single.start, []), "int64")
+    size = relay.take(relay.shape_of(single.data, "int64"), constant(single.axis, "int64"), axis=0)
+    place = relay.where(relay.equal(start, constant(-1, "int64")), size, start)  # that slice ends at 0
+    infer_expr(place)
+    checked = relay.check_indices_like(place, single.data, [single.axis], node.place)
+    element = relay.take(single.data, checked, axis=single.axis)
+    return relay.squeeze(element, axis=axes) if axes else element
 
 
 def _squeezed_alone(node: OnnxNode, axes: Sequence[int]) -> RelayExpr:
