@@ -196,3 +196,26 @@ def test_what_follows_a_decision_of_unnamed_sizes_and_a_slice_of_it_is_generated
         agree(library.run(feeds), want)
     for got, want in zip(artifact_runner.run(library.save(tmp_path / "m.byoc"), given), wanted, strict=True):
         agree(got, want)
+
+
+def test_a_part_over_a_multiple_of_a_size_that_it_makes_again(tmp_path, artifact_runner):
+    """A part that is given ``2 * B`` elements knows B from that."""
+    text = """g (float[B, 2] x, float[N] v) => (float[B, 2] y) <int64[1] all = {-1}> {
+        flat = Reshape (x, all)
+        e = Exp (flat)
+        p = NonZero (v)
+        c = Cast <to: int = 1> (p)
+        s = ReduceSum <keepdims: int = 0> (c)
+        t = Mul (e, s)
+        shape = Shape (x)
+        back = Reshape (t, shape)
+        y = Softmax (back)
+    }"""
+    model = onnx.parser.parse_model(HEAD + text)
+    library = byoc.compile(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    feeds = [{"x": RNG.normal(0, 1, (b, 2)).astype("float32"), "v": np.array([1, 0, 2], "float32")} for b in (3, 1)]
+    for given, again in zip(feeds, artifact_runner.run(library.save(tmp_path / "m.byoc"), feeds), strict=True):
+        want = session.run(None, given)
+        agree(library.run(given), want)
+        agree(again, want)

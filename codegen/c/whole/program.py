@@ -15,7 +15,6 @@ from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.program import Program
 from byoc.errors import InternalError
 from byoc.ir.types import dtype_bytes
-from byoc.runtime.core.derived_size import is_derived
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.dso.whole_program import ExternalCall
 from byoc.runtime.graph.graph import RESHAPE, Entry, Graph, Node
@@ -125,7 +124,7 @@ class WholePlan:
         dims = [d for b in (*self.buffers, *self.outputs) for d in b.shape if isinstance(d, PrimExpr)]
         used = [n.name for d in dims for n in unique_nodes(d) if isinstance(n, Size)]
         used += [name for step in self.steps if isinstance(step, CallStep) for name in step.call.sizes]
-        self.sizes = tuple(dict.fromkeys([*self.sizes, *filter(is_derived, used)]))
+        self.sizes = tuple(dict.fromkeys([*self.sizes, *used]))
 
     def operations(self) -> int:
         """An estimate of the arithmetic of one run."""
