@@ -71,9 +71,11 @@ def matrix_product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayEx
 
 def _of_one_length(node: OnnxNode, left: RelayExpr, right: RelayExpr, axis: int) -> tuple[RelayExpr, RelayExpr]:
     """Both operands, of which the last axis of *left* and *axis* of *right* have one size: the run checks it."""
+    own, other = node.shape(left)[-1], node.shape(right)[axis]
+    if own == other or (isinstance(own, int) and isinstance(other, int)):
+        return left, right
     from byoc.relay.frontend.onnx.dims import agreeing
 
-    own, other = node.shape(left)[-1], node.shape(right)[axis]
     if isinstance(own, int):
         return left, agreeing(node, right, axis, own)
     return agreeing(node, left, -1, other), right
