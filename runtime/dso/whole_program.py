@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.runtime.core.bound_sizes import is_computable
-from byoc.runtime.core.derived_size import is_derived
 from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.core.signature import Signature, TensorSpec, symbol_of
 from byoc.runtime.core.strict_json import at, list_of, number_of, numbered, object_of, switch_of, text_of, texts_of
@@ -136,7 +135,7 @@ class WholeProgram:
                 f"{where}.sizes: expected those of the inputs, {list(sizes)}, found {list(sizes_of_inputs)}"
             )
         for name in derived:
-            if not is_derived(name) or not is_computable(name, sizes):
+            if name in sizes or not is_computable(name, sizes):
                 raise ArtifactError(f"{where}.sizes: {name[:80]!r} does not follow from the sizes of the inputs")
         for external in self.externals:
             started = None if external.waits_for is None else self.externals[external.waits_for]
