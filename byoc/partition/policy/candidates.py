@@ -225,8 +225,8 @@ def _between(size: int, spots: Sequence[SiteSpot], forms: Sequence[object], cost
     """The row of :func:`transfer_seconds` for a tensor of *size* bytes; *forms* are those of *spots*."""
     targets = [spot.target for spot in spots]
     pairs = itertools.product(dict.fromkeys(targets), repeat=2)
-    ways = {pair: costs.way(size, *pair) for pair in pairs}
-    found = np.array([[ways[source, destination] for destination in targets] for source in targets])
+    moved = {pair: costs.way(size, *pair) for pair in pairs}
+    found = np.array([[moved[source, destination] for destination in targets] for source in targets])
     casts: dict[str, float] = {}  # by target: pricing one makes its kernel
     for p, q in itertools.product(range(len(spots)), repeat=2):
         if forms[p] != forms[q]:  # the value needs a cast between the two

@@ -31,7 +31,7 @@ class _Registers:
         return variable[()]
 
 
-def _both_ways(matrix: Matrix, values: Sequence[Sequence[PrimExpr]], keep: Keep) -> list[list[PrimExpr]]:
+def _on_both_axes(matrix: Matrix, values: Sequence[Sequence[PrimExpr]], keep: Keep) -> list[list[PrimExpr]]:
     """``matrix @ values @ matrix^T``, by columns and then by rows."""
     columns = [[keep(v) for v in linear_forms(matrix, column, keep)] for column in zip(*values, strict=True)]
     return [linear_forms(matrix, row, keep) for row in zip(*columns, strict=True)]
@@ -94,7 +94,7 @@ def _input_kernel(stage: Tensor, plan: WinogradTiles, simplify: Simplifier) -> K
         return registers.keep(pixel(image, (tile.image, channel, *place)))
 
     side = range(plan.size)
-    results = _both_ways(transforms(plan.outputs).input, [[value(i, j) for j in side] for i in side], registers.keep)
+    results = _on_both_axes(transforms(plan.outputs).input, [[value(i, j) for j in side] for i in side], registers.keep)
     stores = [
         Store(stage, (as_index(i * plan.size + j), channel, tile.number), results[i][j]) for i in side for j in side
     ]
@@ -113,7 +113,9 @@ def _output_kernel(stage: Tensor, plan: WinogradTiles, simplify: Simplifier) -> 
         return registers.keep(products[as_index(i * plan.size + j), filter, tile.number])
 
     side = range(plan.size)
-    results = _both_ways(transforms(plan.outputs).inverse, [[value(i, j) for j in side] for i in side], registers.keep)
+    results = _on_both_axes(
+        transforms(plan.outputs).inverse, [[value(i, j) for j in side] for i in side], registers.keep
+    )
     code: list[Stmt] = [WorkItem(item, LOCAL_SIZE), *axes, *tile.lets(plan), *registers.statements]
     for i, values in enumerate(results):
         row = Index(f"y{i}", plan.height)
