@@ -117,8 +117,9 @@ def leading_places(site: RoutineCall) -> RoutineBody:
     first, last = bounds_of_share(blocks)
     begin, end = bounds_of_share(blocks)
     count = CallFunction(_function("count_found", _COUNT, data.dtype), [data, counts, first, last, total])
-    more = [blocks, total, as_expr(data.ndim, INDEX), data.shape]
+    sizes = as_expr(data.ndim, INDEX), data.shape
     find = CallFunction(
-        _function("places_found", _PLACES, data.dtype), [data, counts, places, shape, begin, end, *more]
+        _function("places_found", _PLACES, data.dtype),
+        [data, counts, places, shape, begin, end, blocks, total, *sizes],
     )
     return RoutineBody([[Share(first, last, blocks), count], [Share(begin, end, blocks), find]], (counts,))

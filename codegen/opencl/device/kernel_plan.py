@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from byoc.codegen.kernel.loops import Let, Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
@@ -54,17 +54,18 @@ class KernelPlan:
 OWN_KERNEL = "own_kernel"  # in the ``meta`` of a stage: an OwnKernel
 
 
-class OwnKernel(Protocol):
+class OwnKernel(ABC):
     """What has the only kernel of a stage, which was made for it: no schedule is chosen."""
 
+    @abstractmethod
     def kernel(self, stage: Tensor, simplify: Simplifier) -> KernelPlan:
         """The kernel of *stage*."""
 
 
 def own_kernel(stage: Tensor) -> OwnKernel | None:
     """What has the kernel of *stage*; None where schedules are chosen from."""
-    found: OwnKernel | None = stage.meta.get(OWN_KERNEL)  # type: ignore[assignment]
-    return found
+    found = stage.meta.get(OWN_KERNEL)
+    return found if isinstance(found, OwnKernel) else None
 
 
 def product(shape: Sequence[Dimension]) -> PrimExpr:

@@ -10,7 +10,7 @@ from byoc.codegen.kernel.expr_parts import reduces_in
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import Alloc, If, Let, Stmt, Store
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.device.kernel_plan import KernelPlan, numbered
+from byoc.codegen.opencl.device.kernel_plan import KernelPlan, OwnKernel, numbered
 from byoc.codegen.opencl.device.statements import LOCAL_SIZE, WorkItem
 from byoc.codegen.opencl.winograd.plan import WinogradTiles, pixel
 from byoc.te import Index, PrimExpr, Tensor, binary, placeholder
@@ -62,7 +62,7 @@ class _Tile:
 
 
 @dataclass(frozen=True)
-class InputTransform:
+class InputTransform(OwnKernel):
     """A work-item a channel of a tile; neighbours have neighbouring tiles, whose results lie side by side."""
 
     plan: WinogradTiles
@@ -73,7 +73,7 @@ class InputTransform:
 
 
 @dataclass(frozen=True)
-class OutputTransform:
+class OutputTransform(OwnKernel):
     """A work-item a filter of a tile, with what is done with each of its sums."""
 
     plan: WinogradTiles
@@ -122,13 +122,18 @@ def _output_kernel(stage: Tensor, plan: WinogradTiles, simplify: Simplifier) -> 
         inner: list[Stmt] = [Let(row, tile.top + i)]
         for j, result in enumerate(values):
             column, sums = Index(f"x{i}_{j}", plan.width), placeholder((), stage.dtype, f"sum{i}_{j}")
-            body = map_expr(stage.element, lambda e, s=sums: s[()] if e is total else None)
+            body = _with_sum(stage.element, total, sums[()])
             place = [tile.image, filter, row, column]
             store = Store(stage, place, substitute_axes(body, stage.axes, place))
             lines = [Let(column, tile.left + j), Alloc(sums, result), store]
             inner += _where_inside(tile.left + j, plan.width, j, plan.outputs, lines)
         code += _where_inside(tile.top + i, plan.height, i, plan.outputs, inner)
     return KernelPlan("winograd_outputs", code, as_index(item.extent), local=LOCAL_SIZE)
+
+
+def _with_sum(value: PrimExpr, total: PrimExpr, result: PrimExpr) -> PrimExpr:
+    """*value* with *result* in the place of its sum *total*."""
+    return map_expr(value, lambda e: result if e is total else None)
 
 
 def _where_inside(place: PrimExpr, extent: int, number: int, outputs: int, body: list[Stmt]) -> list[Stmt]:

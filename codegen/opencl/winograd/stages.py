@@ -59,8 +59,8 @@ def _input_stage(conv: ImageConvolution, plan: WinogradTiles) -> Tensor:
         factor = _entry(matrix, point // plan.size, i) * _entry(matrix, point % plan.size, j)
         return Reduce("sum", factor * pixel(image, (tile // (plan.down * plan.across), channel, y, x)), (i, j))
 
-    shape, meta = (plan.points, plan.channels, plan.tiles), {OWN_KERNEL: InputTransform(plan)}
-    return compute(shape, element, f"{conv.image.name}_tiles", meta=meta)
+    shape = (plan.points, plan.channels, plan.tiles)
+    return compute(shape, element, f"{conv.image.name}_tiles", meta={OWN_KERNEL: InputTransform(plan)})
 
 
 def _output_stage(conv: ImageConvolution, products: Tensor, plan: WinogradTiles) -> Tensor:

@@ -148,11 +148,12 @@ def _offset(number: RelayExpr) -> tuple[RelayExpr, int]:
     """What *number*, one integer, is counted from by adding constants, and their sum."""
     total = 0
     while isinstance(number, Call) and isinstance(number.op, Op):
+        op = number.op
         constants = [a for a in number.args if isinstance(a, Constant)]
-        if number.op.name == "add" and len(constants) == 1 and constants[0].data.numpy().size == 1:
+        if op.name == "add" and len(constants) == 1 and constants[0].data.numpy().size == 1:
             total += int(constants[0].data.numpy().item())
             (number,) = (a for a in number.args if a is not constants[0])
-        elif number.op.traits.is_view or (number.op.name == "cast" and "int" in tensor_type(number.args[0]).dtype):
+        elif op.traits.is_view or (op.name == "cast" and "int" in tensor_type(number.args[0]).dtype):
             number = number.args[0]
         else:
             break
