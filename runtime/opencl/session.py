@@ -39,7 +39,7 @@ from byoc.runtime.opencl.devices import DeviceInfo, OpenDevice, import_pyopencl
 from byoc.runtime.opencl.flush_trial import flush_every
 from byoc.runtime.opencl.found_indices import FoundIndices
 from byoc.runtime.opencl.images import texels
-from byoc.runtime.opencl.pinned import landing, result_pieces
+from byoc.runtime.opencl.pinned import PinnedPieces, landing, result_pieces
 from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.timed_events import Tell, TimedEvents, header_of_copy, header_of_launch
@@ -122,14 +122,17 @@ class Session:
 
     def __call__(self, *arrays: object) -> None:
         """Run on inputs, then outputs, which are filled. Raises InputError for arrays that do not fit."""
-        self.start([from_any(a) for a in arrays]).wait()
+        self.start([from_any(a) for a in arrays], at_once=True).wait()
 
     @in_driver
-    def start(self, arrays: Sequence[np.ndarray | DeviceTensor], after: Sequence[Pending] = ()) -> StartedCall:
+    def start(
+        self, arrays: Sequence[np.ndarray | DeviceTensor], after: Sequence[Pending] = (), at_once: bool = False
+    ) -> StartedCall:
         """Put a call on inputs, then outputs, into the queue, to begin when *after* are done.
 
         The arrays are the device's until it has been waited for; tensors that lie on it already are read and filled
-        there, behind what made them. Raises InputError for arrays that do not fit, DeviceError.
+        there, behind what made them. *at_once*: it is waited for before anything else reads or fills its outputs, which
+        may then pass through other memory. Raises InputError for arrays that do not fit, DeviceError.
         """
         signature = self._plan.signature
         values, n, m = list(arrays), len(signature.inputs), len(signature.outputs)
@@ -147,7 +150,7 @@ class Session:
         self._wait_for_the_late()
         with self._lock:
             try:
-                return self._enqueue(values[:n], values[n:], sizes, events)
+                return self._enqueue(values[:n], values[n:], sizes, events, self._pinned if at_once else None)
             except (DeviceMemoryError, self._cl.Error) as error:
                 raise self.failed("failed", error) from error
 
@@ -195,7 +198,9 @@ class Session:
         outputs: Sequence[np.ndarray | DeviceTensor],
         sizes: Sizes,
         after: list[pyopencl.Event],
+        pieces: PinnedPieces | None,
     ) -> StartedCall:
+        """Put it into the queue behind *after*, its results by way of *pieces*, where there are any."""
         first = self._plan.first_output
         read = {k: a for k, a in enumerate(inputs) if isinstance(a, DeviceArray)}
         filled = {first + k: a for k, a in enumerate(outputs) if isinstance(a, DeviceArray)}
@@ -223,7 +228,7 @@ class Session:
         if self._found is not None:
             self._found.begin()
         self._enqueue_kernels(binding.launches, timed)
-        pairs = [(a, landing(self._pinned, a), first + k) for k, a in enumerate(outputs) if isinstance(a, np.ndarray)]
+        pairs = [(a, landing(pieces, a), first + k) for k, a in enumerate(outputs) if isinstance(a, np.ndarray)]
         for _, result, number in pairs:
             if result.nbytes:
                 self._counts.bytes_out += result.nbytes

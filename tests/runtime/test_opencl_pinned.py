@@ -43,6 +43,27 @@ def test_results_that_pass_through_pieces_are_the_callers_own(own_memory):
     assert [len(free) for free in own_memory._free.values()] == [2]  # one for each result, used again
 
 
+def test_what_another_region_reads_or_is_filled_again_comes_straight(own_memory):
+    """Regions begin one behind the other by events of the device, before the host has copied anything."""
+    x = relay.var("x", shape=(16, 33), dtype="float32")
+    value, shared = relay.nn.relu(x), []
+    for k in range(6):
+        value = relay.tanh(value + relay.const(np.float32(0.1 * k)))
+        shared.append(relay.exp(value))
+    mod = byoc.IRModule.from_expr(relay.Function([x], relay.Tuple([value, *shared])))
+    plan = byoc.plan(mod, targets="opencl", limits={"opencl": byoc.Limits(max_operators=1)})
+    assert len(plan.regions) > 6
+    run = byoc.compile(mod, plan=plan, fallback=False)
+    for k in range(3):
+        given = np.random.default_rng(k).standard_normal((16, 33)).astype("float32")
+        wanted, more = np.maximum(given, 0), []
+        for step in range(6):
+            wanted = np.tanh(wanted + np.float32(0.1 * step))
+            more.append(np.exp(wanted))
+        for got, right in zip(run(given), [wanted, *more], strict=True):
+            np.testing.assert_allclose(got, right, rtol=1e-5)
+
+
 def test_a_result_that_is_large_or_empty_comes_straight(own_memory, monkeypatch):
     taken = []
     monkeypatch.setattr(own_memory, "take", lambda shape, dtype: taken.append(shape))
