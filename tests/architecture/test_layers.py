@@ -118,6 +118,7 @@ LAYERS = {
         "byoc.codegen.opencl.device",
         "byoc.codegen.opencl.cpu",
         "byoc.codegen.opencl.products",
+        "byoc.codegen.opencl.winograd",
         "byoc.codegen.opencl.rows",
         "byoc.codegen.opencl.images",
         "byoc.codegen.opencl",

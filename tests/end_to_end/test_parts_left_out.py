@@ -138,12 +138,12 @@ def test_the_help_says_which_part_is_left_out(without_opencl):
 
 
 def model_without_code():
-    """An operator whose result has as many rows as its input has numbers that are not zero."""
+    """An operator whose result has as many numbers as its input has different ones."""
     values = [
         helper.make_tensor_value_info("x", TensorProto.FLOAT, [4]),
-        helper.make_tensor_value_info("y", TensorProto.INT64, [1, "n"]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"]),
     ]
-    graph = helper.make_graph([helper.make_node("NonZero", ["x"], ["y"])], "g", values[:1], values[1:])
+    graph = helper.make_graph([helper.make_node("Unique", ["x"], ["y"])], "g", values[:1], values[1:])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
 
 

@@ -211,8 +211,12 @@ def test_a_size_that_is_no_positive_int_is_refused():
 
 
 def test_every_dynamic_operator_says_how_it_becomes_static():
+    leading = {OPS[name].traits.leading_form.name for name in OPS if OPS[name].traits.leading_form is not None}
+    assert len(leading) == 2
     for name in (name for name in OPS if name.startswith("dyn.")):
         form = OPS[name].traits.static_form
+        if name in leading:  # made of an operator that says it
+            continue
         if form is None:
             assert OPS[name].traits.finds_sizes, name  # it looks at a list of the run; as a constant none is imported
             continue

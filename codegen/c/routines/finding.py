@@ -18,7 +18,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.types import STORED, TensorType
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.te import Tensor, as_expr, binary
-from byoc.te.expr import INDEX
+from byoc.te.expr import INDEX, Const
 
 BLOCK = 4096  # elements, whose places fit on the stack
 MOST_AXES = 64
@@ -113,7 +113,7 @@ def leading_places(site: RoutineCall) -> RoutineBody:
     (data,), (places, shape) = site.inputs, site.outputs
     total = product(data.shape)
     blocks = binary("div", total, as_expr(BLOCK, INDEX)) + 1  # of which the last may be empty
-    counts = Tensor("counts", (blocks,), "int64")
+    counts = Tensor("counts", (int(blocks.value) if isinstance(blocks, Const) else blocks,), "int64")
     first, last = bounds_of_share(blocks)
     begin, end = bounds_of_share(blocks)
     count = CallFunction(_function("count_found", _COUNT, data.dtype), [data, counts, first, last, total])

@@ -28,7 +28,7 @@ def transformed_weights(weights: np.ndarray, conv: ImageConvolution, plan: Winog
     matrix = np.array([[float(x) for x in row] for row in transforms(plan.outputs).kernel])
     product = np.kron(matrix, matrix) @ taps.astype(np.float64)
     shaped = product.reshape(plan.points, plan.channels, plan.filters)
-    return np.ascontiguousarray(np.swapaxes(shaped, 1, 2), np.float32)
+    return np.asarray(np.swapaxes(shaped, 1, 2), np.float32, order="C")
 
 
 def winograd_stages(conv: ImageConvolution, weights: Tensor, plan: WinogradTiles) -> list[Tensor]:
