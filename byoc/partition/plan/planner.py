@@ -110,11 +110,11 @@ def remake(mod: IRModule, request: PlanInputs, kept: Kept) -> Plan:
     """
     boundaries = request.boundaries
     unknown = boundaries.check(known_names(mod)) if boundaries.rules else []
-    looking = _looking(request)
-    plan, placed, prepared = POLICIES[request.policy](mod, looking, kept)
+    keeping = _keeping_matches(request)
+    plan, placed, prepared = POLICIES[request.policy](mod, keeping, kept)
     every = plan.total is not None
     asked = with_refused_matches(
-        mod, plan.decisions, request.backends, boundaries, lambda t: every or t in plan.dissolved, looking.found
+        mod, plan.decisions, request.backends, boundaries, lambda t: every or t in plan.dissolved, keeping.found
     )
     plan = replace(plan, decisions=asked)
     plan = replace(plan, decisions=tuple(_with_inside(call, d) for call, d in _decided(prepared, plan)))
@@ -134,7 +134,7 @@ def remake(mod: IRModule, request: PlanInputs, kept: Kept) -> Plan:
     )
 
 
-def _looking(request: PlanInputs) -> PlanInputs:
+def _keeping_matches(request: PlanInputs) -> PlanInputs:
     """*request* that keeps what its patterns match, where the policy and the reasons both ask."""
     if request.policy != "cost" or not request.backends:
         return request
