@@ -37,6 +37,11 @@ def with_plans(program: Program, choose: Choose) -> Program:
     return _Rewriting(program, choose).run()
 
 
+def has_transform(weights: np.ndarray) -> bool:
+    """Whether sums of *weights* are numbers: an infinity would reach all of a tile, and NaN where they meet."""
+    return bool((np.abs(weights) <= LARGEST).all())
+
+
 class _Rewriting:
     def __init__(self, program: Program, choose: Choose):
         self.program = program
@@ -52,7 +57,7 @@ class _Rewriting:
         self.chosen: dict[Tensor, tuple[Convolution, WinogradPlan]] = {}
         for stage in stages:
             conv = convolution(stage, self.arrays, simplify)
-            plan = choose(conv) if conv is not None and self._transforms(conv) else None
+            plan = choose(conv) if conv is not None and has_transform(self.arrays[conv.weights].numpy()) else None
             if conv is not None and plan is not None:
                 self.chosen[stage] = conv, plan
         self.absorbed = {
@@ -83,10 +88,6 @@ class _Rewriting:
 
         program = with_stages(self.program, change)
         return self.constants.of(program)
-
-    def _transforms(self, conv: Convolution) -> bool:
-        """Whether sums of the weights are numbers: an infinity would reach all of a tile, and NaN where they meet."""
-        return bool((np.abs(self.arrays[conv.weights].numpy()) <= LARGEST).all())
 
     def _weights(self, conv: Convolution, plan: WinogradPlan) -> Tensor:
         key = (conv.weights, conv.order, plan.outputs, plan.panel)

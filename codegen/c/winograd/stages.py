@@ -54,7 +54,7 @@ def winograd_stages(conv: Convolution, pad: Tensor | None, weights: Tensor, plan
         transformed: PrimExpr = stored[0][point, tile * plan.channels + channel]
     else:
         transformed = _transformed(conv, pad, plan, (n, y // outputs, x // outputs, channel), down, across)
-    factor = _entry(inverse, y % outputs, down) * _entry(inverse, x % outputs, across)
+    factor = entry(inverse, y % outputs, down) * entry(inverse, x % outputs, across)
     load = weights[o // plan.panel, point, channel, o % plan.panel]
     total = Reduce("sum", factor * (transformed * load), (down, across, channel))
     body = map_expr(conv.stage.element, lambda e: total if e is conv.reduce else None)
@@ -84,7 +84,7 @@ def _transformed(
     n, row, column, channel = at
     y = row * plan.outputs + i + conv.offsets[0]
     x = column * plan.outputs + j + conv.offsets[1]
-    factor = _entry(matrix, down, i) * _entry(matrix, across, j)
+    factor = entry(matrix, down, i) * entry(matrix, across, j)
     return Reduce("sum", factor * _pixel(conv.image, pad, (n, y, x, channel)), (i, j))
 
 
@@ -97,7 +97,7 @@ def _pixel(image: Tensor, pad: Tensor | None, place: Sequence[PrimExpr]) -> Prim
     return if_then_else(all_of(*conditions), value, const(0, value.dtype))
 
 
-def _entry(matrix: Matrix, row: PrimExpr, column: PrimExpr) -> PrimExpr:
+def entry(matrix: Matrix, row: PrimExpr, column: PrimExpr) -> PrimExpr:
     """``matrix[row, column]`` as an expression."""
     value: PrimExpr = const(0.0, "float32")
     for i, entries in enumerate(matrix):

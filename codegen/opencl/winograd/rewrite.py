@@ -7,10 +7,8 @@ more kernels have started.
 
 from __future__ import annotations
 
-import numpy as np
-
 from byoc.codegen.c.winograd.options import WinogradOptions
-from byoc.codegen.c.winograd.rewrite import LARGEST
+from byoc.codegen.c.winograd.rewrite import has_transform
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_stages
 from byoc.codegen.kernel.simplify import Simplifier
@@ -42,7 +40,7 @@ def use_winograd(program: Program, profile: DeviceProfile, allowed: WinogradOpti
     def change(stage: Tensor, renamed: Tensor) -> list[Tensor]:
         conv = None if stage in steps else image_convolution(renamed, weights.arrays, simplify)
         plan = None if conv is None else chosen_tiles(conv, profile, allowed)
-        if conv is None or plan is None or not _transforms(weights.arrays[conv.weights].numpy()):
+        if conv is None or plan is None or not has_transform(weights.arrays[conv.weights].numpy()):
             return [renamed]
         name = f"{weights.names[conv.weights]}_winograd_{plan.outputs}"
         array = weights.arrays[conv.weights].numpy()
@@ -85,8 +83,3 @@ def _products_alone(plan: WinogradTiles) -> Tensor:
     weights = placeholder((plan.points, plan.filters, plan.channels), "float32", "weights")
     tiles = placeholder((plan.points, plan.channels, plan.tiles), "float32", "tiles")
     return products_stage(weights, tiles, plan)
-
-
-def _transforms(weights: np.ndarray) -> bool:
-    """Whether sums of the weights are numbers: an infinity would reach all of a tile, and NaN where they meet."""
-    return bool((np.abs(weights) <= LARGEST).all())

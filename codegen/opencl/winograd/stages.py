@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from byoc.codegen.c.winograd.transforms import KERNEL, Matrix, transforms
+from byoc.codegen.c.winograd.stages import entry
+from byoc.codegen.c.winograd.transforms import KERNEL, transforms
 from byoc.codegen.kernel.rewrite_stages import with_body, with_meta
 from byoc.codegen.opencl.device.kernel_plan import OWN_KERNEL
 from byoc.codegen.opencl.winograd.convolution import ImageConvolution
 from byoc.codegen.opencl.winograd.kernels import InputTransform, OutputTransform
 from byoc.codegen.opencl.winograd.plan import WinogradTiles, pixel
-from byoc.te import Index, PrimExpr, Tensor, all_of, compute, const, if_then_else, reduce_axis
-from byoc.te.expr import INDEX, Reduce
+from byoc.te import Index, PrimExpr, Tensor, compute, reduce_axis
+from byoc.te.expr import Reduce
 from byoc.te.walk import map_expr
 
 
@@ -56,7 +57,7 @@ def _input_stage(conv: ImageConvolution, plan: WinogradTiles) -> Tensor:
         i, j = reduce_axis(plan.size, "ty"), reduce_axis(plan.size, "tx")
         y = tile // plan.across % plan.down * m + i + plan.offsets[0]
         x = tile % plan.across * m + j + plan.offsets[1]
-        factor = _entry(matrix, point // plan.size, i) * _entry(matrix, point % plan.size, j)
+        factor = entry(matrix, point // plan.size, i) * entry(matrix, point % plan.size, j)
         return Reduce("sum", factor * pixel(image, (tile // (plan.down * plan.across), channel, y, x)), (i, j))
 
     shape = (plan.points, plan.channels, plan.tiles)
@@ -69,18 +70,7 @@ def _output_stage(conv: ImageConvolution, products: Tensor, plan: WinogradTiles)
     n, o, y, x = conv.stage.axes
     down, across = reduce_axis(plan.size, "py"), reduce_axis(plan.size, "px")
     tile = (n * plan.down + y // m) * plan.across + x // m
-    factor = _entry(inverse, y % m, down) * _entry(inverse, x % m, across)
+    factor = entry(inverse, y % m, down) * entry(inverse, x % m, across)
     total = Reduce("sum", factor * products[down * plan.size + across, o, tile], (down, across))
     made = with_body(conv.stage, map_expr(conv.stage.element, lambda e: total if e is conv.reduce else None))
     return with_meta(made, OWN_KERNEL, OutputTransform(plan))
-
-
-def _entry(matrix: Matrix, row: PrimExpr, column: PrimExpr) -> PrimExpr:
-    """``matrix[row, column]`` as an expression."""
-    value: PrimExpr = const(0.0, "float32")
-    for i, entries in enumerate(matrix):
-        for j, entry in enumerate(entries):
-            if entry:
-                here = all_of(row.equal(const(i, INDEX)), column.equal(const(j, INDEX)))
-                value = if_then_else(here, const(float(entry), "float32"), value)
-    return value
