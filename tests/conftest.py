@@ -115,18 +115,21 @@ def own_cache(tmp_path_factory, worker_id="master"):
 
 @contextlib.contextmanager
 def registered_within():
-    """Forget what is registered inside: backends, kernel tables, loaders of modules, and which files brought them.
+    """Forget what is registered inside: backends, kernels and their tables, loaders of modules, and which files
+    brought them.
 
     What byoc brings stays.
     """
     from byoc.contract import BACKENDS, importing
     from byoc.ir.registry import GLOBAL_FUNCTIONS
+    from byoc.partition.places.kernel import KERNELS
     from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
     from byoc.runtime.json.table import TABLES
     from byoc.runtime.modules.module import LOADERS
 
     before = {id(r): set(r) for r in (BACKENDS, TABLES, LOADERS)}
     named = set(importing._NAMED)
+    kernels = {k.key for k in KERNELS}
     try:
         yield
     finally:
@@ -138,6 +141,10 @@ def registered_within():
                 if key in GLOBAL_FUNCTIONS:
                     GLOBAL_FUNCTIONS.unregister(key)
         tests = os.path.dirname(os.path.realpath(__file__))
+        root = os.path.dirname(tests)
+        product = tuple(os.path.join(root, folder, "") for folder in ("byoc", "codegen", "runtime", "contrib"))
+        for kernel in [k for k in KERNELS if k.key not in kernels and not k.where.startswith(product)]:
+            KERNELS.remove(kernel)
         for name in (n for n in new[id(TABLES)] if TABLES[n].source.startswith(tests)):
             del TABLES[name]
         for name in (n for n in new[id(LOADERS)] if not _place(LOADERS[n]).startswith("byoc.")):

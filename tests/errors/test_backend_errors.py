@@ -246,7 +246,7 @@ def test_options_for_a_backend_that_takes_none_are_refused():
         ),
         (
             {"opencl": {"strict": "maybe"}},
-            "backend opencl has no option 'strict': it takes device, half, mode, products, schedules, ",
+            "backend opencl has no option 'strict': it takes device, half, max_error, mode, ",
         ),
         ({"host": {"strict": True}}, "no backend is called 'host'; known: .*c, "),
         ({"c": "strict"}, "the options of backend c are a mapping by their names, got 'strict'"),
