@@ -29,6 +29,7 @@ from benchmarks.cpu.run import BUSY, TOLERANCE, machine
 from benchmarks.engines import Model, prepare, random_inputs, relative_difference
 from benchmarks.models.resnet50 import resnet50
 from benchmarks.rounds import Schedule, Timing, interleave
+from byoc.base.progress import Progress
 from byoc.contract import get_backend
 from byoc.runtime.library import Library
 
@@ -61,7 +62,7 @@ class Vendor:
         return {**vars(self), "notes": list(self.notes), "timings": timings, "ratio": self.ratio}
 
 
-def libraries(path: Path, target: str, found: Vendor, tell: Callable[[str], object]) -> dict[str, Library]:
+def libraries(path: Path, target: str, found: Vendor, progress: Progress) -> dict[str, Library]:
     """The three libraries by name, and in *found* the seconds that each took to compile and what the cut is."""
     asked: Mapping[str, Mapping[str, object]] = {
         HOST: {"targets": ["c"]},
@@ -70,7 +71,7 @@ def libraries(path: Path, target: str, found: Vendor, tell: Callable[[str], obje
     }
     made = {}
     for name, options in asked.items():
-        tell(f"{target}: compiling {name}")
+        progress(f"{target}: compiling {name}")
         start = time.perf_counter()
         made[name] = byoc.compile(path, **options)
         found.compiling[name] = time.perf_counter() - start
@@ -80,18 +81,18 @@ def libraries(path: Path, target: str, found: Vendor, tell: Callable[[str], obje
     return made
 
 
-def measured(path: Path, target: str, schedule: Schedule, tell: Callable[[str], object]) -> Vendor:
+def measured(path: Path, target: str, schedule: Schedule, progress: Progress) -> Vendor:
     """One target against our host. Raises ValueError where outputs differ."""
     found, model = Vendor(target), Model(path.stem, path, path, random_inputs(path))
     expected = prepare("onnxruntime", model, 1, "f32").run()
     calls: dict[str, Call] = {}
-    for name, library in libraries(path, target, found, tell).items():
+    for name, library in libraries(path, target, found, progress).items():
         found.differences[name] = relative_difference(library.run(dict(model.inputs)), expected)
         if not found.differences[name] <= TOLERANCE["f32"]:
             raise ValueError(f"{target}: the outputs of {name} are off by {found.differences[name]:.2g} of their range")
         calls[name] = _call(library, model)
     calls[AGAIN] = calls[CUT]
-    tell(f"{target}: timing")
+    progress(f"{target}: timing")
     found.timings = interleave(calls, schedule)
     return found
 

@@ -61,19 +61,19 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     counts = [arguments.threads] if arguments.threads else sorted({1, usable_processors()})
     rows: list[tuple[str, int, Profile]] = []
     problems: list[str] = []
-    with StageProgress(quiet=arguments.json) as tell:
+    with StageProgress(quiet=arguments.json) as progress:
         for name in names:
             if not is_calibrated(name):
                 problems.append(f"{name} is not calibrated: its vendor says what its device can do")
                 continue
             for threads in counts if name == HOST_BACKEND else counts[:1]:
-                machine = MachineCosts(threads, tell=tell, longest=arguments.time_limit)
+                machine = MachineCosts(threads, progress=progress, longest=arguments.time_limit)
                 known = None if arguments.again else machine.kept(name)
                 found = known or machine.calibrate(name)
                 problems += [problem for problem in machine.problems if problem not in problems]
                 if found is not None:
                     rows.append((name, threads if name == HOST_BACKEND else 0, found))
-        tell("measuring the peaks of devices")
+        progress("measuring the peaks of devices")
         peaks = _peaks([name for name, _, _ in rows if name != HOST_BACKEND], arguments.again, problems)
     data = {
         "peaks": {name: {**asdict(peak), "operations": dict(peak.operations)} for name, peak in peaks.items()},

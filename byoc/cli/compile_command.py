@@ -43,9 +43,9 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     output = output_path(arguments.model, arguments.output)
     given = {**given_options(arguments, CompileRequest), **made_plan(arguments)}
     start = time.perf_counter()
-    with StageProgress(quiet=arguments.json) as tell:
-        library = compile_model(arguments.model, **given, progress=tell)
-        tell("writing the artefact")
+    with StageProgress(quiet=arguments.json) as progress:
+        library = compile_model(arguments.model, **given, progress=progress)
+        progress("writing the artefact")
         library.save(output)
     seconds = time.perf_counter() - start
     size = output.stat().st_size

@@ -28,9 +28,9 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """Export. Raises UserError with one sentence."""
     given = given_options(arguments, ExportRequest)
     start = time.perf_counter()
-    with StageProgress(quiet=arguments.json) as tell:
-        tuner = tuner_from(arguments, arguments.tune or UNTUNED, tell)
-        made = export_c(arguments.model, arguments.folder, **{**given, "tune": tuner}, progress=tell)
+    with StageProgress(quiet=arguments.json) as progress:
+        tuner = tuner_from(arguments, arguments.tune or UNTUNED, progress)
+        made = export_c(arguments.model, arguments.folder, **{**given, "tune": tuner}, progress=progress)
     seconds = time.perf_counter() - start
     data: dict[str, object] = {"output": arguments.folder, "files": made, "seconds": round(seconds, 3)}
     data["notes"] = made.notes

@@ -22,6 +22,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """The report; the exit code is 0 where the model would compile."""
-    with StageProgress(quiet=arguments.json) as tell:
-        found = lint(arguments.model, **given_options(arguments, PlanRequest), progress=tell)
+    with StageProgress(quiet=arguments.json) as progress:
+        found = lint(arguments.model, **given_options(arguments, PlanRequest), progress=progress)
     return found.to_json(), str(found), 0 if found.ok else EXIT_FOUND

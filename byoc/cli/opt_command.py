@@ -27,6 +27,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """Simplify, check and write. Raises UserError with one sentence."""
     output = Path(arguments.output) if arguments.output else Path(Path(arguments.model).stem + ENDING)
-    with StageProgress(quiet=arguments.json) as tell:
-        made = opt(arguments.model, output, **given_options(arguments, OptRequest), progress=tell)
+    with StageProgress(quiet=arguments.json) as progress:
+        made = opt(arguments.model, output, **given_options(arguments, OptRequest), progress=progress)
     return made.to_json(), str(made), 0

@@ -54,8 +54,8 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
             raise UserError(f"--output {path}: a plan is written as .json, {', '.join(DRAWN)}")
     mod, plan = planned_model(arguments)
     if arguments.measure:
-        with StageProgress(quiet=arguments.json) as tell:
-            plan = measure(build_planned(mod, plan, plan_options(request_of(arguments)), tell), plan)
+        with StageProgress(quiet=arguments.json) as progress:
+            plan = measure(build_planned(mod, plan, plan_options(request_of(arguments)), progress), plan)
     for path in outputs:
         drawn = DRAWN.get(path.suffix)
         name = Path(arguments.model).stem
@@ -66,8 +66,8 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
 
 def planned_model(arguments: argparse.Namespace) -> tuple[IRModule, Plan]:
     """The simplified model of a command line and its plan."""
-    with StageProgress(quiet=arguments.json) as tell:
-        return planned(replace(request_of(arguments), progress=tell))
+    with StageProgress(quiet=arguments.json) as progress:
+        return planned(replace(request_of(arguments), progress=progress))
 
 
 def request_of(arguments: argparse.Namespace) -> PlanRequest:

@@ -87,8 +87,8 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     for path in outputs:
         _writer(path)
     other = read_profile(Path(arguments.compare)) if arguments.compare else None
-    with StageProgress(quiet=arguments.json) as tell:
-        measured, times = _by_machine(arguments, tell) if arguments.vm else _by_graph(arguments, tell)
+    with StageProgress(quiet=arguments.json) as progress:
+        measured, times = _by_machine(arguments, progress) if arguments.vm else _by_graph(arguments, progress)
     profile = dataclasses.replace(measured, model=Path(arguments.file).stem, compiling=times)
     for path in outputs:
         write(path, profile)
@@ -101,41 +101,41 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     return data, text + wrote, 0
 
 
-def _by_graph(arguments: argparse.Namespace, tell: StageProgress) -> tuple[RunProfile, CompileTimes]:
+def _by_graph(arguments: argparse.Namespace, progress: StageProgress) -> tuple[RunProfile, CompileTimes]:
     """What an artefact or a model takes as a graph, and what compiling it took."""
-    library, times = _library(arguments, tell)
+    library, times = _library(arguments, progress)
     library.threads = arguments.threads
     inputs = {
         **random_inputs(library, parse_sizes(library, arguments.size)),
         **read_inputs(library, arguments.inputs),
     }
-    tell("running")
+    progress("running")
     return library.profile(inputs, repeat=arguments.repeat, warmup=arguments.warmup), times
 
 
-def _by_machine(arguments: argparse.Namespace, tell: StageProgress) -> tuple[RunProfile, CompileTimes]:
+def _by_machine(arguments: argparse.Namespace, progress: StageProgress) -> tuple[RunProfile, CompileTimes]:
     """What a model, or an executable that was saved, takes by the virtual machine. Raises UserError for a graph."""
     path = Path(arguments.file)
     if arguments.threads is not None:
         raise UserError("--threads is for a whole program; the virtual machine calls functions on one thread")
     given, sizes = named_arrays(arguments.inputs, "--inputs"), named_sizes(arguments.size)
     if is_model(path):
-        asked = CompileRequest(path, **given_options(arguments, CompileRequest), progress=tell)
+        asked = CompileRequest(path, **given_options(arguments, CompileRequest), progress=progress)
         executable, times = timed_build(compile_planned, asked)
     else:
         executable, times = load_executable(path), CompileTimes()
-    tell("running")
+    progress("running")
     return profile_by_machine(executable, given, sizes, (arguments.repeat, arguments.warmup)), times
 
 
-def _library(arguments: argparse.Namespace, tell: StageProgress) -> tuple[Library, CompileTimes]:
+def _library(arguments: argparse.Namespace, progress: StageProgress) -> tuple[Library, CompileTimes]:
     """The artefact, or the model compiled, and what that took."""
     path = Path(arguments.file)
     if not is_model(path):
-        return load_artifact(path, arguments, tell), CompileTimes()
+        return load_artifact(path, arguments, progress), CompileTimes()
     if arguments.trusted:
         raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
-    request = CompileRequest(path, **given_options(arguments, CompileRequest), progress=tell)
+    request = CompileRequest(path, **given_options(arguments, CompileRequest), progress=progress)
     return timed_compile(request)
 
 

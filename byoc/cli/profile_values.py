@@ -29,9 +29,9 @@ def profile_values(arguments: argparse.Namespace) -> tuple[Mapping[str, object],
     if other is not None:
         raise UserError(f"--values compiles a model operator by operator, where {other} has no meaning; leave it out")
     path = Path(arguments.file)
-    with StageProgress(quiet=arguments.json) as tell:
-        model = path if is_model(path) else load_artifact(path, arguments, tell)
-        tell("running")
+    with StageProgress(quiet=arguments.json) as progress:
+        model = path if is_model(path) else load_artifact(path, arguments, progress)
+        progress("running")
         inputs, sizes = named_arrays(arguments.inputs, "--inputs"), named_sizes(arguments.size)
         found = statistics(model, **given, inputs=inputs, sizes=sizes)
     values = ValueStatistics(path.stem, found.rows)

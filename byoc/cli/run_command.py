@@ -78,8 +78,8 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
             raise UserError(f"--{name} is at least {least}, got {getattr(arguments, name)}")
     check_timeout(arguments.timeout)
     settings = run_settings(arguments.threads, arguments.devices)
-    with StageProgress(quiet=arguments.json) as tell:
-        measured = [_measured(arguments, setting, tell) for setting in settings]
+    with StageProgress(quiet=arguments.json) as progress:
+        measured = [_measured(arguments, setting, progress) for setting in settings]
     library, outputs, found = measured[0]
     named = {spec.name: value for spec, value in zip(library.outputs, outputs, strict=True)}
     if arguments.output:
@@ -105,18 +105,18 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
 
 
 def _measured(
-    arguments: argparse.Namespace, setting: RunSetting, tell: StageProgress
+    arguments: argparse.Namespace, setting: RunSetting, progress: StageProgress
 ) -> tuple[Library, list[np.ndarray], RunTimes]:
     """A library of its own that ran with *setting*, the outputs, and the times; copies in and out are in a run."""
     begin = time.perf_counter()
-    library = open_library(arguments, tell, setting.device)
+    library = open_library(arguments, progress, setting.device)
     opening = time.perf_counter() - begin
     library.threads = setting.threads
     inputs = _inputs(library, arguments)
     if arguments.eager:
-        tell("initialising the modules")
+        progress("initialising the modules")
         library.initialize()
-    tell(f"running{setting.words}")
+    progress(f"running{setting.words}")
     outputs, first = _timed(library, inputs, arguments.timeout)
     for _ in range(arguments.warmup):
         _timed(library, inputs, arguments.timeout)
@@ -130,19 +130,19 @@ def _initialized(entry: Mapping[str, Any]) -> str:
     )
 
 
-def open_library(arguments: argparse.Namespace, tell: StageProgress, device: str = "") -> Library:
+def open_library(arguments: argparse.Namespace, progress: StageProgress, device: str = "") -> Library:
     """The artefact, or the model compiled, for an OpenCL *device* where one is named.
 
     Raises UserError for options that do not belong to the file, and for a device where nothing runs on one.
     """
     path = Path(arguments.file)
     if not is_model(path):
-        library = load_artifact(path, arguments, tell)
+        library = load_artifact(path, arguments, progress)
     elif arguments.trusted:
         raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
     else:
         given = with_device(given_options(arguments, CompileRequest), device)
-        library = compile_model(CompileRequest(path, **given, progress=tell))
+        library = compile_model(CompileRequest(path, **given, progress=progress))
     if device:
         use_device(library, device)
     return library
@@ -155,12 +155,12 @@ def is_model(path: Path) -> bool:
     return is_torch_program(path) or (path.suffix == ".onnx" and not _is_zip(path))
 
 
-def load_artifact(path: Path, arguments: argparse.Namespace, tell: StageProgress) -> Library:
+def load_artifact(path: Path, arguments: argparse.Namespace, progress: StageProgress) -> Library:
     """The artefact at *path*. Raises UserError for options that are for models."""
     given = given_flags(arguments, CompileRequest)
     if given:
         raise UserError(f"{given[0]} is for ONNX models; {path} is compiled already")
-    tell("loading the artefact")
+    progress("loading the artefact")
     return load(path, trusted=arguments.trusted)
 
 

@@ -71,10 +71,10 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
 def _tune(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str]:
     """The report of tuning the model, in both forms; its code is compiled as well, and is in the cache then."""
     start = time.perf_counter()
-    with StageProgress(quiet=arguments.json) as tell:
-        tuner = tuner_from(arguments, arguments.level, tell, again=True)
+    with StageProgress(quiet=arguments.json) as progress:
+        tuner = tuner_from(arguments, arguments.level, progress, again=True)
         given = given_options(arguments, CompileRequest)
-        compile_model(CompileRequest(arguments.model, **given, tune=tuner, progress=tell))
+        compile_model(CompileRequest(arguments.model, **given, tune=tuner, progress=progress))
     seconds = time.perf_counter() - start
     report = {**tuner.report.to_json(), "seconds_in_all": round(seconds, 3)}
     return report, f"{tuner.report.text()}\ncompiled in {seconds:.1f} s, tuning included"

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from byoc.base.progress import Progress, silent
 from byoc.contract.registration import get_backend
 from byoc.contract.signature import spec_of
 from byoc.debug.bisection_result import Bisection, Step, worst
@@ -76,15 +77,15 @@ class Runner:
     def __init__(self, asked: BisectRequest, limits: ErrorLimits, bench: Workbench):
         self.asked, self.limits, self.bench = asked, limits, bench
         self.targets = asked.target_names
-        self._tell: Callable[[str], None] = asked.progress or _silent
+        self._progress: Progress = asked.progress or silent
         self._notes: dict[str, None] = {}
 
     def bisect(self) -> Bisection:
         """See :func:`bisect`."""
         asked = self.asked
-        self._tell("compiling the whole model")
+        self._progress("compiling the whole model")
         self._compile()
-        self._tell("cutting the model")
+        self._progress("cutting the model")
         model = cut_model(plan_request(asked))
         samples = [self._inputs(model.main, k, given) for k, given in enumerate(asked.samples)]
         samples = samples or [self._inputs(model.main, 0, {})]
@@ -109,12 +110,12 @@ class Runner:
 
     def _sample(self, model: CutModel, arrays: dict[str, np.ndarray]) -> Bisection:
         """What is found on one setting of the inputs."""
-        self._tell("running the reference")
+        self._progress("running the reference")
         values = model.values(named_inputs(model.main, arrays))
         whole = self._whole(model.main, arrays, flat(narrowed(values[model.main.body], model.main.body.checked_type)))
         steps: list[Step] = []
         for place, part in enumerate(model.parts(values)):
-            self._tell(f"{part.kind} {part.name}")
+            self._progress(f"{part.kind} {part.name}")
             step = self.judged(part, place)
             if step is None:
                 continue
@@ -171,7 +172,7 @@ class Runner:
         asked = self.asked
         case = Case("the model", "", "model", main, ())
         part = Part("whole", ", ".join(self.targets), "model", (), case)
-        self._tell("running the whole model")
+        self._progress("running the whole model")
         try:
             got = self.bench.run_model(arrays, asked.saved)
         except LostError as error:
@@ -189,14 +190,14 @@ class Runner:
         backend = get_backend(part.target)
         single = [p for p in operator_parts(part)]
         for inner in single:
-            self._tell(f"operator {inner.name}")
+            self._progress(f"operator {inner.name}")
             if BackendAnswers(backend).takes(inner.case.function, inner.name):
                 found = self.judged(replace(inner, kind=part.kind))
                 if found is not None and not found.is_right:
                     return _Found(step, replace(found, kind=inner.kind), inner.case)
         if step.is_hung:  # each try would take as long
             return _Found(step, replace(step, kind="operators together"), part.case)
-        self._tell("looking for the smallest group of operators")
+        self._progress("looking for the smallest group of operators")
         small = reduce(part.case, (one_output, cut), self._is_wrong(part), time.monotonic() + REDUCE_SECONDS)
         body = small.function.body
         group = replace(
@@ -265,7 +266,3 @@ def replay(
     worst_errors = worst([errors(a, b) for a, b in zip(got, want, strict=True)])
     problem = next((p for p in problems if p), "")
     return Step(part.name, target, part.kind, part.nodes, worst_errors, problem)
-
-
-def _silent(stage: str) -> None:
-    """Progress that nobody watches."""

@@ -13,12 +13,13 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from byoc.base.progress import silent
 from byoc.debug.comparison import Comparison, TensorRow
 from byoc.debug.element_order import exchanged, is_reordered
 from byoc.debug.limits import ErrorLimits
@@ -57,10 +58,10 @@ def compare(asked: CompareRequest) -> Comparison:
 
 def _compared(asked: CompareRequest, one: ComparedSide, other: ComparedSide) -> Comparison:
     """What the two sides give on the same inputs. Raises UserError, and LostSideError."""
-    tell: Callable[[str], None] = asked.progress or _silent
-    tell(f"preparing {one.name}")
+    progress = asked.progress or silent
+    progress(f"preparing {one.name}")
     specs = one.specs()
-    tell(f"preparing {other.name}")
+    progress(f"preparing {other.name}")
     wanted = {s.name: (s.dtype, s.shape) for s in specs}
     if {s.name: (s.dtype, s.shape) for s in other.specs()} != wanted:
         raise UserError(f"{one.name} and {other.name} do not take the same inputs: they are of different models")
@@ -69,9 +70,9 @@ def _compared(asked: CompareRequest, one: ComparedSide, other: ComparedSide) -> 
     if unknown:
         raise UserError(f"the models have no input {unknown[0]!r}; their inputs are {', '.join(wanted)}")
     arrays = {**seeded_inputs(specs, asked.sizes or {}, asked.seed), **given}
-    tell(f"running {one.name}")
+    progress(f"running {one.name}")
     before = one.run(arrays)
-    tell(f"running {other.name}")
+    progress(f"running {other.name}")
     after = other.run(arrays)
     found = _Found(ErrorLimits(asked.tolerance or {}, asked.snr), has_layouts=asked.second is not None)
     if before.values and after.values:
@@ -209,7 +210,3 @@ def _row(
     got, want = pair
     problem = limits.leaves(got, want) or ""
     return TensorRow(name, nodes, dtype_name(want.dtype), want.shape, errors(got, want), problem, is_output, moved)
-
-
-def _silent(stage: str) -> None:
-    """Progress that nobody watches."""

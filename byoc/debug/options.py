@@ -40,7 +40,7 @@ class InputOptions(Options):
         "unless a tolerance is given",
         flag=Flag("--snr", metavar="DB", read=float),
     )
-    progress: Callable[[str], None] | None = option(
+    progress: Callable[[str], object] | None = option(
         None, "a function that is called with what is done next", key=Keyed.APART
     )
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from byoc.base.progress import Progress
 from byoc.contract.registration import BACKENDS, get_backend
 from byoc.debug.comparison import LostSide
 from byoc.debug.machine_runs import input_specs, load_executable, run_executable
@@ -38,7 +39,6 @@ from byoc.testing.core.worker_pool import AbsentError, Done, Lost, WorkerPool
 
 MODEL_PATIENCE = 10.0  # planning and compiling a model say less often that they go on
 Arrays = Mapping[str, np.ndarray]
-Tell = Callable[[str], None]
 T = TypeVar("T")
 
 
@@ -73,14 +73,14 @@ class SideOpening:
     asked: CompareRequest
     index: int
 
-    def __call__(self, tell: Tell) -> SideBench:
+    def __call__(self, progress: Progress) -> SideBench:
         """The bench. Raises AbsentError where that process does not have the backends."""
         try:
             for origin in self.origins:
                 backend_from(origin)
         except ByocError as error:
             raise AbsentError(str(error)) from error
-        return SideBench(self.asked, self.index, tell)
+        return SideBench(self.asked, self.index, progress)
 
 
 @dataclass
@@ -91,7 +91,7 @@ class SideBench:
 
     asked: CompareRequest
     index: int
-    tell: Tell
+    progress: Progress
     _pair: tuple[Library, Library] | None = field(default=None, repr=False)
     _executable: Executable | None = field(default=None, repr=False)
 
@@ -109,12 +109,12 @@ class SideBench:
     def run(self, inputs: Arrays) -> SideRun:
         """What the side gives for *inputs*. Raises UserError."""
         if self._pair is None:
-            self.tell("running it by the virtual machine")
+            self.progress("running it by the virtual machine")
             outputs = run_executable(self._made_executable(), inputs)
             return SideRun((), [(f"output {k}", array) for k, array in enumerate(outputs)])
         whole, split = self._pair
-        values = values_of(split, inputs, tell=lambda node: self.tell(f"running {node}"))
-        self.tell("running the whole model")
+        values = values_of(split, inputs, progress=lambda node: self.progress(f"running {node}"))
+        self.progress("running the whole model")
         return SideRun(values, [(s.name, a) for s, a in zip(whole.outputs, whole.run(inputs), strict=True)])
 
     def _made_executable(self) -> Executable:
@@ -126,16 +126,18 @@ class SideBench:
         cut = [HOST] if target in (HOST, "host") else [target, HOST]
         assert not isinstance(asked.first, Library)
         if asked.vm:
-            request = CompileRequest(asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline, progress=self.tell)
+            request = CompileRequest(
+                asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline, progress=self.progress
+            )
             self._executable = compile_planned(request)
             return
-        self.tell("compiling it")
+        self.progress("compiling it")
         whole = compile_model(asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline)
-        self.tell("compiling it operator by operator")
+        self.progress("compiling it operator by operator")
         self._pair = whole, compile_unfused(asked.first, cut, asked)
 
     def _load(self, path: Path) -> None:
-        self.tell("loading it")
+        self.progress("loading it")
         if path.suffix == ".onnx":
             self._compile(HOST)
         elif read_artifact(path).manifest.get("tree") and read_artifact(path).manifest.get("kind") == "modules":

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from byoc.base.progress import Progress
 from byoc.runtime.core.strict_json import mapping_of
 from byoc.runtime.graph.graph import RESHAPE, Node
 from byoc.runtime.library import Library
@@ -33,19 +34,19 @@ def values_of(
     library: Library,
     inputs: Mapping[str, np.ndarray],
     with_read: bool = False,
-    tell: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[Value]:
     """Each value between the nodes of *library*, in the order in which they are computed, node by node.
 
     A value is called by the last ONNX node that it comes from, with a number where a node gives several. *with_read*
-    keeps what each function read, too. *tell* is called with each node before it is run.
+    keeps what each function read, too. *progress* is called with each node before it is run.
     """
     executor = library.graph_executor()
     for name, array in inputs.items():
         executor.set_input(name, array)
     origins = _origins(library)
-    if tell is not None:
-        executor.wrap = partial(_ReportedCall, tell, origins)
+    if progress is not None:
+        executor.wrap = partial(_ReportedCall, progress, origins)
     executor.run()
     found: list[Value] = []
     for step, node in zip(executor.steps, executor.graph.calls, strict=True):
@@ -64,19 +65,17 @@ def values_of(
 class _ReportedCall:
     """A step of a run that is reported before it begins: the ONNX nodes of *node*, and the function that it calls."""
 
-    def __init__(
-        self, tell: Callable[[str], None], origins: Sequence[tuple[str, ...]], node: Node, step: Callable[[], object]
-    ):
+    def __init__(self, progress: Progress, origins: Sequence[tuple[str, ...]], node: Node, step: Callable[[], object]):
         nodes = [name for entry in node.outputs for name in origins[entry[0]]]
         named = ", ".join(dict.fromkeys(nodes)) or node.name
-        self._tell, self._text, self._step = tell, f"node {named} ({node.function})", step
+        self._progress, self._text, self._step = progress, f"node {named} ({node.function})", step
 
     def __call__(self) -> None:
-        self._tell(self._text)
+        self._progress(self._text)
         self._step()
 
     def __getattr__(self, name: str) -> object:  # of a step that is started and waited for
-        self._tell(self._text)
+        self._progress(self._text)
         return getattr(self._step, name)
 
 

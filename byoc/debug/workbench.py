@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from byoc.base.progress import Progress
 from byoc.contract.registration import get_backend
 from byoc.debug.options import BisectRequest
 from byoc.debug.parts import HOST, cut_model
@@ -54,14 +55,14 @@ class BenchOpening:
     asked: BisectRequest | None
     limit: float
 
-    def __call__(self, tell: Callable[[str], None]) -> WorkerBench:
+    def __call__(self, progress: Progress) -> WorkerBench:
         """The bench. Raises AbsentError where this process does not have the backends."""
         try:
             for origin in self.origins:
                 backend_from(origin)
         except ByocError as error:
             raise AbsentError(str(error)) from error
-        return WorkerBench(self.asked, self.limit, tell)
+        return WorkerBench(self.asked, self.limit, progress)
 
 
 @dataclass
@@ -70,7 +71,7 @@ class WorkerBench:
 
     asked: BisectRequest | None
     limit: float
-    tell: Callable[[str], None]
+    progress: Progress
     libraries: dict[tuple[str, int], Library] = field(default_factory=dict)
     _whole: Library | None = None
     _saved: dict[str, SavedRunner] = field(default_factory=dict)
@@ -80,7 +81,7 @@ class WorkerBench:
         """The whole model, compiled once. Raises as ``byoc.compile``."""
         if self._whole is None:
             assert self.asked is not None
-            self.tell(COMPILING)
+            self.progress(COMPILING)
             asked = self.asked
             self._whole = compile_model(asked.model, asked.target_names, shapes=asked.shapes, pipeline=asked.pipeline)
         return self._whole
@@ -90,7 +91,7 @@ class WorkerBench:
         known = None if place is None else self.libraries.get((target, place))
         if known is not None:
             return known
-        self.tell(COMPILING)
+        self.progress(COMPILING)
         made = region_library(sent.case.function, target)
         if place is not None:
             self.libraries[target, place] = made
@@ -98,7 +99,7 @@ class WorkerBench:
 
     def run(self, library: Library, inputs: Arrays, target: str, saved: bool) -> list[np.ndarray]:
         """The outputs; where *saved*, of the artefact in a process of its own, which may import the target's file."""
-        self.tell(RUNNING)
+        self.progress(RUNNING)
         if not saved:
             return library.run(dict(inputs))
         if target not in self._saved:
@@ -143,7 +144,7 @@ class CutModelTask(_OfModel):
         """None where it can be cut."""
         assert bench.asked is not None
         request = plan_request(bench.asked)
-        bench.tell(PLANNING)
+        bench.progress(PLANNING)
 
         def planned() -> None:
             cut_model(request)

@@ -130,7 +130,7 @@ class HostOptions(PrecisionOptions):
 class ProgressOptions(Options):
     """Where progress is reported."""
 
-    progress: Callable[[str], None] | None = option(
+    progress: Callable[[str], object] | None = option(
         None, "a function that is called with what is done next, in words", key=Keyed.APART
     )
 

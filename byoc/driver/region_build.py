@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from byoc.base.progress import Progress
 from byoc.contract.backend import Backend, constants_by_symbol, contradiction
 from byoc.contract.registration import get_backend
 from byoc.driver.losses import Loss, RegionLostError, lost
@@ -83,7 +84,7 @@ def keeping_unconverted(fallback: bool) -> Iterator[None]:
         yield
 
 
-def build_regions(mod: IRModule, request: BuildRequest, tell: Callable[[str], None]) -> BuiltRegions:
+def build_regions(mod: IRModule, request: BuildRequest, progress: Progress) -> BuiltRegions:
     """The modules of the regions of the partitioned *mod*.
 
     Raises RegionLostError for a region that its backend cannot make, unless the host may and can compute it.
@@ -92,7 +93,7 @@ def build_regions(mod: IRModule, request: BuildRequest, tell: Callable[[str], No
     made: dict[GlobalVar, Module] = {}
     fallbacks = []
     for var, region in regions.items():
-        tell(f"compiling {var.name_hint}")
+        progress(f"compiling {var.name_hint}")
         try:
             with lost(var, region):
                 made[var] = compile_region(var, region, request)
@@ -100,7 +101,7 @@ def build_regions(mod: IRModule, request: BuildRequest, tell: Callable[[str], No
             if not request.fallback or region.attrs["Compiler"] == HOST or not _host_can(region):
                 raise
             fallbacks.append(_record(region, error.loss, error.error))
-            tell(f"the host computes {var.name_hint}: {error.loss.error}")
+            progress(f"the host computes {var.name_hint}: {error.loss.error}")
     gone = [var for var in regions if var not in made]
     if gone:
         mod = transform.InlineCompilerFunctionsBoundTo(gone)(mod)

@@ -90,12 +90,12 @@ def run(asked: ConformanceRequest, quiet: bool = True) -> Survey:
         raise DeviceError(f"device {asked.device} is not on this machine: {problem}; byoc doctor says what is missing")
     patterns = [_pattern(text) for text in asked.only]
     record = OutcomeFile(Path(asked.results), asked.device) if asked.results is not None else None
-    tell = Teller(quiet)
-    tell("making the suite")
+    progress = TerminalLine(quiet)
+    progress("making the suite")
     cases = [case for case in suite() if _is_meant(case, patterns)]
     if not cases:
         raise UserError(f"--only {' '.join(asked.only)}: no case of the suite has that in its name or operator")
-    found = by_team(cases, asked.device, Processes(asked.jobs, asked.seconds), record, tell)
+    found = by_team(cases, asked.device, Processes(asked.jobs, asked.seconds), record, progress)
     if asked.page is not None:
         path = Path(asked.page)
         text = page(path.read_text(encoding="utf-8") if path.exists() else "", found, asked.title)
@@ -115,7 +115,7 @@ def _asked_for(device: str) -> str:
     return (get_backend(TARGETS[device][0]).unavailable() or "") if device in TARGETS else "unknown"
 
 
-class Teller:
+class TerminalLine:
     """Shows on a terminal which case was last, in one line that is written over; elsewhere nothing."""
 
     def __init__(self, quiet: bool):

@@ -7,12 +7,13 @@ case counts. What is wrong runs again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import onnx
 
+from byoc.base.progress import Progress, silent
 from byoc.errors import UserError
 from byoc.onnx_backend.cases import SuiteCase
 from byoc.onnx_backend.coverage import Coverage
@@ -71,11 +72,11 @@ def by_team(
     device: str,
     team: Processes,
     record: OutcomeFile | None = None,
-    tell: Callable[[str], object] = str,
+    progress: Progress = silent,
 ) -> Survey:
     """As ``survey``, by processes; a case whose process is lost, or that takes too long, is wrong.
 
-    *tell* is called with the name of each case that is done, and their number.
+    *progress* is called with the name of each case that is done, and their number.
     """
     known = {} if record is None else {o.case: o for o in record.outcomes.values() if o.kind != WRONG}
     found = {case.name: known[case.name] for case in cases if case.name in known}
@@ -85,7 +86,7 @@ def by_team(
         found[case.name] = one
         if record is not None:
             record.add(one)
-        tell(f"{len(found)} of {len(cases)}: {case.name}")
+        progress(f"{len(found)} of {len(cases)}: {case.name}")
     return Survey(device, [found[case.name] for case in cases])
 
 

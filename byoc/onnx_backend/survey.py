@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
+from byoc.base.progress import Progress, silent
 from byoc.codegen.opencl.backend import LEAST_ELEMENTS
 from byoc.errors import UserError
 from byoc.ir.passes.pass_context import PassContext
@@ -115,11 +116,11 @@ class Survey:
         }
 
 
-def survey(cases: Iterable[SuiteCase], device: str, tell: Callable[[str], object] = str) -> Survey:
-    """Run every one of *cases* on *device*; *tell* is called with its name before it runs."""
+def survey(cases: Iterable[SuiteCase], device: str, progress: Progress = silent) -> Survey:
+    """Run every one of *cases* on *device*; *progress* is called with its name before it runs."""
     found = []
     for case in cases:
-        tell(case.name)
+        progress(case.name)
         found.append(outcome(case, device))
     return Survey(device, found)
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from byoc.base.counted import counted
+from byoc.base.progress import silent
 from byoc.contract.backend import Backend
 from byoc.contract.checks import level_of, why_unavailable
 from byoc.contract.registration import get_backend
@@ -73,10 +74,10 @@ def worker_pool(asked: CertifyRequest, backend: Backend) -> WorkerPool:
 
 def certified(asked: CertifyRequest, backend: Backend, pool: WorkerPool) -> Certificate:
     """See :func:`certify`; *pool* is what :func:`worker_pool` gave for as much of *asked*."""
-    tell = asked.progress or _silent
+    progress = asked.progress or silent
     deadline = None if asked.seconds is None else time.monotonic() + asked.seconds
-    run = CaseRun(pool, asked.skip, deadline, tell)
-    tell("making cases")
+    run = CaseRun(pool, asked.skip, deadline, progress)
+    progress("making cases")
     made = run.make(asked.seed, asked.only)
     said_nothing = not made.cases and not asked.models and not run.lost_verdicts
     if asked.only and said_nothing and not (made.raised or made.never or made.unmade):
@@ -140,7 +141,7 @@ class _Rest:
 
     def inject_faults(self) -> None:
         """Have the module of two cases fail at each stage."""
-        self._run.tell("injecting faults")
+        self._run.progress("injecting faults")
         tasks = ((k, InjectFault(case, stage)) for k, (case, stage) in enumerate(self._faults))
         for k, ended in self._run.pool.run(tasks, self._run.deadline):
             if isinstance(ended, Done):
@@ -155,7 +156,7 @@ class _Rest:
             if self._run.is_over:
                 return
             name = Path(model).name
-            self._run.tell(f"the model {name}")
+            self._run.progress(f"the model {name}")
             ended = self._run.pool.one(TryModel(os.path.abspath(model)))
             if isinstance(ended, Lost):
                 self._modelled[k] = model_result(name, lost_finding(ended))
@@ -176,7 +177,7 @@ class _Rest:
         for case in firsts.values():
             if self._run.is_over:
                 break
-            self._run.tell(f"timing {case.name}")
+            self._run.progress(f"timing {case.name}")
             ended = self._run.pool.one(MeasureCase(case))  # one at a time
             if isinstance(ended, Done) and isinstance(ended.value, SpeedRow):
                 rows.append(ended.value)
@@ -265,7 +266,3 @@ def _asked(asked: CertifyRequest) -> dict[str, object]:
         "tolerance": dict(asked.tolerance or {}),
         "precision": asked.precision,
     }
-
-
-def _silent(stage: str) -> None:
-    """Progress that nobody watches."""

@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from byoc.base.progress import Progress, silent
 from byoc.contract.backend import Backend
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.errors import CompilerNotFoundError, UserError
@@ -66,14 +67,14 @@ class Examiner:
     """Puts cases of one backend through checks.
 
     *tolerance* is by dtype, *options* are the backend's, *precision* is asked of it. *saved* runs artefacts in another
-    process; without it that is not asked. *tell* is called with each step before it is taken.
+    process; without it that is not asked. *progress* is called with each step before it is taken.
     """
 
     backend: Backend
     tolerance: Mapping[str, float] | None = None
     options: Mapping[str, object] = field(default_factory=dict)
     saved: SavedRunner | None = None
-    tell: Callable[[str], None] = lambda step: None
+    progress: Progress = silent
     precision: str = "f32"
     _added: float = field(default=0.0, init=False)  # to the tolerance of floats, for the case that is examined
 
@@ -89,13 +90,13 @@ class Examiner:
 
     def examine(self, case: Case, checks: Sequence[str] = EVERY_CASE) -> list[Finding]:
         """What *checks* find of *case*; empty where everything is as it should be."""
-        self.tell(NUMBERS)
+        self.progress(NUMBERS)
         self._added = added_tolerance(case.function, self.precision)
         try:
             wanted = [self.wanted(case, feed) for feed in case.feeds]
         except Exception as error:  # kernels raise what they please
             return [Finding(NUMBERS, UNTRIED, f"the reference does not compute it: {error}")]
-        self.tell(COMPILE)
+        self.progress(COMPILE)
         try:
             library = self.compiled(case)
         except CompilerNotFoundError as error:
@@ -117,7 +118,7 @@ class Examiner:
         found = list(deviates)
         for name, step in steps:
             if name in checks:
-                self.tell(name)
+                self.progress(name)
                 found += step()
         return found
 
@@ -177,7 +178,7 @@ class Examiner:
     ) -> tuple[list[Finding], list[Finding]]:
         """What is found of runs, and the deviations that are seen."""
         first: list[list[np.ndarray]] = []
-        self.tell(RUN)
+        self.progress(RUN)
         deviates: list[Finding] = []
         for k in range(len(case.feeds)):
             given = {name: np.array(a) for name, a in case.inputs(k).items()}
@@ -197,7 +198,7 @@ class Examiner:
                 deviates.append(Finding(NUMBERS, DEVIATES, seen))
             first.append(got)
         if REPEAT in checks:
-            self.tell(REPEAT)
+            self.progress(REPEAT)
             for k in (*range(len(case.feeds)), 0):
                 try:
                     again = library.run(case.inputs(k))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from byoc.base.progress import Progress
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.model import module_of
 from byoc.errors import UserError
@@ -31,14 +32,14 @@ LEAST_INTEGER_DB = 30.0  # of integers, which a rounding may move by one
 
 
 def model_results(
-    examiner: Examiner, model: str | os.PathLike[str], tell: Callable[[str], None]
+    examiner: Examiner, model: str | os.PathLike[str], progress: Progress
 ) -> tuple[CaseResult, SpeedRow | None]:
-    """What becomes of *model*, and its times where it ran; *tell* is called with each step before it is taken.
+    """What becomes of *model*, and its times where it ran; *progress* is called with each step before it is taken.
 
     Where the backend takes nothing of it and sizes are free, it is tried with these at 1, and its name says so.
     """
     name = Path(model).name
-    tell(COMPILE)
+    progress(COMPILE)
     shapes: dict[str, tuple[int, ...]] | None = None
     try:
         library = _compiled(examiner, model, None)
@@ -50,14 +51,14 @@ def model_results(
         return model_result(name, Finding(NUMBERS, LATE, str(error))), None
     if not library.plan.regions:
         return model_result(name, Finding(NUMBERS, UNTRIED, _why_nothing(library, examiner.backend.name))), None
-    tell(NUMBERS)
+    progress(NUMBERS)
     try:
         main = module_of(model)["main"]
         assert isinstance(main, Function)
         wanted = outputs_of(main, [inputs[p.name_hint] for p in main.params], True)
     except UserError as error:
         return model_result(name, Finding(NUMBERS, UNTRIED, f"the reference does not run it: {error}")), None
-    tell(RUN)
+    progress(RUN)
     try:
         got = library.run(inputs)
     except Exception as error:  # whatever a vendor's code raises
@@ -65,14 +66,14 @@ def model_results(
     assert len(got) == len(tensor_types(main.body.checked_type))
     findings = _judged(library, got, wanted, NUMBERS)
     if not findings and examiner.saved is not None:
-        tell(SAVED)
+        progress(SAVED)
         try:
             findings = _judged(library, examiner.saved.run(library, [inputs])[0], wanted, SAVED)
         except UserError as error:
             findings = [Finding(SAVED, LATE, str(error))]
     row, label = None, f"{name}, sizes of 1" if shapes else name
     if not findings:
-        tell(SPEED)
+        progress(SPEED)
         row = compared(label, (library, compile_model(model, ["c"], shapes=shapes)), inputs)
     return replace(model_result(name, *findings), name=label), row
 

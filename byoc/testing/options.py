@@ -73,6 +73,6 @@ class CertifyRequest(Options):
         least=0,
         flag=Flag("--workers", metavar="N"),
     )
-    progress: Callable[[str], None] | None = option(
+    progress: Callable[[str], object] | None = option(
         None, "a function that is called with what is tried next", key=Keyed.APART
     )

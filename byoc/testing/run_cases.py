@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from byoc.base.progress import Progress, silent
 from byoc.testing.cases.operators import SAMPLE
 from byoc.testing.causes import by_cause, is_common
 from byoc.testing.certificate import FAILURES, CaseResult, SmallestCase
@@ -45,7 +46,6 @@ MOST_LOST = 3  # cases of one operator in which a worker crashes or comes to no 
 MOST_VERDICTS = 20  # in which a worker crashes or comes to no end
 SHOWN = 64  # elements of an input that a certificate shows
 OVER = "the time was over"
-Tell = Callable[[str], None]
 
 
 @dataclass
@@ -55,7 +55,7 @@ class CaseRun:
     pool: WorkerPool
     skip: Sequence[str] = ()
     deadline: float | None = None
-    tell: Tell = lambda stage: None
+    progress: Progress = silent
     imported: bool = False  # whether loading what was saved needed the vendor's file
     results: list[CaseResult | None] = field(default_factory=list)
     smallest: list[SmallestCase] = field(default_factory=list)
@@ -103,7 +103,7 @@ class CaseRun:
                 finding = Finding(NUMBERS, UNTRIED, reason)
                 self.results[number] = CaseResult(case.name, case.operator, case.kind, (finding,))
                 continue
-            self.tell(f"{number + 1} of {len(self.cases)}: {case.name}")
+            self.progress(f"{number + 1} of {len(self.cases)}: {case.name}")
             yield number, ExamineCase(case, checks)
 
     def found(self, ended: Ended) -> tuple[Finding, ...] | None:
@@ -132,7 +132,7 @@ class CaseRun:
             finding = next(f for sent, f in group if sent.name == first.name and sent.kind == first.kind)
             case, operator, check = first, first.operator, finding.check
             if number < MOST_REDUCED and not self.is_over:
-                self.tell(f"making the case of {operator} smaller")
+                self.progress(f"making the case of {operator} smaller")
                 case, finding = self.reduced(first, finding)
             if not any(t.text == case.text and t.check == check for t in self.smallest):
                 self.smallest.append(_smallest(operator, check, case, finding, _written(case, number, folder)))

@@ -6,9 +6,10 @@ Cases travel as Relay's text and arrays. Each task reports its steps, so that a 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from byoc.base.progress import Progress
 from byoc.contract.backend import Backend
 from byoc.driver.compiler.plan import plan
 from byoc.errors import ByocError, UserError
@@ -37,7 +38,7 @@ class WorkerContext:
     """What a worker has: the examiner, and where it reports its steps."""
 
     examiner: Examiner
-    tell: Callable[[str], None]
+    progress: Progress
 
     @property
     def backend(self) -> Backend:
@@ -56,7 +57,7 @@ class CertifyOpening:
     limit: float
     precision: str = "f32"
 
-    def __call__(self, tell: Callable[[str], None]) -> WorkerContext:
+    def __call__(self, progress: Progress) -> WorkerContext:
         """The context. Raises AbsentError where this process does not have the backend."""
         try:
             backend = backend_from(self.origin)
@@ -65,7 +66,9 @@ class CertifyOpening:
         runner = SavedRunner(backend, self.limit * SAVED_PART) if self.saved else None
         if runner is not None:
             runner.start()
-        return WorkerContext(Examiner(backend, self.tolerance, self.options, runner, tell, self.precision), tell)
+        return WorkerContext(
+            Examiner(backend, self.tolerance, self.options, runner, progress, self.precision), progress
+        )
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class MakeCases:
 
     def do(self, context: WorkerContext) -> MadeCases:
         """The cases."""
-        asked = BackendAnswers(context.backend, tell=context.tell, lost=self.lost)
+        asked = BackendAnswers(context.backend, progress=context.progress, lost=self.lost)
         cases = all_cases(asked, self.seed, self.only)
         reasons = grouped(asked.refused, MOST_REASONS)
         return MadeCases([SentCase.of(c) for c in cases], asked.raised, asked.unmade, asked.never, reasons)
@@ -148,7 +151,7 @@ class TryModel:
 
     def do(self, context: WorkerContext) -> tuple[CaseResult, SpeedRow | None]:
         """What becomes of it, and its times."""
-        return model_results(context.examiner, self.model, context.tell)
+        return model_results(context.examiner, self.model, context.progress)
 
 
 @dataclass(frozen=True)

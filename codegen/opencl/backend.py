@@ -191,7 +191,7 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     machine, tuner = profile.machine, given.get(TUNE)
     tunes = isinstance(tuner, Tuner) and tuner.tunes
     if not tunes:  # which needs the device, and says so
-        _tell_of_absence(chosen.device)
+        _warn_of_absence(chosen.device)
 
     def prepared(memory: str, choices: Choices | None = None) -> list[Program]:
         """The programs as kernels over such memory want them."""
@@ -223,7 +223,7 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     return OpenCLModule(source, plans, constant_arrays(over[memory]), chosen.run)
 
 
-def _tell_of_absence(device: str) -> None:
+def _warn_of_absence(device: str) -> None:
     """Warn where the user says which *device*, and there are others here: what is compiled will not run here."""
     why = why_not_here(device) if device else None
     if why is not None:

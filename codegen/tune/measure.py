@@ -40,24 +40,24 @@ def measure(
     candidates: Sequence[Sequence[Run]],
     rounds: int,
     clock: Clock = time.thread_time,
-    tell: Callable[[int], None] = lambda number: None,
+    started: Callable[[int], None] = lambda number: None,
     most_repeats: int = MOST_REPEATS,
 ) -> list[Times]:
     """The times of *candidates* over so many *rounds*, in each of which every candidate has a turn, a later one first.
 
     A candidate is a sequence of calls, of equal work on different memory, which take turns as well.
-    *tell* gets the number of a candidate before its turn; a sample repeats the calls *most_repeats* times at most.
+    *started* gets the number of a candidate before its turn; a sample repeats the calls *most_repeats* times at most.
     """
     repeats = []
     for number, calls in enumerate(candidates):
-        tell(number)
+        started(number)
         repeats.append(_repeats(calls, clock, most_repeats))
     times = [Times() for _ in candidates]
     for k in range(rounds):
         alive = [i for i, t in enumerate(times) if not t.dropped]
         turn = k % len(alive)
         for i in (*alive[turn:], *alive[:turn]):
-            tell(i)
+            started(i)
             times[i].samples.append(_sample(candidates[i], repeats[i], clock))
         if k + 1 >= FIRST_ROUNDS:
             best = min(t.shortest for t in times)

@@ -22,7 +22,7 @@ from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import Signature
 
 LARGEST_ERROR = 1e-2  # of the largest result: what a candidate may differ from the first
-Tell = Callable[[int], None]  # gets the number of the candidate that is about to run
+Started = Callable[[int], None]  # gets the number of the candidate that is about to run
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class TrialBatch:
     team: bytes | None = None
     caches: Mapping[int, int] = field(default_factory=dict)
 
-    def run(self, tell: Tell) -> list[Outcome]:
+    def run(self, started: Started) -> list[Outcome]:
         """What became of each candidate."""
-        return run_batch(self, tell)
+        return run_batch(self, started)
 
     def only(self, numbers: Sequence[int]) -> TrialBatch:
         """The batch of these of its candidates."""
@@ -78,8 +78,8 @@ class AnyTrialBatch(Protocol):
     def compiled(self) -> tuple[object, ...]:
         """The candidates."""
 
-    def run(self, tell: Tell) -> list[Outcome]:
-        """What became of each candidate, in order; *tell* is called with the number of the one that is about to run."""
+    def run(self, started: Started) -> list[Outcome]:
+        """What became of each candidate, in order; *started* gets the number of the one that is about to run."""
 
     def only(self, numbers: Sequence[int]) -> AnyTrialBatch:
         """The batch of these of its candidates."""
@@ -88,25 +88,25 @@ class AnyTrialBatch(Protocol):
 RunBatch = Callable[[TrialBatch], Sequence[Outcome]]
 
 
-def run_batch(batch: TrialBatch, tell: Tell = lambda number: None, clock: Clock | None = None) -> list[Outcome]:
+def run_batch(batch: TrialBatch, started: Started = lambda number: None, clock: Clock | None = None) -> list[Outcome]:
     """What became of each candidate, in their order, run in this process.
 
     One thread is timed by what it computed, on one core; several by the clock on the wall.
     """
     team = KernelTeam(batch.threads, batch.team)
     try:
-        calls, failed = _checked(batch, team, tell)
+        calls, failed = _checked(batch, team, started)
         clock = clock or (time.thread_time if batch.threads == 1 else time.perf_counter)
         with on_one_core() if batch.threads == 1 else nullcontext():
             numbers = list(calls)
-            times = measure(list(calls.values()), batch.rounds, clock, lambda k: tell(numbers[k])) if calls else []
+            times = measure(list(calls.values()), batch.rounds, clock, lambda k: started(numbers[k])) if calls else []
     finally:
         team.end()
     timed = {n: Timed(t.shortest, t.median, t.dropped) for n, t in zip(numbers, times, strict=True)}
     return [failed[k] if k in failed else timed[k] for k in range(len(batch.compiled))]
 
 
-def _checked(batch: TrialBatch, team: KernelTeam, tell: Tell) -> tuple[dict[int, list[Run]], dict[int, str]]:
+def _checked(batch: TrialBatch, team: KernelTeam, started: Started) -> tuple[dict[int, list[Run]], dict[int, str]]:
     """The calls of the candidates whose result agrees with that of the first that ran, and why others have none."""
     inputs = [copy_of(a) for a in batch.inputs]
     shape, dtype = batch.output
@@ -116,7 +116,7 @@ def _checked(batch: TrialBatch, team: KernelTeam, tell: Tell) -> tuple[dict[int,
     expected: np.ndarray | None = None
     handles: dict[bytes, object] = {}
     for number, candidate in enumerate(batch.compiled):
-        tell(number)
+        started(number)
         try:
             if candidate.library not in handles:
                 symbols = [r.signature.symbol for r in batch.compiled if r.library == candidate.library]

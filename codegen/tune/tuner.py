@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from byoc.base.progress import Progress, silent
 from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace, SpaceCollector
 from byoc.codegen.kernel.program import Program
@@ -62,7 +63,7 @@ class Tuner:
         again: bool = False,
         trial_runner: OpenTrialRunner = trial_runner,
         clock: Clock = time.perf_counter,
-        tell: Callable[[str], None] | None = None,
+        progress: Progress | None = None,
         threads: int | None = None,
     ):
         check_threads(threads)
@@ -70,7 +71,7 @@ class Tuner:
         self.report = TuningReport(level.name)
         self._trial_runner = trial_runner
         self._spent = self._again = 0.0  # seconds, and those that making it all once more will take
-        self._tell = tell or (lambda text: None)
+        self._progress = progress or silent
 
     @property
     def tunes(self) -> bool:
@@ -120,7 +121,7 @@ class Tuner:
         """What *measure* gives, whose time is a part of what the level allows; *stage* says what it does."""
         start = self.clock()
         if stage:
-            self._tell(stage)
+            self._progress(stage)
         made = measure()
         self._spent += self.clock() - start
         self.report.seconds = self._spent
@@ -142,7 +143,7 @@ class Tuner:
             for k, space in enumerate(spaces):
                 begin = self.clock()
                 late = self._spent + begin - start + longest + self._again >= self.level.seconds
-                self._tell(f"tuning, kernel {k + 1} of {len(spaces)}")
+                self._progress(f"tuning, kernel {k + 1} of {len(spaces)}")
                 trials = () if late else attempt(space, self.level.of(space), at.rest)
                 longest = max(longest, self.clock() - begin)
                 choice = at.bench.winner(trials, space.expected)
@@ -170,9 +171,9 @@ def own_database() -> Database:
     return Database(cache_dir() / FOLDER)
 
 
-def tuner_of(option: object, tell: Callable[[str], None] | None = None) -> Tuner:
+def tuner_of(option: object, progress: Progress | None = None) -> Tuner:
     """The tuner that an option names: by a level, or itself. Raises UserError for an unknown level.
 
-    A new one says what it does through *tell*.
+    A new one says what it does through *progress*.
     """
-    return option if isinstance(option, Tuner) else Tuner(level_named(option), own_database(), tell=tell)
+    return option if isinstance(option, Tuner) else Tuner(level_named(option), own_database(), progress=progress)

@@ -171,10 +171,10 @@ class OpenCLModule(Module):
                 constants = self._constants_of(symbol)
                 opened = open_device(self.options.device)
                 program = build_program(self._source, opened)
-                tell = None if self._events is None else self._events.extend
+                on_times = None if self._events is None else self._events.extend
                 counts, plan = self._counts[symbol], self._plans[symbol]
                 counts.programs += 1
-                self._sessions[symbol] = Session(plan, program, opened, constants, tell, counts, self.options)
+                self._sessions[symbol] = Session(plan, program, opened, constants, on_times, counts, self.options)
                 self._sessions[symbol].bindings.keep(self._kept)
             return self._sessions[symbol]
 

@@ -42,7 +42,7 @@ from byoc.runtime.opencl.images import texels
 from byoc.runtime.opencl.pinned import PinnedPieces, landing, result_pieces
 from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.process import driver_use, in_driver
-from byoc.runtime.opencl.timed_events import Tell, TimedEvents, header_of_copy, header_of_launch
+from byoc.runtime.opencl.timed_events import OnTimes, TimedEvents, header_of_copy, header_of_launch
 from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.abandoned_work import abandon
 from byoc.runtime.region.call import Pending
@@ -81,12 +81,12 @@ class Session:
         program: pyopencl.Program,
         opened: OpenDevice,
         constants: Sequence[NDArray],
-        tell: Tell | None = None,
+        on_times: OnTimes | None = None,
         counts: DeviceCounts | None = None,
         options: RunOptions = RunOptions(),  # noqa: B008  # frozen
     ):
         cl = import_pyopencl()
-        self._tell = tell  # what gets the times of kernels and copies
+        self._on_times = on_times  # what gets the times of kernels and copies
         driver_use().keep(self)
         self._cl, self._plan, self._program, self._opened = cl, plan, program, opened
         self._read = {b for launch in plan.launches for b in launch.buffers}  # of another input only the sizes count
@@ -96,7 +96,7 @@ class Session:
         self.bindings = ShapeCache(self._bind, KEPT_SIZES)
         self.chosen: dict[tuple[tuple[str, int], ...], ChosenVariants] = {}  # by sizes, the most recent
         try:
-            timing = cl.command_queue_properties.PROFILING_ENABLE if tell is not None else 0
+            timing = cl.command_queue_properties.PROFILING_ENABLE if on_times is not None else 0
             self._queue = cl.CommandQueue(opened.context, opened.device, properties=timing)
             self._late: StartedCall | None = None  # a call that was given up, and may still go on
             self._last: pyopencl.Event | None = None  # behind the last call
@@ -111,7 +111,7 @@ class Session:
     def _recording(self, options: RunOptions) -> CommandBuffers | None:
         """What records the kernels of a call, where that is wanted and the device offers it."""
         asked_to_flush = options.flush.isdecimal()
-        if self._tell is not None or options.record == "none" or asked_to_flush:
+        if self._on_times is not None or options.record == "none" or asked_to_flush:
             return None
         found = command_buffers(import_pyopencl(), self._opened.device)
         if isinstance(found, CommandBuffers):
@@ -213,7 +213,7 @@ class Session:
         if after and not all(a.flags.c_contiguous for a in arrays.values()):
             self.wait_for(after)  # the host copies them, which has to see what they will be
         events = []
-        timed = TimedEvents(self._plan.signature.symbol) if self._tell is not None else None
+        timed = TimedEvents(self._plan.signature.symbol) if self._on_times is not None else None
         if after and not any(a.nbytes for a in arrays.values()):
             cl.enqueue_barrier(queue, wait_for=after)
         for k, array in arrays.items():
@@ -279,10 +279,10 @@ class Session:
 
     def report_times(self, timed: TimedEvents | None) -> None:
         """Hand the times of a call that is done to whoever profiles. Raises DeviceError for a driver without times."""
-        if self._tell is None or timed is None:
+        if self._on_times is None or timed is None:
             return
         try:
-            self._tell(timed.events())
+            self._on_times(timed.events())
         except self._cl.Error as error:
             raise self.failed("is profiled, and the driver reports no times", error) from error
 

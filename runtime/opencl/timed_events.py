@@ -19,7 +19,7 @@ from byoc.runtime.opencl.plan import Launch, Variant
 if TYPE_CHECKING:
     import pyopencl
 
-Tell = Callable[[Sequence[DeviceEvent]], object]
+OnTimes = Callable[[Sequence[DeviceEvent]], object]
 NANO = 1e-9
 Times = tuple[int, int, int, int]  # queued, submitted, started, ended: nanoseconds of the device
 

@@ -128,37 +128,37 @@ def describe(symbol: str, target: str, nodes: tuple[str, ...], operators: tuple[
     return f"region {symbol}{named} on {target}"
 
 
-_tell: Callable[[str | None], str | None] | None = None  # who wants to know what runs on a thread
+_report: Callable[[str | None], str | None] | None = None  # who wants to know what runs on a thread
 
 
 @contextlib.contextmanager
-def reporting_running(tell: Callable[[str | None], str | None]) -> Iterator[None]:
-    """Call *tell* with what vendor's code each thread is at, in words; it returns what that thread was at before."""
-    global _tell
-    _tell = tell
+def reporting_running(report: Callable[[str | None], str | None]) -> Iterator[None]:
+    """Call *report* with what vendor's code each thread is at, in words; it returns what that thread was at before."""
+    global _report
+    _report = report
     try:
         yield
     finally:
-        _tell = None
+        _report = None
 
 
 def is_reporting_running() -> bool:
     """Whether somebody wants to know what runs."""
-    return _tell is not None
+    return _report is not None
 
 
 @contextlib.contextmanager
 def running(text: str) -> Iterator[None]:
     """Say that this thread is at *text* meanwhile, where somebody wants to know."""
-    tell = _tell
-    if tell is None:
+    report = _report
+    if report is None:
         yield
         return
-    before = tell(text)
+    before = report(text)
     try:
         yield
     finally:
-        tell(before)
+        report(before)
 
 
 @contextlib.contextmanager

@@ -66,7 +66,7 @@ def test_tests_are_named_by_what_they_show():
     named = [
         f"{path.relative_to(ROOT)}::{node.name}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.FunctionDef) and CODE.match(node.name)
     ]
     assert named == []

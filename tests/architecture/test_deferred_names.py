@@ -51,6 +51,7 @@ def test_the_tables_name_what_the_modules_register():
         )
 
 
+@pytest.mark.slow
 def test_an_operator_that_is_imported_alone_is_what_it_is_among_all():
     done = subprocess.run([sys.executable, "-c", EACH_ALONE], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -109,6 +109,7 @@ def installed(local_index, tmp_path_factory):
     return environment
 
 
+@pytest.mark.slow
 def test_what_is_installed_by_name_imports_every_module(installed, tmp_path):
     names = [name for name in module_names() if not (name.endswith("__main__") or name in FOR_PYTEST)]
     (tmp_path / "all.py").write_text("\n".join(f"import {name}" for name in names))

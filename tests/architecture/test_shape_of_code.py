@@ -5,6 +5,7 @@ import pathlib
 
 from tools.health.shape import BESIDE as BESIDE_FOLDERS
 from tools.health.shape import MANY, files_by_folder, parameters
+from tools.health.sources import tree
 
 ROOT = pathlib.Path(__file__).parents[2]
 CODE = [p for folder in ("byoc", "codegen", "runtime", "contrib") for p in sorted((ROOT / folder).rglob("*.py"))]
@@ -16,8 +17,8 @@ BESIDE = [p for folder in BESIDE_FOLDERS for p in sorted((ROOT / folder).rglob("
 BAD_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "handler"}
 
 
-def functions(tree):
-    for node in ast.walk(tree):
+def functions(module):
+    for node in ast.walk(module):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node
 
@@ -40,7 +41,7 @@ def test_functions_fit_the_eye():
     large = {
         f"{relative(p)}::{f.name}": body_lines(f)
         for p in (*CODE, *BESIDE)
-        for f in functions(ast.parse(p.read_text()))
+        for f in functions(tree(p))
         if body_lines(f) > FUNCTION_LINES
     }
     assert {n: size for n, size in large.items() if n not in LARGE_FUNCTIONS} == {}
@@ -53,15 +54,13 @@ def test_few_functions_have_many_parameters():
 
 
 def test_every_module_says_what_it_is():
-    texts = {relative(p): p.read_text() for p in (*CODE, *BESIDE)}
-    assert [p for p, text in texts.items() if text.strip() and not ast.get_docstring(ast.parse(text))] == []
+    assert [relative(p) for p in (*CODE, *BESIDE) if tree(p).body and not ast.get_docstring(tree(p))] == []
 
 
 def test_every_public_function_and_class_is_documented():
     missing = []
     for path in CODE:
-        tree = ast.parse(path.read_text())
-        for node in tree.body:
+        for node in tree(path).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
                 if not ast.get_docstring(node) and not is_overload(node):
                     missing.append(f"{relative(path)}::{node.name}")
@@ -75,7 +74,7 @@ def is_overload(node):
 def test_every_signature_of_a_public_function_is_typed():
     missing = []
     for path in CODE:
-        for node in ast.parse(path.read_text()).body:
+        for node in tree(path).body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
                 if node.returns is None or any(a.annotation is None for a in arguments):
@@ -91,7 +90,7 @@ def test_no_exception_is_swallowed_bare():
     bare = [
         f"{relative(p)}:{node.lineno}"
         for p in CODE
-        for node in ast.walk(ast.parse(p.read_text()))
+        for node in ast.walk(tree(p))
         if isinstance(node, ast.ExceptHandler) and node.type is None
     ]
     assert bare == []

@@ -12,6 +12,7 @@ from tools.health.sources import ROOT
 
 
 @pytest.mark.needs_cc
+@pytest.mark.slow
 def test_a_model_is_timed_free_and_fixed_at_each_of_its_sizes(tmp_path):
     pytest.importorskip("onnxruntime")
     weight = numpy_helper.from_array(np.random.default_rng(0).standard_normal((8, 4)).astype("float32"), "w")

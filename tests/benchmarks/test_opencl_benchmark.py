@@ -103,6 +103,7 @@ def write_softmax(path):
 
 @pytest.mark.needs_opencl
 @pytest.mark.needs_cc
+@pytest.mark.slow
 def test_models_are_checked_and_timed_and_one_that_fails_does_not_stop_the_others(tmp_path):
     pytest.importorskip("onnxruntime", reason="the benchmark's reference: byoc-compiler[bench]")
     write_softmax(tmp_path / "rows.onnx")

@@ -168,6 +168,7 @@ def test_a_large_graph_without_a_gap_misses_its_bar(bench):
 
 
 @pytest.mark.needs_cc
+@pytest.mark.slow
 def test_the_benchmark_plans_and_times_a_tiny_zoo(tmp_path):
     pytest.importorskip("onnxruntime", reason="the benchmark's reference: byoc-compiler[bench]")
     pytest.importorskip("scipy", reason="plans by cost are proven by its solver: byoc-compiler[solve]")

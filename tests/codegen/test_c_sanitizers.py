@@ -72,6 +72,7 @@ def test_the_threads_of_a_team_do_not_race(file, tmp_path):
 
 
 @pytest.mark.needs_cc
+@pytest.mark.slow
 def test_some_models_overstep_no_buffer(tmp_path):
     script = tmp_path / "some.py"
     script.write_text(SOME.format(folders=[str(TESTS.parent), str(TESTS / "end_to_end")]))

@@ -21,6 +21,7 @@ from byoc.relay.expr import Constant
 
 ROOT = pathlib.Path(__file__).parents[2]
 OURS = ("c", "json", "onnxruntime", "opencl", "openvino", "torch", "xnnpack")
+LONG = ("openvino",)
 
 
 @constraint("operator")
@@ -142,7 +143,7 @@ def test_a_backend_of_another_type_is_asked_in_that():
     assert set(supported_ops(Half())) == {"nn.relu", "nn.softmax", "nn.dense"}
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in OURS])
 def test_the_page_in_docs_is_what_the_command_writes_now(name, tmp_path, capsys):
     assert main(["targets", name, "--markdown", "-o", str(tmp_path / "page.md")]) == 0
     shown = capsys.readouterr().out

@@ -185,7 +185,7 @@ DEADLY = """<ir_version: 9, opset_import: ["" : 17]>
     [
         ("Softmax", "running it: its process crashed with SIGSEGV (planted.py:", 60),
         ("Relu", "running it: its process ended itself with the exit code 3", 60),
-        ("Tanh", "running it: no end after 3 s (planted.py:", 3),
+        pytest.param("Tanh", "running it: no end after 3 s (planted.py:", 3, marks=pytest.mark.slow),
     ],
 )
 def test_an_operator_that_ends_its_process_is_named_and_replays(

@@ -69,7 +69,10 @@ def steps_off(found: np.ndarray, exact: np.ndarray) -> float:
     return float(np.max(np.abs(found.astype("float64") - exact) / step))
 
 
-@pytest.mark.parametrize("run", [by_interpreter, pytest.param(by_generated_code, marks=pytest.mark.needs_cc)])
+@pytest.mark.parametrize(
+    "run",
+    [pytest.param(by_interpreter, marks=pytest.mark.slow), pytest.param(by_generated_code, marks=pytest.mark.needs_cc)],
+)
 def test_attention_in_16_bits_is_as_near_float64_as_the_standards_numbers(run) -> None:
     """The largest distance over all cases of a type; generated code rounds at other places than the standard does."""
     ours: dict[str, list[float]] = {name: [] for name in NAMES}

@@ -83,6 +83,7 @@ def test_a_device_of_the_option_that_is_not_here_is_one_sentence_or_the_hosts(tm
 
 
 @pytest.mark.needs_opencl
+@pytest.mark.slow
 def test_compiling_for_a_device_that_is_not_here_warns_and_names_those_that_are(tmp_path, capsys):
     options = {"opencl": {"device": "no such"}}
     with pytest.warns(

@@ -92,6 +92,7 @@ def test_free_sizes_share_one_piece_of_memory_and_prepared_ones_stay_ready():
     assert library.device_counts["allocations"] == after["allocations"] + 1
 
 
+@pytest.mark.slow
 def test_a_device_that_gives_little_in_one_piece_gives_several(monkeypatch):
     model, x = inverted_residuals(), image()
     library = byoc.compile(model, ["opencl"])

@@ -159,6 +159,7 @@ def test_our_own_backend_is_certified(name):
 
 
 @pytest.mark.parametrize("name", ["json", "c", "opencl"])
+@pytest.mark.slow
 def test_the_cases_of_a_few_operators_are_right_in_our_generators(name):
     """C without the 51 cases of convolutions, each compiled twice: test_contraction.py, test_winograd.py have them."""
     backend = get_backend(name)

@@ -56,12 +56,14 @@ def test_a_pattern_of_plain_products_is_tried(tmp_path, of_this_test):
     assert found.ok and found.covered == ("attention_chip.attention",) and not found.untried, str(found)
 
 
+@pytest.mark.slow
 def test_a_mistake_in_such_a_pattern_is_found(tmp_path, of_this_test):
     text = SOURCE.replace("s = q @ k", "s = (q @ k) * np.float32(0.5)")
     found = certify(registered(tmp_path, "attention_wrong", text), saved=False)
     assert {c.operator for c in found.failures} == {"attention_wrong.attention"}
 
 
+@pytest.mark.slow
 def test_what_no_sample_forms_says_that_a_model_tries_it(tmp_path, of_this_test):
     text = SOURCE.replace('"transposed" if call.attrs.transpose_a or call.attrs.transpose_b else None', "'any'")
     found = certify(registered(tmp_path, "attention_never", text), saved=False)

@@ -82,6 +82,7 @@ def test_what_a_backend_names_and_takes_no_sample_of_is_told(images):
     assert "untried: 1 operator or pattern\n  nn.softmax: it names" in str(found)
 
 
+@pytest.mark.slow
 def test_a_model_of_free_sizes_is_tried_with_numbers_where_the_backend_wants_these(images):
     found = certify(images('"nn.relu", "add"', "C.static_sizes()"), saved=False, only=["add"], models=[DIGITS])
     (case,) = [c for c in found.cases if c.kind == "models"]

@@ -77,6 +77,7 @@ class Off(npu.Npu):
 
 
 @pytest.mark.needs_cc
+@pytest.mark.slow
 def test_certify_finds_integers_that_are_off(tmp_path):
     (tmp_path / "off.py").write_text(WRONG.replace("@register_backend", "@register_backend(override=True)"))
     words = ["certify", "int8_npu", "--only", QUANTIZED, "--no-saved", "--import", str(tmp_path / "off.py")]

@@ -51,8 +51,8 @@ class Device:
 class Session:
     """Runs a kernel on a :class:`Device`, whose program is the kernel's source."""
 
-    def __init__(self, plan, program, opened, constants, tell=None):
-        self.program, self.opened, self.tell = program, opened, tell
+    def __init__(self, plan, program, opened, constants, on_times=None):
+        self.program, self.opened, self.on_times = program, opened, on_times
         self.place, self.size = len(opened.sessions), sum(c.nbytes for c in constants)
         opened.sessions.append(self)
 
@@ -65,13 +65,13 @@ class Session:
 
         def wait():
             self.opened.waiting -= 1
-            self.tell([DeviceEvent("f", "kernel", 0.0, seconds)])
+            self.on_times([DeviceEvent("f", "kernel", 0.0, seconds)])
 
         return SimpleNamespace(wait=wait)
 
 
 def with_constants(session, constants):
-    return Session(None, session.program, session.opened, constants, session.tell)
+    return Session(None, session.program, session.opened, constants, session.on_times)
 
 
 @pytest.fixture

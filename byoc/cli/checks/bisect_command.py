@@ -48,6 +48,6 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         return data, f"{'right' if step.is_right else 'wrong'}: {step}", 0 if step.is_right else EXIT_FOUND
     inputs, sizes = given_arrays(arguments), given_sizes(arguments)
     samples = SampleFiles.of(Path(arguments.samples), Path(arguments.model), "--samples") if arguments.samples else ()
-    with StageProgress(quiet=arguments.json) as tell:
-        found = bisect(arguments.model, **given, inputs=inputs, samples=samples, sizes=sizes, progress=tell)
+    with StageProgress(quiet=arguments.json) as progress:
+        found = bisect(arguments.model, **given, inputs=inputs, samples=samples, sizes=sizes, progress=progress)
     return found.to_json(), str(found), 0 if found.ok else EXIT_FOUND

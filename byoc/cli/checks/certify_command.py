@@ -44,8 +44,8 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     given = given_options(arguments, CertifyRequest)
     if arguments.output:
         given.setdefault("cases", arguments.output.removesuffix(".json") + CASES)
-    with StageProgress(quiet=arguments.json) as tell:
-        found = certify(arguments.backend, **given, progress=tell)
+    with StageProgress(quiet=arguments.json) as progress:
+        found = certify(arguments.backend, **given, progress=progress)
     data, lines = found.to_json(), [str(found)]
     if old is not None:
         changes = found.changes(old)

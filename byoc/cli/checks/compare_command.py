@@ -28,7 +28,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """A table of errors by tensor, and the first that diverges; the exit code is 0 where none does."""
     inputs, sizes = given_arrays(arguments), given_sizes(arguments)
-    with StageProgress(quiet=arguments.json) as tell:
+    with StageProgress(quiet=arguments.json) as progress:
         given = given_options(arguments, CompareRequest)
-        found = compare(arguments.first, second=arguments.second, **given, inputs=inputs, sizes=sizes, progress=tell)
+        found = compare(
+            arguments.first, second=arguments.second, **given, inputs=inputs, sizes=sizes, progress=progress
+        )
     return found.to_json(), str(found), 0 if found.ok else EXIT_FOUND

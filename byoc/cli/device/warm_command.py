@@ -69,25 +69,25 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     if not cache_limit():
         raise UserError("$BYOC_OPENCL_CACHE_MB is 0, so that nothing is kept for devices: set it to more")
     done = []
-    with StageProgress(quiet=arguments.json) as tell:
+    with StageProgress(quiet=arguments.json) as progress:
         for device in named_devices(arguments.device) if arguments.device else [""]:
-            done.append(_warm(arguments, device, tell))
+            done.append(_warm(arguments, device, progress))
     data = {"devices": [vars(warmed) for warmed in done]}
     return data, "\n".join(map(str, done)), 0
 
 
-def _warm(arguments: argparse.Namespace, device: str, tell: StageProgress) -> Warmed:
+def _warm(arguments: argparse.Namespace, device: str, progress: StageProgress) -> Warmed:
     """Prepare the model on *device*, with what that took."""
     start, before = time.perf_counter(), build_counts()
     absent = why_not_here(device) if device else None
     if absent is not None:
         raise DeviceError(absent)
-    library = _library(arguments, device, tell)
+    library = _library(arguments, device, progress)
     info = use_device(library, device)
     problem = why_unavailable(device)  # which builds what loading an artefact asks the device with
     if problem is not None:
         raise DeviceError(problem)
-    tell(f"preparing {info.name}")
+    progress(f"preparing {info.name}")
     library.prepare(random_inputs(library, parse_sizes(library, arguments.size)))
     if library.fallbacks:
         raise UserError(f"{info.name} is not warm: {library.fallbacks[0]}")
@@ -99,13 +99,13 @@ def _warm(arguments: argparse.Namespace, device: str, tell: StageProgress) -> Wa
     return Warmed(info.name, str(cache.file.path), built, found, trials, time.perf_counter() - start)
 
 
-def _library(arguments: argparse.Namespace, device: str, tell: StageProgress) -> Library:
+def _library(arguments: argparse.Namespace, device: str, progress: StageProgress) -> Library:
     """The model compiled for *device*, or the artefact."""
     path = Path(arguments.file)
     if not is_model(path):
         if arguments.tune:
             raise UserError(f"--tune is for models; {path} is compiled already")
-        return load_artifact(path, arguments, tell)
+        return load_artifact(path, arguments, progress)
     if arguments.trusted:
         raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
     given = with_device({"targets": [BACKEND], **given_options(arguments, CompileRequest)}, device)
@@ -114,4 +114,4 @@ def _library(arguments: argparse.Namespace, device: str, tell: StageProgress) ->
         own = {**options.get(BACKEND, {})}
         own["mode"] = ",".join(filter(None, [str(own.get("mode", "")), f"tuning={arguments.tune}"]))
         given["backend_options"] = {**options, BACKEND: own}
-    return compile_model(CompileRequest(path, **given, progress=tell))
+    return compile_model(CompileRequest(path, **given, progress=progress))

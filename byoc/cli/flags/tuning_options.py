@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
+from byoc.base.progress import Progress
 from byoc.codegen.tune.database import Database
 from byoc.codegen.tune.level import level_named
 from byoc.codegen.tune.tuner import Tuner, own_database
@@ -37,6 +37,6 @@ def database_of(arguments: argparse.Namespace) -> Database:
     return Database(folder)
 
 
-def tuner_from(arguments: argparse.Namespace, level: str, tell: Callable[[str], None], again: bool = False) -> Tuner:
+def tuner_from(arguments: argparse.Namespace, level: str, progress: Progress, again: bool = False) -> Tuner:
     """The tuner of that *level* that the command line describes. Raises UserError for a number of threads below 1."""
-    return Tuner(level_named(level), database_of(arguments), again, tell=tell, threads=arguments.tune_threads)
+    return Tuner(level_named(level), database_of(arguments), again, progress=progress, threads=arguments.tune_threads)

@@ -16,7 +16,10 @@ PATIENCE_SECONDS = 1.0
 
 
 class StageProgress:
-    """``with StageProgress() as tell: tell("compiling")``: shows the stage, after a second, and only on a terminal."""
+    """``with StageProgress() as progress: progress("compiling")``: shows the stage.
+
+    After a second, and only on a terminal.
+    """
 
     def __init__(self, quiet: bool = False, console: Console | None = None):
         console = console or Console(file=sys.stderr)

@@ -214,9 +214,11 @@ class _Parts:
         var = GlobalVar(f"{self._name}_part_{level}")
         result = self._sizes.outside(infer_expr(body))
         known = [p.checked_type for p in params.values()]
-        tellers = {Var(f"teller{k}", n.checked_type): n for k, n in enumerate(self._tellers(level)) if n not in params}
-        for teller in size_params(body, known, [*self._function.params, *tellers]):
-            params[tellers.get(teller, teller)] = Var(teller.name_hint, teller.checked_type)
+        sized = {
+            Var(f"sized{k}", n.checked_type): n for k, n in enumerate(self._sized_values(level)) if n not in params
+        }
+        for size in size_params(body, known, [*self._function.params, *sized]):
+            params[sized.get(size, size)] = Var(size.name_hint, size.checked_type)
         function = Function(list(params.values()), body, result, (), None, self._function.span)
         infer_expr(function)
         var._checked_type = FuncType([p.checked_type for p in params.values()], result, ())
@@ -227,7 +229,7 @@ class _Parts:
             self._made[output] = call if len(outputs) == 1 else TupleGetItem(call, index)
             infer_expr(self._made[output])
 
-    def _tellers(self, level: int) -> list[RelayExpr]:
+    def _sized_values(self, level: int) -> list[RelayExpr]:
         """What calls before *level* give, one by one: tensors whose sizes may be asked for."""
         called = [n for n in self._made if _is_decided(n) and not _is_of_sequences(n) and self._levels[n][1] < level]
         items = (n for n in self._order if isinstance(n, TupleGetItem) and n.tuple_value in called)

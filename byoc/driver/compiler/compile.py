@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from byoc.base.progress import Progress, silent
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble, described, origins
 from byoc.driver.bytecode.control import external, with_externs, with_parts
@@ -17,7 +18,6 @@ from byoc.driver.compiler.module_plan import (
     not_slower,
     plan_module,
     read_plan,
-    silent,
     target_alone,
 )
 from byoc.driver.compiler.region_sizes import at_places, in_halves, with_given_sizes
@@ -56,7 +56,6 @@ if TYPE_CHECKING:  # what few compilations ask for is imported where they do
     from byoc.relay.transform.half_operands import Beyond
 
 MAX_NODES_NAMED = 3
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -103,9 +102,9 @@ def compile_model(asked: CompileRequest) -> Library:
 
 
 def _compile_model(asked: CompileRequest) -> Library:
-    tell = asked.progress or silent
+    progress = asked.progress or silent
     checked = checked_options(asked.backend_options or {})
-    tuner = tuner_for(asked.tune, checked, tell)
+    tuner = tuner_for(asked.tune, checked, progress)
     options = CompileOptions(
         asked.target_list(),
         asked.shapes,
@@ -123,30 +122,30 @@ def _compile_model(asked: CompileRequest) -> Library:
         raise PartitionError(
             "exclude, policy, prefer and configuration make a plan, and one is given: leave them or the plan out"
         )
-    tell("reading the model")
+    progress("reading the model")
     mod = with_externs(with_parts(module_of(asked.model, asked.shapes)))
     if asked.plan is not None and external(mod):
         raise PartitionError(
             "a plan made before is not taken for a model with control flow, whose parts are planned one by one "
             "when it is compiled: leave plan= out, and say with policy, exclude and prefer what goes where"
         )
-    tell("simplifying the graph")
+    progress("simplifying the graph")
     given = None if asked.plan is None else read_plan(asked.plan)
     if given is None:
         targets: Sequence[str] = accelerators(named_targets(options.targets, options.placing, asked.model))
     else:
         targets = given.targets
     mod = simplified(mod, targets, options.pipeline, options.precision.products)
-    quantized = quantized_for(mod, targets, options, tell)
+    quantized = quantized_for(mod, targets, options, progress)
     mod, options = quantized.mod, quantized.options
-    tell("planning")
+    progress("planning")
     if given is None:
-        plan = plan_for(mod, options, asked.model, tell)
+        plan = plan_for(mod, options, asked.model, progress)
         alone = target_alone(mod, options.placing, asked.model)
-        plan = not_slower(plan, asked.costs, lambda plan: build_planned(mod, plan, options, tell), tell, alone)
+        plan = not_slower(plan, asked.costs, lambda plan: build_planned(mod, plan, options, progress), progress, alone)
     else:
         plan = given
-    library = build_planned(mod, plan, options, tell)
+    library = build_planned(mod, plan, options, progress)
     if quantized.by is not None:
         quantized.by.check(library)
     if tuner is not None and tuner.tunes:
@@ -172,7 +171,7 @@ def options_of(asked: PlanRequest) -> CompileOptions:
 
 
 def quantized_for(
-    mod: IRModule, targets: Sequence[str], options: CompileOptions, tell: Progress = silent
+    mod: IRModule, targets: Sequence[str], options: CompileOptions, progress: Progress = silent
 ) -> QuantizedModule:
     """The simplified *mod* as precision ``int8`` quantizes it for those of *targets* that declare integers.
 
@@ -181,7 +180,7 @@ def quantized_for(
     precision = options.precision
     precision.check(known_names(mod))
     if precision.products == FP16:
-        return _halved(_ranged(mod, options, tell), targets, tell)
+        return _halved(_ranged(mod, options, progress), targets, progress)
     if precision.products != INT8:
         return QuantizedModule(mod, options)
     from byoc.driver.compiler.target_quantization import target_quantization
@@ -189,12 +188,12 @@ def quantized_for(
     by = target_quantization(precision.calibration, precision.keep_f32, targets)
     if not by.applies(mod):
         return QuantizedModule(mod, options)
-    tell("quantizing what the targets take")
-    mod = by.quantized(mod, lambda probe: build_host(probe, options, tell))
+    progress("quantizing what the targets take")
+    mod = by.quantized(mod, lambda probe: build_host(probe, options, progress))
     return QuantizedModule(mod, replace(options, precision=replace(precision, calibration=by.calibration)), by)
 
 
-def _ranged(mod: IRModule, options: CompileOptions, tell: Progress) -> QuantizedModule:
+def _ranged(mod: IRModule, options: CompileOptions, progress: Progress) -> QuantizedModule:
     """The simplified *mod* with options that say what stays in float32: what the user says, and what samples show."""
     from byoc.driver.half_regions import half_calibration
     from byoc.relay.transform.half_operands import Beyond
@@ -203,12 +202,12 @@ def _ranged(mod: IRModule, options: CompileOptions, tell: Progress) -> Quantized
     if precision.calibration is None or precision.calibration.samples is None:
         return QuantizedModule(mod, replace(options, beyond=Beyond(keep=precision.keep_f32)))
     by = half_calibration(precision.calibration, precision.keep_f32)
-    tell("finding what leaves the range of float16")
-    beyond = by.observed(mod, lambda probe: build_host(probe, options, tell))
+    progress("finding what leaves the range of float16")
+    beyond = by.observed(mod, lambda probe: build_host(probe, options, progress))
     return QuantizedModule(mod, replace(options, beyond=beyond), by)
 
 
-def _halved(ranged: QuantizedModule, targets: Sequence[str], tell: Progress) -> QuantizedModule:
+def _halved(ranged: QuantizedModule, targets: Sequence[str], progress: Progress) -> QuantizedModule:
     """*ranged* with calls on float16 for those of *targets* that declare it."""
     from byoc.driver.compiler.vendor_halves import halved, takers
 
@@ -216,69 +215,69 @@ def _halved(ranged: QuantizedModule, targets: Sequence[str], tell: Progress) -> 
     vendors = takers(targets, options.backend_options)
     if not vendors or options.beyond is None:
         return ranged
-    tell("giving float16 to the targets that declare it")
+    progress("giving float16 to the targets that declare it")
     mod, given = halved(ranged.mod, targets, vendors, options.beyond)
     return replace(ranged, mod=mod, options=replace(options, given=given))
 
 
-def plan_for(mod: IRModule, options: CompileOptions, model: Model = None, tell: Progress = silent) -> Plan:
+def plan_for(mod: IRModule, options: CompileOptions, model: Model = None, progress: Progress = silent) -> Plan:
     """The plan of a simplified module under *options*; *model* is what it was read from."""
-    return plan_module(mod, options.targets, options.placing, model, tell)
+    return plan_module(mod, options.targets, options.placing, model, progress)
 
 
-def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = silent) -> Library:
+def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, progress: Progress = silent) -> Library:
     """Cut the simplified *mod* by *plan* and build it, where *options* allow without the targets that fail."""
     losses: list[Loss] = []
     while True:
         missing = next(unavailable(plan), None) if options.replan else None
         if missing is not None:
             losses.append(missing)
-            plan = _without(mod, plan, missing, options, tell)
+            plan = _without(mod, plan, missing, options, progress)
             continue
         try:
             with keeping_unconverted(options.fallback):
                 cut = check_made(plan.apply(mod), "the cut", PassContext.current().config)
-            library = _build(cut, plan, options, tell)
+            library = _build(cut, plan, options, progress)
         except RegionLostError as error:
             if not options.replan:
                 raise error.error from error.error.__cause__
             losses.append(error.loss)
-            plan = _without(mod, plan, error.loss, options, tell)
+            plan = _without(mod, plan, error.loss, options, progress)
             continue
         if losses:
             library.report["replanned"] = [loss.to_json() for loss in losses]
         return library
 
 
-def _without(mod: IRModule, plan: Plan, loss: Loss, options: CompileOptions, tell: Progress) -> Plan:
-    tell(f"planning again without {loss.target}: {loss.error}")
+def _without(mod: IRModule, plan: Plan, loss: Loss, options: CompileOptions, progress: Progress) -> Plan:
+    progress(f"planning again without {loss.target}: {loss.error}")
     if plan.origin is None:  # it was read from a file
         plan = plan_module(mod, [*plan.targets, "host"], options.placing)
     return plan.without({loss.target: loss.reason})
 
 
-def build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress = silent) -> Library:
+def build(mod: IRModule, plan: Plan, options: CompileOptions, progress: Progress = silent) -> Library:
     """Compile every share of the partitioned *mod* and assemble the library.
 
     Raises CompileError for what a share cannot hold: control flow, an input of unknown size, what a backend refuses.
     """
     try:
-        return _build(mod, plan, options, tell)
+        return _build(mod, plan, options, progress)
     except RegionLostError as error:
         raise error.error from error.error.__cause__
 
 
-def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -> Library:
+def _build(mod: IRModule, plan: Plan, options: CompileOptions, progress: Progress) -> Library:
     """:func:`build`, but a region that fails raises RegionLostError."""
     check_inputs(as_function(mod["main"]))
     request = at_places(plan, options.regions(), options.beyond)
-    built = build_regions(with_given_sizes(region_integers(mod)), request, tell)
+    built = build_regions(with_given_sizes(region_integers(mod)), request, progress)
     mod, regions, modules = built.mod, built.regions, built.modules
-    tell("compiling the host's share")
+    progress("compiling the host's share")
     host_options = options.backend_options.get("c", {})
     narrow = host_products(options.precision)
     starting = {symbol for module in modules if module.can_start for symbol in module.symbols}
-    main = host_main(mod, plan, options, narrow, tell)
+    main = host_main(mod, plan, options, narrow, progress)
     host = lower_host(main, {**regions, **external(mod)}, starting)
     modules.extend(host.functions.modules(host_options))
     plan = plan.with_stand_ins({lost.subgraph: lost.why for lost in built.fallbacks})
@@ -289,11 +288,11 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     if external(mod):
         from byoc.driver.bytecode.control_modules import control_modules, summaries
 
-        deciding = control_modules(mod, lambda part: compile_part(part, options, tell))
+        deciding = control_modules(mod, lambda part: compile_part(part, options, progress))
         modules.extend(deciding)
         entries["control_flow"] = summaries(deciding)
     if options.fallback:
-        tell("compiling the host's versions of the regions")
+        progress("compiling the host's versions of the regions")
         stand_ins, entries["fallback"] = origins(regions, host_options, options.pipeline)
         modules.extend(stand_ins)
     if built.fallbacks:
@@ -310,32 +309,32 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, tell: Progress) -
     return narrow.add_report(Library(host.graph, root, output_names(main, host), entries))
 
 
-def compile_part(mod: IRModule, options: CompileOptions, tell: Progress = silent) -> Library:
+def compile_part(mod: IRModule, options: CompileOptions, progress: Progress = silent) -> Library:
     """The library of a part of a model, a branch or a loop's body: planned and built as the model is.
 
     A plan that was given is one for ``main`` alone. Integers that need samples stay floats here: a part has none.
     """
-    tell("compiling a part of the control flow")
+    progress("compiling a part of the control flow")
     products = options.precision.products
     if products == INT8:
         options = replace(options, precision=ProductPrecision())
     targets = accelerators(named_targets(options.targets, options.placing, None))
     mod = simplified(mod, targets, options.pipeline, options.precision.products)
-    return build_planned(mod, plan_for(mod, options), options, tell)
+    return build_planned(mod, plan_for(mod, options), options, progress)
 
 
-def build_host(mod: IRModule, options: CompileOptions, tell: Progress = silent) -> Library:
+def build_host(mod: IRModule, options: CompileOptions, progress: Progress = silent) -> Library:
     """The simplified *mod* compiled for the host alone, in float32."""
-    return build(mod, Plan("order", (), "default", ()), CompileOptions(pipeline=options.pipeline), tell)
+    return build(mod, Plan("order", (), "default", ()), CompileOptions(pipeline=options.pipeline), progress)
 
 
 def host_main(
-    mod: IRModule, plan: Plan, options: CompileOptions, narrow: HostProducts, tell: Progress = silent
+    mod: IRModule, plan: Plan, options: CompileOptions, narrow: HostProducts, progress: Progress = silent
 ) -> Function:
     """The host's share of the partitioned *mod*: quantized where *narrow* says so, lowered and fused."""
     plain = CompileOptions(pipeline=options.pipeline)
     mod = host_integers(mod, options.precision.products == INT8)
-    mod = narrow.quantized(mod, lambda probe: build(probe, plan, plain, tell))
+    mod = narrow.quantized(mod, lambda probe: build(probe, plan, plain, progress))
     layout = host_layout(options.backend_options.get("c", {}))
     main = prepare_host(layout, narrow.passes(), options.pipeline)(mod)["main"]
     assert isinstance(main, Function)

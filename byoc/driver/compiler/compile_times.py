@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from byoc.base.progress import Progress
 from byoc.driver.compiler.compile import compile_model
 from byoc.driver.options import CompileRequest
 from byoc.ir.passes.instrument import PassTimingInstrument
@@ -18,18 +19,18 @@ T = TypeVar("T")
 
 
 class StageTimes:
-    """A ``progress`` of ``byoc.compile`` that times each stage until the next begins, and passes it on to *tell*."""
+    """A ``progress`` of ``byoc.compile`` that times each stage until the next begins, and passes it on."""
 
-    def __init__(self, tell: Callable[[str], object] | None = None, clock: Callable[[], float] = time.perf_counter):
-        self._tell, self._clock = tell, clock
+    def __init__(self, progress: Progress | None = None, clock: Callable[[], float] = time.perf_counter):
+        self._progress, self._clock = progress, clock
         self._found: dict[str, float] = {}
         self._stage, self._begin = "", 0.0
 
     def __call__(self, stage: str) -> None:
         self._end()
         self._stage, self._begin = stage, self._clock()
-        if self._tell is not None:
-            self._tell(stage)
+        if self._progress is not None:
+            self._progress(stage)
 
     def _end(self) -> None:
         if self._stage:

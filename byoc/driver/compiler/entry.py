@@ -12,6 +12,7 @@ import importlib
 import os
 from collections.abc import Callable
 
+from byoc.base.progress import Progress, silent
 from byoc.driver.library_cache import LibraryCache, own_libraries
 from byoc.driver.library_key import (
     Circumstances,
@@ -46,7 +47,7 @@ def compile(asked: CompileRequest) -> Library:
         UserError: of its kind for reading, types, partitioning and compiling, with one sentence.
     """
 
-    def anew(progress: Callable[[str], None] | None) -> Library:
+    def anew(progress: Progress | None) -> Library:
         compiler = importlib.import_module("byoc.driver.compiler.compile")
         made: Library = compiler.compile_model(dataclasses.replace(asked, progress=progress))
         return made
@@ -66,21 +67,21 @@ def compile(asked: CompileRequest) -> Library:
 def _compiled(
     source: object,
     request: CompileRequest,
-    anew: Callable[[Callable[[str], None] | None], Library],
+    anew: Callable[[Progress | None], Library],
 ) -> Library:
     """The library of *request* from the cache where it may be there, else made *anew*."""
     libraries = own_libraries()
     known = circumstances(source, request) if libraries is not None else None
     if libraries is None or known is None:
         return anew(request.progress)
-    tell = request.progress or _silent
+    progress = request.progress or silent
     found = libraries.read(known.key(_records(request)))
     if found is not None:
-        tell(FOUND)
+        progress(FOUND)
         return found
     library = anew(request.progress)
     if stands_alone(source, known.model) and sources_digest() == known.sources:
-        _keep(libraries, known, request, library, lambda: anew(None), tell)
+        _keep(libraries, known, request, library, lambda: anew(None), progress)
     return library
 
 
@@ -94,7 +95,7 @@ def _keep(
     request: CompileRequest,
     library: Library,
     anew: Callable[[], Library],
-    tell: Callable[[str], None],
+    progress: Progress,
 ) -> None:
     """Keep what the next compilation would give: *library*, or one made *anew* where this one tuned something.
 
@@ -107,8 +108,4 @@ def _keep(
             return
     problem = libraries.write(known.key(records), library)
     if problem is not None:
-        tell(f"the compiled model is not kept in the cache: {problem}")
-
-
-def _silent(stage: str) -> None:
-    """Progress that nobody watches."""
+        progress(f"the compiled model is not kept in the cache: {problem}")

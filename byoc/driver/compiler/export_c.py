@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from byoc.base.progress import Progress, silent
 from byoc.codegen.c.export.options import export_options
 from byoc.codegen.c.export.project import ModelNames, export_project
 from byoc.codegen.c.export.project import check_inputs as check_sizes
@@ -14,7 +15,7 @@ from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.tune.tuner import tuner_of
 from byoc.contract.options import checked_options
 from byoc.driver.assembly import assemble
-from byoc.driver.compiler.compile import CompileOptions, Progress, host_main, output_names, plan_for
+from byoc.driver.compiler.compile import CompileOptions, host_main, output_names, plan_for
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.model import module_of
 from byoc.driver.narrow_products import DOT, NarrowProducts
@@ -61,8 +62,8 @@ def export_c(asked: ExportRequest) -> Exported:
     options = export_options(
         asked.symbol, asked.portable, asked.threads, asked.weights, asked.march, WinogradOptions.of(allowed)
     )
-    tell = asked.progress or _silent
-    tuner = tuner_of(asked.tune, tell)
+    progress = asked.progress or silent
+    tuner = tuner_of(asked.tune, progress)
     if tuner.tunes:
         options.check_tuning()
     check_pass_names(asked.pipeline)
@@ -74,17 +75,17 @@ def export_c(asked: ExportRequest) -> Exported:
         options.check_precision(DOT)
     narrow = NarrowProducts(lowered, machine=options.machine)
     path = checked_folder(asked.folder)
-    tell("reading the model")
+    progress("reading the model")
     mod = module_of(asked.model, asked.shapes)
-    tell("simplifying the graph")
-    host, named = _host_program(mod, narrow, chosen, tell)
+    progress("simplifying the graph")
+    host, named = _host_program(mod, narrow, chosen, progress)
     graph = Graph(host.graph)
     check_sizes(graph)
     _check_functions(host)
     if lowered.calibration is not None and lowered.calibration.samples is not None:
-        tell("comparing int8 with f32 on the samples")
+        progress("comparing int8 with f32 on the samples")
         narrow.add_report(Library(host.graph, assemble(host.functions.modules(allowed)), named, {}))
-    tell("writing C")
+    progress("writing C")
     title = Path(asked.model).name if isinstance(asked.model, (str, os.PathLike)) else "the model"
     notes = _notes(narrow)
     names = ModelNames(title, named, notes)
@@ -93,10 +94,6 @@ def export_c(asked: ExportRequest) -> Exported:
     for name, data in files.items():
         _write(path / name, data)
     return Exported({name: len(data) for name, data in files.items()}, notes)
-
-
-def _silent(stage: str) -> None:
-    """Progress that nobody watches."""
 
 
 def checked_folder(folder: str | os.PathLike[str]) -> Path:
@@ -133,7 +130,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _host_program(
-    mod: IRModule, narrow: NarrowProducts, options: CompileOptions, tell: Progress
+    mod: IRModule, narrow: NarrowProducts, options: CompileOptions, progress: Progress
 ) -> tuple[HostProgram, list[str]]:
     """The whole model as the host's share, and the names of its outputs."""
     mod = optimize(mod, options.pipeline, narrow.precision.products)
@@ -141,7 +138,7 @@ def _host_program(
     plan = plan_for(mod, options)
     cut = plan.apply(mod)
     check_inputs(as_function(cut["main"]))
-    main = host_main(cut, plan, options, narrow, tell)
+    main = host_main(cut, plan, options, narrow, progress)
     host = lower_host(main, {})
     return host, output_names(main, host)
 

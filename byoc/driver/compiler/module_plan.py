@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from byoc.base.progress import Progress, silent
 from byoc.contract.registration import get_backend
 from byoc.contract.verdict import Reason
 from byoc.driver.costs import MachineCosts, threads_for
@@ -26,20 +27,15 @@ if TYPE_CHECKING:
 
 
 Model = ModelSource | IRModule | None  # an ONNX file, its bytes, a ModelProto, or a module of the graph language
-Tell = Callable[[str], object]
 HOST_TARGETS = frozenset(["c", "host"])
 
 
-def silent(stage: str) -> None:
-    """Progress that nobody watches."""
-
-
 def plan_module(
-    mod: IRModule, targets: Sequence[str], placing: PlacingOptions, model: Model = None, tell: Tell = silent
+    mod: IRModule, targets: Sequence[str], placing: PlacingOptions, model: Model = None, progress: Progress = silent
 ) -> Plan:
     """The plan of the simplified module *mod*; *model* is what it was read from, whose tensors a file may name.
 
-    *tell* is called with each step that takes seconds.
+    *progress* is called with each step that takes seconds.
     """
     lines: tuple[PlacementRule, ...] = ()
     notes: tuple[str, ...] = ()
@@ -57,7 +53,7 @@ def plan_module(
         nodes = () if model is None or isinstance(model, IRModule) else named_nodes(model)
         lines += read_boundaries(placing.boundaries, nodes)
     names = accelerators(targets)
-    machine = MachineCosts(lambda: threads_for(mod), tell=tell)
+    machine = MachineCosts(lambda: threads_for(mod), progress=progress)
     settings = {**part_of(placing, PlannerOptions), "policy": policy, "costs": machine.costs(placing.costs, names)}
     made = plan_of(PlannerRequest(mod, names, **settings, boundary_lines=lines))
     return replace(made, notes=(*notes, *made.notes, *machine.problems))
@@ -116,9 +112,6 @@ def accelerators(targets: Sequence[str]) -> list[str]:
     return kept
 
 
-__all__ = ["accelerators", "named_targets", "plan_module", "read_plan", "silent"]
-
-
 # A plan by measured costs against the simple cuts, the host alone and each target alone. Costs are added up kernel by
 # kernel, and a library that gets a whole model may fuse across a cut: so the plan and the simple cuts are built and
 # timed, and the best simple cut is returned unless the plan is faster than all of them.
@@ -129,9 +122,7 @@ ROUNDS, TURN_SECONDS = 9, 0.02
 Build = Callable[[Plan], Library]
 
 
-def not_slower(
-    plan: Plan, costs: object, build: Build, tell: Callable[[str], object], alone: Callable[[str], Plan]
-) -> Plan:
+def not_slower(plan: Plan, costs: object, build: Build, progress: Progress, alone: Callable[[str], Plan]) -> Plan:
     """*plan*, with the seconds of all where its costs are measured; the host alone or a target alone where that is
     faster.
 
@@ -140,7 +131,7 @@ def not_slower(
         costs: as the user gave them; where none of them is measured, nothing is built.
         build: compiles a plan. What it raises for *plan* or the host is recorded in a note, a target for which it
             raises is left out.
-        tell: called with each step that takes seconds.
+        progress: called with each step that takes seconds.
         alone: the plan that gives a target all that it takes, and the host the rest.
     """
     words = costs.values() if isinstance(costs, Mapping) else [costs]
@@ -152,7 +143,7 @@ def not_slower(
         return plan
     from byoc.partition.content.explanation import seconds
 
-    tell(f"measuring the plan beside {' and '.join(name for name in cuts if name != PLAN)}")
+    progress(f"measuring the plan beside {' and '.join(name for name in cuts if name != PLAN)}")
     try:
         found = _seconds(_built(cuts, build))
     except UserError as error:

@@ -6,13 +6,14 @@ A plan that it makes, changed or not, saved or not, is what ``byoc.compile(plan=
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from byoc.base.progress import Progress, silent
 from byoc.driver.bytecode.control import parted
 from byoc.driver.compiler.integers import simplified
-from byoc.driver.compiler.module_plan import accelerators, named_targets, not_slower, plan_module, silent, target_alone
+from byoc.driver.compiler.module_plan import accelerators, named_targets, not_slower, plan_module, target_alone
 from byoc.driver.model import module_of
 from byoc.driver.options import PRECISIONS, PlanRequest
 from byoc.driver.pipeline import check_pass_names
@@ -46,22 +47,22 @@ def plan(asked: PlanRequest) -> Plan:
 def planned(asked: PlanRequest) -> tuple[IRModule, Plan]:
     """The simplified module that a plan is for, and the plan."""
     check_pass_names(asked.pipeline)
-    tell = asked.progress or silent
-    tell("reading the model")
+    progress = asked.progress or silent
+    progress("reading the model")
     targets = accelerators(named_targets(asked.target_list(), asked, asked.model))
-    mod, options = prepared(asked, targets, tell)
-    tell("planning")
-    found = plan_module(mod, asked.target_list(), asked, asked.model, tell)
+    mod, options = prepared(asked, targets, progress)
+    progress("planning")
+    found = plan_module(mod, asked.target_list(), asked, asked.model, progress)
 
     def build(plan: Plan) -> Library:
-        made: Library = _compiler().build_planned(mod, plan, options or plan_options(asked), tell)
+        made: Library = _compiler().build_planned(mod, plan, options or plan_options(asked), progress)
         return made
 
-    return mod, not_slower(found, asked.costs, build, tell, target_alone(mod, asked, asked.model))
+    return mod, not_slower(found, asked.costs, build, progress, target_alone(mod, asked, asked.model))
 
 
 def prepared(
-    asked: PlanRequest, targets: Sequence[str], tell: Callable[[str], object] = silent
+    asked: PlanRequest, targets: Sequence[str], progress: Progress = silent
 ) -> tuple[IRModule, CompileOptions | None]:
     """The simplified module of *asked*, in its precision for *targets*; and the options that it is compiled with, None
     for the usual ones.
@@ -69,7 +70,7 @@ def prepared(
     mod = simplified(parted(module_of(asked.model, asked.shapes)), targets, asked.pipeline, asked.precision)
     if asked.precision == PRECISIONS[0] and not asked.keep_f32 and asked.calibration is None:
         return mod, None
-    quantized: QuantizedModule = _compiler().quantized_for(mod, targets, plan_options(asked), tell)
+    quantized: QuantizedModule = _compiler().quantized_for(mod, targets, plan_options(asked), progress)
     return quantized.mod, quantized.options
 
 

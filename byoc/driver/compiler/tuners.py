@@ -6,9 +6,10 @@ another level than that of ``tune`` contradicts it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from byoc.base.progress import Progress
 from byoc.codegen.tune import NO_TUNING
 from byoc.contract.registration import backend_names, get_backend
 from byoc.errors import PartitionError, UserError
@@ -21,9 +22,7 @@ TUNE = "tune"
 BackendOptions = Mapping[str, Mapping[str, object]]
 
 
-def tuner_for(
-    asked: object, backend_options: BackendOptions, tell: Callable[[str], None] | None = None
-) -> Tuner | None:
+def tuner_for(asked: object, backend_options: BackendOptions, progress: Progress | None = None) -> Tuner | None:
     """The tuner that ``tune`` (*asked*: a level or a tuner) and *backend_options* ask for; None where nothing is
     tuned.
 
@@ -35,7 +34,7 @@ def tuner_for(
     from byoc.codegen.tune.level import LEVELS
     from byoc.codegen.tune.tuner import tuner_of
 
-    tuner = tuner_of(asked, tell)
+    tuner = tuner_of(asked, progress)
     for name, level in levels.items():
         if tuner.tunes and level != tuner.level.name:
             raise UserError(
@@ -43,7 +42,7 @@ def tuner_for(
                 "give one of them, or the same level"
             )
         if not tuner.tunes and LEVELS[level].rounds:
-            tuner = tuner_of(level, tell)
+            tuner = tuner_of(level, progress)
     return tuner
 
 

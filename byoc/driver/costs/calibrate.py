@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from byoc import relay
+from byoc.base.progress import Progress, silent
 from byoc.driver.costs.probes import (
     CHAIN,
     CHANNELS,
@@ -73,11 +74,11 @@ class Sheet:
 class Calibrator:
     """What the device of *backend* can do, with *base* for what cannot be measured.
 
-    *caches* are the bytes of its nearer memories. *tell* is called with the probe that is built; what is not built or
-    timed at *until*, by *clock*, is left out.
+    *caches* are the bytes of its nearer memories. *progress* is called with the probe that is built; what is not built
+    or timed at *until*, by *clock*, is left out.
     """
 
-    tell: Callable[[str], object] = staticmethod(lambda stage: None)
+    progress: Progress = staticmethod(silent)
     until: float = math.inf
 
     def __init__(
@@ -101,12 +102,12 @@ class Calibrator:
         """
         sheet, host = self._sheet, self._backend == HOST_BACKEND
         asked = probes(channels_last=host)
-        self.tell(f"calibrating {self._backend}")
+        self.progress(f"calibrating {self._backend}")
         runs = self._runs(asked, by_annotation if host else self._apart(asked))
         if not runs:
             why = next((why for why in sheet.failed.values() if why != REFUSED), "it takes none of the probes")
             raise UserError(f"backend {self._backend!r} cannot be calibrated: {why}")
-        self.tell(f"calibrating {self._backend}: timing {len(runs)} functions")
+        self.progress(f"calibrating {self._backend}: timing {len(runs)} functions")
         found = self._timed(runs)
         for _ in range(ATTEMPTS - 1):
             if not senseless(found, asked) or self._clock() > self.until:
@@ -136,7 +137,7 @@ class Calibrator:
             if self._clock() > self.until:
                 self._sheet.failed[probe.name] = LATE
                 continue
-            self.tell(f"calibrating {self._backend}: {probe.name}, {number + 1} of {len(asked)}")
+            self.progress(f"calibrating {self._backend}: {probe.name}, {number + 1} of {len(asked)}")
             try:
                 pair = [self._ready(probe.function(n, apart)) for n in (1, 1 + probe.more)]
             except UserError as error:

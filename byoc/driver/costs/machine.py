@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from byoc.base import __version__
+from byoc.base.progress import Progress, silent
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.object_cache import cache_dir
 from byoc.codegen.tune.context import cache_sizes, context_of, processor_model, schedules_digest
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 30 * 60  # so long the profile of a busy machine is used, before it is calibrated again
 LONGEST_SECONDS = 120.0  # of the calibration of one backend
 EDITION = "3"  # of what is measured and how: another one is measured anew
-Tell = Callable[[str], object]
 _FOUND: dict[tuple[tuple[str, str], ...], Profile] = {}  # what this process found, where it cannot be kept for others
 
 
@@ -44,17 +44,17 @@ class MachineCosts:
     """This machine's numbers, for *threads* of host code (all processors by default; a function is asked when it is
     known that somebody wants them), in *store*.
 
-    *tell* is called with each slow step; a calibration takes no longer than *longest*.
+    *progress* is called with each slow step; a calibration takes no longer than *longest*.
     """
 
     def __init__(
         self,
         threads: int | Callable[[], int] | None = None,
         store: CostStore | None = None,
-        tell: Tell = lambda stage: None,
+        progress: Progress = silent,
         longest: float = LONGEST_SECONDS,
     ):
-        self._asked_threads, self._tell, self._longest = threads or usable_processors(), tell, longest
+        self._asked_threads, self._progress, self._longest = threads or usable_processors(), progress, longest
         self._store = store or CostStore(cache_dir() / FOLDER)
         self._analytic = AnalyticModel(find=self.profile)
         self.problems: list[str] = []  # why something could not be measured or kept, and what stood in for it
@@ -111,7 +111,7 @@ class MachineCosts:
         caches = [sizes[level] for level in sorted(sizes) if level > 1] if backend == HOST_BACKEND else []
         base = registered_profile(backend) or (NUMPY_DEFAULTS if in_host_memory(backend) else GPU_DEFAULTS)
         calibrator = Calibrator(backend, build_alone, base, caches, self._threads)
-        calibrator.tell, calibrator.until = self._tell, time.perf_counter() + self._longest
+        calibrator.progress, calibrator.until = self._progress, time.perf_counter() + self._longest
         try:
             found = calibrator.profile()
         except ByocError as error:
@@ -177,7 +177,7 @@ class MachineCosts:
             return {**self.facts(backend), "schedules": schedules_digest()}
 
         model = MeasuredModel(self._analytic, self._store, facts, _builds, self._threads)
-        model.tell = self._tell
+        model.progress = self._progress
         return model
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from byoc.base.progress import Progress, silent
 from byoc.driver.costs.probes import nothing
 from byoc.driver.costs.store import CostStore, Facts, Measurement
 from byoc.driver.costs.timing import TURNS, Build, Clock, Run, Turns, interleaved, ready
@@ -44,12 +45,12 @@ class _Work:
 class MeasuredModel(CostModel):
     """Seconds by measurement; *analytic* divides them, and knows launches and transfers by its calibration.
 
-    *facts* gives a backend's context, *build* builds a module for a precision. *threads* run the host's code; *tell*
-    is called with each step.
+    *facts* gives a backend's context, *build* builds a module for a precision. *threads* run the host's code;
+    *progress* is called with each step.
     """
 
     name = "measured"
-    tell: Callable[[str], object] = staticmethod(lambda stage: None)
+    progress: Progress = staticmethod(silent)
 
     def __init__(
         self,
@@ -148,7 +149,7 @@ class MeasuredModel(CostModel):
         missing = {key: f for key, f in zip(keys, functions, strict=True) if key not in known}
         names = list(missing)
         for start in range(0, len(names), BATCH):
-            self.tell(f"measuring {backend}: {start} of {len(names)} kernels are timed")
+            self.progress(f"measuring {backend}: {start} of {len(names)} kernels are timed")
             made = self._time({key: missing[key] for key in names[start : start + BATCH]}, backend, dtype)
             self._store.add(facts, made.values())
             known.update(made)

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from byoc.base.progress import silent
 from byoc.driver.compiler.compile import CompileOptions, host_main
 from byoc.driver.compiler.integers import region_integers, simplified
-from byoc.driver.compiler.module_plan import accelerators, named_targets, plan_module, silent
+from byoc.driver.compiler.module_plan import accelerators, named_targets, plan_module
 from byoc.driver.host import lower_host
 from byoc.driver.model import as_onnx, module_of
 from byoc.driver.models.advice import SHOWN, Advice, advice
@@ -107,17 +108,17 @@ def lint(asked: PlanRequest) -> LintReport:
         UserError: a model that cannot be read at all, an unknown target.
     """
     check_pass_names(asked.pipeline)
-    tell = asked.progress or silent
+    progress = asked.progress or silent
     targets = tuple(accelerators(named_targets(asked.target_list(), asked, asked.model)))
-    tell("reading the model")
+    progress("reading the model")
     found = _import(asked)
     if found.mod is None:
         return LintReport(targets, found.unsupported, found.unseen)
-    tell("simplifying the graph")
+    progress("simplifying the graph")
     mod = simplified(found.mod, targets, asked.pipeline, asked.precision)
-    tell("planning")
-    plan = plan_module(mod, asked.target_list(), asked, asked.model if not found.unsupported else None, tell)
-    tell("looking at the host's share")
+    progress("planning")
+    plan = plan_module(mod, asked.target_list(), asked, asked.model if not found.unsupported else None, progress)
+    progress("looking at the host's share")
     numpy, uncompiled = _host_share(mod, plan, asked)
     main = found.mod["main"]
     assert isinstance(main, Function)

@@ -16,6 +16,7 @@ from typing import BinaryIO
 import onnx
 from onnx import ModelProto
 
+from byoc.base.progress import silent
 from byoc.driver.model import as_onnx, module_of
 from byoc.driver.models.against_onnxruntime import Agreement, compared
 from byoc.driver.models.options import OptRequest
@@ -74,24 +75,24 @@ def opt(asked: OptRequest) -> OptimizedModel:
         CompileError: an operator of the simplified graph that ONNX cannot say, or not for free sizes.
     """
     check_pass_names(asked.pipeline)
-    tell = asked.progress or _silent
-    tell("reading the model")
+    progress = asked.progress or silent
+    progress("reading the model")
     source = load_model(as_onnx(asked.model))
     output = None if asked.output is None else Path(asked.output)
     if output is not None and output.exists() and source.folder is not None and output.samefile(source.name):
         raise UserError(f"--output {output}: this is the model itself; write to another file")
     mod = module_of(source.proto if source.folder is None else asked.model, asked.shapes)
-    tell("simplifying the graph")
+    progress("simplifying the graph")
     main = optimize(mod, asked.pipeline)["main"]
     assert isinstance(main, Function)
     model = _written(main, source.proto.graph.name or "model", source.name)
     with tempfile.TemporaryDirectory() as at:
-        tell("checking what was written")
+        progress("checking what was written")
         paths = _saved(model, Path(at) / (output.name if output is not None else "model.onnx"), asked.external_data)
         _check(paths[0])
         agreement = None
         if asked.check:
-            tell("running both by ONNX Runtime")
+            progress("running both by ONNX Runtime")
             agreement = compared(source, paths[0])
             if agreement.difference > TOLERANCE:
                 raise InternalError(f"{source.name}: what was made of it computes something else: {agreement}")
@@ -143,7 +144,3 @@ def _moved(paths: list[Path], output: Path) -> tuple[Path, ...]:
 def _copy(source: BinaryIO, file: BinaryIO) -> None:
     source.seek(0)
     shutil.copyfileobj(source, file)
-
-
-def _silent(stage: str) -> None:
-    """Progress that nobody watches."""

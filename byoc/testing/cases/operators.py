@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 
+from byoc.base.progress import Progress
 from byoc.contract.backend import Backend
 from byoc.contract.verdict import FAILED_CODE, Reason, asked, callee_name
 from byoc.errors import ByocError
@@ -44,7 +45,7 @@ class BackendAnswers:
     those of each operator.
 
     *not_named* are the composites that are refused for their names, whatever they hold: nothing runs them; *by_name*
-    are all that is refused so. *tell* is called with the case before each verdict; of those in *lost* no verdict is
+    are all that is refused so. *progress* is called with the case before each verdict; of those in *lost* no verdict is
     asked, and they are not taken.
     """
 
@@ -56,15 +57,15 @@ class BackendAnswers:
     refused: Counter[Reason] = field(default_factory=Counter)
     why_not: dict[str, dict[str, None]] = field(default_factory=dict)
     by_name: set[str] = field(default_factory=set)
-    tell: Callable[[str], None] | None = None
+    progress: Progress | None = None
     lost: frozenset[str] = frozenset()
 
     def takes_call(self, call: Call, name: str) -> bool:
         """Whether *call*, which is typed, is taken."""
         if name in self.lost:
             return False
-        if self.tell is not None:
-            self.tell(name)
+        if self.progress is not None:
+            self.progress(name)
         try:
             verdict = asked(self.backend.supports, call, self.backend.name)
             for reason in verdict.why:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Protocol, TypeVar
 
+from byoc.base.progress import Progress
 from byoc.errors import InternalError, UserError
 from byoc.testing.core.child_process import ChildProcess
 
@@ -20,7 +21,6 @@ NO_END = "no end"  # how the sentence about a task begins that did not end
 GRACE_SECONDS = 5.0  # for what is under way when the time is over
 TASKS_A_WORKER = 20  # that there are before another worker is worth starting
 C = TypeVar("C", contravariant=True)
-Tell = Callable[[str], None]
 
 
 class AbsentError(UserError):
@@ -41,7 +41,7 @@ class Task(Protocol[C]):
 class Opening(Protocol):
     """What makes the context of a worker's tasks, given where its steps are reported. Raises AbsentError."""
 
-    def __call__(self, tell: Tell) -> object: ...
+    def __call__(self, progress: Progress) -> object: ...
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from byoc.codegen.c.toolchain.command import CommandError, Commands, Finished, run_command
-from byoc.codegen.c.toolchain.compiler_flags import float_range_flags, shared_store_flags
+from byoc.codegen.c.toolchain.compiler_flags import float_range_flags, optimization_level, shared_store_flags
 from byoc.codegen.c.toolchain.machine import NO_MATRICES, Machine, machine_of, processor_of
 from byoc.codegen.c.toolchain.object_cache import cache_dir, compiler_folder, object_cache
-from byoc.codegen.c.toolchain.optimization import optimization_level
 from byoc.codegen.c.toolchain.sanitizers import requested, sanitizer_flags
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.runtime.core.entry_points import install_command

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+
+from byoc.errors import UserError
 
 # GCC 13's pass ``vrp`` does not terminate on short unrolled chains of maxima that check for NaN and begin at a constant
 # (13.3 at ``-O3``, any processor: a softmax of three numbers, a max pool of f64 with padding; not at ``-O2``, not GCC
@@ -29,3 +32,18 @@ NO_COMMONING = ("-fno-predictive-commoning",)
 def shared_store_flags(is_gcc: bool) -> tuple[str, ...]:
     """The flags for code that the threads of a team run."""
     return NO_COMMONING if is_gcc else ()
+
+
+# Lower levels than 3 compile in about half the time into code that runs slower: for tests of what generated code
+# computes, where the compiler takes longer than the code. As any flag, the level keeps cached code apart.
+VARIABLE = "BYOC_OPTIMIZATION"
+LEVELS = ("0", "1", "2", "3")
+HIGHEST = LEVELS[-1]
+
+
+def optimization_level() -> str:
+    """The level that the variable names. Raises UserError for what is none."""
+    level = os.environ.get(VARIABLE, "").strip() or HIGHEST
+    if level not in LEVELS:
+        raise UserError(f"{VARIABLE}: there is no level {level!r}; name one of {', '.join(LEVELS)}, or unset it")
+    return level

@@ -26,7 +26,7 @@ import numpy as np
 
 from byoc.codegen.tune.arrays import MOST_COPIES, ROTATED_BYTES
 from byoc.codegen.tune.measure import FIRST_ROUNDS, Run, Times, measure
-from byoc.codegen.tune.trial_batch import Outcome, Tell, Timed, agrees
+from byoc.codegen.tune.trial_batch import Outcome, Started, Timed, agrees
 from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.errors import ByocError, DeviceError, DeviceMemoryError
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
@@ -90,9 +90,9 @@ class DeviceTrialBatch:
     rounds: int
     device: str = ""
 
-    def run(self, tell: Tell) -> list[Outcome]:
+    def run(self, started: Started) -> list[Outcome]:
         """What became of each candidate, in their order, run in this process."""
-        return _Run(self, open_device(self.device), tell).outcomes()
+        return _Run(self, open_device(self.device), started).outcomes()
 
     def only(self, numbers: Sequence[int]) -> DeviceTrialBatch:
         """The batch of these of its candidates."""
@@ -176,8 +176,8 @@ def _program(source: str, opened: OpenDevice) -> pyopencl.Program:
 
 
 class _Run:
-    def __init__(self, batch: DeviceTrialBatch, opened: OpenDevice, tell: Tell):
-        self.batch, self.opened, self.tell = batch, opened, tell
+    def __init__(self, batch: DeviceTrialBatch, opened: OpenDevice, started: Started):
+        self.batch, self.opened, self.started = batch, opened, started
         self.sizes: Mapping[str, int] = {}
         self.candidates: dict[int, _ReadyCandidate] = {}
         self.found: dict[int, Outcome] = {}
@@ -193,7 +193,7 @@ class _Run:
             rounds = int(self.batch.rounds * ROUND_SECONDS / first) if first else self.batch.rounds
             rounds = max(FIRST_ROUNDS, min(self.batch.rounds, rounds))
             repeats = max(MOST_REPEATS // places, 1)
-            times = measure(calls, rounds, self._clock, lambda k: self.tell(alive[k]), repeats)
+            times = measure(calls, rounds, self._clock, lambda k: self.started(alive[k]), repeats)
             self.found.update(zip(alive, map(_timed, times), strict=True))
         return [self.found[n] for n in range(len(self.batch.compiled))]
 
@@ -209,7 +209,7 @@ class _Run:
         inputs, outputs, expected = None, None, None
         shaped = [np.broadcast_to(np.zeros((), numpy_dtype(d.dtype)), d.shape) for d in self.batch.inputs]
         for number, compiled in enumerate(self.batch.compiled):
-            self.tell(number)
+            self.started(number)
             try:
                 program = _program(compiled.source, self.opened)
                 self.sizes = compiled.plan.signature.bind_sizes(shaped)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
-from byoc.runtime.core.errors import KernelError
+from byoc.runtime.core.errors import OF_LENGTHS, KernelError, wrong_length
 from byoc.runtime.kernels.core.registry import kernel
 
 
@@ -74,6 +75,7 @@ def take(
     if axis is None or not batch_dims:
         return np.asarray(np.take(data, indices, axis, mode=how))
     place, batch = axis % data.ndim, batch_dims % indices.ndim if batch_dims < 0 else batch_dims
+    _check_beside("take: data", data.shape, indices.shape, range(batch))
     size = data.shape[place]
     at = np.mod(indices, size) if how == "wrap" else np.clip(indices, 0, size - 1)
     result = np.empty((*data.shape[:place], *indices.shape[batch:], *data.shape[place + 1 :]), data.dtype)
@@ -88,12 +90,20 @@ def _inside(indices: np.ndarray, size: int) -> np.ndarray:
     return np.clip(np.where(wide < 0, wide + size, wide), 0, max(size - 1, 0))
 
 
+def _check_beside(what: str, counts: Sequence[int], sizes: Sequence[int], axes: Sequence[int]) -> None:
+    """Raises the error for more elements along one of *axes* than there are beside."""
+    for axis in axes:
+        if counts[axis] > sizes[axis]:
+            raise wrong_length(f"{what}{OF_LENGTHS}{axis}", counts[axis], sizes[axis])
+
+
 @kernel("gather")
 def gather(data: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
     """Along an axis, the element at the position that the indices hold at the same place."""
     place = axis % data.ndim
     grid: list[np.ndarray] = list(np.indices(indices.shape, sparse=True))
     grid[place] = _inside(indices, data.shape[place])
+    _check_beside("gather: indices", indices.shape, data.shape, [k for k in range(data.ndim) if k != place])
     return np.asarray(data[tuple(grid)])
 
 
@@ -105,5 +115,6 @@ def gather_nd(
     if batch_dims + indices.shape[0] > data.ndim:
         raise KernelError(f"gather_nd: {indices.shape[0]} coordinates for a tensor of rank {data.ndim}")
     at = [_inside(row, data.shape[batch_dims + k]) for k, row in enumerate(indices)]
+    _check_beside("gather_nd: indices", indices.shape[1:], data.shape, range(batch_dims))
     batch = np.indices(indices.shape[1:], sparse=True)[:batch_dims]
     return np.asarray(data[(*batch, *at)])

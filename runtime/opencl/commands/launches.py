@@ -49,7 +49,7 @@ def check_arguments(kernel: pyopencl.Kernel, name: str, pointers: int, sizes: Se
         )
 
 
-Tell = Callable[[EventHeader, "pyopencl.Event"], None]
+OnEvent = Callable[[EventHeader, "pyopencl.Event"], None]
 
 
 class LaunchList:
@@ -91,19 +91,19 @@ class LaunchList:
         self._recorded.enqueue()
         return True
 
-    def enqueue(self, cl: ModuleType, tell: Tell | None = None) -> int:
-        """Put the kernels into the queue one by one; how often it was flushed. *tell* is called with each and its
+    def enqueue(self, cl: ModuleType, on_event: OnEvent | None = None) -> int:
+        """Put the kernels into the queue one by one; how often it was flushed. *on_event* is called with each and its
         event.
 
         Raises pyopencl's error.
         """
         put, queue, flush_every = cl.enqueue_nd_range_kernel, self._queue, self._flush_every
-        quiet = self._quiet if tell is None else None
+        quiet = self._quiet if on_event is None else None
         for number, ready in enumerate(self.kernels, start=1):
             if quiet is None or not quiet.enqueue(number - 1):  # what the driver refused, the binding says
                 event = put(queue, ready.kernel, ready.global_size, ready.local_size)
-                if tell is not None:
-                    tell(ready.header, event)
+                if on_event is not None:
+                    on_event(ready.header, event)
             if flush_every and number % flush_every == 0:
                 queue.flush()
         return len(self.kernels) // flush_every if flush_every else 0

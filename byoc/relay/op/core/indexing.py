@@ -47,6 +47,18 @@ def agreed(dim: Dimension, out: Dimension, one_fits: bool = False) -> PrimExpr:
     return Checked(place, own, f"{OF_BROADCAST}{size_text(dim)} and {size_text(out)}")
 
 
+def beside(index: PrimExpr, count: Dimension, size: Dimension, check: str) -> PrimExpr:
+    """*index*, one of *count*, as a place in a dimension of *size*: the run fails, named *check*, where there are more.
+
+    The check is the same for all elements.
+    """
+    if count == size or (isinstance(count, int) and isinstance(size, int)):
+        return index
+    own, end = as_index(count), as_index(size)
+    place = te.if_then_else(te.binary("le", own, end), ZERO, own)
+    return index + Checked(place, end + 1, check)
+
+
 def size_text(dim: Dimension) -> str:
     """A dimension as errors name it."""
     return dim.name if isinstance(dim, Size) else str(dim) if isinstance(dim, int) else "another size"

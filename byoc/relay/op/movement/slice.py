@@ -15,9 +15,10 @@ from byoc.ir.traits import move
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
-from byoc.relay.op.core.indexing import as_index, clamp, load_below, size_of, split_index, wrap_negative
+from byoc.relay.op.core.indexing import as_index, beside, clamp, load_below, size_of, split_index, wrap_negative
 from byoc.relay.op.core.slice_sizes import END, covers, cut_dim
 from byoc.relay.op.core.type_relations import is_integer, normalize_axes, normalize_axis, tensor_arg, unify_dim
+from byoc.runtime.core.errors import OF_LENGTHS
 
 
 @dataclass(frozen=True)
@@ -261,7 +262,8 @@ def _take_compute(attrs: TakeAttrs, inputs: Sequence[te.Tensor], out_type: Tenso
     inner = indices.ndim - batch
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
-        position = indices[(*i[:batch], *i[axis : axis + inner])]
+        first = [beside(i[k], data.shape[k], indices.shape[k], f"take: data{OF_LENGTHS}{k}") for k in range(batch)]
+        position = indices[(*first, *i[axis : axis + inner])]
         place = _taken(position, data.shape[axis], attrs.mode)
         return load_below(data, (*i[:axis], place, *i[axis + inner :]), [axis])
 
@@ -310,8 +312,12 @@ def _gather_compute(attrs: GatherAttrs, inputs: Sequence[te.Tensor], out_type: T
     axis = attrs.axis % data.ndim
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
-        place = wrap_negative(indices[i], data.shape[axis])
-        return load_below(data, (*i[:axis], place, *i[axis + 1 :]), [axis])
+        places = [
+            beside(own, count, size, f"gather: indices{OF_LENGTHS}{k}")
+            for k, (own, count, size) in enumerate(zip(i, indices.shape, data.shape, strict=True))
+        ]
+        places[axis] = wrap_negative(indices[i], data.shape[axis])
+        return load_below(data, places, [axis])
 
     return [te.compute(te.shape_of(out_type), element, "gather")]
 
@@ -347,6 +353,9 @@ def _gather_nd_rel(types: Sequence[Type], attrs: GatherNDAttrs) -> Type:
         raise TypeInferenceError("the first dimension of the indices is dynamic: give index_rank")
     if not 0 <= attrs.batch_dims <= indices.ndim - 1 or attrs.batch_dims + depth > data.ndim:
         raise TypeInferenceError(f"{attrs.batch_dims} batch dimensions and {depth} indices exceed the rank {data.ndim}")
+    for k, (dim, size) in enumerate(zip(data.shape, indices.shape[1 : attrs.batch_dims + 1], strict=False)):
+        if unify_dim(dim, size) is None:
+            raise TypeInferenceError(f"batch dimension {k} differs: {dim} and {size}")
     return TensorType((*indices.shape[1:], *data.shape[attrs.batch_dims + depth :]), data.dtype)
 
 
@@ -357,7 +366,11 @@ def _gather_nd_compute(attrs: GatherNDAttrs, inputs: Sequence[te.Tensor], out_ty
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
         at = [wrap_negative(indices[(k, *i[:places])], data.shape[batch + k]) for k in range(depth)]
-        return load_below(data, (*i[:batch], *at, *i[places:]), range(batch, batch + depth))
+        first = [
+            beside(i[k], indices.shape[k + 1], data.shape[k], f"gather_nd: indices{OF_LENGTHS}{k}")
+            for k in range(batch)
+        ]
+        return load_below(data, (*first, *at, *i[places:]), range(batch, batch + depth))
 
     return [te.compute(te.shape_of(out_type), element, "gather_nd")]
 
