@@ -22,6 +22,8 @@ from byoc.runtime.core.strict_json import at, list_of, mapping_of, read_json, te
 from byoc.runtime.modules.module import Members, Module, PackedFunction
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from byoc.runtime.region.guard import RegionGuard
     from byoc.runtime.region.record import Fallback, Region
 
@@ -122,17 +124,20 @@ class MetadataModule(Module):
         def load() -> PackedFunction:
             return load_function(owner, symbol, self.ensure_initialized, ask=own is not None)
 
+        def constants() -> dict[str, np.ndarray]:
+            return {key: self.constant_arrays[key].numpy() for key in self.needs.get(symbol, ())}
+
         lock = None if owner.thread_safe else lock_of(owner.type_key)
         if own is None:
-            return RegionGuard(symbol, self.regions[symbol], load, lock=lock)
+            return RegionGuard(symbol, self.regions[symbol], load, lock=lock, constants=constants)
         signature = self._owners[own].signatures[own]  # type: ignore[attr-defined]  # an OriginModule, which imports this
-        return RegionGuard(symbol, self.regions[symbol], load, lambda: self[own], signature, lock)
+        return RegionGuard(symbol, self.regions[symbol], load, lambda: self[own], signature, lock, constants)
 
     @property
     def fallbacks(self) -> list[Fallback]:
         """What is, and what ran, on the host instead, so far: region by region, in the order of their first use."""
-        tellers = [*self._guards.values(), *self.imports]  # those of a module are of the parts of control flow
-        return [*self._compiled_fallbacks, *(record for t in tellers for record in getattr(t, "fallbacks", ()))]
+        sources = [*self._guards.values(), *self.imports]  # those of a module are of the parts of control flow
+        return [*self._compiled_fallbacks, *(record for s in sources for record in getattr(s, "fallbacks", ()))]
 
     def ensure_initialized(self, symbol: str) -> None:
         """Give *symbol* its constants unless it has them; a region without constants is given none, once."""

@@ -19,7 +19,7 @@ import numpy as np
 from byoc.runtime.core.errors import ContractError, vendors_failure
 from byoc.runtime.core.ndarray import NDArray, PackedFunction, read_only
 from byoc.runtime.core.time_limit import time_limit
-from byoc.runtime.region.checks import CheckedCall, check_returned, fill_outputs
+from byoc.runtime.region.checks import CallArrays, CheckedCall, check_returned, fill_outputs
 from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.locked import held, locked
 from byoc.runtime.region.record import is_reporting_running, running
@@ -54,6 +54,8 @@ class RegionCall:
         self._count = guard.inputs_of(len(self._arrays))
         if self._count is not None:  # a function that writes to its inputs says so, where it uses numpy
             self._arrays[: self._count] = [read_only(NDArray(a)).numpy() for a in self._arrays[: self._count]]
+        signature, constants = guard.region.signature, guard.constants
+        self._given = CallArrays.checked(guard.checks, self._arrays, self._count, signature, constants)
         self._watch: CheckedCall | None = None
         self._seconds: float | None = None
         inputs = self._arrays
@@ -95,14 +97,13 @@ class RegionCall:
         function, guard = self._guard.function(), self._guard
         waits = hasattr(function, "start")  # a call of what can be started is a wait for a device
         self._seconds = guard.seconds or (guard.wait_seconds if waits else None)
-        work = locked(self._prepare(function, self._arrays), guard.lock)
+        work = locked(self._prepare(function, self._given.arrays), guard.lock)
         return work if self._guard.checks is None else self._checked(work)
 
     def _checked(self, work: Callable[[], object]) -> CheckedCall:
         """The call *work* with the checks that were asked for."""
         assert self._guard.checks is not None
-        signature = self._guard.region.signature
-        return CheckedCall(work, self._guard.checks, self._arrays, self._count, signature)
+        return CheckedCall(work, self._guard.checks, self._given)
 
     def start(self, after: Sequence[RegionCall] = ()) -> None:
         """Begin to fill the outputs, when *after*, whose outputs are inputs here, are done."""
@@ -129,7 +130,7 @@ class RegionCall:
                 before = [call._pending for call in self._after if call._pending is not None]
                 guard = self._guard
                 with running(guard.doing), held(guard.lock, guard.place, guard.seconds or guard.wait_seconds):
-                    self._pending = start(self._arrays, before)
+                    self._pending = start(self._given.arrays, before)
         except BaseException as error:  # whatever a vendor's code raises
             self._failed(error)
         return self._pending is not None
@@ -138,7 +139,7 @@ class RegionCall:
         """Look at the arrays before a start, when nobody writes to the inputs any more."""
         for call in self._after:
             call.wait()
-        self._watch = self._checked(lambda: start(self._arrays, []).wait())
+        self._watch = self._checked(lambda: start(self._given.arrays, []).wait())
         self._watch.begin()
 
     def wait(self) -> None:

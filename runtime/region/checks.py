@@ -1,39 +1,44 @@
 """What is looked at when a backend's function has run: its results always, the memory around it where somebody asks.
 
 ``BYOC_CHECK=1`` in the environment, read when a library's regions are first used, guards every call of a backend:
-outputs are filled with a pattern before the call, and looked at behind it; inputs are copied, compared and put back;
-an output with NaNs, where no input has one, is reported. ``BYOC_CHECK=outputs,inputs`` asks for some of it. Such runs
-are slow, and a call is made twice where a pattern that is left may be a result. Source: the red zones and poisoned
-memory of address sanitizers, and the trapping NaNs of floating-point units.
+outputs are filled with a pattern before the call, and looked at behind it; inputs and constants are copied, compared
+and put back; the arrays are copies between fences (``fences.py``); an output with NaNs, where no input has one, is
+reported. ``BYOC_CHECK=outputs,inputs,edges`` asks for some of it. Such runs are slow, and a call is made twice where a
+pattern that is left may be a result. Source: the poisoned memory of address sanitizers, and the trapping NaNs of
+floating-point units.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from byoc.runtime.core.errors import ContractError, InputError, UserError
 from byoc.runtime.core.ndarray import dtype_name, from_any
 from byoc.runtime.core.signature import Signature, TensorSpec
+from byoc.runtime.region.fences import FLOATS, OTHERS, FencedArrays, is_float
 from byoc.runtime.region.vendor_time_limit import keeps_time
 
 VARIABLE = "BYOC_CHECK"
-KINDS = ("outputs", "inputs", "nan")
-_FLOATS, _OTHERS = (b"\xff", b"\x7f"), (b"\xa5", b"\x5a")  # a byte of the first pattern, and of the second
+KINDS = ("outputs", "inputs", "nan", "edges")
+_FLOATS, _OTHERS = (FLOATS, b"\x7f"), (OTHERS, b"\x5a")  # a byte of the first pattern, and of the second
 _UNSET = ("an output that was not filled", "the same, filled once more")  # of strings
 
 
 @dataclass(frozen=True)
 class CallChecks:
-    """Which guards stand around a call: poisoned ``outputs``, protected ``inputs``, a trap for ``nan``."""
+    """Which guards stand around a call: poisoned ``outputs``, protected ``inputs`` and constants, a trap for ``nan``,
+    fences at the ``edges`` of all arrays.
+    """
 
     outputs: bool = True
     inputs: bool = True
     nan: bool = True
+    edges: bool = True
 
 
 def checks_asked() -> CallChecks | None:
@@ -97,21 +102,48 @@ def check_results(results: object, signature: Signature, inputs: Sequence[np.nda
             raise ContractError(f"its output {k} is {found}, and the graph has {spec.dtype}{spec}") from None
 
 
-class CheckedCall:
-    """The call *work* on *arrays*, of which the first *count* are inputs, with *checks* before and behind it.
+@dataclass(frozen=True)
+class CallArrays:
+    """What a call is given: inputs, *count* of them, then outputs; and what else its function may only read.
 
-    With *count* None nothing is known of them, and nothing is looked at. It is called as a whole, or begins and ends.
+    With *count* None nothing is known of them, and nothing is looked at. *fences* have the arrays, where they are
+    fenced, and *constants* the region's by their names.
     """
+
+    arrays: Sequence[np.ndarray]
+    count: int | None
+    signature: Signature | None = None
+    fences: FencedArrays | None = None
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def checked(
+        cls,
+        checks: CallChecks | None,
+        arrays: Sequence[np.ndarray],
+        count: int | None,
+        signature: Signature | None,
+        constants: Callable[[], Mapping[str, np.ndarray]],
+    ) -> CallArrays:
+        """Those of a call under *checks*."""
+        if checks is None or count is None:
+            return cls(arrays, count, signature)
+        fences = FencedArrays(arrays, count) if checks.edges else None
+        known = constants() if checks.inputs else {}
+        return cls(arrays if fences is None else fences.arrays, count, signature, fences, known)
+
+
+class CheckedCall:
+    """The call *work* on *given*, with *checks* before and behind it. It is called as a whole, or begins and ends."""
 
     def __init__(
         self,
         work: Callable[[], object],
         checks: CallChecks,
-        arrays: Sequence[np.ndarray],
-        count: int | None,
-        signature: Signature | None,
+        given: CallArrays,
     ):
-        self._work, self._checks, self._signature = work, checks, signature
+        arrays, count = given.arrays, given.count
+        self._work, self._checks, self._given, self._signature = work, checks, given, given.signature
         self._inputs = [] if count is None else list(arrays[:count])
         self._outputs = [] if count is None else list(arrays[count:])
         self._copies: list[tuple[int, np.ndarray, bytes | list[object]]] = []
@@ -131,6 +163,9 @@ class CheckedCall:
 
     def begin(self) -> None:
         """Get ready: inputs are copied, outputs filled with the pattern."""
+        if self._given.fences is not None:
+            self._given.fences.raise_fences()
+        self._constants = {name: _content(array) for name, array in self._given.constants.items()}
         own = [k for k, a in enumerate(self._inputs) if not any(np.may_share_memory(a, o) for o in self._outputs)]
         self._copies = [(k, self._inputs[k], _content(self._inputs[k])) for k in own if self._checks.inputs]
         self._had_nan = not self._checks.nan or any(map(_has_nan, self._inputs))
@@ -140,6 +175,8 @@ class CheckedCall:
     def end(self, results: Sequence[np.ndarray] | None = None) -> None:
         """Look at the arrays after the call, or at the *results* that it returned. Raises ContractError."""
         changed = self._put_back()
+        self._check_constants()
+        self._check_edges()
         if changed:
             raise ContractError(
                 f"it wrote to its input {', '.join(changed)}, which is the caller's memory or another node's: it may "
@@ -149,6 +186,29 @@ class CheckedCall:
             self._check_filled()
         if not self._had_nan:
             self._check_numbers(self._outputs if results is None else results)
+        if self._given.fences is not None:
+            self._given.fences.give()
+
+    def _check_constants(self) -> None:
+        for name, before in self._constants.items():
+            array = self._given.constants[name]
+            if _content(array) != before:
+                _restore(array, before)
+                raise ContractError(
+                    f"it wrote to its constant {name}, which the next call and other regions read: it may write to its "
+                    "outputs alone"
+                )
+
+    def _check_edges(self) -> None:
+        broken = None if self._given.fences is None else self._given.fences.broken()
+        if broken is not None:
+            k, where = broken
+            count = len(self._inputs)
+            kind = f"input {self._name('inputs', k)}" if k < count else f"output {self._name('outputs', k - count)}"
+            raise ContractError(
+                f"it wrote {where} of its {kind}, into memory that is another's: it may write to the elements of its "
+                "outputs alone"
+            )
 
     def _put_back(self) -> list[str]:
         """Give inputs that were written to their content again; their names."""
@@ -156,8 +216,7 @@ class CheckedCall:
         for k, array, before in self._copies:
             if _content(array) != before:
                 changed.append(self._name("inputs", k))
-                if isinstance(before, bytes) and array.flags.c_contiguous:
-                    ctypes.memmove(array.ctypes.data, before, len(before))
+                _restore(array, before)
         self._copies = []
         return changed
 
@@ -201,7 +260,7 @@ class CheckedCall:
                 raise ContractError(
                     f"its output {self._name('outputs', k)} has NaN in {np.count_nonzero(where)} of {array.size} "
                     f"elements, the first at {_first(where)}, and none of its inputs has one "
-                    "(BYOC_CHECK=outputs,inputs leaves this out, for a model that makes NaNs)"
+                    "(BYOC_CHECK=outputs,inputs,edges leaves this out, for a model that makes NaNs)"
                 )
 
     def _name(self, which: str, k: int) -> str:
@@ -215,19 +274,21 @@ def _kind(array: np.ndarray) -> str:
 
 def _patterns(array: np.ndarray) -> tuple[bytes, bytes]:
     """The bytes that outputs like *array* are filled with: floats become NaNs."""
-    return _FLOATS if _is_float(array) else _OTHERS
-
-
-def _is_float(array: np.ndarray) -> bool:
-    return array.dtype.kind in "fc" or "float" in array.dtype.name
+    return _FLOATS if is_float(array) else _OTHERS
 
 
 def _has_nan(array: np.ndarray) -> bool:
-    return _is_float(array) and bool(np.isnan(array).any())
+    return is_float(array) and bool(np.isnan(array).any())
 
 
 def _content(array: np.ndarray) -> bytes | list[object]:
     return list(array.flat) if array.dtype.hasobject else array.tobytes()
+
+
+def _restore(array: np.ndarray, before: bytes | list[object]) -> None:
+    """Give *array* the content *before* again, also where it is marked as one that is only read."""
+    if isinstance(before, bytes) and array.flags.c_contiguous:
+        ctypes.memmove(array.ctypes.data, before, len(before))
 
 
 def _first(where: np.ndarray) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 from byoc.runtime.core.ndarray import PackedFunction, from_any
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.region.call import RegionCall, called
-from byoc.runtime.region.checks import CheckedCall, check_results, check_returned
+from byoc.runtime.region.checks import CallArrays, CheckedCall, check_results, check_returned
 from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.locked import locked
 from byoc.runtime.region.vendor_time_limit import within_time_limit
@@ -61,8 +61,9 @@ class RegionFunction:
         """What the backend's function gives for *inputs*, looked at."""
         guard = self.guard
         signature = guard.region.signature
-        work = locked(functools.partial(_results, guard.function(), guard.signature, inputs), guard.lock)
-        watch = None if guard.checks is None else CheckedCall(work, guard.checks, inputs, len(inputs), signature)
+        given = CallArrays.checked(guard.checks, inputs, len(inputs), signature, guard.constants)
+        work = locked(functools.partial(_results, guard.function(), guard.signature, given.arrays), guard.lock)
+        watch = None if guard.checks is None else CheckedCall(work, guard.checks, given)
         if watch is not None:
             watch.begin()
         results = within_time_limit(work, guard.place, guard.seconds)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -50,7 +50,8 @@ KEPT_RECORDS = 256
 class RegionGuard:
     """*load* gives the backend's function, or raises StageError; *stand_in* gives the host's, where there is one.
 
-    *lock* is held while the backend's code runs, where that is not for several threads at once.
+    *lock* is held while the backend's code runs, where that is not for several threads at once. *constants* gives those
+    that the function was initialised with, by their names.
     """
 
     def __init__(
@@ -61,12 +62,13 @@ class RegionGuard:
         stand_in: Callable[[], PackedFunction] | None = None,
         signature: Signature | None = None,
         lock: Lock | None = None,
+        constants: Callable[[], Mapping[str, np.ndarray]] = dict,
     ):
         self.symbol, self.region, self.signature = symbol, region, signature
         self.checks: CallChecks | None = checks_asked()
         self.seconds, self.wait_seconds = region_seconds(region.seconds), wait_seconds()
         self.fallbacks: deque[Fallback] = deque(maxlen=KEPT_RECORDS)
-        self._load, self._stand_in, self.lock = load, stand_in, lock
+        self._load, self._stand_in, self.lock, self.constants = load, stand_in, lock, constants
         self.initialize_seconds: float | None = None  # what it took to load the function, once it is there
         self._function: PackedFunction | None = None
         self._preparing: int | None = None  # the thread that prepares it

@@ -25,8 +25,18 @@ SHARED = {
     "Var": OF_TVM,
     "Window": VENDOR,
 }
-HOUSE_WORDS = {"question", "questions", "heat", "laboratory", "ways", "told", "untold"}  # where the field has its own
-FIELDS_OWN = {"CACHE_WAYS"}  # of an associative cache
+HOUSE_WORDS = {
+    "question",
+    "questions",
+    "heat",
+    "laboratory",
+    "tell",
+    "teller",
+    "ways",
+    "told",
+    "untold",
+}  # where the field has its own
+FIELDS_OWN = {"CACHE_WAYS", "tell"}  # of an associative cache; of a file
 CODE = re.compile(r"^(test_[A-H]\d{1,2}_|test_[a-h]\d{1,2}_)")
 
 

@@ -8,12 +8,14 @@ from careless_backend import NAME, exp, registered
 
 import byoc
 from byoc import relay
+from byoc.contract import register_backend
 from byoc.driver.vm import compile_module
 from byoc.errors import UserError
 from byoc.ir.types import TensorType
+from byoc.kernels import CSource, KernelBackend, kernel
 from byoc.runtime import cpu, fill_outputs
 from byoc.runtime.core.errors import ContractError, DeviceError
-from byoc.runtime.region.checks import CallChecks, CheckedCall, checks_asked
+from byoc.runtime.region.checks import CallArrays, CallChecks, CheckedCall, checks_asked
 from byoc.runtime.vm import VirtualMachine
 
 pytestmark = pytest.mark.needs_cc
@@ -169,20 +171,20 @@ def test_bytes_that_look_like_the_pattern_are_results():
     def work():
         out[...] = (0xA5, 0x5A, 0, 255)
 
-    CheckedCall(work, CallChecks(), [out], 0, None)()
+    CheckedCall(work, CallChecks(), CallArrays([out], 0))()
 
     def lazy():
         out[1:] = (0x5A, 0, 255)
 
     with pytest.raises(ContractError, match=r"1 of 4 elements of its output 0 unset, the first at \[0\]"):
-        CheckedCall(lazy, CallChecks(), [out], 0, None)()
+        CheckedCall(lazy, CallChecks(), CallArrays([out], 0))()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int8", "int64", "bool", "complex64"])
 def test_an_unset_element_is_found_in_every_dtype(dtype):
     out = np.empty((2, 3), dtype)
     with pytest.raises(ContractError, match=r"6 of 6 elements"):
-        CheckedCall(lambda: None, CallChecks(), [out], 0, None)()
+        CheckedCall(lambda: None, CallChecks(), CallArrays([out], 0))()
 
 
 def test_strings_are_guarded_too():
@@ -192,15 +194,15 @@ def test_strings_are_guarded_too():
         out[0] = "x"
 
     with pytest.raises(ContractError, match=r"1 of 2 elements .* first at \[1\]"):
-        CheckedCall(work, CallChecks(), [texts, out], 1, None)()
+        CheckedCall(work, CallChecks(), CallArrays([texts, out], 1))()
 
 
 def test_what_the_variable_may_say(monkeypatch):
-    for text, wanted in (("", None), ("0", None), ("1", CallChecks()), ("nan", CallChecks(False, False, True))):
+    for text, wanted in (("", None), ("0", None), ("1", CallChecks()), ("nan", CallChecks(False, False, True, False))):
         monkeypatch.setenv("BYOC_CHECK", text)
         assert checks_asked() == wanted
     monkeypatch.setenv("BYOC_CHECK", "yes")
-    with pytest.raises(UserError, match="BYOC_CHECK is 1, or some of outputs,inputs,nan"):
+    with pytest.raises(UserError, match="BYOC_CHECK is 1, or some of outputs,inputs,nan,edges"):
         checks_asked()
 
 
@@ -211,3 +213,77 @@ def test_fill_outputs_takes_nothing_that_would_be_converted_or_broadcast():
     for wrong in ([np.ones((2, 2))], [np.ones(2, "float32")], []):
         with pytest.raises(ContractError):
             fill_outputs([out], wrong)
+
+
+EDGES = [
+    ("out[OUT0_SIZE] = 1;", r"it wrote 4 bytes behind the end of its output 0 \(out0\)"),
+    ("out[-2] = 1;", r"it wrote 8 bytes before the beginning of its output 0 \(out0\)"),
+    ("((float *)x)[OUT0_SIZE] = 1;", r"it wrote 4 bytes behind the end of its input 0 \("),
+    ("for (int i = 0; i < OUT0_SIZE; ++i) out[i] += x[i + 1];", r"NaN in 1 of 12 elements, the first at \[2, 3\]"),
+    ("for (int i = 0; i < OUT0_SIZE; ++i) out[i] += x[i - 1];", r"NaN in 1 of 12 elements, the first at \[0, 0\]"),
+]
+
+
+@pytest.fixture
+def overstepping(of_this_test):
+    """A function that makes a library whose ``exp`` is C that copies, and then does what a text says."""
+
+    def made(text):
+        @register_backend
+        class Steps(KernelBackend):
+            """exp, in C"""
+
+            name = "oversteps"
+
+        kernel("exp", "oversteps/float/any")(
+            CSource(
+                "void KERNEL(const float *x, float *out SIZES) {"
+                f"for (int i = 0; i < OUT0_SIZE; ++i) out[i] = x[i]; {text} }}"
+            )
+        )
+        return byoc.compile(module(), ["oversteps", "c"])
+
+    return made
+
+
+@pytest.mark.parametrize("text, sentence", EDGES)
+def test_a_step_over_an_edge_is_reported_with_its_array(overstepping, checked, text, sentence):
+    with pytest.raises(ContractError, match=rf"on oversteps failed at launch: .*{sentence}"):
+        overstepping(text).run({"x": X})
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_step_of_python_over_an_edge_is_reported(does, checked, way):
+    def steps(x, out):
+        np.exp(x, out=out)
+        ctypes.memset(out.ctypes.data + out.nbytes, 0, 3)
+
+    does.run = steps
+    shown(way, does, "3 bytes behind the end of its output 0 (out0)")
+
+
+def test_kernels_that_keep_to_their_arrays_give_what_they_gave(overstepping, checked):
+    library = overstepping("")
+    for k in range(3):
+        np.testing.assert_array_equal(library.run({"x": X + k})[0], -(X + k))
+
+
+def test_a_constant_that_is_written_to_is_reported_and_put_back(of_this_test, checked):
+    @register_backend
+    class Scribbles(KernelBackend):
+        """nn.bias_add, in C"""
+
+        name = "scribbles"
+
+    kernel("add", "scribbles/float/any")(
+        CSource(
+            "void KERNEL(const float *x, const float *b, float *out SIZES) {"
+            "for (int i = 0; i < OUT0_SIZE; ++i) out[i] = x[i] + b[i]; ((float *)b)[0] += 1; }"
+        )
+    )
+    x = relay.var("x", shape=(3, 4))
+    mod = byoc.IRModule.from_expr(relay.Function([x], relay.add(x, relay.const(X))))
+    library = byoc.compile(mod, ["scribbles", "c"])
+    for _ in range(2):
+        with pytest.raises(ContractError, match="it wrote to its constant .*, which the next call"):
+            library.run({"x": X})

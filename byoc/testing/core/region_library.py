@@ -78,5 +78,7 @@ def watched(library: Library) -> Library:
     module = library.module
     for symbol in module.regions:
         guard = module.guard(symbol)
-        guard.checks = guard.checks or CallChecks(outputs=False, nan=False)
+        guard.checks = guard.checks or CallChecks(
+            outputs=False, nan=False, edges=False
+        )  # certify fences outputs itself
     return library
