@@ -13,6 +13,8 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from byoc.errors import CompileError, PartitionError, defined_at, vendors_failure, vendors_line
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
@@ -268,13 +270,17 @@ def accept(call: Call) -> Verdict:
 def asked(supports: Callable[[Call], object], call: Call, backend: str) -> Verdict:
     """What ``supports`` of *backend* says of *call*; a truth value counts as a verdict, as Relay's predicates give.
 
-    None, which a method gives that forgot to return, is a refusal for the reason ``error``, with its line.
+    A text is the reason of a refusal, as a constraint gives it. None, which a method gives that forgot to return, and
+    whatever else is no answer are refusals for the reason ``error``, with the method's line.
     """
     said = supports(call)
     if isinstance(said, Verdict):
         return said
-    if said is None:
-        hook = f"backend {backend!r}: its supports(call) returned None{defined_at(supports)}"
+    if isinstance(said, str):
+        return refuse(call, "predicate", said or f"{backend} does not take it")
+    if not isinstance(said, (int, np.bool_)):
+        shown = "None" if said is None else f"a {type(said).__name__}"
+        hook = f"backend {backend!r}: its supports(call) returned {shown}{defined_at(supports)}"
         expected = "expected a Verdict: return judge(call, self.constraints), accept(call) or refuse(call, code, text)"
         return refuse(call, FAILED_CODE, f"{hook}, {expected}")
     return accept(call) if said else refuse(call, "predicate", f"{backend} does not take it")

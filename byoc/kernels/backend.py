@@ -90,6 +90,12 @@ class KernelBackend(KernelLibrary):
     def unavailable(self) -> str | None:
         return why_unavailable() if "opencl" in self.devices else None
 
+    def composite_attributes(self, composite: Function) -> Mapping[str, object] | None:
+        """What a kernel in Python of a composite gets of it, by the names that it declares: None for the attributes of
+        the operators in it. Override it where two operators in it have one of the same name.
+        """
+        return None
+
     def compile(self, function: Function, options: Mapping[str, object]) -> Module:
         function = infer_function(function)
         region = steps_of(function)
@@ -103,7 +109,7 @@ class KernelBackend(KernelLibrary):
             return c_module(region, kernels)
         if all(isinstance(k.run, OpenCLSource) for k in kernels):
             return opencl_module(region, kernels)
-        return python_module(function, region, kernels, self.kernels_of)
+        return python_module(function, region, kernels, self.kernels_of, self.composite_attributes)
 
     def _kernel(self, step: Step) -> Kernel:
         found = chosen(step.call, self.kernels_of)

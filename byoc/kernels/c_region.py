@@ -13,6 +13,13 @@ from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.source import CSource
 from byoc.runtime.dso.module import DsoModule
 
+# a pointer to another type, or a status that nobody reads, would be wrong numbers without a word
+TYPED_POINTERS = '#pragma GCC diagnostic error "-Wincompatible-pointer-types"'
+RETURNS_NOTHING = (
+    "  _Static_assert(__builtin_types_compatible_p(__typeof__({call}), void), "
+    '"KERNEL is a function that returns void");'
+)
+
 
 def c_module(region: RegionSteps, kernels: Sequence[Kernel]) -> DsoModule:
     """The compiled module of *region*, whose steps are computed by *kernels*, all of source in C.
@@ -29,5 +36,6 @@ def c_module(region: RegionSteps, kernels: Sequence[Kernel]) -> DsoModule:
         texts.append(f'{head}#line 1 "{kernel}"\n{kernel.run.text}\n{between(head + kernel.run.text)}')
         values = [f"value_{n}" for n in (*step.inputs, *step.outputs)]
         values += [dim_text(name) for name in size_names([*inputs, *outputs])]
-        statements.append(f"  kernel_{k}({', '.join(values)});")
-    return compiled_region(region, statements, "\n".join(texts))
+        call = f"kernel_{k}({', '.join(values)})"
+        statements += [f'#line 1 "the call of {kernel}"', RETURNS_NOTHING.format(call=call), f"  {call};"]
+    return compiled_region(region, statements, "\n".join([*texts, TYPED_POINTERS]))

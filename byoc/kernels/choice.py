@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 
 from byoc.codegen.c.region_source import C_TYPES
-from byoc.codegen.json.kernel_attributes import lost_attributes
+from byoc.codegen.json.kernel_attributes import asked_attributes, lost_attributes
 from byoc.codegen.opencl.device.language import TYPES as OPENCL_TYPES
+from byoc.contract.checks import pattern_entries
 from byoc.contract.region_steps import arguments_by_place, matched_constants
+from byoc.contract.registration import BACKENDS
 from byoc.contract.signature import spec_of
 from byoc.contract.verdict import Reason, callee_name, calls_in, judge
 from byoc.ir.attrs import Attrs
@@ -26,6 +28,7 @@ from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.libraries import runnable
 from byoc.partition.places.pick import pick_kernel
 from byoc.partition.places.source import CSource, OpenCLSource
+from byoc.relay.dataflow_pattern import DFPattern
 from byoc.relay.expr import Call, Function
 from byoc.runtime.core.bound_sizes import is_computable
 from byoc.runtime.json.table import reference_attributes, table_of_kernels
@@ -192,16 +195,27 @@ def _attribute_refusals(kernel: Kernel, call: Call) -> list[Reason]:
         if function.takes_all:
             return []
         declared = frozenset(function.attributes)
-    if not isinstance(call.op, Op):
-        return []  # a pattern says which attributes it matches
+    pattern = None if isinstance(call.op, Op) else _unchecked_pattern(kernel.place.target, callee_name(call))
+    if pattern is None and not isinstance(call.op, Op):
+        return []  # its check, or whoever made the composite, says which attributes it has
+    known = declared if pattern is None else {*declared, *asked_attributes(pattern)}
     how = "name ATTR_{0} in its text" if isinstance(run, (CSource, OpenCLSource)) else "declare it (*, {0}: ...)"
     return [
         Reason("attribute", f"{kernel} knows nothing of {name}: {how.format(name)}, or refuse it", repr(value))
-        for name, value in lost_attributes(call, declared)
+        for inner in calls_in(call)
+        if isinstance(inner.op, Op)
+        for name, value in lost_attributes(inner, known)
         if not (
             name in LAYOUTS and kernel.place.layout != ANY and value == str(kernel.place.layout)
         )  # its place says it
     ]
+
+
+def _unchecked_pattern(target: str, name: str) -> DFPattern | None:
+    """The pattern *name* of the backend *target*, where nothing but itself says which attributes it matches."""
+    backend = BACKENDS.get(target)
+    entries = [] if backend is None else [e for e in pattern_entries(backend) if e.name == name]
+    return entries[0].pattern if len(entries) == 1 and entries[0].asked is None else None
 
 
 def _source_refusals(kernel: Kernel, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> list[Reason]:

@@ -6,7 +6,7 @@ each call. Floats are converted around a kernel that computes in another float t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from byoc.codegen.json.kernel_attributes import attributes_inside
 from byoc.codegen.json.serialize import JSONSerializer
@@ -25,9 +25,15 @@ from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.json.kernels_module import KernelsModule, RegionTable, SourceModule, converting
 from byoc.runtime.json.table import NUMPY, table_of_kernels
 
+AttributesInside = Callable[[Function], Mapping[str, object] | None]
 
-def python_module(function: Function, region: RegionSteps, kernels: Sequence[Kernel], target: str) -> KernelsModule:
-    """The module of the typed *function*, whose *region* has a kernel for each step."""
+
+def python_module(
+    function: Function, region: RegionSteps, kernels: Sequence[Kernel], target: str, inside: AttributesInside
+) -> KernelsModule:
+    """The module of the typed *function*, whose *region* has a kernel for each step; *inside* gives what kernels of
+    composites get of the operators in them, or None for what they declare.
+    """
     names: dict[Call, str] = {}
     inner: dict[str, SourceModule] = {}
     for k, (step, kernel) in enumerate(zip(region.steps, kernels, strict=True)):
@@ -40,7 +46,7 @@ def python_module(function: Function, region: RegionSteps, kernels: Sequence[Ker
     table = RegionTable(declared, inner)
     serializer = JSONSerializer(
         region.symbol,
-        lambda composite: attributes_inside(composite, table),
+        lambda composite: attributes_inside(composite, table) if (own := inside(composite)) is None else own,
         table.__contains__,
         composite_constants=True,
         arity=table.arity,

@@ -12,11 +12,11 @@ from byoc.ir.op import OPS
 from byoc.testing.cases.combined import COMBINED, combined_cases
 from byoc.testing.cases.large import LARGE, large_cases
 from byoc.testing.cases.layouts import LAYOUT, layout_cases
-from byoc.testing.cases.operators import CONSTANT, DTYPE, EMPTY, FREE, SAMPLE, BackendAnswers, operator_cases
+from byoc.testing.cases.operators import DTYPE, EMPTY, FREE, SAMPLE, BackendAnswers, operator_cases
 from byoc.testing.cases.patterns import PATTERN, PATTERN_SAMPLES, pattern_cases
 from byoc.testing.cases.quantized import QUANTIZED, quantized_cases
 from byoc.testing.cases.special import SPECIAL, special_cases
-from byoc.testing.core.case import Case
+from byoc.testing.core.case import CONSTANT, Case
 
 # kinds in the order in which they are tried: what models have first
 KINDS = (SAMPLE, PATTERN, PATTERN_SAMPLES, QUANTIZED, LARGE, COMBINED, CONSTANT, LAYOUT, SPECIAL, EMPTY, FREE, DTYPE)

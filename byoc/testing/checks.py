@@ -27,13 +27,14 @@ from byoc.ir.module import IRModule
 from byoc.ir.types import tensor_types
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import Library
-from byoc.testing.core.case import Arrays, Case
+from byoc.testing.core.case import CONSTANT, Arrays, Case
 from byoc.testing.core.conditioning import allowed_scale, movements
 from byoc.testing.core.difference import difference, is_float, tolerances
 from byoc.testing.core.precision_bounds import added_tolerance
 from byoc.testing.core.reference import outputs_of
 from byoc.testing.core.region_library import region_library, region_symbol
 from byoc.testing.core.saved import SavedRunner
+from byoc.testing.other_constants import with_other_constants
 
 WRONG, CRASHED, LATE, SLOW, UNTRIED = "wrong", "crashed", "refused late", "slow", "untried"
 DEVIATES, FAILED = "deviates", "failed when asked"
@@ -208,7 +209,22 @@ class Examiner:
                 if other is not None:
                     problem = f"another run on the same inputs gives other numbers: {other}"
                     return [Finding(REPEAT, WRONG, problem)], []
+            other = self._beside(case, library, first[0])
+            if other is not None:
+                problem = f"behind a run of another region, with other constants, it gives other numbers: {other}"
+                return [Finding(REPEAT, WRONG, problem)], []
         return [], deviates
+
+    def _beside(self, case: Case, library: Library, first: Sequence[np.ndarray]) -> str | None:
+        """What differs when *library* runs again behind a region that has other constants; None where nothing does."""
+        beside = with_other_constants(case) if case.kind == CONSTANT else None
+        if beside is None:
+            return None
+        try:
+            self.compiled(beside).run(beside.inputs(0))
+        except Exception:  # of a vendor who takes these constants alone
+            return None
+        return _unequal(library.run(case.inputs(0)), first)
 
     def _outputs(self, case: Case, library: Library, wanted: Sequence[Wanted]) -> list[Finding]:
         """The region's function on poisoned outputs between guards, and on inputs that are read-only."""

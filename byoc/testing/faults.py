@@ -13,9 +13,9 @@ from byoc.errors import CompilerNotFoundError, DeviceError
 from byoc.runtime.library import Library
 from byoc.runtime.modules.module import Module
 from byoc.runtime.region.record import INITIALIZE, LAUNCH, LOAD
-from byoc.testing.cases.operators import CONSTANT, SAMPLE
+from byoc.testing.cases.operators import SAMPLE
 from byoc.testing.checks import FALLBACK, UNTRIED, WRONG, Examiner, Finding
-from byoc.testing.core.case import Case
+from byoc.testing.core.case import CONSTANT, Case
 from byoc.testing.core.region_library import region_symbol
 
 FAULTS = "faults"

@@ -60,7 +60,7 @@ def check_declared(region: Function, table: KernelTable, composites: Mapping[str
         if isinstance(call.op, Op):
             _check(call, name, declared, table)
         elif name in composites:
-            fixed = _fixed(composites[name])
+            fixed = asked_attributes(composites[name])
             for inner in calls_in(call):
                 _check(inner, name, {**declared, **fixed}, table)
 
@@ -136,7 +136,7 @@ def _same(value: object, default: object) -> bool:
     return bool(value) and bool(default) and all(item == default[0] for item in (*value, *default))
 
 
-def _fixed(pattern: DFPattern) -> dict[str, object]:
+def asked_attributes(pattern: DFPattern) -> dict[str, object]:
     """The attributes that *pattern* asks for: a match has no others."""
     found: dict[str, object] = {}
     pending: list[object] = [pattern]

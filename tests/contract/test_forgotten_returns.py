@@ -63,6 +63,20 @@ def test_a_truth_value_is_still_a_verdict(vendor):
     assert region.target == "truth_verdict"
 
 
+def test_a_text_is_the_reason_of_a_refusal(vendor):
+    vendor("text_verdict", BACKEND.format('def supports(self, call): return "relu is not taken"'))
+    assert "relu is not taken" in reasons("text_verdict")
+
+
+def test_an_answer_of_another_type_is_a_refusal_with_the_line(vendor):
+    vendor("pair_verdict", BACKEND.format('def supports(self, call): return False, "why"'))
+    matches(
+        r"its supports\(call\) returned a tuple \(NAME.py:\d+\), expected a Verdict",
+        "pair_verdict",
+        reasons("pair_verdict"),
+    )
+
+
 def test_a_relay_style_predicate_that_is_none_is_reported(vendor):
     vendor("no_truth", RELAY_STYLE)
     words = (

@@ -66,8 +66,6 @@ def with_refused_matches(
     found: TableMatches | None = None,
 ) -> tuple[Decision, ...]:
     """*decisions* about *mod* whose verdicts also list refused matches (see :func:`refused_matches`)."""
-    if not backends:
-        return tuple(decisions)
     if found is None:
         from byoc.partition.cut.matches import TableMatches
 

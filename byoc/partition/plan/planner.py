@@ -27,7 +27,6 @@ from byoc.partition.costs.model import CostModel
 from byoc.partition.cut.decide import decide, form_composites, next_in_order
 from byoc.partition.cut.layouts import asked_layouts
 from byoc.partition.cut.preference import Preferences, form_preferred, preferred_order
-from byoc.partition.cut.refused_matches import with_refused_matches
 from byoc.partition.options import PlannerRequest
 from byoc.partition.places import Place
 from byoc.partition.places.libraries import check_places, with_libraries
@@ -113,10 +112,13 @@ def remake(mod: IRModule, request: PlanInputs, kept: Kept) -> Plan:
     keeping = _keeping_matches(request)
     plan, placed, prepared = POLICIES[request.policy](mod, keeping, kept)
     every = plan.total is not None
-    asked = with_refused_matches(
-        mod, plan.decisions, request.backends, boundaries, lambda t: every or t in plan.dissolved, keeping.found
-    )
-    plan = replace(plan, decisions=asked)
+    if request.backends:
+        from byoc.partition.cut.refused_matches import with_refused_matches
+
+        asked = with_refused_matches(
+            mod, plan.decisions, request.backends, boundaries, lambda t: every or t in plan.dissolved, keeping.found
+        )
+        plan = replace(plan, decisions=asked)
     plan = replace(plan, decisions=tuple(_with_inside(call, d) for call, d in _decided(prepared, plan)))
     dishonoured = boundaries.not_kept(_decided(prepared, plan)) if boundaries.rules else []
     notes = (*unknown, *request.notes, *plan.notes, *_unasked_limits(request), *dishonoured)

@@ -7,7 +7,8 @@ fits behind it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, get_op
@@ -18,6 +19,7 @@ from byoc.relay.traverse import substitute
 from byoc.testing.cases.fitting import Given, calls_on, closed_calls, typed
 from byoc.testing.cases.operators import SAMPLE, BackendAnswers, is_computed
 from byoc.testing.core.case import Case, function_of
+from byoc.testing.core.reference import outputs_of
 
 COMBINED = "combinations"
 MOST_TRIED = 40  # operators that are tried behind one
@@ -33,6 +35,34 @@ def combined_cases(asked: BackendAnswers, alone: Sequence[Case]) -> Iterator[Cas
     followers = sorted(ops, key=lambda op: (not op.traits.is_pointwise, len(op.input_names)))
     for case in firsts.values():
         yield from _of(asked, case, followers)
+    for op in followers:
+        if op.traits.is_pointwise and len(op.input_names) == 1:
+            yield from _read_beside(asked, op, firsts.values())
+
+
+def _read_beside(asked: BackendAnswers, op: Op, cases: Iterable[Case]) -> Iterator[Case]:
+    """The case in which another operator's result, with numbers of both signs, is an output and what *op* reads: one
+    that works in place is seen.
+    """
+    for case in itertools.islice(cases, MOST_TRIED):
+        call = case.function.body
+        if case.operator == op.name or not isinstance(call.checked_type, TensorType):
+            continue
+        behind = next((made for made, _ in closed_calls(op, [call]) if asked.takes_call(made, op.name)), None)
+        if behind is None or not _has_both_signs(case):
+            continue
+        made = list(_made(asked, case, f"read by {op.name} too", Tuple([behind, call]), {}))
+        if made:
+            yield replace(made[0], operator=op.name)
+            return
+
+
+def _has_both_signs(case: Case) -> bool:
+    try:
+        found = outputs_of(case.function, case.feeds[0], False)[0]
+        return bool((found < 0).any() and (found > 0).any())
+    except Exception:  # kernels raise what they please
+        return False
 
 
 def _of(asked: BackendAnswers, case: Case, followers: Sequence[Op]) -> Iterator[Case]:

@@ -28,10 +28,10 @@ from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
 from byoc.testing.cases.reranked import in_ranks
 from byoc.testing.cases.retyped import OTHERS, OWN, in_dtype, is_known
-from byoc.testing.core.case import Arrays, Case, constant, function_of
+from byoc.testing.core.case import CONSTANT, Arrays, Case, constant, function_of
 from byoc.testing.core.reference import outputs_of
 
-SAMPLE, CONSTANT, EMPTY, FREE, DTYPE = "sample", "constant inputs", "empty tensors", "free sizes", "element types"
+SAMPLE, EMPTY, FREE, DTYPE = "sample", "empty tensors", "free sizes", "element types"
 DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64")
 Inputs = list["np.ndarray | list[np.ndarray]"]  # a tuple argument is a list
 Place = tuple[int, int]  # an input, and which tensor of it

@@ -28,6 +28,7 @@ from byoc.runtime.core.small_types import BITS
 from byoc.runtime.files.whole_file import open_file
 
 SCHEMA = 1
+CONSTANT = "constant inputs"  # a kind of cases
 Arrays = tuple[np.ndarray, ...]
 
 

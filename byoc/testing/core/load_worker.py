@@ -21,12 +21,16 @@ from byoc.runtime.loading import load
 
 @dataclass(frozen=True)
 class Job:
-    """An artefact to run on each of *feeds*; *vendor* is a module's name and file, to import where loading fails."""
+    """An artefact to run on each of *feeds*; *vendor* is a module's name and file, to import where loading fails.
+
+    *imports* are the files and modules that were named for the command (``--import``), which brought it then.
+    """
 
     path: str
     feeds: Sequence[Mapping[str, np.ndarray]]
     vendor: tuple[str, str] | None
     search: Sequence[str]
+    imports: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,13 @@ def _loaded(job: Job) -> tuple[Library, bool]:
         if job.vendor is None or job.vendor[0] in sys.modules:
             raise
     name, file = job.vendor
+    if job.imports:
+        from byoc.contract.importing import import_backend  # which registers what a file has not registered itself
+
+        for named in job.imports:
+            import_backend(named)
+    if name in sys.modules:
+        return load(job.path), True
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise ArtifactError(f"the vendor's file {file} cannot be imported")

@@ -11,6 +11,7 @@ from types import TracebackType
 import numpy as np
 
 from byoc.contract.backend import Backend
+from byoc.contract.importing import imported_backends
 from byoc.errors import UserError
 from byoc.runtime.library import Library
 from byoc.testing.core.child_process import ChildProcess
@@ -42,7 +43,7 @@ class SavedRunner:
         self._count += 1
         path = library.save(Path(self._folder.name) / f"{self._count}.byoc")
         try:
-            found = self._answer(Job(str(path), list(feeds), self._vendor, list(sys.path)))
+            found = self._answer(Job(str(path), list(feeds), self._vendor, list(sys.path), imported_backends()))
         finally:
             path.unlink()
         if found.problem:

@@ -36,11 +36,11 @@ from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, constant
 from byoc.relay.interpreter import run_operator
 from byoc.relay.narrowing import as_constant, as_function
+from byoc.relay.op.core.known_shapes import FKNOWN_SHAPE
 from byoc.relay.op.core.type_relations import is_float
 from byoc.relay.op.device_placement import is_on_device
 from byoc.relay.transform.base.fusion_graph import uncompiled_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.simplify.dynamic_to_static import make_static
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget, bytes_of, note_origins, origins
 from byoc.relay.transform.simplify.shape_values import ShapeValues
 from byoc.relay.traverse import post_order, rewrite, same_types_rebuild
@@ -197,6 +197,11 @@ class _Folder:
         known = self.shapes.learn(call) if (shape := shape_constant(call)) is None else shape
         if known is not call:
             return self._typed(known)
+        op = call.op
+        if not isinstance(op, Op) or (op.traits.static_form is None and op.get_attr(FKNOWN_SHAPE) is None):
+            return call
+        from byoc.relay.transform.simplify.dynamic_to_static import make_static  # which few models need
+
         static = make_static(call, self.shapes)
         return call if static is call else self._computed(self._typed(static))
 
