@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +16,7 @@ from byoc.testing.core.difference import is_float
 
 def with_other_constants(case: Case) -> Case | None:
     """*case* with half of each constant in floats; None where it has none of at least one element."""
-    others: Mapping[RelayExpr, RelayExpr] = {
+    others: dict[RelayExpr, RelayExpr] = {
         node: constant((node.data.numpy() * 0.5).astype(node.data.numpy().dtype))
         for node in post_order(case.function.body)
         if isinstance(node, Constant) and is_float(node.data.numpy().dtype) and np.any(node.data.numpy())
