@@ -222,7 +222,7 @@ class Backend:
 
 
 def constants_by_symbol(module: Module) -> Mapping[str, Sequence[str]]:
-    """The names of the constants that each symbol of *module* needs. Raises CompileError for what tells none."""
+    """The names of the constants that each symbol of *module* needs. Raises CompileError for other things."""
     needed: object = module.constants()
     where = f"constants() of its module for {', '.join(module.symbols)}"
     expected = 'expected the names of the constants by symbol, as in {symbol: ["weight"]}'

@@ -35,7 +35,7 @@ def region_memory(root: MetadataModule) -> list[dict[str, object]]:
 
 
 def _sizes(module: Module, symbol: str, target: str) -> dict[str, int]:
-    """What ``Module.memory`` of a vendor tells. Raises CompileError for what are no bytes by names."""
+    """What ``Module.memory`` of a vendor reports. Raises CompileError for what are no bytes by names."""
     found: object = module.memory(symbol)
     if isinstance(found, Mapping) and all(isinstance(size, (int, np.integer)) for size in found.values()):
         return {str(name): int(size) for name, size in found.items()}

@@ -43,7 +43,7 @@ _CONSTANTS = "const_vars.json"  # where it has some
 
 @dataclass(frozen=True)
 class NativeFunction:
-    """A packed function of a library, and the library, which tells what C++ threw."""
+    """A packed function of a library, and the library, which says what C++ threw."""
 
     call: Any
     library: Any

@@ -1,6 +1,6 @@
 """A function on a device once more, its constants in memory of their own: trials have them in several places.
 
-The queue, the buffers of a call and who is told of times are shared, so that calls of both follow each other.
+The queue, the buffers of a call and who receives the times are shared, so that calls of both follow each other.
 """
 
 from __future__ import annotations

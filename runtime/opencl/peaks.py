@@ -1,7 +1,7 @@
 """The most that an OpenCL device can do, measured once by small kernels and its own clock, and kept for the device.
 
 Three things are measured: multiply-adds by dtype, by independent chains of them in registers; bytes, by copies of more
-memory than caches hold, and of less; and the launch of a kernel that does nothing. Of several ways to write a kernel
+memory than caches hold, and of less; and the launch of a kernel that does nothing. Of several forms of a kernel
 the fastest counts. What a vendor has beside OpenCL C, as matrix units, is not in these rates: a share of the peak above
 1 says so. Source: clpeak (Krishnaraj Bhat), whose kernels have the
 same form.

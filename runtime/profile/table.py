@@ -147,7 +147,7 @@ def _compiling(profile: ProfileRecord) -> list[str]:
 def compared(first: ProfileRecord, second: ProfileRecord, by: str = "kernel", most: int | None = 40) -> str:
     """What *second* takes beside *first*: rows of both by name, those that differ most first.
 
-    The rows are those of one model compiled or run in two ways; one that is in one profile alone says so.
+    The rows are those of one model compiled or run twice, differently; one that is in one profile alone says so.
     """
     lines = _aligned(
         [("", "before", "now", "difference"), ("", "ms", "ms", "ms"), *_differences(first, second, by)[:most]]

@@ -1,6 +1,6 @@
 """Gradients of functions: ``gradient`` gives a function that returns the result and the gradients of the arguments.
 
-The two ways differ in what they take and in what comes out: ``first_order`` takes straight-line code and gives a graph;
+The two differ in what they take and in what comes out: ``first_order`` takes straight-line code and gives a graph;
 ``higher_order`` takes closures, recursion, branches, references and algebraic data, and gives code with references
 whose gradient may be taken again. Operators have rules (:mod:`byoc.annex.gradients.rules`). Source:
 ``relay.transform.gradient``.

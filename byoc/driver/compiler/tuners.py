@@ -64,7 +64,7 @@ def with_tuner(backend_options: BackendOptions, tuner: Tuner | None, asked: obje
 
 
 def _tunes(name: str) -> bool:
-    """Whether the backend *name* tunes; one that cannot be used does not, and whoever asks for it is told why."""
+    """Whether the backend *name* tunes; one that cannot be used does not, and whoever asks for it gets the reason."""
     try:
         return TUNE in (get_backend(name).options or ())
     except PartitionError:

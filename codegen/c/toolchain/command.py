@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 _MOST_OUTPUT = 1 << 24  # bytes that are read of what a command says
-_LOOK = 1.0  # seconds between two looks at a process whose end the kernel should tell
+_LOOK = 1.0  # seconds between two looks at a process whose end the kernel should report
 _LAST_WAIT = 10.0  # seconds for the kernel to end what was killed
 
 
@@ -129,7 +129,7 @@ def _wait(process: subprocess.Popen[bytes], limit: float) -> None:
 def _wait_for_descriptor(descriptor: int, process: subprocess.Popen[bytes], deadline: float) -> None:
     """Until the process of a descriptor ended; the kernel wakes this thread at once.
 
-    The process is looked at each second as well, for a kernel that tells nobody.
+    The process is looked at each second as well, for a kernel that reports no end.
     """
     try:
         poll = select.poll()

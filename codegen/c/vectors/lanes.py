@@ -25,7 +25,7 @@ PARTIALS = 16
 
 
 def lanes(nest: Nest, simplify: Simplifier) -> list[Stmt]:
-    """The loop nest of *nest* by one of the two ways, or nothing where neither fits."""
+    """The loop nest of *nest* by one of the two forms, or nothing where neither fits."""
     found = [n for n in unique_nodes(nest.value) if isinstance(n, Reduce)]
     if len(found) != 1 or found[0].kind.startswith("arg"):
         return []

@@ -1,7 +1,7 @@
 """Sizes inside a graph that its exporter says: ``value_info`` with dimensions like ``2*((samples - 3)//2) + 1``.
 
 PyTorch's exporter knows how each size follows from those of the inputs, also where the graph computes it in a way that
-does not tell (a slice from ``5000 - T``, as many positions as a ``Range`` of floats has). Where a value's own size has
+does not say (a slice from ``5000 - T``, as many positions as a ``Range`` of floats has). Where a value's own size has
 no name, what is declared gives it one by ``match_shape``, which is checked when the model runs. Only expressions of the
 inputs' dimensions are taken: numbers are not, for they are what some exporters saw when they traced.
 """

@@ -114,7 +114,7 @@ def _only_weighed(nodes: Sequence[RelayExpr]) -> frozenset[RelayExpr]:
 
 
 class _Values:
-    """The network's nodes for the two ways of converting one value: to the order as given, and from it."""
+    """The network's nodes for the two conversions of one value: to the order as given, and from it."""
 
     def __init__(self, network: Network, costs: int, label: int):
         self._network, self._costs, self._label = network, costs, label
