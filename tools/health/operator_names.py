@@ -7,12 +7,13 @@ reads the sources, without running them, and finds:
 - *lists*: sets, tuples, lists, dict keys, ``"a b".split()``, the arguments of one call, alternatives of a ``match``,
   that have the names of two or more registered operators, and templates (``f"nn.conv{n}d"``) that stand for such;
 - *tables*: dicts from operators to rules that all differ, each of which is about that operator alone;
-- *unknown names*: string literals in the namespaces of operators (``nn.…``, ``qnn.…``) that no operator has.
+- *unknown names*: string literals in the namespaces of operators (``nn.…``, ``qnn.…``) that no operator has, anywhere
+  in the product.
 
-Left out are the places that are about single operators by their nature: where operators are registered, the
-converters of frontends and of the writer of ONNX, the quantized operators' definitions, TVM's names, the test networks
-and vendors' integrations; and tensor expressions, whose functions of scalars have names of their own, some of them the
-same.
+Left out of lists and tables are the places that are about single operators by their nature: where operators are
+registered, the converters of frontends and of the writer of ONNX, the quantized operators' definitions, TVM's names,
+the test networks and vendors' integrations; and tensor expressions, whose functions of scalars have names of their own,
+some of them the same.
 
 Run ``python -m tools.health.operator_names`` in the root of the repository.
 """
@@ -21,11 +22,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.health.sources import ROOT
+from tools.health.sources import ROOT, tree
 
 ROOMS = ("byoc", "codegen")  # the runtime imports no operators
 ABOUT_SINGLE_OPERATORS = (
@@ -38,6 +39,9 @@ ABOUT_SINGLE_OPERATORS = (
     "byoc/compat",
     "byoc/te",
 )
+ALL_ROOMS = (*ROOMS, "runtime", "contrib")
+# Relay's vendors and networks have names of their own; the runtime's registry names modules of kernels
+OTHER_NAMES = ("byoc/annex/testing", "byoc/compat", "runtime/kernels/core/registry.py")
 NAMESPACES = ("annotation.", "dyn.", "image.", "memory.", "nn.", "qnn.", "random.", "vision.", "vm.")
 
 
@@ -89,7 +93,11 @@ class Names:
 
 def operator_lists(names: Names, root: Path = ROOT) -> list[OperatorList]:
     """Each list and table of operators below *root*, by file and line."""
-    found = [OperatorList(file, *one) for file, tree in _sources(root) for one in _collections(tree, names.operators)]
+    found = [
+        OperatorList(file, *one)
+        for file, tree in _sources(root, ROOMS, ABOUT_SINGLE_OPERATORS)
+        for one in _collections(tree, names.operators)
+    ]
     in_codegen = [one for one in found if one.file.startswith("codegen/")]
     scalar = {one for one in in_codegen if names.scalars.issuperset(one.names)}
     return sorted((one for one in found if one not in scalar), key=lambda one: (one.file, one.line))
@@ -98,19 +106,19 @@ def operator_lists(names: Names, root: Path = ROOT) -> list[OperatorList]:
 def unknown_names(names: Names, root: Path = ROOT) -> list[UnknownName]:
     """Each literal that looks like an operator's name and is none, by file and line."""
     found = []
-    for file, tree in _sources(root):
+    for file, tree in _sources(root, ALL_ROOMS, OTHER_NAMES):
         templates = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
         literals = (node for node in ast.walk(tree) if _is_text(node) and node not in templates)
         found += [UnknownName(file, node.lineno, node.value) for node in literals if _is_unknown(node.value, names)]
     return found
 
 
-def _sources(root: Path) -> Iterator[tuple[str, ast.Module]]:
-    for room in ROOMS:
+def _sources(root: Path, rooms: Sequence[str], without: Sequence[str]) -> Iterator[tuple[str, ast.Module]]:
+    for room in rooms:
         for path in sorted((root / room).rglob("*.py")):
             name = path.relative_to(root).as_posix()
-            if not any(name.startswith(f"{place}/") for place in ABOUT_SINGLE_OPERATORS):
-                yield name, ast.parse(path.read_text(encoding="utf-8"), name)
+            if not any(f"{name}/".startswith(f"{place}/") for place in without):
+                yield name, tree(path)
 
 
 def _collections(tree: ast.AST, known: frozenset[str]) -> Iterator[tuple[int, tuple[str, ...], bool]]:
