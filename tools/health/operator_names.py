@@ -95,8 +95,8 @@ def operator_lists(names: Names, root: Path = ROOT) -> list[OperatorList]:
     """Each list and table of operators below *root*, by file and line."""
     found = [
         OperatorList(file, *one)
-        for file, tree in _sources(root, ROOMS, ABOUT_SINGLE_OPERATORS)
-        for one in _collections(tree, names.operators)
+        for file, module in _sources(root, ROOMS, ABOUT_SINGLE_OPERATORS)
+        for one in _collections(module, names.operators)
     ]
     in_codegen = [one for one in found if one.file.startswith("codegen/")]
     scalar = {one for one in in_codegen if names.scalars.issuperset(one.names)}
@@ -106,9 +106,9 @@ def operator_lists(names: Names, root: Path = ROOT) -> list[OperatorList]:
 def unknown_names(names: Names, root: Path = ROOT) -> list[UnknownName]:
     """Each literal that looks like an operator's name and is none, by file and line."""
     found = []
-    for file, tree in _sources(root, ALL_ROOMS, OTHER_NAMES):
-        templates = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-        literals = (node for node in ast.walk(tree) if _is_text(node) and node not in templates)
+    for file, module in _sources(root, ALL_ROOMS, OTHER_NAMES):
+        templates = {part for node in ast.walk(module) if isinstance(node, ast.JoinedStr) for part in node.values}
+        literals = (node for node in ast.walk(module) if _is_text(node) and node not in templates)
         found += [UnknownName(file, node.lineno, node.value) for node in literals if _is_unknown(node.value, names)]
     return found
 
