@@ -15,7 +15,7 @@ SECONDS ?= 600
 demo: $(VENV)/.demo  ## cut, compile, save, load and run the digit classifier on the host and an OpenCL device
 	$(BIN)/python examples/digits/demo.py
 
-test: $(VENV)/.test  ## the default tests, about 18 minutes on two cores
+test: $(VENV)/.test  ## the default tests, 17 to 35 minutes on two cores, as fast as these are
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 test-optimized: $(VENV)/.test  ## the same with all generated code compiled as users have it (-O3), not that of some tests alone
