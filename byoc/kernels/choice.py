@@ -195,16 +195,18 @@ def _attribute_refusals(kernel: Kernel, call: Call) -> list[Reason]:
         if function.takes_all:
             return []
         declared = frozenset(function.attributes)
-    pattern = None if isinstance(call.op, Op) else _unchecked_pattern(kernel.place.target, callee_name(call))
-    if pattern is None and not isinstance(call.op, Op):
-        return []  # its check, or whoever made the composite, says which attributes it has
-    known = declared if pattern is None else {*declared, *asked_attributes(pattern)}
+    operators = [inner for inner in calls_in(call) if isinstance(inner.op, Op)]
+    lost = [found for inner in operators for found in lost_attributes(inner, declared)]
+    if lost and not isinstance(call.op, Op):
+        pattern = _unchecked_pattern(kernel.place.target, callee_name(call))
+        if pattern is None:
+            return []  # its check, or whoever made the composite, says which attributes it has
+        asked = asked_attributes(pattern)
+        lost = [(name, value) for name, value in lost if name not in asked]
     how = "name ATTR_{0} in its text" if isinstance(run, (CSource, OpenCLSource)) else "declare it (*, {0}: ...)"
     return [
         Reason("attribute", f"{kernel} knows nothing of {name}: {how.format(name)}, or refuse it", repr(value))
-        for inner in calls_in(call)
-        if isinstance(inner.op, Op)
-        for name, value in lost_attributes(inner, known)
+        for name, value in lost
         if not (
             name in LAYOUTS and kernel.place.layout != ANY and value == str(kernel.place.layout)
         )  # its place says it

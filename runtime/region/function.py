@@ -61,10 +61,13 @@ class RegionFunction:
         """What the backend's function gives for *inputs*, looked at."""
         guard = self.guard
         signature = guard.region.signature
-        given = CallArrays.checked(guard.checks, inputs, len(inputs), signature, guard.constants)
-        work = locked(functools.partial(_results, guard.function(), guard.signature, given.arrays), guard.lock)
-        watch = None if guard.checks is None else CheckedCall(work, guard.checks, given)
-        if watch is not None:
+        given, watch = inputs, None
+        if guard.checks is not None:
+            arrays = CallArrays.checked(guard.checks, inputs, len(inputs), signature, guard.constants)
+            given = list(arrays.arrays)
+        work = locked(functools.partial(_results, guard.function(), guard.signature, given), guard.lock)
+        if guard.checks is not None:
+            watch = CheckedCall(work, guard.checks, arrays)
             watch.begin()
         results = within_time_limit(work, guard.place, guard.seconds)
         if signature is not None:

@@ -7,7 +7,7 @@ fits behind it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from byoc.ir.expr import RelayExpr
@@ -35,21 +35,18 @@ def combined_cases(asked: BackendAnswers, alone: Sequence[Case]) -> Iterator[Cas
     followers = sorted(ops, key=lambda op: (not op.traits.is_pointwise, len(op.input_names)))
     for case in firsts.values():
         yield from _of(asked, case, followers)
+    signed = list(itertools.islice(filter(_has_both_signs, firsts.values()), MOST_TRIED))
     for op in followers:
         if op.traits.is_pointwise and len(op.input_names) == 1:
-            yield from _read_beside(asked, op, firsts.values())
+            yield from _read_beside(asked, op, signed)
 
 
-def _read_beside(asked: BackendAnswers, op: Op, cases: Iterable[Case]) -> Iterator[Case]:
-    """The case in which another operator's result, with numbers of both signs, is an output and what *op* reads: one
-    that works in place is seen.
-    """
-    for case in itertools.islice(cases, MOST_TRIED):
+def _read_beside(asked: BackendAnswers, op: Op, cases: Sequence[Case]) -> Iterator[Case]:
+    """The case in which the result of another of *cases* is an output and what *op* reads: work in place is seen."""
+    for case in cases:
         call = case.function.body
-        if case.operator == op.name or not isinstance(call.checked_type, TensorType):
-            continue
         behind = next((made for made, _ in closed_calls(op, [call]) if asked.takes_call(made, op.name)), None)
-        if behind is None or not _has_both_signs(case):
+        if case.operator == op.name or behind is None:
             continue
         made = list(_made(asked, case, f"read by {op.name} too", Tuple([behind, call]), {}))
         if made:
@@ -58,6 +55,9 @@ def _read_beside(asked: BackendAnswers, op: Op, cases: Iterable[Case]) -> Iterat
 
 
 def _has_both_signs(case: Case) -> bool:
+    """Whether the result is one tensor with numbers below 0 and above."""
+    if not isinstance(case.function.body.checked_type, TensorType):
+        return False
     try:
         found = outputs_of(case.function, case.feeds[0], False)[0]
         return bool((found < 0).any() and (found > 0).any())

@@ -42,10 +42,9 @@ def _prelu(node: OnnxNode) -> RelayExpr:
         return relay.nn.prelu(data, relay.reshape(slope, [slopes[0]]), axis=1)
     from byoc.relay.frontend.onnx.dims import agreeing
 
-    for axis, size in enumerate(reversed(slopes), 1):
-        if (
-            isinstance(size, int) and size > 1 and axis <= len(shape)
-        ):  # the slope is broadcast to the data, never the data to the slope
+    # the slope is broadcast to the data, never the data to the slope
+    for axis, size in enumerate(reversed(slopes[-len(shape) :]), 1):
+        if isinstance(size, int) and size > 1:
             data = agreeing(node, data, -axis, size)
     zero = node.like(0, data)
     return relay.where(relay.less(data, zero), relay.multiply(data, slope), data)

@@ -1,0 +1,106 @@
+"""Attributes inside of a pattern reach its kernel, or refuse the match; a function of another type does not compile."""
+
+import numpy as np
+import pytest
+
+import byoc
+from byoc import relay
+from byoc.contract import PatternEntry
+from byoc.errors import CompileError
+from byoc.kernels import CSource, KernelBackend, kernel
+from byoc.relay.dataflow_pattern import is_constant, is_op, wildcard
+
+pytestmark = pytest.mark.needs_cc
+ARM = "arm/float/any"
+
+
+def model(body, *shape):
+    x = relay.var("x", shape=shape)
+    return byoc.IRModule.from_expr(relay.Function([x], body(x)))
+
+
+def softmax_model(axis):
+    return model(lambda x: relay.nn.softmax(relay.nn.relu(x), axis=axis), 3, 4)
+
+
+def softmax_backend(of_axis, check=None):
+    """A backend ``relu_softmax`` whose kernel of a pattern computes along the last axis, whatever the call says."""
+
+    @byoc.contract.register_backend
+    class Fused(KernelBackend):
+        """relu and softmax"""
+
+        name = "relu_softmax"
+
+        def patterns(self):
+            inner = is_op("nn.softmax")(is_op("nn.relu")(wildcard()))
+            return [PatternEntry("relu_softmax.both", inner.has_attr(of_axis) if of_axis else inner, check)]
+
+    @kernel("relu_softmax.both", "relu_softmax/float/any")
+    def both(x):
+        e = np.exp(np.maximum(x, np.float32(0)))
+        return e / e.sum(-1, keepdims=True)
+
+
+def test_an_attribute_inside_of_a_pattern_that_nothing_looks_at_refuses_the_match(of_this_test):
+    softmax_backend({})
+    x = np.float32(np.arange(12).reshape(3, 4) / 5)
+    for axis, taken in ((-1, True), (1, True), (0, False)):
+        library = byoc.compile(softmax_model(axis), ["relu_softmax", "c"])
+        assert bool(library.plan.regions) == taken, axis
+        np.testing.assert_allclose(library(x), byoc.compile(softmax_model(axis), ["c"])(x), rtol=1e-5)
+    assert "knows nothing of axis: declare it (*, axis: ...), or refuse it" in str(library.plan.to_json())
+
+
+def test_what_a_pattern_or_its_check_asks_for_is_theirs(of_this_test):
+    softmax_backend({"axis": 0})
+    assert byoc.compile(softmax_model(0), ["relu_softmax", "c"]).plan.regions
+    assert not byoc.compile(softmax_model(-1), ["relu_softmax", "c"]).plan.regions
+
+
+def test_a_check_that_looks_at_the_attributes_says_what_is_matched(of_this_test):
+    softmax_backend({}, lambda call: call.attrs.axis == 0)
+    assert byoc.compile(softmax_model(0), ["relu_softmax", "c"]).plan.regions
+
+
+def test_two_attributes_of_one_name_are_told_apart_by_the_backend(of_this_test):
+    @byoc.contract.register_backend
+    class TwoAxes(KernelBackend):
+        """bias_add and softmax"""
+
+        name = "two_axes"
+
+        def patterns(self):
+            pattern = is_op("nn.softmax")(is_op("nn.bias_add")(wildcard(), is_constant()))
+            return [PatternEntry("two_axes.both", pattern)]
+
+        def composite_attributes(self, composite):
+            softmax = composite.body
+            return {"axis": softmax.attrs.axis, "channel": softmax.args[0].attrs.axis}
+
+    @kernel("two_axes.both", "two_axes/float/any")
+    def both(x, bias, *, axis: int, channel: int = 1):
+        x = x + bias.reshape([-1 if k == channel else 1 for k in range(x.ndim)])
+        e = np.exp(x - x.max(axis, keepdims=True))
+        return e / e.sum(axis, keepdims=True)
+
+    bias = relay.const(np.float32([1, 2, 3, 4]))
+    mod = model(lambda x: relay.nn.softmax(relay.nn.bias_add(x, bias, axis=1), axis=-1), 3, 4, 5)
+    x = np.random.default_rng(0).standard_normal((3, 4, 5)).astype("float32")
+    library = byoc.compile(mod, ["two_axes", "c"])
+    assert library.plan.regions
+    np.testing.assert_allclose(library(x), byoc.compile(mod, ["c"])(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text, sentence",
+    [
+        ("void KERNEL(const float *x, double *out SIZES) { out[0] = x[0]; }", "passing argument 2 of .* incompatible"),
+        ("void KERNEL(const int *x, float *out SIZES) { out[0] = x[0]; }", "passing argument 1 of .* incompatible"),
+        ("int KERNEL(const float *x, float *out SIZES) { return -1; }", "KERNEL is a function that returns void"),
+    ],
+)
+def test_a_function_of_another_type_is_refused_when_it_is_compiled(of_this_test, text, sentence):
+    kernel("nn.relu", ARM)(CSource(text))
+    with pytest.raises(CompileError, match=f"the call of nn.relu:def@arm/float/any.*{sentence}"):
+        byoc.compile(model(relay.nn.relu, 2, 3), ["arm", "c"])
