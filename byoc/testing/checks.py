@@ -27,6 +27,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.types import tensor_types
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import Library
+from byoc.runtime.region.fences import Fenced
 from byoc.testing.core.case import CONSTANT, Arrays, Case
 from byoc.testing.core.conditioning import allowed_scale, movements
 from byoc.testing.core.difference import difference, is_float, tolerances
@@ -45,7 +46,6 @@ THREADS, DETERMINISM, FALLBACK, SPEED = "threads", "same bytes", "fallback", "sp
 EVERY_CASE = (NUMBERS, INPUTS, OUTPUTS, REPEAT, SAVED)
 ONCE = (THREADS, DETERMINISM)  # for the first case of an operator, since they take longer
 CHECKS = (*EVERY_CASE, *ONCE, FALLBACK)
-GUARD, ALIGNMENT = 64, 64  # bytes before and behind an output; how executors align what modules are given
 POISONS = (0xFF, 0x5A)
 MANIFEST_MEMBER = "manifest.json"
 TEAM, TURNS = 4, 6  # threads, and runs of each
@@ -234,7 +234,7 @@ class Examiner:
             return []
         function = library.module[region_symbol(self.backend.name)]
         for poison in POISONS:
-            zones = [_Zone(a, poison) for a in own]
+            zones = [_Poisoned(a, poison) for a in own]
             inputs = [np.array(a) for a in case.feeds[0]]
             for array in inputs:
                 array.flags.writeable = poison == POISONS[0]
@@ -246,9 +246,10 @@ class Examiner:
                 return [Finding(RUN, LATE, f"its function called with arrays of its own: {_error_text(error)}")]
             if any(not same_bytes(a, b) for a, b in zip(inputs, case.feeds[0], strict=True)):
                 return [Finding(INPUTS, WRONG, "its function writes into its inputs")]
-            outside = [k for k, z in enumerate(zones) if not z.is_intact]
-            if outside:
-                return [Finding(OUTPUTS, WRONG, f"output {outside[0]}: it writes outside of the array")]
+            for k, zone in enumerate(zones):
+                where = zone.broken()
+                if where is not None:
+                    return [Finding(OUTPUTS, WRONG, f"output {k}: it writes outside of the array, {where}")]
             problem = self.wrong([z.array for z in zones], wanted[0], self.moves(case, case.feeds[0], wanted[0]))
             if problem is not None:
                 unset = self._unset(case, library, own)
@@ -264,7 +265,7 @@ class Examiner:
         function = library.module[region_symbol(self.backend.name)]
         kept = [np.ones(a.shape, bool) for a in own]
         for poison in POISONS:
-            zones = [_Zone(a, poison) for a in own]
+            zones = [_Poisoned(a, poison) for a in own]
             try:
                 function(*(NDArray(np.array(a)) for a in case.feeds[0]), *(NDArray(z.array) for z in zones))
             except Exception:  # it is wrong already, and that is reported
@@ -301,27 +302,19 @@ class Examiner:
             return [Finding(DETERMINISM, WRONG, f"compiled twice, {_other_member(first, second)} differs")]
 
 
-class _Zone:
-    """An output between guards, filled with a poison."""
+class _Poisoned(Fenced):
+    """An output between fences, filled with the number of which they are."""
 
     def __init__(self, like: np.ndarray, poison: int):
-        size = like.nbytes
-        self._memory = np.full(size + 2 * GUARD + ALIGNMENT, poison, np.uint8)
-        self._at = GUARD + -(self._memory.ctypes.data + GUARD) % ALIGNMENT
-        self._end, self._poison = self._at + size, poison
-        self.array = np.frombuffer(self._memory.data, like.dtype, like.size, self._at).reshape(like.shape)
+        super().__init__(like, poison)
+        self.raise_fences()
+        self.bytes[...] = self._poison = poison
 
     @property
     def unset(self) -> np.ndarray:
         """Where an element has the poison in all its bytes."""
-        written = self._memory[self._at : self._end].reshape(*self.array.shape, self.array.itemsize)
+        written = self.bytes.reshape(*self.array.shape, self.array.itemsize)
         return np.asarray((written == self._poison).all(-1))
-
-    @property
-    def is_intact(self) -> bool:
-        """Whether nothing was written around the array."""
-        around = np.concatenate([self._memory[: self._at], self._memory[self._end :]])
-        return bool((around == self._poison).all())
 
 
 def _threads(case: Case, library: Library) -> list[Finding]:

@@ -20,7 +20,7 @@ class FencedArrays:
 
     def __init__(self, arrays: Sequence[np.ndarray], count: int):
         self._own, self._count = list(arrays), count
-        self._pieces = [None if a.dtype.hasobject else _Fenced(a, k < count) for k, a in enumerate(arrays)]
+        self._pieces = [None if a.dtype.hasobject else Fenced(a, _byte(a), k >= count) for k, a in enumerate(arrays)]
         self.arrays = [a if p is None else p.seen for a, p in zip(arrays, self._pieces, strict=True)]
 
     def raise_fences(self) -> None:
@@ -46,28 +46,35 @@ class FencedArrays:
                 np.copyto(own, piece.array)
 
 
-class _Fenced:
-    """A copy of *like* between two fences; ``seen`` is what the function gets of it."""
+class Fenced:
+    """An array like *like* between two fences of the number *byte*; ``seen`` is what a function gets of it."""
 
-    def __init__(self, like: np.ndarray, is_input: bool):
+    def __init__(self, like: np.ndarray, byte: int, writeable: bool = True):
         size = like.nbytes
         memory = np.empty(size + 2 * ZONE + ALIGNMENT, np.uint8)
         begin = ZONE + -(memory.ctypes.data + ZONE) % ALIGNMENT
         self._before, self._behind = memory[begin - ZONE : begin], memory[begin + size : begin + size + ZONE]
-        self.array = memory[begin : begin + size].view(like.dtype).reshape(like.shape)
+        self.bytes = memory[begin : begin + size]
+        self.array = self.bytes.view(like.dtype).reshape(like.shape)
         self.seen = self.array.view()
-        self.seen.flags.writeable = not is_input
-        self._byte = (FLOATS if is_float(like) else OTHERS)[0]
+        self.seen.flags.writeable = writeable
+        self._byte = byte
 
     def raise_fences(self) -> None:
+        """Make the fences anew."""
         self._before[...] = self._behind[...] = self._byte
 
     def broken(self) -> str | None:
+        """Where something was written beside the array; None where nothing was."""
         behind = np.flatnonzero(self._behind != self._byte)
         if behind.size:
             return f"{_bytes(int(behind[-1]) + 1)} behind the end"
         before = np.flatnonzero(self._before != self._byte)
         return f"{_bytes(ZONE - int(before[0]))} before the beginning" if before.size else None
+
+
+def _byte(array: np.ndarray) -> int:
+    return (FLOATS if is_float(array) else OTHERS)[0]
 
 
 def _bytes(count: int) -> str:
