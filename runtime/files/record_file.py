@@ -5,8 +5,8 @@ of fixed length (its own mark, the key, two lengths, the SHA-256 of what follows
 text about it, and its data. Opening reads headers alone, so that many records cost little; data are read, and compared
 with their SHA-256, when they are asked for. Of several records of a key the last whole one counts.
 
-Records are added under a lock on the file (``flock``). A file that lacks its mark, or is of another format, has no
-records, and the next addition makes it anew. What stands between two records and is none is passed over; a record that
+Records are added under a lock on the file (``flock``), and a file is replaced by whoever holds that lock alone. A file
+that lacks its mark, or is of another format, has no records, and the next addition makes it anew. What stands between two records and is none is passed over; a record that
 was cut off at the end counts as none, and is cut away by the next addition. Above a limit the records that were added
 first go, and the file is replaced whole, under another name of its own, by which readers see that.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from byoc.runtime.core.fork import new_rlock
-from byoc.runtime.files.whole_file import open_file, write_whole
+from byoc.runtime.files.whole_file import open_file, require_writable_kind, write_whole
 from byoc.runtime.files.work_folder import lock
 
 FILE_MARK = b"byoc records 1\n\0"
@@ -131,13 +131,15 @@ class RecordFile:
         """The file, made where it is not there or is foreign, and locked. Raises OSError."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         while True:
-            if not self.path.exists() or self.is_foreign():
-                write_whole(self.path, lambda file: file.write(FILE_MARK + secrets.token_bytes(_NAME_BYTES)))
-            with self.path.open("r+b") as file:
+            require_writable_kind(self.path)
+            with open(self.path, "r+b", opener=_open_or_make) as file:
                 lock(file.fileno())  # until it is closed
-                if _stands_at(file, self.path):  # nobody replaced it meanwhile
+                if not _stands_at(file, self.path):  # somebody who held it replaced it meanwhile
+                    continue
+                if file.read(len(FILE_MARK)) == FILE_MARK:
                     yield file
                     return
+                self._replace(file, ())
 
     def _look(self, file: BinaryIO) -> None:
         """Find the records that were added since the file was looked at."""
@@ -184,6 +186,11 @@ class RecordFile:
                 out.write(file.read(place.end - place.offset))
 
         write_whole(self.path, write)
+
+
+def _open_or_make(path: str, flags: int) -> int:
+    """The file at *path*, empty where there was none: whoever comes first makes it, and nobody replaces it unlocked."""
+    return os.open(path, flags | os.O_CREAT, 0o666)
 
 
 def _stands_at(file: BinaryIO, path: Path) -> bool:

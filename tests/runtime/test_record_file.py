@@ -189,3 +189,26 @@ def test_processes_and_threads_add_at_once_and_nothing_is_lost(tmp_path):
     assert found == {f"{n}-{k}" for n in range(3) for k in range(60) if k != 3} | {
         str((n, k)) for n in range(3) for k in range(40)
     }
+
+
+def test_those_who_make_a_file_at_once_lose_nothing(tmp_path):
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for content in (None, b"foreign"):
+            for turn in range(50):
+                path = tmp_path / f"{content}-{turn}"
+                if content is not None:
+                    path.write_bytes(content)
+                start = threading.Barrier(4)
+                threads = [
+                    threading.Thread(target=lambda k=k: (start.wait(), RecordFile(path).add(record(k))))
+                    for k in range(4)
+                ]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                assert {r.key for r in RecordFile(path).records()} == {key(k) for k in range(4)}
+    finally:
+        sys.setswitchinterval(interval)
