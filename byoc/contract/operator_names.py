@@ -109,6 +109,6 @@ def _in_generators(backend: Backend) -> Iterator[Named]:
     module: Mapping[str, object] = getattr(compiler, "__globals__", {})
     for name in getattr(getattr(compiler, "__code__", None), "co_names", ()):
         found = vars(type(backend)).get(name, module.get(name))
-        hooks = getattr(found, "named_hooks", None)  # of byoc.contract.hooks, which few backends import
-        if isinstance(found, type) and callable(hooks):
-            yield from hooks()
+        if isinstance(found, type):
+            hooks = getattr(found, "named_hooks", None)  # of byoc.contract.hooks, which few backends import
+            yield from hooks() if callable(hooks) else ()

@@ -111,10 +111,16 @@ class Constraint:
         """The first reason for a refusal, or None."""
         return next(iter(self.refusals(call)), None)
 
-    def refusals(self, call: Call) -> tuple[Reason, ...]:
-        """Every reason for a refusal: one for each call inside that does not satisfy it."""
-        answers = [(inner, self.check(inner)) for inner in self._about(call)]
-        found = [(inner, actual) for inner, actual in answers if actual is not None]
+    def refusals(self, call: Call, inside: Sequence[Call] | None = None) -> tuple[Reason, ...]:
+        """Every reason for a refusal: one for each call inside that does not satisfy it.
+
+        *inside* are the :func:`calls_in` *call*, where they were found for other constraints.
+        """
+        found = []
+        for inner in self._about(call, inside):
+            actual = self.check(inner)
+            if actual is not None:
+                found.append((inner, actual))
         if not found:
             return ()
         made = next((actual for _, actual in found if isinstance(actual, Constraint)), None)
@@ -134,10 +140,11 @@ class Constraint:
             for inner, actual in found
         )
 
-    def _about(self, call: Call) -> Sequence[Call]:
+    def _about(self, call: Call, inside: Sequence[Call] | None) -> Sequence[Call]:
         if not self.of or callee_name(call) in self.of:
             return (call,)
-        return [inner for inner in calls_in(call) if EVERY in self.of or callee_name(inner) in self.of]
+        inside = calls_in(call) if inside is None else inside
+        return inside if EVERY in self.of else [inner for inner in inside if callee_name(inner) in self.of]
 
 
 def constraint(
@@ -248,9 +255,10 @@ def judge(call: Call, constraints: Iterable[Constraint]) -> Verdict:
     A constraint that raises counts as no, for the reason ``error``.
     """
     reasons: list[Reason] = []
+    inside = calls_in(call)
     for condition in constraints:
         try:
-            reasons += condition.refusals(call)
+            reasons += condition.refusals(call, inside)
         except BaseException as error:  # one mistake of a vendor must not hide what the other ones say
             text = f"the constraint {condition.code} ({condition.text}) failed when asked"
             reasons.append(Reason(FAILED_CODE, f"{text}: {vendors_line(vendors_failure(error))}"))

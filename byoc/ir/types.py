@@ -82,17 +82,26 @@ class Type:
 
 
 class TensorType(Type):
-    """``Tensor[(1, 3, ?), float32]``: a shape and the dtype of each element."""
+    """``Tensor[(1, 3, ?), float32]``: a shape and the dtype of each element.
 
-    __slots__ = ("dtype", "shape")
+    Attributes:
+        is_static: True when every dimension is a number.
+        is_symbolic: True when every dimension is a number or a named symbol, so that code can be generated for it.
+    """
+
+    __slots__ = ("dtype", "is_static", "is_symbolic", "shape")
 
     def __init__(self, shape: Iterable[Dim], dtype: str = "float32"):
         self.shape = tuple([d if type(d) is IntImm or type(d) is Any else dimension(d) for d in shape])
         self.dtype = _OTHER_NAMES.get(str(dtype), str(dtype))
         if not is_dtype(self.dtype):
             raise UserError(f"unknown dtype {dtype!r}; known: {', '.join(sorted(DTYPES))}")
+        self.is_static = self.is_symbolic = True
         for d in self.shape:
-            if type(d) is IntImm and d < 0:
+            if isinstance(d, Any):
+                self.is_static = False
+                self.is_symbolic = self.is_symbolic and bool(d.name)
+            elif d < 0:
                 raise UserError(f"a shape has no negative dimension, got {self.shape}")
 
     def _key(self) -> tuple[object, ...]:
@@ -104,16 +113,6 @@ class TensorType(Type):
         if not are_numbers(self.shape):
             raise UserError(f"{self} has a dynamic dimension where a static shape is needed")
         return self.shape
-
-    @property
-    def is_static(self) -> bool:
-        """True when every dimension is a number."""
-        return are_numbers(self.shape)
-
-    @property
-    def is_symbolic(self) -> bool:
-        """True when every dimension is a number or a named symbol, so that code can be generated for it."""
-        return all(isinstance(d, int) or d.name for d in self.shape)
 
     @property
     def ndim(self) -> int:
@@ -347,6 +346,8 @@ def contains_type(ty: Type, kind: type[Type] | tuple[type[Type], ...]) -> bool:
 
 def tensor_types(ty: Type) -> tuple[TensorType, ...]:
     """The tensors in *ty*, tuples flattened, in order. Raises UserError for a function or a reference."""
+    if isinstance(ty, TensorType):  # what nearly every type is
+        return (ty,)
     flat: list[TensorType] = []
     stack = [ty]
     while stack:

@@ -18,11 +18,12 @@ from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call, Function
-from byoc.relay.op.annotation import is_begin, is_end
+from byoc.relay.op.annotation import BEGIN, END
 from byoc.relay.transform.base.infer_type import is_optimizable
 from byoc.relay.traverse import post_order
 
 SHOWN = 8  # names in a message
+MARKS = (BEGIN, END)
 
 
 def functions_of(mod: IRModule) -> Iterator[tuple[GlobalVar, Function]]:
@@ -45,7 +46,9 @@ def calls_of(func: Function) -> Iterator[Call]:
 def calls_among(nodes: Iterable[RelayExpr]) -> Iterator[Call]:
     """Those of *nodes* that are calls of operators or of composites, without annotations."""
     for node in nodes:
-        if type(node) is Call and (type(node.op) is Op or is_composite(node)) and not (is_begin(node) or is_end(node)):
+        if type(node) is not Call:
+            continue
+        if node.op not in MARKS if type(node.op) is Op else is_composite(node):
             yield node
 
 

@@ -176,8 +176,12 @@ def rewrite(
         over: makes the copy of a node over new sub-expressions.
     """
     memo = {} if done is None else done
+    plain = children_of in _PLAIN
     for node in post_order(root, children_of):
-        after = over(node, [memo.get(c, c) for c in children(node)]) if children_of(node) else node
+        if plain and type(node) is Call and type(node.op) is Op:  # written out, as above
+            after = over(node, [memo.get(c, c) for c in node.args]) if node.args else node
+        else:
+            after = over(node, [memo.get(c, c) for c in children(node)]) if children_of(node) else node
         memo[node] = transform(node, after)
     return memo[root]
 
@@ -219,6 +223,8 @@ def typed_rebuild(expr: RelayExpr, new_children: Sequence[RelayExpr]) -> RelayEx
 
 def same_types_rebuild(expr: RelayExpr, new_children: Sequence[RelayExpr]) -> RelayExpr:
     """*expr* over *new_children*, with its span, and with its type where each has the type of the child before."""
+    if type(expr) is Call and all(map(is_, expr.args, new_children)) and type(expr.op) is Op:
+        return expr
     after = rebuild(expr, new_children)
     if after is not expr and type(after) is Call and type(after.op) is Op and expr._checked_type is not None:
         for old, new in zip(children(expr), new_children, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from byoc.contract.backend import PatternEntry
@@ -26,6 +27,7 @@ def _activated(value: DFPattern) -> DFPattern:
     return first
 
 
+@functools.cache
 def pattern_table() -> Sequence[PatternEntry]:
     """The longest first: with bias and activation, with one of them."""
     entries: list[PatternEntry] = []
@@ -35,4 +37,4 @@ def pattern_table() -> Sequence[PatternEntry]:
             PatternEntry(f"opencl.{name}_bias", _biased(is_op(op)(wildcard(), wildcard()))),
             PatternEntry(f"opencl.{name}_act", _activated(is_op(op)(wildcard(), wildcard()))),
         ]
-    return entries
+    return tuple(entries)

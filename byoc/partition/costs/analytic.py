@@ -16,7 +16,7 @@ from byoc.contract.backend import Backend
 from byoc.contract.registration import BACKENDS, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.op import Op
-from byoc.partition.costs.kernels import KernelStep, PricedKernel, grouping_of, kernels_of, one_kernel
+from byoc.partition.costs.kernels import KernelStep, PricedKernel, WorkOf, grouping_of, kernels_of, one_kernel
 from byoc.partition.costs.model import (
     HOST,
     CostModel,
@@ -31,8 +31,9 @@ from byoc.partition.costs.model import (
 )
 from byoc.partition.costs.profile import PROFILES, Profile
 from byoc.partition.costs.share import producers
-from byoc.partition.costs.work import ProductWork, WorkKind
+from byoc.partition.costs.work import ProductWork, WorkKind, work_of
 from byoc.partition.places.libraries import kernels_run_by
+from byoc.relay.analysis.operator_calls import once_per_kind
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_function, tensor_type
 
@@ -94,9 +95,10 @@ class AnalyticModel(CostModel):
     ):
         self._profiles = dict(profiles or {})
         self._find = find
-        self._kernels_of = functools.lru_cache(KEPT)(kernels_of)
+        self._work_of = once_per_kind(work_of)
+        self._kernels_of = functools.lru_cache(KEPT)(functools.partial(kernels_of, work=self._work_of))
         self._seconds_of = functools.lru_cache(KEPT_SHARES)(self._share)  # several places of a target compute alike
-        self._kernels_in = functools.lru_cache(KEPT_COMPOSITES)(kernels_in)
+        self._kernels_in = functools.lru_cache(KEPT_COMPOSITES)(functools.partial(kernels_in, work=self._work_of))
 
     def profile(self, target: str) -> Profile:
         """What the device of *target* can do. Raises PartitionError where nobody has said it."""
@@ -139,7 +141,7 @@ class AnalyticModel(CostModel):
         profile, dtype = self.profile(target), precision_name(precision)
         if is_one_kernel(function):
             calls = unit_calls(function)
-            return Estimate(sum(kernel_seconds(one_kernel(calls), profile, dtype)), self.name)
+            return Estimate(sum(kernel_seconds(one_kernel(calls, self._work_of), profile, dtype)), self.name)
         results = [node for node in producers(function.body) if isinstance(node, Call)]
         return total(self.share(unit_calls(function), results, target, precision), self.name)
 
@@ -163,12 +165,12 @@ class AnalyticModel(CostModel):
         return sum(sum(kernel_seconds(kernel, profile, dtype)) for kernel in kernels)
 
 
-def kernels_in(call: Call, fuses: bool) -> list[PricedKernel]:
+def kernels_in(call: Call, fuses: bool, work: WorkOf = work_of) -> list[PricedKernel]:
     """The kernels of a call of a composite function: one where the generator *fuses*, else one for each operator."""
     inner = inner_calls(call)
     if not inner:
         return []
-    return [one_kernel(inner)] if fuses else kernels_of(inner, None)
+    return [one_kernel(inner, work)] if fuses else kernels_of(inner, None, work=work)
 
 
 def said_by_vendor(calls: Sequence[Call], target: str) -> dict[Call, Estimate]:

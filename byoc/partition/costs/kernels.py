@@ -29,6 +29,7 @@ from byoc.relay.transform.stages import host_groups
 from byoc.relay.traverse import post_order
 
 Grouping = Callable[[Function], Function]  # a typed function -> the same with a ``Primitive`` function for each kernel
+WorkOf = Callable[[Call], Work]
 
 
 @dataclass(frozen=True)
@@ -69,18 +70,19 @@ def kernels_of(
     calls: Sequence[Call],
     grouping: Grouping | None = host_groups,
     leaving: Collection[RelayExpr] = (),
+    work: WorkOf = work_of,
 ) -> list[PricedKernel]:
     """The kernels of the operators among *calls*, which are in topological order and have types.
 
     Calls of functions among them are no kernels here, and stand between the others. *leaving* are those whose results
-    something else reads as well.
+    something else reads as well; *work* says what a call has to do.
     """
     if grouping is None:
-        return [one_kernel([call]) for call in calls if isinstance(call.op, Op)]
+        return [one_kernel([call], work) for call in calls if isinstance(call.op, Op)]
     if not any(isinstance(call.op, Op) for call in calls):
         return []
     if len(calls) == 1 and grouping is fuse_body:
-        return [one_kernel(calls)]
+        return [one_kernel(calls, work)]
     function = infer_function(function_of(calls, leaving))
     with _unwatched(), transposed_by_views():
         grouped = grouping(function)
@@ -89,15 +91,15 @@ def kernels_of(
     inner = [[node for node in post_order(body) if isinstance(node, Call)] for body in bodies]
     origins = Origins(calls, [call for members in inner for call in members])
     return [
-        _kernel(members, producers(body), _given(group), functools.partial(origins.payer, near=group.span))
+        _kernel(members, producers(body), _given(group), functools.partial(origins.payer, near=group.span), work)
         for group, body, members in zip(groups, bodies, inner, strict=True)
     ]
 
 
-def one_kernel(calls: Sequence[Call]) -> PricedKernel:
+def one_kernel(calls: Sequence[Call], work: WorkOf = work_of) -> PricedKernel:
     """*calls* of operators as one kernel: those of a fused function."""
     read = read_by(calls)
-    return _kernel(calls, [c for c in calls if c not in read], {}, lambda call: call)
+    return _kernel(calls, [c for c in calls if c not in read], {}, lambda call: call, work)
 
 
 def _unwatched() -> PassContext:
@@ -117,6 +119,7 @@ def _kernel(
     results: Iterable[RelayExpr],
     given: Mapping[RelayExpr, Constant],
     payer: Callable[[Call], Call],
+    work: WorkOf,
 ) -> PricedKernel:
     """The kernel of *calls*, of which *results* are stored."""
     inside, stored = set(calls), set(results)
@@ -132,7 +135,7 @@ def _kernel(
                 constants += size(node.checked_type)
             else:
                 reads += size(node.checked_type)
-        result, done = size(call.checked_type), work_of(call)
+        result, done = size(call.checked_type), work(call)
         if done.kind is WorkKind.MOVE:  # a slice or a selection reads what it gives
             reads, constants = min(reads, result), min(constants, result)
         steps.append(KernelStep(call, payer(call), done, reads, constants, result if call in stored else 0))

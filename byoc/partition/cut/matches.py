@@ -90,7 +90,7 @@ class TableMatches:
 
     def __init__(self) -> None:
         self._tables: dict[str, tuple[PatternEntry, ...]] = {}
-        self._graphs: dict[Function, IndexedGraph] = {}
+        self._graphs: dict[Function, tuple[IndexedGraph, dict[RelayExpr, int]]] = {}
         self._found: dict[tuple[Function, str, int], list[TableMatch]] = {}
 
     def table(self, backend: Backend) -> tuple[PatternEntry, ...]:
@@ -111,8 +111,9 @@ class TableMatches:
                 yield from self._found[key]
 
     def _matches(self, func: Function, backend: Backend, row: int, entry: PatternEntry) -> list[TableMatch]:
-        number = {call: k for k, call in enumerate(calls_of(func))}
-        graph = self._graphs[func] = self._graphs.get(func) or IndexedGraph(func)
+        if func not in self._graphs:
+            self._graphs[func] = IndexedGraph(func), {call: k for k, call in enumerate(calls_of(func))}
+        graph, number = self._graphs[func]
         groups = Grouper(entry.pattern, graph, overlapping=True).groups
         roots = sorted((r for r in groups if r in number), key=number.__getitem__)
         return [TableMatch(backend, row, entry, groups[root]) for root in roots]

@@ -47,7 +47,7 @@ def heuristic(problem: Problem, usable: Sequence[int], settler: Settler, deadlin
 
 def _better(problem: Problem, settler: Settler, chosen: Sequence[int] | None, known: Costed) -> Costed:
     settled = None if chosen is None else settler.settle(chosen)
-    if settled is None:
+    if settled is None or settled is known[0]:
         return known
     cost = cost_of(problem, *settled).penalized
     return (settled, cost) if cost < known[1] else known

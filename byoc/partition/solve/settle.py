@@ -21,6 +21,7 @@ class Settler:
         self.problem = problem
         self.sizes = RegionBytes(problem)
         self.home: dict[int, int] = {}
+        self._settled: dict[tuple[int, ...], Settled | None] = {}
         for number, candidate in enumerate(problem.candidates):
             if candidate.site == HOME and len(candidate.operators) == 1:
                 operator = candidate.operators[0]
@@ -29,7 +30,13 @@ class Settler:
 
     def settle(self, chosen: Iterable[int]) -> Settled | None:
         """A solution near *chosen*, which cover each operator once; None where something must go home and cannot."""
-        current = self._ordered(sorted(chosen))
+        wished = tuple(sorted(chosen))
+        if wished not in self._settled:  # different searches often end at the same
+            self._settled[wished] = self._found(wished)
+        return self._settled[wished]
+
+    def _found(self, chosen: Sequence[int]) -> Settled | None:
+        current = self._ordered(chosen)
         while current is not None:
             regions, broken = regions_and_broken(self.problem, current, self.sizes)
             if not broken:

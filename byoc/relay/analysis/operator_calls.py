@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeGuard
+from collections.abc import Callable, Sequence
+from typing import TypeGuard, TypeVar
 
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.expr import RelayExpr
@@ -12,6 +12,32 @@ from byoc.ir.span import span_names
 from byoc.ir.traits import Traits
 from byoc.ir.types import TensorType, Type, TypeCall, contains_type, tensor_types
 from byoc.relay.expr import Call
+
+
+T = TypeVar("T")
+
+
+def once_per_kind(rule: Callable[[Call], T]) -> Callable[[Call], T]:
+    """*rule*, asked once for all calls that are alike: networks repeat their layers.
+
+    It looks at the operator, the attributes and the types of a typed call alone. Calls on tuples, and calls whose
+    attributes have no hash, are asked each by itself.
+    """
+    known: dict[tuple[object, ...], T] = {}
+
+    def asked(call: Call) -> T:
+        types = [arg.checked_type for arg in call.args]
+        if not all([type(ty) is TensorType for ty in types]):
+            return rule(call)
+        key = (call.op, call.attrs, call.checked_type, *types)
+        try:
+            if key not in known:
+                known[key] = rule(call)
+            return known[key]
+        except TypeError:  # no hash, or the rule's own error, which comes again
+            return rule(call)
+
+    return asked
 
 
 def op_name(expr: RelayExpr) -> str | None:

@@ -58,7 +58,7 @@ class GraphImporter:
         self.weights: dict[RelayExpr, np.ndarray] = {}
         self.partial_shapes = PartialShapes()
         self.single_slices: dict[RelayExpr, SingleSlice] = {}
-        self._budget = FoldingBudget(model.proto.ByteSize())
+        self._budget = FoldingBudget(model.proto.ByteSize)
         self.folder = ConstantFolder(self._budget)
         self.sizes, self.inner = InnerSizes(), InnerFunctions()
         self._trials: BranchTrials | None = None

@@ -55,7 +55,7 @@ def _static_shape(expr: RelayExpr) -> tuple[int, ...] | None:
     ty = expr.checked_type_
     if not isinstance(ty, TensorType) or not ty.is_static or 0 in ty.shape:
         return None
-    return tuple(int(d) for d in ty.shape)
+    return tuple(map(int, ty.shape))
 
 
 class _Carrier:

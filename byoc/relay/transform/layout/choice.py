@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.types import Any, Dim, TensorType, dtype_bytes, tensor_types
-from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.analysis.operator_calls import calls, once_per_kind
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
 from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.relay.transform.base.fusion_graph import fusion_children
@@ -92,11 +93,12 @@ def forms_of(root: RelayExpr) -> dict[Call, Form]:
     if not any(isinstance(n, Call) and isinstance(n.op, Op) and n.op.name in CONVERT_RULES for n in nodes):
         return forms
     mixable = _only_weighed(nodes)
+    form_of = {follows: once_per_kind(partial(channels_last_form, from_last=not follows)) for follows in (False, True)}
     for node in nodes:
         if isinstance(node, Call):
-            follows = any(source_of(v)[0] in forms for a in node.args for v in fields_of(a))
+            follows = any([source_of(v)[0] in forms for a in node.args for v in fields_of(a)])
             form = flattened_form(node) if node in mixable else None
-            form = form or channels_last_form(node, from_last=not follows)
+            form = form or form_of[follows](node)
             if form is not None:
                 forms[node] = form
     return forms

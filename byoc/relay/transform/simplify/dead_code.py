@@ -41,9 +41,9 @@ class _Effects:
                 bound_by.setdefault(node.value, []).append(node.variable)
         for node in post_order(root):
             inner = () if isinstance(node, Function) else children(node)
-            if self._acts(node) or any(c in self.acting for c in inner):
+            if self._acts(node) or not self.acting.isdisjoint(inner):
                 self.acting.add(node)
-            if isinstance(node, RefRead) or any(c in self.reading for c in inner):
+            if isinstance(node, RefRead) or not self.reading.isdisjoint(inner):
                 self.reading.add(node)
             self.seen.add(node)
             for variable in bound_by.get(node, ()):
@@ -126,6 +126,8 @@ def eliminate_dead_code(
 
     With *ignore_impurity*, what has an effect goes as well where nothing reads its result.
     """
+    if not any(isinstance(node, (Let, TupleGetItem)) for node in post_order(root)):
+        return root  # what nobody reads is not reached
     if project:
         root = _project_tuples(root, _Effects(mod).scan(root))
     live = _live(root, set() if ignore_impurity else _Effects(mod).scan(root).acting)

@@ -56,6 +56,8 @@ UNFOLDED = "FoldConstantKeeps"  # what marks an operator whose calls on constant
 
 def is_constant(expr: RelayExpr) -> bool:
     """True for a constant, on a device too, or a tuple whose fields all are."""
+    if type(expr) is Constant or type(expr) is Var:  # what nearly every argument is, beside calls
+        return type(expr) is Constant
     stack = [expr]
     while stack:
         top = without_device(stack.pop())
@@ -89,12 +91,15 @@ def constant_of(value: Value, span: AnySpan | None) -> RelayExpr:
 def can_fold(call: Call, fold_qnn: bool = False) -> bool:
     """True when *call* is of an operator that may be computed while compiling, on constants alone."""
     op = call.op
+    if not isinstance(op, Op):
+        return False
+    for arg in call.args:  # first, since most calls are of what is known when they run alone
+        if not is_constant(arg):
+            return False
     return (
-        isinstance(op, Op)
-        and not op.get_attr("TOpIsStateful")
+        not op.get_attr("TOpIsStateful")
         and not op.get_attr(UNFOLDED)
         and (fold_qnn or not op.has_attr(QUANTIZED))
-        and all(is_constant(a) for a in call.args)
         and op.kernel in KERNELS  # last, since it imports kernels until it is found
     )
 
@@ -139,9 +144,11 @@ def _view(call: Call) -> Constant | None:
 
 def shape_constant(call: Call) -> Constant | None:
     """The known shape, or number of elements, that a typed call asks for, in its dtype (floats too); else None."""
-    if calls(call, "shape_of"):
-        return _of_shape(call, np.asarray)
-    return _of_shape(call, math.prod) if calls(call, "ndarray_size") else None
+    function = _OF_SHAPES.get(call.op.name) if isinstance(call.op, Op) else None
+    return None if function is None else _of_shape(call, function)
+
+
+_OF_SHAPES: dict[str, Callable[[tuple[int, ...]], object]] = {"shape_of": np.asarray, "ndarray_size": math.prod}
 
 
 def _of_shape(call: Call, function: Callable[[tuple[int, ...]], object]) -> Constant | None:
@@ -166,10 +173,9 @@ class _Folder:
 
     def run(self, root: RelayExpr) -> RelayExpr:
         """*root* with all that is constant folded."""
-        order = list(post_order(root, uncompiled_children))
         if self.budget is None:
-            self.budget = FoldingBudget(bytes_of(origins(order)))
-        for node in order:
+            self.budget = FoldingBudget(lambda: bytes_of(origins(post_order(root, uncompiled_children))))
+        for node in post_order(root, uncompiled_children):
             if isinstance(node, Let):
                 self.bound.setdefault(node.value, []).append(node.variable)
         return rewrite(root, self._folded, uncompiled_children, self.done, same_types_rebuild)
@@ -190,7 +196,8 @@ class _Folder:
 
     def fold_call(self, call: Call) -> RelayExpr:
         """A call as a constant where it can be."""
-        self._typed(call)
+        if call._checked_type is None:
+            self._typed(call)
         folded = self._computed(call)
         if folded is not call:
             return folded

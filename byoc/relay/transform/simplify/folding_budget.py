@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from weakref import WeakKeyDictionary
 
 from byoc.ir.expr import RelayExpr
@@ -79,11 +79,14 @@ def note_origins(results: Iterable[RelayExpr], found: Origins) -> None:
 
 
 class FoldingBudget:
-    """What one import or one pass may still fold; *given* are the bytes of the model's constants."""
+    """What one import or one pass may still fold; *given* tells the bytes of the model's constants, and is asked where
+    that decides.
+    """
 
-    def __init__(self, given: float = 0):
+    def __init__(self, given: Callable[[], float] = float):
         own = PassContext.current().config.get(MAX_BYTES)
-        self._bytes = float(own) if isinstance(own, int) else TOTAL_BYTES + TIMES * given
+        self._given = given if not isinstance(own, int) else float
+        self._bytes = float(own) if isinstance(own, int) else float(TOTAL_BYTES)
         self._operations = float(OPERATIONS)
 
     def allows(self, calls: Sequence[Call], sources: Origins) -> bool:
@@ -92,7 +95,10 @@ class FoldingBudget:
         if max(sizes, default=0) > max(MAX_GROWTH_BYTES, bytes_of(sources)):
             return False
         total, operations = sum(sizes), sum(_operations(call) for call in calls)
-        if operations > self._operations or (total > ALWAYS_BYTES and total > self._bytes):
+        if total > max(ALWAYS_BYTES, self._bytes):
+            self._bytes += TIMES * self._given()
+            self._given = float
+        if operations > self._operations or total > max(ALWAYS_BYTES, self._bytes):
             return False
         self._bytes -= total
         self._operations -= operations

@@ -209,9 +209,9 @@ OF_ONE_FLOAT: dict[str, Callable[[FloatItem], FloatItem]] = {"floor": floored, "
 
 def _is_small(expr: RelayExpr) -> bool:
     ty = expr.checked_type_
-    if not isinstance(ty, TensorType) or not ty.is_static or not ("int" in ty.dtype or ty.dtype in FLOATS):
+    if not isinstance(ty, TensorType) or not ty.is_static or math.prod(ty.concrete_shape) > MAX_ELEMENTS:
         return False
-    return math.prod(ty.concrete_shape) <= MAX_ELEMENTS
+    return "int" in ty.dtype or ty.dtype in FLOATS
 
 
 def _is_float(expr: RelayExpr) -> bool:
