@@ -84,10 +84,7 @@ def are_known(sizes: Sequence[Dim | None]) -> TypeGuard[Sequence[Dim]]:
 
 def are_numbers(sizes: tuple[Dim | None, ...]) -> TypeGuard[tuple[int, ...]]:
     """True where each of *sizes* is a number."""
-    for size in sizes:  # written out, since types are asked it all the time
-        if not isinstance(size, int):
-            return False
-    return True
+    return all(isinstance(size, int) for size in sizes)
 
 
 _KNOWN: dict[int, IntImm] = {}

@@ -11,12 +11,13 @@ import enum
 import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 from byoc.errors import UserError
 from byoc.ir.dims import Any as Any
 from byoc.ir.dims import Dim as Dim
 from byoc.ir.dims import IntImm as IntImm
-from byoc.ir.dims import are_numbers, dimension
+from byoc.ir.dims import dimension
 from byoc.runtime.core.small_types import BITS, SMALL
 
 DTYPES = frozenset(
@@ -110,9 +111,9 @@ class TensorType(Type):
     @property
     def concrete_shape(self) -> tuple[int, ...]:
         """The shape as ints. Raises UserError when a dimension is dynamic."""
-        if not are_numbers(self.shape):
+        if not self.is_static:
             raise UserError(f"{self} has a dynamic dimension where a static shape is needed")
-        return self.shape
+        return cast("tuple[int, ...]", self.shape)
 
     @property
     def ndim(self) -> int:

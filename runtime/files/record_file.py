@@ -6,9 +6,10 @@ text about it, and its data. Opening reads headers alone, so that many records c
 with their SHA-256, when they are asked for. Of several records of a key the last whole one counts.
 
 Records are added under a lock on the file (``flock``), and a file is replaced by whoever holds that lock alone. A file
-that lacks its mark, or is of another format, has no records, and the next addition makes it anew. What stands between two records and is none is passed over; a record that
-was cut off at the end counts as none, and is cut away by the next addition. Above a limit the records that were added
-first go, and the file is replaced whole, under another name of its own, by which readers see that.
+that lacks its mark, or is of another format, has no records, and the next addition makes it anew. What stands between
+two records and is none is passed over; a record that was cut off at the end counts as none, and is cut away by the
+next addition. Above a limit the records that were added first go, and the file is replaced whole, under another name of
+its own, by which readers see that.
 """
 
 from __future__ import annotations

@@ -191,24 +191,31 @@ def test_processes_and_threads_add_at_once_and_nothing_is_lost(tmp_path):
     }
 
 
-def test_those_who_make_a_file_at_once_lose_nothing(tmp_path):
+def add_at_once(path, count):
+    """Records that *count* threads add to the file at *path*, each by an object of its own."""
+    start = threading.Barrier(count)
+
+    def add(number):
+        start.wait()
+        RecordFile(path).add(record(number))
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize("content", [None, b"foreign"])
+def test_those_who_make_a_file_at_once_lose_nothing(content, tmp_path):
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        for content in (None, b"foreign"):
-            for turn in range(50):
-                path = tmp_path / f"{content}-{turn}"
-                if content is not None:
-                    path.write_bytes(content)
-                start = threading.Barrier(4)
-                threads = [
-                    threading.Thread(target=lambda k=k: (start.wait(), RecordFile(path).add(record(k))))
-                    for k in range(4)
-                ]
-                for thread in threads:
-                    thread.start()
-                for thread in threads:
-                    thread.join()
-                assert {r.key for r in RecordFile(path).records()} == {key(k) for k in range(4)}
+        for turn in range(50):
+            path = tmp_path / str(turn)
+            if content is not None:
+                path.write_bytes(content)
+            add_at_once(path, 4)
+            assert {r.key for r in RecordFile(path).records()} == {key(k) for k in range(4)}
     finally:
         sys.setswitchinterval(interval)

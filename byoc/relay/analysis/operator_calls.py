@@ -13,7 +13,6 @@ from byoc.ir.traits import Traits
 from byoc.ir.types import TensorType, Type, TypeCall, contains_type, tensor_types
 from byoc.relay.expr import Call
 
-
 T = TypeVar("T")
 
 
