@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from byoc.codegen.json.backend import JsonBackend
 from byoc.contract import EVERY, PatternEntry, callee_name, constraint, register_backend
 from byoc.contrib.blas_kernels import TABLE
+from byoc.contrib.endings import biased
 from byoc.ir.types import tensor_types
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.expr import Call
@@ -51,7 +52,7 @@ class BlasBackend(JsonBackend):
     def patterns(self) -> Sequence[PatternEntry]:
         """A dense layer with its bias, and with a relu after it."""
         product = is_op("nn.dense")(wildcard(), wildcard())
-        bias = is_op("nn.bias_add")(product, wildcard()) | is_op("add")(product, wildcard())
+        bias = biased(product, wildcard())
         return [
             PatternEntry("blas.dense_bias_relu", is_op("nn.relu")(bias), [bias_of_columns]),
             PatternEntry("blas.dense_bias", bias, [bias_of_columns]),

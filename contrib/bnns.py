@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from byoc.contrib.endings import gelu_pattern
+from byoc.contrib.endings import biased, gelu_pattern
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, register_op_attr
@@ -60,13 +60,12 @@ register_op_attr("nn.batch_matmul", f"target.{COMPILER}", _floats)
 def _conv2d_pattern(with_bias: bool, activation: str | None) -> DFPattern:
     body: DFPattern = is_op("nn.conv2d")(wildcard(), is_constant())
     if with_bias:
-        body = is_op("nn.bias_add")(body, is_constant()) | is_op("add")(body, is_constant())
+        body = biased(body, is_constant())
     return is_op(_ACTIVATIONS[activation])(body) if activation else body
 
 
 def _dense_pattern(with_gelu: bool) -> DFPattern:
-    body: DFPattern = is_op("nn.dense")(wildcard(), is_constant())
-    body = is_op("add")(body, is_constant()) | is_op("nn.bias_add")(body, is_constant())
+    body = biased(is_op("nn.dense")(wildcard(), is_constant()), is_constant())
     return gelu_pattern(body) if with_gelu else body
 
 

@@ -14,18 +14,18 @@ import numpy as np
 
 from byoc.contract import Backend, PatternEntry, Quantized, callee_name, constraint, register_backend
 from byoc.contrib.npu_emulator import DEVICE, MEMORY, NpuModule, checked_device, chosen_device
-from byoc.contrib.npu_generator import ADD, CONV, DENSE, compiled, images, inner, number, numbers, window_of
+from byoc.contrib.npu_generator import ADD, CONV, DENSE, GENERATORS, compiled, images, inner, number, numbers, window_of
 from byoc.ir.types import tensor_types
 from byoc.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
 from byoc.relay.expr import Call, Constant, Function
-from byoc.relay.narrowing import tensor_type
+from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.runtime import HardwareLevel, device_api
 
 
 @constraint("operator")
 def instructions(call: Call) -> str | None:
     """convolutions and dense layers with their requantization, sums, and max pools"""
-    return None if callee_name(call) in (CONV, DENSE, ADD, "qnn.add", "nn.max_pool2d") else callee_name(call)
+    return None if callee_name(call) in GENERATORS else callee_name(call)
 
 
 @constraint("shape")
@@ -123,7 +123,7 @@ def fits(call: Call) -> str | None:
 
 def has_images(call: Call) -> bool:
     """Whether what *call* reads and gives are images of known sizes, channels innermost: what other constraints ask."""
-    calls = [c for name, c in inner(call).items() if name in ("qnn.conv2d", "nn.max_pool2d")]
+    calls = [c for c in inner(call).values() if operator_of(c).traits.any_layout]
     types = [tensor_type(value) for c in calls for value in (c, c.args[0])]
     return all(t.is_static and t.ndim == 4 for t in types) and all(channels_innermost(c) is None for c in calls)
 

@@ -19,7 +19,7 @@ from byoc.errors import CompileError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import tensor_types
 from byoc.relay.expr import Call, Constant, Function, Tuple
-from byoc.relay.narrowing import tensor_type
+from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.relay.traverse import post_order
 
 CONV, DENSE, ADD = "int8_npu.conv2d", "int8_npu.dense", "int8_npu.add"
@@ -131,7 +131,7 @@ def window_of(call: Call) -> Window:
     """The window of an operator or composite that the constraints allow."""
     calls = inner(call)
     out = images(call)
-    product = calls.get("qnn.conv2d") or calls.get("qnn.dense") or call
+    product = next((c for c in calls.values() if operator_of(c).traits.product is not None), call)
     attrs = product.attrs
     if "qnn.dense" in calls:
         units, depth = numbers(product.args[1]).shape
@@ -267,15 +267,19 @@ class Product(Block):
 def bounds(calls: Mapping[str, Call], dtype: str, widest: Box) -> Box:
     """The least and the greatest number that a ``clip`` or ``maximum`` over *dtype* in a composite leaves."""
     least, greatest = widest
-    for name in ("clip", "maximum"):
+    for name, of_call in BOUNDS.items():
         call = calls.get(name)
-        if call is None or tensor_types(call.checked_type)[0].dtype != dtype:
-            continue
-        if name == "clip":
-            least, greatest = max(least, int(call.attrs.a_min)), min(greatest, int(call.attrs.a_max))
-        else:
-            least = max(least, int(number(call.args[1])))
+        if call is not None and tensor_types(call.checked_type)[0].dtype == dtype:
+            low, high = of_call(call)
+            least, greatest = max(least, low), min(greatest, high)
     return least, greatest
+
+
+# operator -> the least and the greatest number that it leaves
+BOUNDS: Mapping[str, Callable[[Call], Box]] = {
+    "clip": lambda call: (int(call.attrs.a_min), int(call.attrs.a_max)),
+    "maximum": lambda call: (int(number(call.args[1])), GREATEST_SUM),
+}
 
 
 def add(program: Program, call: Call, sources: Sequence[int], target: int) -> None:

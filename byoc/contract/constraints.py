@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from byoc.contract.verdict import EVERY, Constraint, callee_name, calls_in, place_of
 from byoc.errors import PartitionError
@@ -20,9 +20,10 @@ from byoc.ir.op import OPS, Op
 from byoc.ir.types import DTYPES, TensorType, TupleType, Type, tensor_types
 from byoc.relay.expr import Call, Constant, Function
 
-WINDOWED = tuple(
-    f"nn.{name}" for n in (1, 2, 3) for name in (f"conv{n}d", f"conv{n}d_transpose", f"max_pool{n}d", f"avg_pool{n}d")
-)  # convolutions and poolings
+
+def is_windowed(op: Op) -> bool:
+    """Whether an operator is a convolution or a pool of floats: a window that strides over tensors in layouts."""
+    return op.traits.takes_blocks and "strides" in getattr(op.attrs_type, "__dataclass_fields__", ())
 
 
 def operators(*names: str, table: Container[str] | None = None) -> Constraint:
@@ -200,9 +201,9 @@ def named_sizes(most_axes: int | None = None, least: int = 0) -> Constraint:
     return Constraint("shape", text, check, (EVERY,))
 
 
-def plain_layouts(of: Sequence[str] = WINDOWED, grouped: bool = False) -> Constraint:
-    """Convolutions and poolings (those *of* these names) over tensors whose layouts are plain axes, each once, in any
-    order; *grouped* kernels may have an axis G of groups.
+def plain_layouts(of: Sequence[str] | Callable[[Op], bool] = is_windowed, grouped: bool = False) -> Constraint:
+    """Convolutions and poolings (or operators *of* these names, or for which this is true) over tensors whose layouts
+    are plain axes, each once, in any order; *grouped* kernels may have an axis G of groups.
 
     >>> print(plain_layouts(grouped=True).text)
     layouts of plain axes, each once, in any order; kernels perhaps with an axis of groups
@@ -220,7 +221,7 @@ def plain_layouts(of: Sequence[str] = WINDOWED, grouped: bool = False) -> Constr
         return None
 
     text += "; kernels perhaps with an axis of groups" if grouped else ""
-    return Constraint("layout", text, check, tuple(of))
+    return Constraint("layout", text, check, of if callable(of) else tuple(of))
 
 
 def plain_transforms() -> Constraint:

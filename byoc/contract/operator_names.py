@@ -100,7 +100,8 @@ def rows_of(backend: Backend) -> Sequence[PatternEntry]:
 def _in_constraints(backend: Backend, rows: Sequence[PatternEntry]) -> Iterator[Named]:
     checks = [row.check.constraints for row in rows if isinstance(row.check, ConstraintCheck)]
     for condition in (*backend.constraints, *(c for check in checks for c in check)):
-        yield from ((name, f"its constraint {condition.code!r}") for name in (*condition.of, *condition.names))
+        of = () if callable(condition.of) else condition.of
+        yield from ((name, f"its constraint {condition.code!r}") for name in (*of, *condition.names))
 
 
 def _in_generators(backend: Backend) -> Iterator[Named]:

@@ -171,7 +171,7 @@ def support_table(backend: Backend) -> SupportTable:
     return SupportTable(
         backend.name,
         text or "no description",
-        tuple(ConstraintRow(c.code, c.text, c.of, c.machine) for c in backend.constraints),
+        tuple(ConstraintRow(c.code, c.text, c.asked_about, c.machine) for c in backend.constraints),
         tuple(
             PatternRow(e.name, tuple(_operators(e.pattern)), tuple(_checks(e.check))) for e in pattern_entries(backend)
         ),
@@ -284,7 +284,7 @@ def _checks(check: Check | Sequence[Constraint] | None) -> Sequence[str]:
     if check is None:
         return ()
     if isinstance(check, ConstraintCheck):
-        return [f"{f'{_about_names(c.of)}: ' if c.of else ''}{c.text}" for c in check.constraints]
+        return [f"{f'{_about_names(c.asked_about)}: ' if c.of else ''}{c.text}" for c in check.constraints]
     return (first_sentence(check) or "a check without a docstring",)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from byoc.errors import CompileError, PartitionError, defined_at, vendors_failure, vendors_line
-from byoc.ir.op import Op
+from byoc.ir.op import OPS, Op
 from byoc.ir.span import span_names
 from byoc.relay.expr import Call, Function
 from byoc.relay.match_check import MatchCheck
@@ -94,15 +94,16 @@ class Constraint:
     """A named condition. It is asked about a call as a whole; where it is *of* operators, about each call of these that
     the composite holds, or about the call itself.
 
-    *machine*: the answer depends on the machine that byoc runs on. *names* are the operators and composites that it
-    speaks of otherwise; a name that there is not is refused when the backend is used. *dtypes* are those that it names
-    as taken.
+    *of* may also be a function of an operator, true of those that it is about (``lambda op: op.traits.product is not
+    None``). *machine*: the answer depends on the machine that byoc runs on. *names* are the operators and composites
+    that it speaks of otherwise; a name that there is not is refused when the backend is used. *dtypes* are those that
+    it names as taken.
     """
 
     code: str
     text: str
     check: Callable[[Call], object | None]
-    of: tuple[str, ...] = ()
+    of: tuple[str, ...] | Callable[[Op], bool] = ()
     machine: bool = False
     names: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
@@ -140,7 +141,17 @@ class Constraint:
             for inner, actual in found
         )
 
+    @property
+    def asked_about(self) -> tuple[str, ...]:
+        """The operators (or composites) that it is *of*, by name; of a function, all for which it is true."""
+        if not callable(self.of):
+            return self.of
+        return tuple(sorted(name for name in OPS if self.of(OPS[name])))
+
     def _about(self, call: Call, inside: Sequence[Call] | None) -> Sequence[Call]:
+        if callable(self.of):
+            inside = calls_in(call) if inside is None else inside
+            return [inner for inner in inside if isinstance(inner.op, Op) and self.of(inner.op)]
         if not self.of or callee_name(call) in self.of:
             return (call,)
         inside = calls_in(call) if inside is None else inside
@@ -148,13 +159,13 @@ class Constraint:
 
 
 def constraint(
-    code: str, *, of: str | Sequence[str] = (), machine: bool = False
+    code: str, *, of: str | Sequence[str] | Callable[[Op], bool] = (), machine: bool = False
 ) -> Callable[[Callable[[Call], object | None]], Constraint]:
     """Make a constraint of a function whose docstring says what is supported. Raises PartitionError without one.
 
     *of* names the operators (or composites) that it is about, ``"*"`` for every one, also inside of composites; without
     it, it is asked about the call that is judged, an operator or a whole composite. A name that there is not is refused
-    when the backend is used.
+    when the backend is used. Instead of names, a function of an operator says whether it is about that.
     """
 
     if not isinstance(code, str):
@@ -167,7 +178,8 @@ def constraint(
         text = first_sentence(check)
         if not text:
             raise PartitionError(f"constraint {code!r} needs a docstring: it is the text that explains a refusal")
-        return Constraint(code, text, check, (of,) if isinstance(of, str) else tuple(of), machine)
+        about = of if callable(of) else (of,) if isinstance(of, str) else tuple(of)
+        return Constraint(code, text, check, about, machine)
 
     return make
 

@@ -152,6 +152,12 @@ class Traits:
         kernel_layouts: of a convolution, for each layout of the data the layouts of kernels that go with it, of plain
             ones and of those with one input channel for each group.
         layout_flow: how layouts pass, where nothing else says it.
+        takes_blocks: the layouts that its attributes name may have blocks (``NCHW16c``); it then means what it means on
+            tensors without them.
+        zero_of_data: of a quantized operator whose result has a type of its own, the operand that is the zero point of
+            operand 0; both move together into another type of integers.
+        zero_of_result: of a quantized operator whose attribute ``out_dtype`` is the type of its result, the operand
+            that is the zero point of the result; both move together.
     """
 
     kind: OpKind
@@ -182,6 +188,9 @@ class Traits:
     any_layout: bool = False
     kernel_layouts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     layout_flow: LayoutFlow | None = None
+    takes_blocks: bool = False
+    zero_of_data: int | None = None
+    zero_of_result: int | None = None
 
     @property
     def is_pointwise(self) -> bool:
@@ -245,10 +254,10 @@ def convolution(
     kernel_layouts: Mapping[str, tuple[str, str]], form: ProductForm = ProductForm.CONVOLUTION, quantized: bool = False
 ) -> Traits:
     """The traits of a convolution of floats, or *quantized*, whose layouts ConvertLayout chooses."""
-    plain = quantized_product(form) if quantized else product(form)
+    plain = quantized_product(form) if quantized else replace(product(form), takes_blocks=True)
     return replace(plain, any_layout=True, kernel_layouts=kernel_layouts)
 
 
 def quantized_product(form: ProductForm) -> Traits:
-    """The traits of a product of quantized operands."""
-    return Traits(OpKind.PRODUCT, product=form, quantized=True)
+    """The traits of a product of quantized operands, which are followed by their zero points."""
+    return Traits(OpKind.PRODUCT, product=form, quantized=True, zero_of_data=2)

@@ -6,17 +6,29 @@ import functools
 from collections.abc import Sequence
 
 from byoc.contract.backend import PatternEntry
-from byoc.ir.op import OPS
+from byoc.ir.op import OPS, Op
+from byoc.ir.traits import ProductForm
 from byoc.relay.dataflow_pattern import is_constant, is_op, wildcard
 from byoc.relay.dataflow_pattern.patterns import DFPattern
+from byoc.relay.op.nn.activation import BIAS_OPERATORS
 
 ACTIVATIONS = sorted(name for name in OPS if OPS[name].traits.activation)
-HEAVY = (("conv2d", "nn.conv2d"), ("dense", "nn.dense"))
+
+
+def _is_heavy(op: Op) -> bool:
+    """Whether an operator is a dense product or a convolution of images, of floats."""
+    traits = op.traits
+    of_images = traits.product is ProductForm.CONVOLUTION and "NCHW" in traits.kernel_layouts
+    return (of_images or traits.product is ProductForm.DENSE) and not traits.quantized
+
+
+HEAVY = sorted(name for name in OPS if _is_heavy(OPS[name]))
 
 
 def _biased(value: DFPattern) -> DFPattern:
     bias = is_constant()
-    return is_op("nn.bias_add")(value, bias) | is_op("add")(value, bias) | is_op("add")(bias, value)
+    behind = [is_op(name)(value, bias) for name in BIAS_OPERATORS]
+    return functools.reduce(lambda a, b: a | b, [*behind, is_op("add")(bias, value)])
 
 
 def _activated(value: DFPattern) -> DFPattern:
@@ -31,7 +43,8 @@ def _activated(value: DFPattern) -> DFPattern:
 def pattern_table() -> Sequence[PatternEntry]:
     """The longest first: with bias and activation, with one of them."""
     entries: list[PatternEntry] = []
-    for name, op in HEAVY:
+    for op in HEAVY:
+        name = op.removeprefix("nn.")
         entries += [
             PatternEntry(f"opencl.{name}_bias_act", _activated(_biased(is_op(op)(wildcard(), wildcard())))),
             PatternEntry(f"opencl.{name}_bias", _biased(is_op(op)(wildcard(), wildcard()))),

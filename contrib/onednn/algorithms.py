@@ -13,15 +13,16 @@ LRN, NEAREST, LINEAR = 0xAFF, 0x2FFF0, 0x2FFF1
 USE_GLOBAL, USE_SCALE, USE_SHIFT = 1, 2, 4
 SOFTMAX: Mapping[str, int] = {"nn.softmax": 0x30000, "nn.log_softmax": 0x30001}
 REDUCTIONS: Mapping[str, int] = {"max": 0x2FFF2, "min": 0x2FFF3, "sum": 0x2FFF4, "prod": 0x2FFF5, "mean": 0x2FFF6}
+ADD, MUL, MAX, MIN, DIV, SUB = range(0x1FFF0, 0x1FFF6)
 BINARY: Mapping[str, int] = {
-    "add": 0x1FFF0,
-    "multiply": 0x1FFF1,
-    "maximum": 0x1FFF2,
-    "minimum": 0x1FFF3,
-    "divide": 0x1FFF4,
-    "subtract": 0x1FFF5,
+    "add": ADD,
+    "multiply": MUL,
+    "maximum": MAX,
+    "minimum": MIN,
+    "divide": DIV,
+    "subtract": SUB,
 }
-COMMUTATIVE = frozenset(("add", "multiply", "maximum", "minimum"))
+COMMUTATIVE = frozenset((ADD, MUL, MAX, MIN))
 Function = tuple[int, float, float]  # the number, and the two that it takes
 
 # its logarithm has no right digit near 1 (of 1 + 1e-6 it gives 2.4e-6), nor has its mish, which is made of it

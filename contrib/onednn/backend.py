@@ -34,20 +34,20 @@ from byoc.contract import (
     register_backend,
 )
 from byoc.contrib.call_alone import asked_of_library
-from byoc.contrib.endings import gelu_pattern, swish_pattern
+from byoc.contrib.endings import any_op, biased, gelu_pattern, swish_pattern
 from byoc.contrib.onednn.algorithms import ELTWISE, GELU, SWISH
 from byoc.contrib.onednn.building import Constants, is_reference
 from byoc.contrib.onednn.execution import PrimitivePlan
-from byoc.contrib.onednn.fusing import PRODUCTS
 from byoc.contrib.onednn.library import library, unavailable
 from byoc.contrib.onednn.module import OnednnModule
-from byoc.contrib.onednn.table import BUILDERS
+from byoc.contrib.onednn.table import BUILDERS, PRODUCTS
 from byoc.contrib.program_generator import ProgramGenerator
 from byoc.contrib.region_program import Program
 from byoc.contrib.window import CANONICAL, pads_of, per_axis
 from byoc.errors import ByocError, DeviceError, in_one_line
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import Op
+from byoc.ir.op import Op, get_op
+from byoc.ir.traits import ProductForm
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.bind import bind
@@ -126,9 +126,11 @@ def _function_with(function: Function, body: RelayExpr) -> Function:
 # what is taken --------------------------------------------------------------------------------------------------------
 
 FLOATS = ("float32", "float16", "bfloat16")
-MAX_POOLS = tuple(f"nn.max_pool{n}d" for n in (1, 2, 3))
-AVG_POOLS = tuple(f"nn.avg_pool{n}d" for n in (1, 2, 3))
-CONVOLUTIONS = tuple(name for name in sorted(PRODUCTS) if "conv" in name)
+
+
+def _products(form: ProductForm) -> list[str]:
+    """Those of its products that have this form."""
+    return [name for name in PRODUCTS if get_op(name).traits.product is form]
 
 
 def _types(call: Call) -> list[TensorType]:
@@ -157,12 +159,12 @@ def matrices(call: Call) -> str | None:
     return next((str(tensor_type(a)) for a in call.args if tensor_type(a).ndim < 2), None)
 
 
-@constraint("window", of=(*MAX_POOLS, *AVG_POOLS))
+@constraint("window", of=tuple(f"nn.{kind}_pool{n}d" for kind in ("max", "avg") for n in (1, 2, 3)))
 def windows_that_see(call: Call) -> str | None:
     """windows that see an element each, and means over neighbours, without windows that hang over counted padding"""
     attrs, n = call.attrs, tensor_type(call.args[0]).ndim - 2
     kernel, dilation = per_axis(attrs.pool_size, n), per_axis(attrs.dilation, n)
-    averages = callee_name(call) in AVG_POOLS
+    averages = hasattr(call.attrs, "count_include_pad")
     if averages and set(dilation) != {1}:
         return f"dilation {dilation}"
     reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
@@ -201,7 +203,7 @@ def float32_normalizations(call: Call) -> str | None:
     return next((t.dtype for t in _types(call) if t.dtype != "float32"), None)
 
 
-@constraint("window", of=tuple(name for name in CONVOLUTIONS if name.endswith("transpose")))
+@constraint("window", of=_products(ProductForm.TRANSPOSED_CONVOLUTION))
 def ends_within_a_stride(call: Call) -> str | None:
     """transposed convolutions whose output_padding is less than their strides"""
     n = tensor_type(call.args[0]).ndim - 2
@@ -242,11 +244,16 @@ def primitives(call: Call) -> str | None:
     return None if not isinstance(call.op, Op) or call.op.name in BUILDERS else call.op.name
 
 
+def _has_layouts(op: Op) -> bool:
+    """Whether the layouts of its primitives follow attributes of an operator."""
+    return op.traits.takes_blocks and op.name in BUILDERS
+
+
 TAKEN = (
     primitives,
     one_float_type,
     constraints.named_sizes(most_axes=6, least=1),
-    constraints.plain_layouts((*constraints.WINDOWED, "nn.global_avg_pool2d", "nn.global_max_pool2d"), grouped=True),
+    constraints.plain_layouts(_has_layouts, grouped=True),
     no_logarithm,
     matrices,
     constraints.plain_transforms(),
@@ -334,15 +341,15 @@ class OnednnBackend(Backend):
     def patterns(self) -> Sequence[PatternEntry]:
         """Products with a bias, a sum and a function behind them; functions that are written as several operators."""
         products: dict[str, DFPattern] = {
-            "conv": _any_op(*(f"nn.conv{n}d" for n in (1, 2, 3))),
-            "conv_transpose": _any_op(*(f"nn.conv{n}d_transpose" for n in (1, 2, 3))),
-            "dense": _any_op("nn.dense"),
+            "conv": any_op(_products(ProductForm.CONVOLUTION), wildcard(), wildcard()),
+            "conv_transpose": any_op(_products(ProductForm.TRANSPOSED_CONVOLUTION), wildcard(), wildcard()),
+            "dense": any_op(_products(ProductForm.DENSE), wildcard(), wildcard()),
         }
         rows = []
         for name, product in products.items():
-            biased = is_op("nn.bias_add")(product, wildcard()) | is_op("add")(product, wildcard())
-            added = is_op("add")(biased, wildcard()) | is_op("add")(wildcard(), biased)
-            for parts, body in (("bias_sum", added), ("bias", biased), ("", product)):
+            with_bias = biased(product, wildcard())
+            added = is_op("add")(with_bias, wildcard()) | is_op("add")(wildcard(), with_bias)
+            for parts, body in (("bias_sum", added), ("bias", with_bias), ("", product)):
                 prefix = f"onednn.{name}{'_' * bool(parts)}{parts}"
                 rows.append(PatternEntry(f"{prefix}_ending", _ended(body)))
                 rows += [PatternEntry(prefix, body)] if parts else []
@@ -353,12 +360,6 @@ class OnednnBackend(Backend):
         module = OnednnGenerator(function, options).generate()
         assert isinstance(module, OnednnModule)
         return module
-
-
-def _any_op(*names: str) -> DFPattern:
-    """One of these products, of any two tensors."""
-    patterns: list[DFPattern] = [is_op(name)(wildcard(), wildcard()) for name in names]
-    return functools.reduce(lambda a, b: a | b, patterns)
 
 
 def _ended(body: DFPattern) -> DFPattern:

@@ -13,18 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from byoc.contrib.onednn.algorithms import BINARY, COMMUTATIVE, ELTWISE
+from byoc.contrib.onednn.steps import PRODUCTS
 from byoc.contrib.region_program import Program
 
 Declared = Mapping[str, Any]
-PRODUCTS = frozenset(
-    (
-        *(f"nn.conv{n}d" for n in (1, 2, 3)),
-        *(f"nn.conv{n}d_transpose" for n in (1, 2, 3)),
-        "nn.dense",
-        "nn.matmul",
-        "nn.batch_matmul",
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -93,7 +85,7 @@ def _post(step: Declared, number: int, before: Chain) -> Post | None:
     left, right = step["arguments"]
     if left == number != right:
         return Post(operator, attributes, right)
-    return Post(operator, attributes, left) if operator in COMMUTATIVE and left != right else None
+    return Post(operator, attributes, left) if BINARY.get(operator) in COMMUTATIVE and left != right else None
 
 
 def sizes_along(shape: Sequence[int], ndim: int) -> tuple[int, ...]:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from byoc.contrib.onednn.building import DST, MANY_SRC, QUERY_DST, Builder, Value
 from byoc.contrib.onednn.steps import Step, builds
+from byoc.runtime.kernels.movement.transform import VIEWS
 
 
-@builds("reshape", "squeeze", "expand_dims", "nn.batch_flatten", "copy")
+@builds(*VIEWS, "copy")
 def reshape(builder: Builder, step: Step, data: Value) -> Value:
     """The same elements under another shape."""
     return builder.reshaped(data, step.shape)

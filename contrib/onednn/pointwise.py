@@ -34,7 +34,7 @@ from byoc.contrib.onednn.building import (
 from byoc.contrib.onednn.fusing import sizes_along
 from byoc.contrib.onednn.library import Desc, Primitive
 from byoc.contrib.onednn.steps import Step, builds
-from byoc.contrib.onednn.windows import global_pool
+from byoc.contrib.onednn.windows import GLOBAL_POOLS, global_pool
 from byoc.runtime.core.ndarray import numpy_dtype
 
 OF_NOTHING = {"sum": 0.0, "prod": 1.0, "mean": np.nan, "max": -np.inf, "min": np.inf}  # reductions without elements
@@ -94,7 +94,7 @@ def binary(builder: Builder, step: Step, left: Value, right: Value) -> Value:
     shape = step.shape or (1,)
     if left.shape != shape == right.shape and operator == "subtract":
         right, operator = eltwise(builder, Step("negative", {}, [shape], step.dtypes), right), "add"
-    if left.shape != shape and operator in COMMUTATIVE:  # there is fast code where the second broadcasts
+    if left.shape != shape and BINARY[operator] in COMMUTATIVE:  # there is fast code where the second broadcasts
         left, right = right, left
     if left.shape == right.shape:
         right = builder.to(right, left.desc)
@@ -194,8 +194,8 @@ def reduction(builder: Builder, step: Step, data: Value) -> Value:
         return builder.array(np.full(step.shape or (1,), OF_NOTHING[step.operator], numpy_dtype(data.dtype)))
     if all(data.shape[axis] == 1 for axis in axes):
         return builder.reshaped(data, step.shape)
-    if step.operator in ("mean", "max") and ndim in (3, 4, 5) and axes == tuple(range(2, ndim)):
-        return builder.reshaped(global_pool(builder, data, step.operator), step.shape)
+    if step.operator in GLOBAL_POOLS and ndim in (3, 4, 5) and axes == tuple(range(2, ndim)):
+        return builder.reshaped(global_pool(builder, data, GLOBAL_POOLS[step.operator]), step.shape)
     primitive, source = builder.best(lambda desc: _reducing(builder, step, desc, axes), data)
     if is_reference(primitive):
         order = [*(k for k in range(ndim) if k not in axes), *axes]

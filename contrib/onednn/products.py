@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from byoc.contrib.onednn.algorithms import BINARY, CONVOLUTION, DECONVOLUTION, ELTWISE, FORWARD
+from byoc.contrib.onednn.algorithms import ADD, BINARY, CONVOLUTION, DECONVOLUTION, ELTWISE, FORWARD
 from byoc.contrib.onednn.building import (
     BIAS,
     DST,
@@ -58,7 +58,8 @@ class Ending:
             self.count += 1
             return
         operand = self._aligned(post, len(step.shape))
-        adds = post.operator in ("add", "nn.bias_add")
+        alg = BINARY.get(post.operator, ADD)  # a bias is added
+        adds = alg == ADD
         if adds and not self.count and self.bias is None and self._is_bias(operand):
             self.bias = self.builder.reshaped(operand, (self.shape[self.channels],))
             return
@@ -67,7 +68,7 @@ class Ending:
             self.attributes.add_sum()
         elif is_along(operand.shape, self.channels):
             operand = self.builder.in_order(operand)
-            self.attributes.add_binary(BINARY["add" if adds else post.operator], operand.desc)
+            self.attributes.add_binary(alg, operand.desc)
             self.arguments[POST_SRC_1 * (self.count + 1) | SRC_1] = operand
         else:
             raise Unimplemented(f"{post.operator} with {list(operand.shape)} behind {step.operator}")
@@ -137,7 +138,7 @@ def _with_ending(product: Callable[..., Value], builder: Builder, step: Step, *v
     return result
 
 
-@builds("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")
+@builds(*(f"nn.conv{n}d{kind}" for kind in ("", "_transpose") for n in (1, 2, 3)), takes_posts=True)
 def convolution(builder: Builder, step: Step, data: Value, weight: Value) -> Value:
     """``data: f32[N, C, …], weight: f32[O, I, …]``, or of a transposed one ``f32[I, O, …]``, in any plain layouts."""
     return _with_ending(_convolution, builder, step, data, weight)
@@ -186,7 +187,7 @@ def _kernels(builder: Builder, weight: Value, step: Step, groups: int, channels:
     return value.permuted([0, 2, 1, *range(3, len(value.shape))]) if transposed else value
 
 
-@builds("nn.dense")
+@builds("nn.dense", takes_posts=True)
 def dense(builder: Builder, step: Step, data: Value, weight: Value) -> Value:
     """``data: f32[…, k], weight: f32[n, k] -> f32[…, n]``."""
     return _with_ending(_dense, builder, step, data, weight)
@@ -197,7 +198,7 @@ def _dense(builder: Builder, step: Step, data: Value, weight: Value) -> Value:
     return builder.reshaped(_matmul(builder, step, rows, weight.permuted([1, 0])), step.shape)
 
 
-@builds("nn.matmul", "nn.batch_matmul")
+@builds("nn.matmul", "nn.batch_matmul", takes_posts=True)
 def matmul(builder: Builder, step: Step, left: Value, right: Value) -> Value:
     """``f32[…, m, k] x f32[…, k, n] -> f32[…, m, n]``; each side may be transposed."""
     ndim = max(len(left.shape), len(right.shape))

@@ -28,15 +28,21 @@ class Step(Operation):
 
 Build = Callable[..., Any]  # (builder, step, *values) -> a value, or a list of them for several results
 BUILDERS: dict[str, Build] = {}
+PRODUCTS: list[str] = []
+"""The operators whose primitives are products, and take a bias, a sum and functions behind them."""
 
 
-def builds(*names: str) -> Callable[[Build], Build]:
-    """Put a function into the table, for operators (or composites) of these *names*."""
+def builds(*names: str, takes_posts: bool = False) -> Callable[[Build], Build]:
+    """Put a function into the table, for operators (or composites) of these *names*.
+
+    *takes_posts*: they are products, of which the function builds what stands behind with them.
+    """
 
     def register(build: Build) -> Build:
         for name in names:
             assert name not in BUILDERS, name
             BUILDERS[name] = build
+            PRODUCTS.extend([name] if takes_posts else [])
         return build
 
     return register

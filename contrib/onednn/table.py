@@ -1,6 +1,6 @@
 """The whole table of builders: whoever imports it has those of every family."""
 
 from byoc.contrib.onednn import movement, pointwise, products, windows
-from byoc.contrib.onednn.steps import BUILDERS
+from byoc.contrib.onednn.steps import BUILDERS, PRODUCTS
 
-__all__ = ["BUILDERS", "movement", "pointwise", "products", "windows"]
+__all__ = ["BUILDERS", "PRODUCTS", "movement", "pointwise", "products", "windows"]

@@ -41,11 +41,14 @@ def pool(
     return result
 
 
-def global_pool(builder: Builder, data: Value, operator: str) -> Value:
+# operators that are a pool of a whole image, where they are over its axes
+GLOBAL_POOLS = {"mean": AVG_POOL, "nn.global_avg_pool2d": AVG_POOL, "max": MAX_POOL, "nn.global_max_pool2d": MAX_POOL}
+
+
+def global_pool(builder: Builder, data: Value, alg: int) -> Value:
     """The mean or the maximum of each channel's image: ``f32[N, C, …] -> f32[N, C, 1, …]``."""
     image = list(data.shape[2:])
     ones = [1] * len(image)
-    alg = MAX_POOL if "max" in operator else AVG_POOL
     return pool(builder, alg, data, [*data.shape[:2], *ones], (image, ones, ones), [(0, 0)] * len(image))
 
 
@@ -78,7 +81,7 @@ def pools(builder: Builder, step: Step, data: Value) -> Value:
 def global_pools(builder: Builder, step: Step, data: Value) -> Value:
     """The mean or the maximum of each image."""
     source, _, back = _turned(step, data)
-    return global_pool(builder, source, step.operator).permuted(back)
+    return global_pool(builder, source, GLOBAL_POOLS[step.operator]).permuted(back)
 
 
 @builds("nn.lrn")

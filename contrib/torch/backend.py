@@ -31,6 +31,7 @@ from byoc.contract.constraints import (
     plain_transforms,
 )
 from byoc.contract.verdict import calls_in
+from byoc.contrib.endings import biased
 from byoc.contrib.program_generator import ProgramGenerator
 from byoc.contrib.torch.module import PRECISIONS, TorchModule, misnamed, torch_missing
 from byoc.contrib.torch.table import CONV_BIAS, DENSE_BIAS, DTYPES, KERNELS
@@ -39,11 +40,9 @@ from byoc.ir.op import Op
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.expr import Call, Function
-from byoc.relay.narrowing import tensor_type
+from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.runtime.modules.module import Module
 
-CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
-TRANSPOSED = ("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")
 MAX_POOLS = ("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
 AVG_POOLS = ("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d")
 
@@ -64,7 +63,7 @@ def dtypes_of_the_kernel(call: Call) -> str | None:
     return next((t.dtype for t in given if t.dtype not in KERNELS[call.op.name].dtypes), None)
 
 
-@constraint("out_dtype", of=(*CONVOLUTIONS, *TRANSPOSED, "nn.dense", "nn.matmul", "nn.batch_matmul"))
+@constraint("out_dtype", of=lambda op: op.traits.product is not None and op.name in KERNELS)
 def one_dtype(call: Call) -> str | None:
     """products whose operands and result have one element type"""
     found = dict.fromkeys(t.dtype for t in _types(call))
@@ -139,7 +138,7 @@ def an_odd_window(call: Call) -> str | None:
 @constraint("bias")
 def one_for_each_channel(call: Call) -> str | None:
     """a bias of one number for each channel, behind the product in its own type"""
-    inner = [c for c in calls_in(call) if callee_name(c) in (*CONVOLUTIONS, "nn.dense")]
+    inner = [c for c in calls_in(call) if operator_of(c).traits.product is not None]
     added = [c for c in calls_in(call) if c not in inner]
     if len(inner) != 1 or len(added) != 1:
         return "no product"
@@ -178,7 +177,7 @@ class TorchGenerator(ProgramGenerator):
 
 
 def _product(call: Call) -> Call:
-    return next(c for c in calls_in(call) if callee_name(c) in (*CONVOLUTIONS, "nn.dense"))
+    return next(c for c in calls_in(call) if operator_of(c).traits.product is not None)
 
 
 # the backend ----------------------------------------------------------------------------------------------------------
@@ -233,11 +232,11 @@ class TorchBackend(Backend):
     def patterns(self) -> Sequence[PatternEntry]:
         """Products with their bias."""
         rows = []
-        for name, products in ((CONV_BIAS, CONVOLUTIONS), (DENSE_BIAS, ("nn.dense",))):
-            for product in products:
+        for name in (CONV_BIAS, DENSE_BIAS):
+            compute = KERNELS[name].compute  # which computes the products, too
+            for product in (other for other in KERNELS if other != name and KERNELS[other].compute is compute):
                 result = is_op(product)(wildcard(), wildcard())
-                biased = is_op("nn.bias_add")(result, wildcard()) | is_op("add")(result, wildcard())
-                rows.append(PatternEntry(name, biased, [one_for_each_channel]))
+                rows.append(PatternEntry(name, biased(result, wildcard()), [one_for_each_channel]))
         return rows
 
     def compile(self, function: Function, options: Mapping[str, object]) -> Module:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from byoc.contrib.torch.kernels import Step, Tensor, kernel, torch
+from byoc.runtime.kernels.movement.transform import VIEWS
 
 
-@kernel("reshape", "nn.batch_flatten", "squeeze", "expand_dims")
+@kernel(*VIEWS)
 def _reshape(step: Step, data: Tensor, *sizes: Tensor) -> Tensor:
     return data.reshape(step.shape)
 

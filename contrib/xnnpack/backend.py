@@ -35,6 +35,7 @@ from byoc.contract import (
     window_of,
 )
 from byoc.contrib.call_alone import asked_of_library
+from byoc.contrib.endings import biased
 from byoc.contrib.flatbuffer import Number, Table, Vector
 from byoc.contrib.tflite import Code, Model, Options, Padding, int8, int32
 from byoc.contrib.xnnpack.module import XnnpackModule, left_to_litert
@@ -44,6 +45,7 @@ from byoc.relay.dataflow_pattern import is_constant, is_op, wildcard
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.narrowing import tensor_type
 from byoc.runtime.core.signature import Signature, TensorSpec
+from byoc.runtime.kernels.movement.transform import VIEWS
 
 CONV, DENSE, RELU_POOL = "xnnpack.conv2d_bias", "xnnpack.dense_bias", "xnnpack.relu_max_pool2d"
 ROWS, COLUMNS, CHANNELS = 1, 2, 3  # axes of an image
@@ -300,7 +302,7 @@ class XnnpackGenerator(RegionGenerator[Value]):
 
     # what only moves
 
-    @makes("reshape", "nn.batch_flatten", "squeeze", "expand_dims")
+    @makes(*VIEWS)
     def reshape(self, node: RegionNode, data: Value) -> Value:
         shape = node.outputs[0].concrete_shape({})
         return self.emit(
@@ -387,8 +389,7 @@ class XnnpackBackend(Backend):
         rows = []
         for name, product in ((CONV, "nn.conv2d"), (DENSE, "nn.dense")):
             result = is_op(product)(wildcard(), is_constant())
-            biased = is_op("nn.bias_add")(result, is_constant()) | is_op("add")(result, is_constant())
-            rows.append(PatternEntry(name, biased, [one_for_each_channel]))
+            rows.append(PatternEntry(name, biased(result, is_constant()), [one_for_each_channel]))
         return [*rows, PatternEntry(RELU_POOL, is_op("nn.max_pool2d")(is_op("nn.relu")(wildcard())))]
 
     def compile(self, function: Function, options: Mapping[str, object]) -> XnnpackModule:

@@ -9,7 +9,14 @@ import byoc.relay.op
 import byoc.relay.qnn.op  # noqa: F401 - both register their operators
 from byoc.ir.op import OPS, Op, OpPattern, Sample
 from byoc.ir.traits import Conversion, LayoutFlow, OpKind, ProductForm, Scaling, Sensitivity, Traits
+from byoc.relay.op.nn.activation import BIAS_OPERATORS
+from byoc.relay.op.pointwise.binary import FACTOR_OPERATORS
 from byoc.runtime.kernels import KERNELS, get_kernel
+from byoc.runtime.kernels.movement.layouts import layout_attributes, layout_transform
+from byoc.runtime.kernels.movement.transform import VIEWS
+from byoc.runtime.kernels.nn.blocked import in_blocks
+
+IN_BLOCKS = in_blocks(lambda data, *, layout: data).__code__  # that of all kernels that are made so
 
 ALL = [OPS[name] for name in sorted(OPS) if OPS[name].rel is not None and OPS[name].rel.__module__.startswith("byoc.")]
 WITH_KERNEL = [op for op in ALL if op.kernel in KERNELS]
@@ -64,6 +71,7 @@ def test_every_operator_answers_every_trait(op: Op) -> None:
     assert not traits.repeats or (traits.kind is OpKind.MOVE and traits.carries == (0,))
     assert not traits.permutes or (traits.kind is OpKind.MOVE and traits.carries == (0,))
     assert traits.layout_flow is None or isinstance(traits.layout_flow, LayoutFlow)
+    assert traits.quantized or (traits.zero_of_data is None and traits.zero_of_result is None)
 
 
 def test_an_operator_that_declares_nothing_has_the_traits_of_its_pattern() -> None:
@@ -250,6 +258,60 @@ def test_kernels_go_with_data_of_the_same_spatial_axes(op: Op) -> None:
 def test_what_computes_in_any_layout_has_an_attribute_for_it(op: Op) -> None:
     names = op.attrs_type.__dataclass_fields__
     assert "layout" in names or {"data_layout", "kernel_layout"} <= set(names)
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.takes_blocks))
+def test_blocks_change_where_elements_lie_alone(op: Op, sample: Sample) -> None:
+    attrs = op.attrs_type(**sample.attrs).as_dict()
+    inputs, results = layout_attributes(attrs)
+    data, result = str(attrs[inputs[0]]), next(str(attrs[name]) for name in results if attrs[name])
+    blocks = {name: f"{attrs[name]}1c" for name in ("out_layout",) if attrs.get(name)}
+    blocked = replace(sample, attrs={**sample.attrs, **blocks, inputs[0]: f"{data}1c"})
+    first, *others = sample.arrays()
+    (got,) = run(op, blocked, [layout_transform(first, src_layout=data, dst_layout=f"{data}1c"), *others])
+    (want,) = run(op, sample, sample.arrays())
+    np.testing.assert_array_equal(got, layout_transform(want, src_layout=result, dst_layout=f"{result}1c"))
+
+
+def test_blocks_are_taken_by_operators_and_kernels_alike() -> None:
+    in_blocks = [k.name for k in KERNELS.values() if getattr(k.function, "__code__", None) is IN_BLOCKS]
+    assert sorted(in_blocks) == [op.name for op in ALL if op.traits.takes_blocks]
+
+
+def test_kernels_say_which_operators_are_views_of_one_tensor() -> None:
+    assert sorted(VIEWS) == [op.name for op in ALL if op.traits.is_view and op.num_inputs == 1]
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.zero_of_data is not None))
+def test_data_and_their_zero_point_move_together(op: Op, sample: Sample) -> None:
+    arrays, zero = sample.arrays(), op.traits.zero_of_data
+    half = {"uint8": -128, "int8": 128}.get(str(arrays[0].dtype))
+    if half is None:
+        pytest.skip("no bytes")
+    moved = [*arrays]
+    moved[0] = (arrays[0].astype("int32") + half).astype("int8" if half < 0 else "uint8")
+    moved[zero] = arrays[zero] + np.int32(half)
+    assert_same(run(op, sample, moved), run(op, sample, arrays))
+
+
+@pytest.mark.parametrize("op, sample", cases(lambda op: op.traits.zero_of_result is not None))
+def test_a_result_and_its_zero_point_move_together(op: Op, sample: Sample) -> None:
+    arrays, zero = sample.arrays(), op.traits.zero_of_result
+    dtype = op.attrs_type(**sample.attrs).out_dtype
+    half = {"uint8": -128, "int8": 128}.get(dtype)
+    if half is None:
+        pytest.skip("no bytes")
+    moved = [a + np.int32(half) if k == zero else a for k, a in enumerate(arrays)]
+    other = replace(sample, attrs={**sample.attrs, "out_dtype": "int8" if half < 0 else "uint8"})
+    assert_same([a.astype("int32") - half for a in run(op, other, moved)], run(op, sample, arrays))
+
+
+def test_patterns_name_the_operators_that_scale_and_that_add_a_bias() -> None:
+    assert sorted(FACTOR_OPERATORS) == [op.name for op in ALL if op.traits.scaling is Scaling.FACTOR]
+    data, bias = np.arange(12.0).reshape(3, 4), np.arange(4.0)
+    for name in BIAS_OPERATORS:
+        attrs = {"axis": -1} if OPS[name].traits.names_axes else {}
+        np.testing.assert_array_equal(get_kernel(name)(data, bias, **attrs), data + bias)
 
 
 def test_what_is_read_on_the_host_are_operands_beside_others_or_all() -> None:

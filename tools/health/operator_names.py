@@ -2,18 +2,27 @@
 
 What an operator *is* (it moves data, it is pointwise, a scale passes through it) is declared where it is registered
 (``byoc.ir.traits``). A collection of names elsewhere says it a second time, and the two drift apart. This scanner
-reads the sources, without running them, and finds:
+reads the sources of all rooms, without running them, and finds each place that has the names of two or more registered
+operators together: sets, tuples, lists, rows of them (``(("conv", "nn.conv2d"), …)``), keys of dicts, texts of such
+words, the arguments of one call, comprehensions over literals, templates (``f"nn.conv{n}d"``), alternatives
+(``x == "a" or x == "b"``, of a ``match``, of patterns: ``is_op("a")(x) | is_op("b")(x)``). Constants of the same module
+(``CONV = "nn.conv2d"``) are read as what they hold. Each is one of three:
 
-- *lists*: sets, tuples, lists, dict keys, ``"a b".split()``, the arguments of one call, alternatives of a ``match``,
-  that have the names of two or more registered operators, and templates (``f"nn.conv{n}d"``) that stand for such;
-- *tables*: dicts from operators to rules that all differ, each of which is about that operator alone;
-- *unknown names*: string literals in the namespaces of operators (``nn.…``, ``qnn.…``) that no operator has, anywhere
-  in the product.
+- a *table*: from operators to code or rules of their own, each of which is about that operator alone: a dict or a
+  ``match`` whose values all differ and are more than numbers and texts;
+- a *binding*: in the rooms that hold code for each operator (:data:`CODE_FOR_OPERATORS`: numpy kernels, converters,
+  gradients, quantized forms, vendors' integrations), what says which operators a function is for: names in a decorator,
+  in what registers or in a loop that does, in what a vendor declares to take (``of=``, ``operators=``), and as keys of
+  a dict to functions or to the vendor's own words, whose values may repeat; so is a constant that is read in such
+  places and in its module alone. Two views together are none: for all of them the same is done, and the numpy kernels
+  say which they are (``byoc.runtime.kernels.movement.transform.VIEWS``);
+- a *list*: everything else. It says what the operators have in common, which is a trait.
 
-Left out of lists and tables are the places that are about single operators by their nature: where operators are
-registered, the converters of frontends and of the writer of ONNX, the quantized operators' definitions, TVM's names,
-the test networks and vendors' integrations; and tensor expressions, whose functions of scalars have names of their own,
-some of them the same.
+Left out are the operators' own files (:data:`DEFINITIONS`), tensor expressions, whose functions of scalars have names
+of their own, TVM's names, and the test networks. Words that are also functions of scalars (``max``, ``floor``) count in
+the compiler alone; elsewhere they are ways to round, to reduce, to summarize.
+
+Literals in the namespaces of operators (``nn.…``, ``qnn.…``) that no operator has are *unknown names*.
 
 Run ``python -m tools.health.operator_names`` in the root of the repository.
 """
@@ -22,43 +31,59 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.health.name_places import Source, is_table, members
 from tools.health.sources import ROOT, tree
 
-ROOMS = ("byoc", "codegen")  # the runtime imports no operators
-ABOUT_SINGLE_OPERATORS = (
-    "byoc/relay/op",
-    "byoc/relay/qnn",
+ROOMS = ("byoc", "codegen", "runtime", "contrib")
+DEFINITIONS = ("byoc/relay/op", "byoc/relay/qnn/op")  # the operators' own files
+NOT_OPERATORS = ("byoc/annex/testing", "byoc/compat", "byoc/te")  # rooms with other things of the same names
+CODE_FOR_OPERATORS = (
     "byoc/relay/frontend",
     "byoc/relay/onnx_writer",
+    "byoc/relay/qnn/fake",
+    "byoc/relay/qnn/lowering",
     "byoc/annex/gradients/rules",
-    "byoc/annex/testing",
-    "byoc/compat",
-    "byoc/te",
+    "runtime/kernels",
+    "runtime/vm",
+    "contrib",
 )
-ALL_ROOMS = (*ROOMS, "runtime", "contrib")
-# Relay's vendors and networks have names of their own; the runtime's registry names modules of kernels
-OTHER_NAMES = ("byoc/annex/testing", "byoc/compat", "runtime/kernels/core/registry.py")
+SCALARS_TOO = (
+    "byoc/relay/frontend",
+    "byoc/cli",
+    "codegen",
+    "runtime",
+)  # rooms with functions of scalars, or statistics
+OTHER_WORDS = frozenset(["any", "argmax", "argmin", "copy", "mean"])
+# Relay's vendors and networks have names of their own
+OTHER_NAMES = ("byoc/annex/testing", "byoc/compat")
+MODULES_OF_KERNELS = "runtime/kernels/core/registry.py"  # names modules, some as operators are called
+PACKAGES = r"^byoc\.(?=(codegen|runtime|contrib)\.)"  # that lie beside the folder byoc
 NAMESPACES = ("annotation.", "dyn.", "image.", "memory.", "nn.", "qnn.", "random.", "vision.", "vm.")
 
 
 @dataclass(frozen=True)
 class OperatorList:
-    """A collection of two or more operators' names: the file below the root, the line, and the names.
+    """A collection of two or more operators' names: the file below the root, the line, the names, and what it is.
 
-    *is_table*: it has a rule of its own for each.
+    *kind* is ``list``, ``table`` or ``binding``.
     """
 
     file: str
     line: int
     names: tuple[str, ...]
-    is_table: bool = False
+    kind: str = "list"
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it says what operators have in common."""
+        return self.kind == "list"
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {'table' if self.is_table else 'list'} of {' '.join(self.names)}"
+        return f"{self.file}:{self.line}: {self.kind} of {' '.join(self.names)}"
 
 
 @dataclass(frozen=True)
@@ -75,10 +100,13 @@ class UnknownName:
 
 @dataclass(frozen=True)
 class Names:
-    """The names that the scanner looks for: *operators*, and *scalars*, the functions of tensor expressions."""
+    """The names that the scanner looks for: *operators*, the *views* among them, and *scalars*, the functions of tensor
+    expressions.
+    """
 
     operators: frozenset[str]
     scalars: frozenset[str]
+    views: frozenset[str] = frozenset()
 
     @staticmethod
     def registered() -> Names:
@@ -88,25 +116,37 @@ class Names:
         from byoc.ir.op import OPS
         from byoc.te import expr
 
-        return Names(frozenset(OPS), expr.BINARY | expr.INTRINSICS | expr.Reduce.KINDS)
+        views = frozenset(name for name in OPS if OPS[name].traits.is_view)
+        return Names(frozenset(OPS), expr.BINARY | expr.INTRINSICS | expr.Reduce.KINDS, views)
 
 
 def operator_lists(names: Names, root: Path = ROOT) -> list[OperatorList]:
-    """Each list and table of operators below *root*, by file and line."""
-    found = [
-        OperatorList(file, *one)
-        for file, module in _sources(root, ROOMS, ABOUT_SINGLE_OPERATORS)
-        for one in _collections(module, names.operators)
-    ]
-    in_codegen = [one for one in found if one.file.startswith("codegen/")]
-    scalar = {one for one in in_codegen if names.scalars.issuperset(one.names)}
-    return sorted((one for one in found if one not in scalar), key=lambda one: (one.file, one.line))
+    """Each list, table and binding of operators below *root*, by file and line."""
+    found = []
+    exported = _exported(root)
+    for file, module in _sources(root, ROOMS, (*DEFINITIONS, *NOT_OPERATORS, MODULES_OF_KERNELS)):
+        source = Source(module, names.operators, NAMESPACES, exported.get(file, frozenset()))
+        words = names.scalars | OTHER_WORDS if _is_in(file, SCALARS_TOO) else frozenset()
+        for node, held in _collections(source):
+            if not words.issuperset(held):
+                found.append(OperatorList(file, source.line_of(node), held, _kind(source, node, held, names, file)))
+    return sorted(found, key=lambda one: (one.file, one.line))
+
+
+def _kind(source: Source, node: ast.AST, held: tuple[str, ...], names: Names, file: str) -> str:
+    """What the collection *node* is."""
+    has_code = _is_in(file, CODE_FOR_OPERATORS)
+    if is_table(node, own_words=has_code):
+        return "table"
+    if has_code and source.is_binding(node) and len(names.views.intersection(held)) < 2:
+        return "binding"
+    return "list"
 
 
 def unknown_names(names: Names, root: Path = ROOT) -> list[UnknownName]:
     """Each literal that looks like an operator's name and is none, by file and line."""
     found = []
-    for file, module in _sources(root, ALL_ROOMS, OTHER_NAMES):
+    for file, module in _sources(root, ROOMS, (*OTHER_NAMES, MODULES_OF_KERNELS)):
         templates = {part for node in ast.walk(module) if isinstance(node, ast.JoinedStr) for part in node.values}
         literals = (node for node in ast.walk(module) if _is_text(node) and node not in templates)
         found += [UnknownName(file, node.lineno, node.value) for node in literals if _is_unknown(node.value, names)]
@@ -117,13 +157,28 @@ def _sources(root: Path, rooms: Sequence[str], without: Sequence[str]) -> Iterat
     for room in rooms:
         for path in sorted((root / room).rglob("*.py")):
             name = path.relative_to(root).as_posix()
-            if not any(f"{name}/".startswith(f"{place}/") for place in without):
+            if not _is_in(name, without):
                 yield name, tree(path)
 
 
-def _collections(tree: ast.AST, known: frozenset[str]) -> Iterator[tuple[int, tuple[str, ...], bool]]:
-    """Line and names of each outermost collection, values of dicts apart, and whether it is a table."""
-    waiting: list[ast.AST] = [tree]
+def _exported(root: Path) -> dict[str, frozenset[str]]:
+    """The names that other modules import from each file, by the file."""
+    found: dict[str, frozenset[str]] = {}
+    for _, module in _sources(root, ROOMS, ()):
+        for node in ast.walk(module):
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                file = f"{re.sub(PACKAGES, '', node.module).replace('.', '/')}.py"
+                found[file] = found.get(file, frozenset()) | {alias.name for alias in node.names}
+    return found
+
+
+def _is_in(file: str, places: Sequence[str]) -> bool:
+    return any(f"{file}/".startswith(f"{place}/") for place in places)
+
+
+def _collections(source: Source) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:
+    """Each outermost collection, values of dicts apart, and the operators that it names."""
+    waiting: list[ast.AST] = [source.module]
     while waiting:
         node = waiting.pop()
         if (
@@ -133,57 +188,14 @@ def _collections(tree: ast.AST, known: frozenset[str]) -> Iterator[tuple[int, tu
         ):
             waiting.extend(node.value.elts)  # several constants in one line
             continue
-        names = tuple(dict.fromkeys(text for text in _members(node, known) if text in known))
-        if len(names) > 1:
-            yield _line_of(node), names, _is_table(node)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            continue
+        held = tuple(dict.fromkeys(text for text in members(node, source) if text in source.known))
+        if len(held) > 1:
+            yield node, held
             waiting.extend(node.values if isinstance(node, ast.Dict) else ())
         else:
             waiting.extend(ast.iter_child_nodes(node))
-
-
-def _line_of(node: ast.AST) -> int:
-    assert isinstance(node, ast.expr | ast.pattern | ast.stmt)  # what _members finds names in
-    return node.lineno
-
-
-def _members(node: ast.AST, known: frozenset[str]) -> Iterable[str]:
-    """The texts that stand directly in a collection."""
-    match node:
-        case ast.Set() | ast.Tuple() | ast.List():
-            return _texts(node.elts)
-        case ast.Dict():
-            return _texts(key for key in node.keys if key is not None)
-        case ast.MatchOr():
-            return _texts(p.value for p in node.patterns if isinstance(p, ast.MatchValue))
-        case ast.Match():
-            return _texts(c.pattern.value for c in node.cases if isinstance(c.pattern, ast.MatchValue))
-        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(words)), attr="split")):
-            return words.split()
-        case ast.Call():
-            return _texts(node.args)
-        case ast.JoinedStr():
-            return _of_template(node, known)
-    return ()
-
-
-def _of_template(node: ast.JoinedStr, known: frozenset[str]) -> list[str]:
-    """The operators that a formatted string may name, where it says more than a namespace."""
-    parts = [part.value if _is_text(part) else None for part in node.values]
-    if not parts or parts[0] is None or not parts[0].startswith(NAMESPACES) or parts[0] in NAMESPACES:
-        return []
-    pattern = re.compile("".join(".+" if part is None else re.escape(part) for part in parts))
-    return sorted(name for name in known if pattern.fullmatch(name))
-
-
-def _is_table(node: ast.AST) -> bool:
-    if isinstance(node, ast.Dict):
-        rules = [ast.dump(value) for key, value in zip(node.keys, node.values, strict=True) if key is not None]
-        return len(set(rules)) == len(rules)
-    return isinstance(node, ast.Match)
-
-
-def _texts(nodes: Iterable[ast.AST]) -> list[str]:
-    return [node.value for node in nodes if _is_text(node)]
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -201,10 +213,10 @@ def main() -> None:
     """Print what is found, and how many."""
     names = Names.registered()
     found, unknown = operator_lists(names), unknown_names(names)
-    tables = sum(one.is_table for one in found)
     for item in (*found, *unknown):
         print(item)
-    print(f"{len(found) - tables} lists, {tables} tables, {len(unknown)} unknown names")
+    count = {kind: sum(one.kind == kind for one in found) for kind in ("list", "table", "binding")}
+    print(", ".join(f"{number} {kind}s" for kind, number in count.items()) + f", {len(unknown)} unknown names")
 
 
 if __name__ == "__main__":

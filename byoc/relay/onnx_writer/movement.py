@@ -8,6 +8,7 @@ import numpy as np
 
 from byoc.ir.types import tensor_types
 from byoc.relay.onnx_writer.rules import Rule, Written, needs, static
+from byoc.runtime.kernels.movement.transform import VIEWS
 
 BEYOND = 2**31 - 1  # an end that no axis reaches
 
@@ -99,10 +100,7 @@ def blocks(at: Written) -> str:
 
 
 RULES: Mapping[str, Rule] = {
-    "reshape": reshape,
-    "squeeze": reshape,
-    "expand_dims": reshape,
-    "nn.batch_flatten": reshape,
+    **dict.fromkeys(VIEWS, reshape),
     "transpose": transpose,
     "concatenate": concatenate,
     "stack": stack,

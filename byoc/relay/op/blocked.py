@@ -3,8 +3,8 @@
 Such a call means what the operator means on tensors brought to the layout without blocks, its result brought back: the
 type relation, the inference of untyped inputs and the tensor expression are wrapped so, here, in one place; the numpy
 kernels are in ``runtime/kernels/nn/blocked.py``. Calls without blocks are not touched. ``byoc.relay.op`` wraps the
-operators of :data:`LAYOUT_ATTRIBUTES` when they are registered. Source: ``tvm.tir.Layout`` as Relay's type relations
-use it.
+operators that have the trait ``takes_blocks`` when they are registered. Source: ``tvm.tir.Layout`` as Relay's type
+relations use it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from byoc.ir.attrs import Attrs
 from byoc.ir.layout import BijectiveLayout, Layout
 from byoc.ir.op import ComputeOf, Op, RelationOf, TensorCompute, TypeRelation
 from byoc.ir.types import Any, Dim, TensorType, Type
-from byoc.runtime.kernels.movement.layouts import LAYOUT_ATTRIBUTES, parse_layout, whole_layout
+from byoc.runtime.kernels.movement.layouts import layout_attributes, parse_layout, whole_layout
 from byoc.te import Tensor
 
 
@@ -32,9 +32,9 @@ class _Blocks:
     attrs: Attrs
 
     @staticmethod
-    def of(name: str, attrs: Attrs) -> _Blocks | None:
-        """The layouts of a call of operator *name*; None where no block is among them."""
-        names, results = LAYOUT_ATTRIBUTES[name]
+    def of(attrs: Attrs) -> _Blocks | None:
+        """The layouts of a call with these *attrs*; None where no block is among them."""
+        names, results = layout_attributes(attrs.__dataclass_fields__)
         given = {key: str(attrs[key]) for key in (*names, *results)}
         if not any(c.islower() for layout in given.values() for c in layout):
             return None
@@ -64,9 +64,9 @@ def _whole_shape(ty: TensorType, source: Layout) -> tuple[Dim, ...]:
     return BijectiveLayout(source, Layout("".join(source.primal))).forward_shape(ty.shape)
 
 
-def _wrap_relation(name: str, rel: TypeRelation) -> RelationOf[Attrs]:
+def _wrap_relation(rel: TypeRelation) -> RelationOf[Attrs]:
     def relation(types: Sequence[Type], attrs: Attrs) -> Type:
-        blocks = _Blocks.of(name, attrs)
+        blocks = _Blocks.of(attrs)
         if blocks is None:
             return rel(types, attrs)
         whole = [_in_layout(ty, src, whole_layout(src)) for ty, src in zip(types, blocks.inputs, strict=False)]
@@ -76,9 +76,9 @@ def _wrap_relation(name: str, rel: TypeRelation) -> RelationOf[Attrs]:
     return relation
 
 
-def _wrap_inference(name: str, rule: Callable[..., Sequence[Type | None]]) -> Callable[..., Sequence[Type | None]]:
+def _wrap_inference(rule: Callable[..., Sequence[Type | None]]) -> Callable[..., Sequence[Type | None]]:
     def infer(types: Sequence[Type | None], out: Type | None, attrs: Attrs) -> Sequence[Type | None]:
-        blocks = _Blocks.of(name, attrs)
+        blocks = _Blocks.of(attrs)
         if blocks is None:
             return rule(types, out, attrs)
         layouts = list(blocks.inputs)
@@ -105,9 +105,9 @@ def _staged(data: Tensor, src: str, dst: str) -> Tensor:
     return transform_stage(data, parse_layout(src), parse_layout(dst), te.shape_of(_in_layout(ty, src, dst)))
 
 
-def _wrap_compute(name: str, compute: ComputeOf[Attrs, Tensor, TensorType]) -> ComputeOf[Attrs, Tensor, TensorType]:
+def _wrap_compute(compute: ComputeOf[Attrs, Tensor, TensorType]) -> ComputeOf[Attrs, Tensor, TensorType]:
     def blocked(attrs: Attrs, inputs: Sequence[Tensor], out_type: TensorType) -> Sequence[Tensor]:
-        blocks = _Blocks.of(name, attrs)
+        blocks = _Blocks.of(attrs)
         if blocks is None:
             return compute(attrs, inputs, out_type)
         whole = [_staged(x, src, whole_layout(src)) for x, src in zip(inputs, blocks.inputs, strict=False)]
@@ -121,10 +121,8 @@ def _wrap_compute(name: str, compute: ComputeOf[Attrs, Tensor, TensorType]) -> C
 def allow_blocks(op: Op) -> None:
     """Let *op* take blocked layouts."""
     assert op.rel is not None
-    op.rel = cast(TypeRelation, _wrap_relation(op.name, op.rel))
+    op.rel = cast(TypeRelation, _wrap_relation(op.rel))
     if op.infer_inputs is not None:
-        op.infer_inputs = _wrap_inference(op.name, op.infer_inputs)
+        op.infer_inputs = _wrap_inference(op.infer_inputs)
     if op.compute is not None:
-        op.compute = cast(
-            "TensorCompute", _wrap_compute(op.name, cast("ComputeOf[Attrs, Tensor, TensorType]", op.compute))
-        )
+        op.compute = cast("TensorCompute", _wrap_compute(cast("ComputeOf[Attrs, Tensor, TensorType]", op.compute)))

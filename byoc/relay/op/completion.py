@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from byoc.ir.op import Op
-from byoc.runtime.kernels.movement.layouts import LAYOUT_ATTRIBUTES
 
 # How widely each operator is supported, from 1 (basic) on; the others are at level 10. Source: ``set_support_level`` of
 # Relay's operators and the levels of its operator reference.
@@ -42,9 +41,9 @@ def set_support_level(op: Op) -> None:
 
 
 def complete(op: Op) -> None:
-    """Give *op* its support level and, where its attributes name layouts, let it take blocked ones."""
+    """Give *op* its support level and, where its traits say so, let it take blocked layouts."""
     set_support_level(op)
-    if op.name in LAYOUT_ATTRIBUTES and op.rel is not None:
+    if op.traits.takes_blocks and op.rel is not None:
         from byoc.relay.op.blocked import allow_blocks  # which is made of operators
 
         allow_blocks(op)

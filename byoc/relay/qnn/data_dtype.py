@@ -19,7 +19,7 @@ from byoc.ir.passes.pass_info import REWRITES, Law, Numbers
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis.module_types import infer_function
-from byoc.relay.analysis.operator_calls import calls, traits_of
+from byoc.relay.analysis.operator_calls import traits_of
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, constant
 from byoc.relay.narrowing import as_function
@@ -29,9 +29,6 @@ from byoc.relay.traverse import rebuild, rewrite
 
 OTHER = {"uint8": "int8", "int8": "uint8"}
 HALF = 128
-# the place of the zero point that belongs to the first argument of operators that read quantized data
-ZERO_OF_DATA = {"qnn.dequantize": 2, "qnn.requantize": 2, "qnn.conv2d": 2, "qnn.dense": 2}
-MAKERS = {"qnn.quantize": 2, "qnn.requantize": 4}  # that of the result of those that make it
 
 
 class _Changed:
@@ -71,7 +68,7 @@ class _Changed:
                 return None
             changed = dict(zip(traits.carries, carried, strict=True))
             return rebuild(call, [changed.get(k, arg) for k, arg in enumerate(call.args)])
-        place = next((zero for name, zero in MAKERS.items() if calls(call, name)), None)
+        place = None if traits is None else traits.zero_of_result
         zero = None if place is None else self.moved(call.args[place])
         if place is None or zero is None:
             return None
@@ -100,7 +97,8 @@ def ChangeDataDtype(dtype: str) -> FunctionPass:
         changed = _Changed(dtype)
 
         def replaced(before: RelayExpr, after: RelayExpr) -> RelayExpr:
-            place = next((zero for name, zero in ZERO_OF_DATA.items() if calls(after, name)), None)
+            traits = traits_of(after)
+            place = None if traits is None else traits.zero_of_data
             if place is None or not isinstance(after, Call):
                 return after
             data, zero = changed.of(after.args[0]), changed.moved(after.args[place])

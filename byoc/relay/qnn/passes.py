@@ -9,7 +9,7 @@ from byoc.ir.passes.pass_info import REWRITES, Law, Numbers
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.module_types import typed_expr
-from byoc.relay.analysis.operator_calls import op_name
+from byoc.relay.analysis.operator_calls import op_name, traits_of
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.fusion_graph import fusion_children
@@ -20,7 +20,6 @@ AS_ONNX_SAYS = Law("a quantized operator of ONNX is its definition in plain arit
 OVER_INTEGERS = Law("a product between dequantize and quantize is one over its integers", Numbers.ROUNDING)
 NARROW = Law("a sum of products of small integers is the same over narrow operands")
 SUM = "int32"  # the dtype of the sums of integer products
-IMPORTED = frozenset(["qnn.dequantize", "qnn.conv2d", "qnn.dense"])  # what an importer writes and does not round
 
 
 def quantized_calls(func: RelayExpr) -> list[Call]:
@@ -34,9 +33,16 @@ def is_of_onnx(func: RelayExpr) -> bool:
     calls = quantized_calls(func)
     if not calls:
         return False
-    from byoc.runtime.kernels.qnn.rounding import OF_ONNX  # which a model in floats never asks for
+    from byoc.relay.qnn.onnx_arithmetic import RULES  # which a model in floats never asks for
+    from byoc.runtime.kernels.qnn.rounding import OF_ONNX
 
-    return all(op_name(c) in IMPORTED or getattr(c.attrs, "rounding", "") in OF_ONNX for c in calls)
+    def is_onnx(call: Call) -> bool:
+        if hasattr(call.attrs, "rounding"):
+            return call.attrs.rounding in OF_ONNX
+        traits = traits_of(call)  # what gives sums or floats does not round
+        return traits is not None and traits.zero_of_data is not None and op_name(call) in RULES
+
+    return all(map(is_onnx, calls))
 
 
 def LowerOnnxQuantization() -> FunctionPass:

@@ -54,8 +54,9 @@ _SINGLE = (
     "nn.layer_norm",
     "nn.batch_matmul",
 )
-# what is worth a library's call by itself
-_INTENSIVE = frozenset((*_WEIGHTED, "nn.batch_matmul", "nn.layer_norm", "nn.global_avg_pool2d"))
+# quantized product -> the plain one that it is without zero points
+QUANTIZED_PRODUCTS = {"qnn.conv2d": "nn.conv2d", "qnn.dense": "nn.dense"}
+_INTENSIVE = "TDnnlIntensive"  # the attribute of operators, beside products, that are worth a library's call alone
 
 
 def _takes(call: Call) -> bool:
@@ -67,6 +68,8 @@ def _takes(call: Call) -> bool:
 
 for _name in (*_WEIGHTED, *_SINGLE):
     register_op_attr(_name, f"target.{COMPILER}", _takes)
+for _name in ("nn.layer_norm", "nn.global_avg_pool2d"):
+    register_op_attr(_name, _INTENSIVE, True)
 
 
 def _single(op_name: str) -> Callable[[DFPattern], DFPattern]:
@@ -147,7 +150,7 @@ def pattern_table() -> PatternTable:
     What is added to a product is any tensor: oneDNN takes an addition behind a product whatever its operand.
     """
     rows: list[tuple[str, DFPattern] | tuple[str, DFPattern, Callable[[Call], bool]]] = [
-        (f"{COMPILER}.{op_name}", make_qnn_pattern(op_name)) for op_name in ("qnn.conv2d", "qnn.dense")
+        (f"{COMPILER}.{op_name}", make_qnn_pattern(op_name)) for op_name in QUANTIZED_PRODUCTS
     ]
     for op_name, endings in _SUMS.items():
         for ending in endings:
@@ -168,8 +171,13 @@ def _name_of(op_name: str, *parts: str | None) -> str:
 
 def is_compute_intensive(func: BaseFunc) -> bool:
     """True where a function has an operator that is worth a library's call."""
-    calls = (node.op for node in post_order(func) if isinstance(node, Call))
-    return any(isinstance(op, Op) and op.name in _INTENSIVE for op in calls)
+    called = (node.op for node in post_order(func) if isinstance(node, Call))
+    return any(isinstance(op, Op) and _is_intensive(op) for op in called)
+
+
+def _is_intensive(op: Op) -> bool:
+    is_taken_product = op.traits.product is not None and op.has_attr(f"target.{COMPILER}")
+    return is_taken_product or op.has_attr(_INTENSIVE)
 
 
 def prune_dnnl_subgraphs(mod: IRModule) -> IRModule:

@@ -17,6 +17,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from byoc.contrib.endings import any_op, biased
+from byoc.contrib.onednn.relay.patterns import QUANTIZED_PRODUCTS
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
@@ -41,8 +43,8 @@ class LegalizeQnnOpForDnnl(DFPatternCallback):
         self.data, self.weight, self.bias, self.other = wildcard(), is_constant(), is_constant(), wildcard()
         self.data_zero, self.weight_zero = is_constant(), is_constant()
         operands = (self.data, self.weight, self.data_zero, self.weight_zero, is_constant(), is_constant())
-        self.product = is_op("qnn.conv2d")(*operands) | is_op("qnn.dense")(*operands)
-        self.biased = is_op("nn.bias_add")(self.product, self.bias) | is_op("add")(self.product, self.bias)
+        self.product = any_op(tuple(QUANTIZED_PRODUCTS), *operands)
+        self.biased = biased(self.product, self.bias)
         # scale and zero point: of the product and its result; of both sides of the addition and of its result
         self.requantized = tuple(is_constant() for _ in range(4))
         self.added = tuple(is_constant() for _ in range(6))

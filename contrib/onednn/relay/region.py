@@ -14,6 +14,7 @@ from byoc.codegen.c.backend import CBackend
 from byoc.codegen.json.backend import JsonBackend
 from byoc.codegen.kernel.lower import unsupported_reason
 from byoc.contrib.onednn.backend import OnednnBackend, problem_of
+from byoc.contrib.onednn.relay.patterns import COMPILER, QUANTIZED_PRODUCTS
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, get_op
 from byoc.relay.expr import Call, Function
@@ -22,7 +23,7 @@ from byoc.relay.op import cast, clip, round
 from byoc.runtime.modules.module import Module
 
 # composite of a quantized product without zero points -> the plain product that it is
-_PLAIN = {"dnnl.qnn.conv2d": ("qnn.conv2d", "nn.conv2d"), "dnnl.qnn.dense": ("qnn.dense", "nn.dense")}
+_PLAIN = {f"{COMPILER}.{quantized}": (quantized, plain) for quantized, plain in QUANTIZED_PRODUCTS.items()}
 # the integers of a dtype, by the greatest floats that are among them
 _RANGES = {"int8": (-128.0, 127.0), "uint8": (0.0, 255.0), "int32": (-(2.0**31), 2.0**31 - 128)}
 

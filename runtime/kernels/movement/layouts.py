@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -20,18 +20,17 @@ KEPT_LAYOUTS = 1024  # words whose axes are remembered: type relations and layou
 
 Names = tuple[str, ...]
 
-_CONV: tuple[Names, Names] = (("data_layout", "kernel_layout"), ("out_layout", "data_layout"))
-_POOL: tuple[Names, Names] = (("layout",), ("out_layout", "layout"))
-_RESIZE: tuple[Names, Names] = (("layout",), ("layout",))
 
-# operator -> the attributes that hold the layouts of its first inputs, and those for its result, the first that is set
-LAYOUT_ATTRIBUTES: dict[str, tuple[Names, Names]] = {
-    **{f"nn.conv{n}d{kind}": _CONV for n in (1, 2, 3) for kind in ("", "_transpose")},
-    **{f"nn.{kind}_pool{n}d": _POOL for n in (1, 2, 3) for kind in ("max", "avg", "adaptive_max", "adaptive_avg")},
-    **dict.fromkeys(("nn.global_max_pool2d", "nn.global_avg_pool2d"), _POOL),
-    **dict.fromkeys(("nn.upsampling", "nn.upsampling3d"), _RESIZE),
-    **dict.fromkeys((f"image.resize{n}d" for n in (1, 2, 3)), _RESIZE),
-}
+def layout_attributes(attributes: Container[str]) -> tuple[Names, Names]:
+    """Those of an operator's *attributes* that hold the layouts of its first inputs, and those for its result.
+
+    Of the latter, the first that is set counts.
+
+    >>> layout_attributes(["strides", "data_layout", "kernel_layout", "out_layout"])
+    (('data_layout', 'kernel_layout'), ('out_layout', 'data_layout'))
+    """
+    inputs = tuple(name for name in ("data_layout", "layout", "kernel_layout") if name in attributes)
+    return inputs, (*(name for name in ("out_layout",) if name in attributes), *inputs[:1])
 
 
 @dataclass(frozen=True)

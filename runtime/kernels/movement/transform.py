@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from byoc.runtime.core.errors import KernelError
 from byoc.runtime.kernels.core.attributes import resolve_newshape
-from byoc.runtime.kernels.core.registry import kernel
+from byoc.runtime.kernels.core.registry import F, kernel
+
+VIEWS: list[str] = []
+"""The operators of one tensor that give its elements in their order under another shape, for whoever has no compiler to
+ask: a result's shape is all that one needs to know. They are those with the trait ``is_view``.
+"""
 
 
-@kernel("reshape")
+def view_kernel(name: str) -> Callable[[F], F]:
+    """Register the numpy kernel of an operator that is one of :data:`VIEWS`."""
+    VIEWS.append(name)
+    return kernel(name)
+
+
+@view_kernel("reshape")
 def reshape(data: np.ndarray, *, newshape: tuple[int, ...], allowzero: bool = False) -> np.ndarray:
     """The elements in another shape; see ``newshape`` for the special numbers."""
     return np.reshape(data, resolve_newshape(data.shape, newshape, allowzero))
@@ -21,7 +34,7 @@ def reshape_tensor(data: np.ndarray, shape: np.ndarray) -> np.ndarray:
     return np.reshape(data, [int(n) for n in shape])
 
 
-@kernel("contrib_reverse_reshape")
+@view_kernel("contrib_reverse_reshape")
 def reverse_reshape(data: np.ndarray, *, newshape: tuple[int, ...], allowzero: bool = False) -> np.ndarray:
     """The elements in another shape, whose special numbers are read from the right."""
     return np.reshape(data, resolve_newshape(data.shape[::-1], newshape[::-1], allowzero)[::-1])
@@ -70,7 +83,7 @@ def transpose(data: np.ndarray, *, axes: tuple[int, ...] | None = None) -> np.nd
     return np.transpose(data, axes or None).copy()
 
 
-@kernel("expand_dims")
+@view_kernel("expand_dims")
 def expand_dims(data: np.ndarray, *, axis: int, num_newaxis: int = 1) -> np.ndarray:
     """Dimensions of 1 put before an axis."""
     place = axis % (data.ndim + 1)
@@ -83,7 +96,7 @@ def dyn_expand_dims(data: np.ndarray, axis: np.ndarray, *, num_newaxis: int = 1)
     return expand_dims(data, axis=int(axis.reshape(())), num_newaxis=num_newaxis)
 
 
-@kernel("squeeze")
+@view_kernel("squeeze")
 def squeeze(data: np.ndarray, *, axis: tuple[int, ...] | None = None) -> np.ndarray:
     """Dimensions of 1 dropped."""
     return np.squeeze(data, axis if axis is None else tuple(axis))
@@ -93,6 +106,12 @@ def squeeze(data: np.ndarray, *, axis: tuple[int, ...] | None = None) -> np.ndar
 def dyn_squeeze(data: np.ndarray, axis: np.ndarray) -> np.ndarray:
     """Dimensions of 1 dropped at axes that an input holds."""
     return np.squeeze(data, tuple(int(a) for a in axis.reshape(-1)))
+
+
+@view_kernel("nn.batch_flatten")
+def batch_flatten(data: np.ndarray) -> np.ndarray:
+    """[N, ...] -> [N, product of the rest]."""
+    return data.reshape(data.shape[0], int(np.prod(data.shape[1:])))
 
 
 @kernel("reverse")

@@ -57,9 +57,3 @@ def bias_add(data: np.ndarray, bias: np.ndarray, *, axis: int = 1) -> np.ndarray
 def dropout(data: np.ndarray, *, rate: float = 0.5) -> tuple[np.ndarray, ...]:
     """At inference nothing is dropped: the data, and a mask of ones."""
     return data.copy(), np.ones_like(data)
-
-
-@kernel("nn.batch_flatten")
-def batch_flatten(data: np.ndarray) -> np.ndarray:
-    """[N, ...] -> [N, product of the rest]."""
-    return data.reshape(data.shape[0], int(np.prod(data.shape[1:])))

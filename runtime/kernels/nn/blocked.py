@@ -6,19 +6,20 @@ Kernels that do so are registered by :func:`kernel_in_blocks`. Calls without blo
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 
 import numpy as np
 
 from byoc.runtime.kernels.core.attributes import by_keywords
 from byoc.runtime.kernels.core.registry import Arrays, F, KernelFunction, kernel
-from byoc.runtime.kernels.movement.layouts import LAYOUT_ATTRIBUTES, layout_transform, whole_layout
+from byoc.runtime.kernels.movement.layouts import layout_attributes, layout_transform, whole_layout
 
 
-def in_blocks(name: str, function: KernelFunction) -> KernelFunction:
-    """*function*, the kernel of operator *name*, also for layouts with blocks."""
-    inputs, results = LAYOUT_ATTRIBUTES[name]
+def in_blocks(function: KernelFunction) -> KernelFunction:
+    """*function*, a kernel whose attributes name layouts, also for layouts with blocks."""
     function = by_keywords(function)
+    inputs, results = layout_attributes(inspect.signature(function).parameters)
 
     @functools.wraps(function)
     def run(*arrays: np.ndarray, **attrs: object) -> Arrays:
@@ -42,7 +43,7 @@ def kernel_in_blocks(*names: str) -> Callable[[F], F]:
 
     def register(function: F) -> F:
         for name in names:
-            kernel(name)(in_blocks(name, function))
+            kernel(name)(in_blocks(function))
         return function
 
     return register

@@ -9,9 +9,10 @@ from byoc.relay import op
 from byoc.relay.expr import Call, Tuple, TupleGetItem
 from byoc.relay.narrowing import tuple_type
 from byoc.relay.op import nn
+from byoc.runtime.kernels.movement.transform import VIEWS
 
 
-@gradient("reshape", "squeeze", "expand_dims", "nn.batch_flatten", "contrib_reverse_reshape")
+@gradient(*VIEWS)
 def reshape_grad(orig: Call, grad: RelayExpr) -> list[RelayExpr]:
     """grad in the shape of the argument."""
     return [op.reshape_like(grad, orig.args[0])]

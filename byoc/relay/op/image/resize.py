@@ -239,7 +239,13 @@ for _n in (1, 2, 3):
         doc=f"Resizing of {_n} spatial axes.",
         attrs=_ATTRS[_n],
         pattern=OpPattern.INJECTIVE,
-        traits=Traits(OpKind.OTHER, precision=Conversion.FOLLOW, any_layout=True, layout_flow=LayoutFlow.RESIZED),
+        traits=Traits(
+            OpKind.OTHER,
+            precision=Conversion.FOLLOW,
+            any_layout=True,
+            layout_flow=LayoutFlow.RESIZED,
+            takes_blocks=True,
+        ),
         compute=Implementation(_compute(_n), code_for=_has_numbers),
         samples=_SAMPLES[_n],
     )

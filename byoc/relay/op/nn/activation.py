@@ -118,6 +118,10 @@ def _prelu(attrs: PReluAttrs, inputs: Sequence[Tensor], index: Sequence[Index]) 
     return te.if_then_else(x > 0, x, x * inputs[1](index[attrs.axis]))
 
 
+BIAS_OPERATORS = ("nn.bias_add", "add")
+"""The operators by which a model may add a bias behind a product, as patterns name them."""
+
+
 def _bias_add(attrs: BiasAddAttrs, inputs: Sequence[Tensor], index: Sequence[Index]) -> PrimExpr:
     return inputs[0](*index) + inputs[1](index[attrs.axis])
 

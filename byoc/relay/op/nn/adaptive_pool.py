@@ -178,8 +178,8 @@ _SAMPLES = {
 }
 _DOCS = {"avg": "The mean", "max": "The greatest element"}
 _TRAITS = {
-    "avg": Traits(OpKind.WINDOW, precision=Conversion.NEVER),
-    "max": Traits(OpKind.WINDOW, carries=(0,), chooses=True, precision=Conversion.FOLLOW),
+    "avg": Traits(OpKind.WINDOW, precision=Conversion.NEVER, takes_blocks=True),
+    "max": Traits(OpKind.WINDOW, carries=(0,), chooses=True, precision=Conversion.FOLLOW, takes_blocks=True),
 }
 
 for _kind, _doc in _DOCS.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.expr import RelayExpr
@@ -218,6 +218,7 @@ def _avg_samples(n: int) -> list[Sample]:
     return [*_samples(n), *counted]
 
 
+_POOL = Traits(OpKind.WINDOW, precision=Conversion.FOLLOW, any_layout=True, takes_blocks=True)
 _MAX_ATTRS = {1: MaxPool1DAttrs, 2: MaxPool2DAttrs, 3: MaxPool3DAttrs}
 _AVG_ATTRS = {1: AvgPool1DAttrs, 2: AvgPool2DAttrs, 3: AvgPool3DAttrs}
 
@@ -229,7 +230,7 @@ for _n in (1, 2, 3):
         doc=f"The greatest element of each window over {_n} axes.",
         attrs=_MAX_ATTRS[_n],
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-        traits=Traits(OpKind.WINDOW, carries=(0,), chooses=True, precision=Conversion.FOLLOW, any_layout=True),
+        traits=replace(_POOL, carries=(0,), chooses=True),
         compute=_max_compute,
         operations=_operations(_n),
         samples=_max_samples(_n),
@@ -241,7 +242,7 @@ for _n in (1, 2, 3):
         doc=f"The mean of each window over {_n} axes.",
         attrs=_AVG_ATTRS[_n],
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-        traits=Traits(OpKind.WINDOW, precision=Conversion.FOLLOW, any_layout=True),
+        traits=_POOL,
         compute=_avg_compute,
         operations=_operations(_n),
         samples=_avg_samples(_n),

@@ -122,6 +122,8 @@ _NAN = np.array([np.nan, 1.0, 2.0], "float32")
 _BITS = (Sample([np.array([[12, 10, -3]], "int32"), np.array([[10], [7]], "int32")]), *_UINTS)
 _BOOLS = (Sample([(2, 3), (3,)], dtype="bool"),)
 _MODS = (*_INTS, *_UINTS, Sample([(_SEVEN / 2).astype("float32"), _DIVISORS.astype("float32")]))
+FACTOR_OPERATORS = ("divide", "multiply")
+"""The operators by which a model may scale, as patterns name them: those with the trait ``Scaling.FACTOR``."""
 _STEPS = pointwise(costly=0.15, sensitive={0: STEP, 1: STEP})  # each divides
 _DIFFERENCE = pointwise(precision=Conversion.FOLLOW, scaling=Scaling.SUM)
 _SUM = replace(_DIFFERENCE, either_order=True)

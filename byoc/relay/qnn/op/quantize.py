@@ -89,7 +89,7 @@ register_op(
     attrs=QuantizeAttrs,
     rel=_quantize_rel,
     pattern=OpPattern.ELEMWISE,
-    traits=Traits(OpKind.POINTWISE, quantized=True, layout_flow=LayoutFlow.SCALED),
+    traits=Traits(OpKind.POINTWISE, quantized=True, layout_flow=LayoutFlow.SCALED, zero_of_result=2),
     doc="Floats as integers: round(data / scale + zero point), kept in the dtype's range.",
     samples=(
         Sample([(2, 3), _SCALE, _ZERO], {"out_dtype": "uint8"}),
@@ -104,7 +104,7 @@ register_op(
     attrs=DequantizeAttrs,
     rel=_dequantize_rel,
     pattern=OpPattern.ELEMWISE,
-    traits=Traits(OpKind.POINTWISE, quantized=True, layout_flow=LayoutFlow.SCALED),
+    traits=Traits(OpKind.POINTWISE, quantized=True, layout_flow=LayoutFlow.SCALED, zero_of_data=2),
     doc="Quantized integers as floats: (data - zero point) * scale.",
     samples=(
         Sample([_INTS, _SCALE, _ZERO]),

@@ -70,7 +70,7 @@ register_op(
     attrs=RequantizeAttrs,
     rel=_requantize_rel,
     pattern=OpPattern.ELEMWISE,
-    traits=Traits(OpKind.POINTWISE, quantized=True, layout_flow=LayoutFlow.SCALED),
+    traits=Traits(OpKind.POINTWISE, quantized=True, layout_flow=LayoutFlow.SCALED, zero_of_data=2, zero_of_result=4),
     doc="Quantized integers under another scale and zero point, rounded and kept in the dtype's range.",
     samples=(
         Sample([_WIDE, *_PARAMETERS]),
