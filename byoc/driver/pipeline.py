@@ -6,10 +6,9 @@ model is planned and cut (``byoc.partition``).
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 
-from byoc.driver.pass_list import LEVEL, Pipeline, PipelineStep, labelled, nearest
+from byoc.driver.pass_list import LEVEL, Pipeline, PipelineStep, labelled
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_info import NAMES_OF_PASSES
@@ -121,31 +120,13 @@ def at_least_level_3() -> PassContext:
 
 
 def check_pass_names(chosen: Pipeline | None = None) -> None:
-    """The context's ``disabled_pass`` and ``required_pass`` name passes that exist.
+    """The context's ``disabled_pass`` and ``required_pass`` name passes that exist, those of *chosen* among them.
 
-    Known are the names in the pipeline, those of every pass that this process made, and Relay's own. Contexts take any
-    name, as Relay's do, since a pass may be made after the context that names it; byoc's own entry points ask here.
-    Raises UserError with the nearest names.
+    Raises UserError with the nearest names, before anything runs; a context itself asks when it is left.
     """
-    ctx = PassContext.current()
-    if not (ctx.disabled_pass or ctx.required_pass):
-        return
-    known = {step.name for step in (chosen or pipeline()).steps()} | NAMES_OF_PASSES
-    for field in ("disabled_pass", "required_pass"):
-        for name in getattr(ctx, field):
-            if name in known:
-                continue
-            from byoc.driver.relay_passes import RELAY_PASSES, is_of_relay
-
-            if not (is_of_relay(name) or _is_made_by_its_name(name)):
-                known |= RELAY_PASSES
-                raise UserError(f"{field} of the PassContext: no pass is called {name!r}; {nearest(name, known)}")
-
-
-def _is_made_by_its_name(name: str) -> bool:
-    """True for a function of ``relay.transform`` that makes a pass, not for its classes and other functions."""
-    maker = getattr(transform, name, None)
-    return inspect.isfunction(maker) and str(inspect.signature(maker).return_annotation).endswith("Pass")
+    if chosen is not None:
+        NAMES_OF_PASSES.update(step.name for step in chosen.steps())
+    PassContext.current().check_names()
 
 
 def optimize(mod: IRModule, chosen: Pipeline | None = None, precision: str = "f32", integers: bool = False) -> IRModule:

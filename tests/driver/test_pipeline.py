@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -18,7 +21,7 @@ from byoc.driver.pipeline import HOST, SIMPLIFY, optimize, pipeline, prepare_hos
 from byoc.errors import CompileError, InternalError, RegistryError, UserError
 from byoc.ir.passes.instrument import PassTimingInstrument
 from byoc.ir.passes.pass_info import PassOrderError
-from byoc.ir.passes.transform import PassContext, module_pass
+from byoc.ir.passes.transform import PassContext, Sequential, module_pass
 from byoc.partition.plan.plan import Plan
 from byoc.relay.transform import EliminateCommonSubexpr, FunctionPass, function_pass
 
@@ -196,14 +199,48 @@ def test_each_pass_has_its_time():
 @pytest.mark.parametrize("entry", [byoc.compile, byoc.plan, lambda mod: byoc.export_c(mod, "never")])
 def test_a_context_that_names_no_pass_is_refused(field, entry):
     sentence = f"{field} of the PassContext: no pass is called 'FoldConstnat'; the nearest: FoldConstant"
-    with PassContext(**{field: ["FoldConstnat"]}), pytest.raises(UserError, match=sentence):
+    with pytest.raises(UserError, match=sentence), PassContext(**{field: ["FoldConstnat"]}):
         entry(network())
+        pytest.fail("it ran")
+
+
+@pytest.mark.parametrize("field", ["disabled_pass", "required_pass"])
+def test_a_context_refuses_what_names_no_pass_when_it_is_left(field):
+    sentence = f"^{field} of the PassContext: no pass is called 'FoldConstnat'; the nearest: FoldConstant"
+    with pytest.raises(UserError, match=sentence), PassContext(**{field: ["FoldConstnat"]}):
+        relay.transform.FoldConstant()(network())
+    assert PassContext.current().disabled_pass == PassContext.current().required_pass == ()
+
+
+def test_a_context_that_an_error_leaves_says_nothing_of_its_names():
+    with pytest.raises(KeyError), PassContext(disabled_pass=["FoldConstnat"]):
+        raise KeyError("mine")
+
+
+def test_a_context_takes_the_name_of_a_pass_that_is_made_inside():
+    with PassContext(disabled_pass=["MadeInside"]):
+        made = relay.transform.function_pass(
+            lambda func, mod, ctx: pytest.fail("it ran"), opt_level=0, name="MadeInside"
+        )
+        Sequential([made])(network())
+
+
+def test_contexts_know_the_passes_of_the_pipeline_and_of_relay_transform_before_these_are_made():
+    made = [name for name in relay.transform.__all__ if is_maker(name)]
+    names = {*made, *(step.name for step in pipeline().steps())}
+    code = f"from byoc.ir.passes.transform import PassContext\nwith PassContext(disabled_pass={sorted(names)}): pass"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def is_maker(name: str) -> bool:
+    maker = getattr(relay.transform, name)
+    return inspect.isfunction(maker) and str(inspect.signature(maker).return_annotation).endswith("Pass")
 
 
 @pytest.mark.parametrize("name", ["PassContext", "function_pass", "FoldConstantExpr", "gradient"])
 def test_what_is_no_pass_is_not_taken_for_one(name):
     sentence = f"disabled_pass of the PassContext: no pass is called '{name}'; "
-    with PassContext(disabled_pass=[name]), pytest.raises(UserError, match=sentence):
+    with pytest.raises(UserError, match=sentence), PassContext(disabled_pass=[name]):
         byoc.plan(network())
 
 

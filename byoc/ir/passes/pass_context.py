@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from byoc.ir.module import IRModule
-from byoc.ir.passes.pass_info import PassInfo, listed
+from byoc.ir.passes.pass_info import NAMES_OF_PASSES, PassInfo, listed
 from byoc.ir.passes.verification import VERIFY
 from byoc.ir.registry import GLOBAL_FUNCTIONS, DeferredRegistry
 
@@ -61,6 +61,7 @@ class PassContext:
 
     Used as ``with PassContext(opt_level=3): …``. Raises AttributeError for an unknown config key and for a value that
     does not convert to its key's type, as Relay does, and PassTypeError for passes and instruments that are not listed.
+    Leaving it raises UserError for names in ``disabled_pass`` and ``required_pass`` that no pass has.
     """
 
     _local = threading.local()
@@ -118,6 +119,20 @@ class PassContext:
     def __exit__(self, *exc: object) -> None:
         self._stack().pop()
         self._exit_instruments()
+        if not any(exc):
+            self.check_names()
+
+    def check_names(self) -> None:
+        """Raises UserError, with the nearest names, where a pass is named that there is not.
+
+        Leaving the context asks: a pass of a user's may be made inside, so that before nobody knows its name.
+        """
+        for field in ("disabled_pass", "required_pass"):
+            unknown = [name for name in getattr(self, field) if name not in NAMES_OF_PASSES]
+            if unknown:
+                from byoc.ir.passes.pass_names import check_names  # which few contexts need
+
+                check_names(unknown, field)
 
     def override_instruments(self, instruments: Sequence[PassInstrument] | None) -> None:
         """Leave the instruments that are here and enter others. Source: ``PassContext.override_instruments``."""

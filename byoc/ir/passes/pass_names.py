@@ -1,9 +1,17 @@
-"""The names of Relay's own passes, which contexts of Relay's users name whether byoc has such a pass or not.
+"""The names that contexts may give to passes: Relay's own, whether byoc has such a pass or not, and byoc's.
 
-Source: ``PassInfo`` names in ``src/relay`` of TVM 0.19. Passes of its other levels begin with the level's name.
+A pass has its name from when it is made, by modules that are imported when they are needed, so that the names of byoc's
+stand here as well; a test holds them to the pipeline and to ``byoc.relay.transform``. Source: ``PassInfo`` names in
+``src/relay`` of TVM 0.19. Passes of its other levels begin with the level's name.
 """
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from byoc.errors import UserError
+from byoc.ir.passes.pass_info import NAMES_OF_PASSES
 
 LEVELS = ("tir.", "relax.", "relay.", "meta_schedule.", "tvm.")
 RELAY_PASSES = frozenset(
@@ -25,6 +33,12 @@ RELAY_PASSES = frozenset(
     UnCPS VMShapeFuncs WarnIfMalformed qnn.CanonicalizeOps qnn.Legalize
     """.split()
 )
+OWN_PASSES = frozenset(
+    """
+    CarryViews ChannelsLast GraphVisualize InlineCalls InlineNonComputeIntensivePartitions JoinGroups
+    LowerOnnxQuantization NarrowIntegerProducts Precision QuantizedProducts RemoveDeviceAnnotations SpecializeShapes
+    """.split()
+)
 
 
 def is_of_relay(name: str) -> bool:
@@ -34,3 +48,15 @@ def is_of_relay(name: str) -> bool:
     (True, True, False)
     """
     return name in RELAY_PASSES or name.startswith(LEVELS)
+
+
+def check_names(names: Iterable[str], field: str) -> None:
+    """Raises UserError, with the nearest names, for one of *names* that is no pass of this process, Relay's or byoc's.
+
+    *field* is what of a context holds them.
+    """
+    for name in names:
+        if not (name in NAMES_OF_PASSES or name in OWN_PASSES or is_of_relay(name)):
+            near = difflib.get_close_matches(name, sorted(NAMES_OF_PASSES | OWN_PASSES | RELAY_PASSES))
+            hint = f"the nearest: {', '.join(near)}" if near else "print(byoc.pipeline()) shows byoc's own"
+            raise UserError(f"{field} of the PassContext: no pass is called {name!r}; {hint}")
