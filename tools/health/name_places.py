@@ -228,8 +228,9 @@ def is_table(node: ast.AST, own_words: bool) -> bool:
     if isinstance(node, ast.Dict):
         values = [value for key, value in zip(node.keys, node.values, strict=True) if key is not None]
         return _differ(values) and (own_words or not all(map(_is_plain, values)))
-    if own_words and isinstance(node, ast.Tuple | ast.List) and all(isinstance(row, ast.Tuple) for row in node.elts):
-        return _differ([part for row in node.elts for part in row.elts])
+    if own_words and isinstance(node, ast.Tuple | ast.List):
+        rows = [row for row in node.elts if isinstance(row, ast.Tuple)]
+        return len(rows) == len(node.elts) and _differ([part for row in rows for part in row.elts])
     return isinstance(node, ast.Match)
 
 

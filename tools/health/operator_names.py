@@ -148,8 +148,9 @@ def unknown_names(names: Names, root: Path = ROOT) -> list[UnknownName]:
     found = []
     for file, module in _sources(root, ROOMS, (*OTHER_NAMES, MODULES_OF_KERNELS)):
         templates = {part for node in ast.walk(module) if isinstance(node, ast.JoinedStr) for part in node.values}
-        literals = (node for node in ast.walk(module) if _is_text(node) and node not in templates)
-        found += [UnknownName(file, node.lineno, node.value) for node in literals if _is_unknown(node.value, names)]
+        literals = [node for node in ast.walk(module) if isinstance(node, ast.Constant) and node not in templates]
+        texts = [(node.lineno, node.value) for node in literals if isinstance(node.value, str)]
+        found += [UnknownName(file, line, text) for line, text in texts if _is_unknown(text, names)]
     return found
 
 
@@ -196,10 +197,6 @@ def _collections(source: Source) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:
             waiting.extend(node.values if isinstance(node, ast.Dict) else ())
         else:
             waiting.extend(ast.iter_child_nodes(node))
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _is_unknown(text: str, names: Names) -> bool:
