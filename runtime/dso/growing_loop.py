@@ -49,9 +49,7 @@ def growing_loop(
     return GrowingLoop(call, native, (inputs, outputs)) if collected <= _staying(call, inputs, pairs) else None
 
 
-def _staying(
-    call: LoopCall, inputs: Sequence[TensorSpec], pairs: Sequence[tuple[TensorSpec, TensorSpec]]
-) -> set[Dim]:
+def _staying(call: LoopCall, inputs: Sequence[TensorSpec], pairs: Sequence[tuple[TensorSpec, TensorSpec]]) -> set[Dim]:
     """The named sizes of *inputs* that are the same in all runs."""
     carried = {k for k, _ in call.carried}
     fixed = {d for k, spec in enumerate(inputs) for d in spec.shape if k not in carried}
@@ -111,9 +109,13 @@ class GrowingLoop:
         self._first_sizes = Sizes()
 
     def begun(self, inputs: Sequence[object]) -> tuple[Sequence[np.ndarray], Sizes]:
-        """*inputs* of a first run as the code reads them, and their sizes. Raises InputError for one that does not fit."""
-        if len(self._first_kinds) == len(inputs) and all(map(_is_ready, inputs, self._first_kinds)):
-            return inputs, self._first_sizes  # type: ignore[return-value]  # arrays, as seen above
+        """*inputs* of a first run as the code reads them, and their sizes.
+
+        Raises InputError for one that does not fit.
+        """
+        ready = [value for value in inputs if isinstance(value, np.ndarray)]
+        if len(ready) == len(inputs) == len(self._first_kinds) and all(map(_is_ready, ready, self._first_kinds)):
+            return ready, self._first_sizes
         given = zip(inputs, self._inputs, strict=True)
         arrays = [np.require(as_input(value, spec), requirements=["C", "A"]) for value, spec in given]
         sizes = Sizes()
@@ -240,11 +242,11 @@ class _Columns:
         found = np.empty((len(self._runs), len(dims)), np.int64)
         for k, dim in enumerate(dims):
             found[:, k] = self._column(dim)
-        self._only((found >= 0).all(axis=1))
+        self._only(found.min(axis=1, initial=0) >= 0)
         return found
 
     def follow(self, given: np.ndarray, made: np.ndarray | None) -> None:
-        """Have the shapes *given* in each run but the first be those *made* by the run before; stay, where it is None."""
+        """Have the shapes *given* in each run but the first be what the one before *made*; without it they stay."""
         expected = given[:1] if made is None else made[:-1]
         self._only(np.append(True, (given[1:] == expected).all(axis=1)))
 
@@ -261,7 +263,10 @@ class _Columns:
         return self._value(polynomial(dim))
 
     def _value(self, size: SizePolynomial) -> np.ndarray:
-        return sum((count * math.prod(map(self._atom, term)) for term, count in size.terms.items()), 0 * self._runs)
+        total = np.zeros_like(self._runs)
+        for term, count in size.terms.items():
+            total += count * math.prod(map(self._atom, term))
+        return total
 
     def _atom(self, atom: str) -> np.ndarray:
         parts = parts_of(atom)
@@ -286,11 +291,9 @@ def moved(sizes: Sizes, steps: Mapping[str, int], runs: int) -> Sizes:
     return Sizes({name: size + runs * steps.get(name, 0) for name, size in sizes.items()})
 
 
-def _is_ready(value: object, kind: Kind) -> bool:
-    if type(value) is not np.ndarray or value.shape != kind[0] or value.dtype != kind[1]:
-        return False
-    flags = value.flags
-    return flags.c_contiguous and flags.aligned
+def _is_ready(array: np.ndarray, kind: Kind) -> bool:
+    flags = array.flags
+    return array.shape == kind[0] and array.dtype == kind[1] and flags.c_contiguous and flags.aligned
 
 
 def _leading(holds: np.ndarray) -> int:

@@ -95,7 +95,9 @@ class NativeLoop:
         self._before, self._tables, self._runs = self._tables, tables, 0
         for argument, place in tables.firsts:
             self._args[argument] = place
-        FFI.memmove(tables.others, tables.second, len(tables.turning) * FFI.sizeof("void *"))  # whose turns may have begun
+        FFI.memmove(
+            tables.others, tables.second, len(tables.turning) * FFI.sizeof("void *")
+        )  # whose turns may have begun
 
     def go_on(self, most: int, runs: Callable[[object], int]) -> tuple[int, bool]:
         """At most *most* runs more, which *runs* makes of the struct that it gets: 0 or why one ended, and whether

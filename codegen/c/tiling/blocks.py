@@ -15,7 +15,6 @@ from byoc.te import Dimension, Index, PrimExpr, minimum
 from byoc.te.expr import Reduce
 from byoc.te.walk import map_expr
 
-
 Places = dict[Index, PrimExpr]
 Chain = Callable[[Sequence[Stmt]], list[Stmt]]  # the loops of a chain around its step
 

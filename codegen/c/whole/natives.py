@@ -90,12 +90,12 @@ static __attribute__((unused)) int32_t call_external(
 }}
 """
 NATIVES = "\n".join([STRUCTS, _TURNS, _CALLS])
-LOOPS = """int32_t growing_run(Pool *pool, const Team *alone, Program program, void **args, const int64_t *sizes, int64_t row,
-                    uint8_t *workspace, Externals *table, Loop *loop);
+LOOPS = """int32_t growing_run(Pool *pool, const Team *alone, Program program, void **args, const int64_t *sizes,
+                    int64_t row, uint8_t *workspace, Externals *table, Loop *loop);
 /* Run a program until it says that it was the last time, or `most` times: by the threads of the pool, or alone. The
    sizes of each run stand `row` numbers behind those of the run before. */
-int32_t growing_run(Pool *pool, const Team *alone, Program program, void **args, const int64_t *sizes, int64_t row,
-                    uint8_t *workspace, Externals *table, Loop *loop) {
+int32_t growing_run(Pool *pool, const Team *alone, Program program, void **args, const int64_t *sizes,
+                    int64_t row, uint8_t *workspace, Externals *table, Loop *loop) {
   const Team *team = pool ? &pool_workers(pool)->team : alone;
   loop->done = 0;
   do {
