@@ -10,7 +10,8 @@ median of the turns of each engine, and the ratio of both. The forms:
 - ``bilstm``: an LSTM forwards and one backwards, each a Loop over products of the sequence that are made before it, as
   Keras's models are converted: its body is a product of a vector and a matrix, and gates;
 - ``sliced``: a Loop that carries the sequence through all runs and takes a slice of it in each;
-- ``growing``: a Loop that joins what it has found so far along an axis.
+- ``growing``: a Loop that joins what it has found so far along an axis;
+- ``caches``: a Loop that attends to keys of all its runs, which it joins, as a decoder with caches does.
 """
 
 from __future__ import annotations
@@ -167,6 +168,29 @@ g (float[B, H] h, float[T, B, H] x) => (float[B, H] last, float[T, B, H] all) {
      on = Identity(going)
   }>
 }"""
+CACHES = GROWING.replace(
+    """     d = MatMul(s, wz)
+     k = Add(d, e)
+     s2 = Tanh(k)
+     row = Unsqueeze(s2, front)
+     more = Concat<axis = 0>(found, row)
+""",
+    """     q = MatMul(s, wz)
+     k = MatMul(e, wn)
+     row = Unsqueeze(k, front)
+     more = Concat<axis = 0>(found, row)
+     one = Constant<value = int64[1] {1}>()
+     q1 = Unsqueeze(q, one)
+     keys = Transpose<perm = [1, 2, 0]>(more)
+     scores = MatMul(q1, keys)
+     p = Softmax<axis = -1>(scores)
+     values = Transpose<perm = [1, 0, 2]>(more)
+     y = MatMul(p, values)
+     y1 = Squeeze(y, one)
+     a = Add(y1, e)
+     s2 = Tanh(a)
+""",
+)
 FORMS = {
     "small": SMALL,
     "branches": BRANCHES,
@@ -174,6 +198,7 @@ FORMS = {
     "scan": SCAN,
     "sliced": SLICED,
     "growing": GROWING,
+    "caches": CACHES,
     "bilstm": BILSTM.replace("FORWARDS", LSTM.replace("N", "f").replace("PLACE", "Identity(i)")).replace(
         "BACKWARDS", LSTM.replace("N", "b").replace("PLACE", "Sub(most, i)")
     ),
@@ -222,11 +247,11 @@ def main() -> int:
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--steps", type=int, nargs="+", default=[10, 100])
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1, help="of each engine; 0: as many as each takes by itself")
     asked = parser.parse_args()
     model = recurrent(asked.hidden, asked.form)
     library = byoc.compile(model)
-    library.threads = asked.threads
+    library.threads = asked.threads or None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = asked.threads, 3
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])

@@ -8,10 +8,10 @@ laid out as the code reads it. Functions that are not native code are called bac
 from __future__ import annotations
 
 import contextlib
-import operator
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,18 +22,19 @@ from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.core.time_limit import LIMIT, patience, seconds_left, timed_out
 from byoc.runtime.dso.externals import External, Externals
 from byoc.runtime.dso.native_block import BoundProgram
-from byoc.runtime.dso.native_loop import FEWEST, NativeLoop, can_repeat
-from byoc.runtime.dso.native_program import NativeProgram, Team
+from byoc.runtime.dso.native_loop import FEWEST, LoopTables, NativeLoop, can_repeat
+from byoc.runtime.dso.native_program import NativeProgram, Team, Workspace
 from byoc.runtime.dso.run_state import FFI, RunState
-from byoc.runtime.graph.executor_base import Executor, as_input, check_arena, check_sizes, thread_count
+from byoc.runtime.graph.executor_base import Executor, as_input, check_sizes, thread_count
 from byoc.runtime.graph.graph import Graph, Kind, LoopCall, LoopResult
-from byoc.runtime.graph.memory_plan import Lifetime, MemoryPlan, plan_memory
+from byoc.runtime.graph.memory_plan import MemoryPlan
 from byoc.runtime.region.abandoned_work import at_work, hold
 from byoc.runtime.region.function import guards_of
 from byoc.runtime.region.vendor_time_limit import run_again
 
-ALIGNMENT = 64
-MOST_ROOM = 4  # times what a run needs that an arena may have which was taken for another one
+if TYPE_CHECKING:
+    from byoc.runtime.dso.growing_loop import GrowingLoop
+
 LONG_RUN = 0.01  # seconds of a run during which signals are looked for
 
 
@@ -53,9 +54,9 @@ class AotExecutor(Executor):
     ):
         super().__init__(graph)
         self.threads = thread_count(threads, native.whole.operations)
-        self.memory = MemoryPlan((), 0)
-        self._rooms: list[int] = []  # the bytes that it has for each buffer
+        self._workspace = Workspace()
         self._native = native
+        self._growing: dict[LoopCall, GrowingLoop | None] = {}
         self._dtypes = [numpy_dtype(s.dtype) for s in self._specs]
         heads = [graph.specs[head] for head in graph.heads]
         self._head_specs, self._head_dtypes = heads, [numpy_dtype(s.dtype) for s in heads]
@@ -85,6 +86,11 @@ class AotExecutor(Executor):
             self._bound_sizes()
         self._outputs = None  # what a run leaves behind that fails is no output
         self._outputs = self.compute([self._values[name] for name in self._names])
+
+    @property
+    def memory(self) -> MemoryPlan:
+        """Where the values between nodes lie."""
+        return self._workspace.memory
 
     def get_output(self, index: int = 0) -> NDArray:
         """Output *index* of the last run, in an array that no other run writes to."""
@@ -129,24 +135,62 @@ class AotExecutor(Executor):
 
     def _looped(self, call: LoopCall, inputs: Sequence[object]) -> LoopResult | None:
         """As :meth:`loop`. Requires the lock."""
+        growing = self._growing_loop(call)
+        if growing is not None:
+            return self._grown(growing, inputs)
         arrays = self._ready(inputs)
         if self._team is not None and self._team_process != os.getpid():
             self._start_team()
         runs = self._native.loop_runner(self._team, self._state)
-        if runs is None or not can_repeat(call, [(a.shape, a.dtype) for a in arrays], self._output_kinds):
+        kinds = self._output_kinds
+        if runs is None or not can_repeat(call, [(a.shape, a.dtype) for a in arrays], kinds):
             return None
         for k, array in enumerate(arrays):
             self._args[k] = self._address(array)
-        loop = NativeLoop(call, self._args, self._first_output, self._output_kinds)
+        loop = NativeLoop(call, self._args, self._first_output, {k: kinds[k] for k in call.collected})
+        loop.begin(LoopTables(call, self._first_output, kinds))
         self._state.watch(is_long=True)
-        status = loop.run(
-            lambda struct: runs(self._args, self._sizes, self._place, self._externals.table, struct),
-            min(self._last_runs, loop.most_room),
-        )
+        status, is_going, most = 0, True, self._last_runs
+        while is_going and status == 0:
+            status, is_going = loop.go_on(
+                min(most, loop.most_room),
+                lambda struct: runs(self._args, self._sizes, self._place, self._externals.table, struct),
+            )
+            most = loop.done
         self._last_runs = max(loop.done, 1)
         if status != 0:
             self._failed(status, (arrays, loop))
         return loop.result()
+
+    def _growing_loop(self, call: LoopCall) -> GrowingLoop | None:
+        """What runs *call* where sizes change from run to run; None where they do not, or it cannot be."""
+        if call not in self._growing:
+            from byoc.runtime.dso.growing_loop import growing_loop
+
+            self._growing[call] = growing_loop(call, self._native, self._specs, self._head_specs)
+        return self._growing[call]
+
+    def _grown(self, growing: GrowingLoop, inputs: Sequence[object]) -> LoopResult | None:
+        """As :meth:`_looped` with sizes that change. Requires the lock."""
+        arrays, sizes = growing.begun(inputs)
+        if self.threads != 1:
+            self._start_team()
+        runs = self._native.growing_runner(self._team, self._state)
+        if runs is None:
+            return None
+        for k, array in enumerate(arrays):
+            self._args[k] = self._address(array)
+        loop = NativeLoop(growing.call, self._args, self._first_output, growing.collected_kinds(sizes))
+        self._state.watch(is_long=True)
+        status = growing.run(
+            loop,
+            sizes,
+            lambda rows, row, place, struct: runs(self._args, rows, row, place, self._externals.table, struct),
+            lambda largest: check_sizes(self.graph, largest),
+        )
+        if status != 0:
+            self._failed(status, (arrays, loop, growing.workspace.leave()))
+        return growing.result(loop)
 
     def _computed(self, inputs: Sequence[object]) -> list[np.ndarray]:
         """The outputs. Requires the lock."""
@@ -177,8 +221,8 @@ class AotExecutor(Executor):
         error = self._state.error_of(status, checks) or inner or self._externals.take_error()
         self._externals.abandon(patience(error))
         if at_work():  # on the memory of this run: the next one gets other
-            hold((self._arena, self._args, arrays))
-            self._run, self._rooms = None, []
+            hold((self._workspace.leave(), self._args, arrays))
+            self._run = None
         raise error
 
     def bound(self, inputs: Sequence[Kind]) -> BoundProgram | None:
@@ -243,36 +287,15 @@ class AotExecutor(Executor):
         whole = self._native.whole
         numbers = [sizes[name] for name in whole.sizes]
         if whole.arena_bytes is None:
-            self._take_rooms(self._native.buffer_bytes(numbers))
+            self._workspace.take_rooms(self._native.buffer_bytes(numbers), whole.lifetimes)
         else:
-            self._take_arena(MemoryPlan((), whole.arena_bytes))
+            self._workspace.take(MemoryPlan((), whole.arena_bytes))
+        self._place = self._workspace.place
         self._sizes = FFI.new("int64_t[]", [*numbers, *self.memory.offsets])
         shapes = [spec.concrete_shape(sizes) for spec in self._head_specs]
         self._output_kinds = list(zip(shapes, self._head_dtypes, strict=True))
         self._externals.bind(sizes)
         self._bound = sizes
-
-    def _take_rooms(self, bytes_of: Sequence[int]) -> None:
-        """Have an arena with room for buffers of so many bytes: the one that there is, unless it is much too large.
-
-        Where sizes grow a little from run to run, as in a loop that joins what it finds, there is room for some more.
-        """
-        rooms = self._rooms
-        if rooms and all(map(operator.le, bytes_of, rooms)) and sum(rooms) <= MOST_ROOM * max(sum(bytes_of), 1):
-            return
-        pairs = list(zip(bytes_of, rooms, strict=False))
-        grows = bool(rooms) and all(size <= 2 * max(room, ALIGNMENT) for size, room in pairs)
-        rooms = [size + size // 2 if size > room else size for size, room in pairs] if grows else list(bytes_of)
-        lives = [Lifetime(size, *life) for size, life in zip(rooms, self._native.whole.lifetimes, strict=True)]
-        self._take_arena(plan_memory(lives))
-        self._rooms = rooms
-
-    def _take_arena(self, memory: MemoryPlan) -> None:
-        check_arena(memory.total)
-        self.memory = memory
-        self._arena = np.empty(memory.total + ALIGNMENT, np.uint8)
-        start = self._arena.ctypes.data
-        self._place = FFI.cast("uint8_t *", start + -start % ALIGNMENT)
 
     def _start_team(self) -> None:
         """Have runs made by a team of the wanted size, whose threads start now unless they run already."""

@@ -7,7 +7,7 @@ many again as were made so far, so that a loop without an end takes memory as it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ class LoopTables:
         places: those of the outputs that are not collected, by output.
         turning: the outputs that take turns.
         first, second: the addresses of their two places, as C arrays.
+        firsts: each argument that is an output which is not collected, with its place in the first run.
     """
 
     def __init__(self, call: LoopCall, first: int, kinds: Sequence[Kind]):
@@ -56,43 +57,64 @@ class LoopTables:
         seconds = [address(self.places[k].other) for k in self.turning]
         self.first = FFI.new("void *[]", [address(self.places[k].first) for k in self.turning] or 1)
         self.second = FFI.new("void *[]", seconds or 1)
-        tables = {
+        tables: dict[str, Any] = {
             "to": FFI.new("int64_t[]", [k for k, _ in call.carried] or 1),
             "from": FFI.new("int64_t[]", [first + o for _, o in call.carried] or 1),
             "places": FFI.new("int64_t[]", [first + k for k in moving] or 1),
             "bytes": FFI.new("int64_t[]", steps or 1),
             "others": FFI.new("void *[]", seconds + [FFI.NULL] * len(call.collected) or 1),
         }
+        self.firsts = [(first + k, address(places.first)) for k, places in self.places.items()]
         counts = {"going": first + call.going, "moves": len(call.carried), "outputs": len(moving)}
-        self._tables = tables
+        self._tables, self.others = tables, tables["others"]
         self.struct: Any = FFI.new("Loop *", {**tables, **counts})
 
 
 class NativeLoop:
-    """One loop over *args*, the table of a program's arguments, whose outputs of *kinds* stand from *first* on."""
+    """One loop over *args*, the table of a program's arguments, whose outputs stand from *first* on.
 
-    def __init__(self, call: LoopCall, args: Any, first: int, kinds: Sequence[Kind]):
-        self._call, self._args, self._first, self._kinds = call, args, first, kinds
-        self._tables = LoopTables(call, first, kinds)
+    *kinds* are those of the collected outputs, by output.
+
+    Attributes:
+        first: the argument that is the first output.
+        done: how many runs there were.
+        last_runs: how many of them were made at once the last time.
+    """
+
+    def __init__(self, call: LoopCall, args: Any, first: int, kinds: Mapping[int, Kind]):
+        self._call, self._args, self.first, self._kinds = call, args, first, kinds
         self._rooms: dict[int, list[np.ndarray]] = {k: [] for k in call.collected}
-        self.done = 0
+        self._tables: LoopTables | None = None
+        self._before: LoopTables | None = None  # what the next run may read
+        self._runs = self.last_runs = self.done = 0
 
-    def run(self, runs: Callable[[object], int], most: int) -> int:
-        """Go on until the last run; *runs* makes runs of the struct that it gets. 0, or why a run ended."""
-        for k, places in self._tables.places.items():
-            self._args[self._first + k] = address(places.first)
-        struct, room = self._tables.struct, most
-        while True:
-            for k in self._call.collected:
-                shape, dtype = self._kinds[k]
-                self._rooms[k].append(np.empty((room, *shape), dtype))
-                self._args[self._first + k] = address(self._rooms[k][-1])
-            struct.most = room
-            status = runs(struct)
-            self.done += int(struct.done)
-            if status or not struct.is_going:
-                return status
-            room = min(self.done, self.most_room)
+    def begin(self, tables: LoopTables) -> None:
+        """Have the next runs write to the places of *tables*, in turns with the runs before where they did so too."""
+        if tables is self._tables:
+            return
+        self._before, self._tables, self._runs = self._tables, tables, 0
+        for argument, place in tables.firsts:
+            self._args[argument] = place
+        FFI.memmove(
+            tables.others, tables.second, len(tables.turning) * FFI.sizeof("void *")
+        )  # whose turns may have begun
+
+    def go_on(self, most: int, runs: Callable[[object], int]) -> tuple[int, bool]:
+        """At most *most* runs more, which *runs* makes of the struct that it gets: 0 or why one ended, and whether
+        there is another.
+        """
+        assert self._tables is not None
+        struct = self._tables.struct
+        for k in self._call.collected:
+            shape, dtype = self._kinds[k]
+            self._rooms[k].append(np.empty((most, *shape), dtype))
+            self._args[self.first + k] = address(self._rooms[k][-1])
+        struct.most = most
+        status = runs(struct)
+        self.last_runs = int(struct.done)
+        self._runs += self.last_runs
+        self.done += self.last_runs
+        return status, bool(struct.is_going)
 
     @property
     def most_room(self) -> int:
@@ -102,9 +124,10 @@ class NativeLoop:
 
     def result(self) -> LoopResult:
         """What the runs gave."""
+        assert self._tables is not None
         collected = {k: _joined(rooms, self.done) for k, rooms in self._rooms.items()}
         kept = [
-            collected[k][-1].copy() if k in collected else self._tables.places[k].last(self.done)
+            collected[k][-1].copy() if k in collected else self._tables.places[k].last(self._runs)
             for k in self._call.kept
         ]
         return LoopResult(kept, [collected[k] for k in self._call.collected])

@@ -132,20 +132,6 @@ def test_results_of_one_run_stay_when_the_next_one_is_made():
     assert [a.tobytes() for a in first] == [a.tobytes() for a in kept]
 
 
-def test_a_carried_value_that_grows_is_left_to_the_machine():
-    proto = model("""
-g (float[N, 4] x, int64 n) => (float[M, 4] y) {
-  y = Loop(n, , x) <body = b (int64 i, bool going, float[K, 4] s) => (bool on, float[L, 4] s2) {
-     s2 = Concat<axis = 0>(s, x)
-     on = Identity(going)
-  }>
-}""")
-    library = byoc.compile(proto)
-    for count in (0, 1, 9):
-        given = {"x": np.ones((2, 4), "float32"), "n": np.array(count)}
-        assert_same(library.run(given), of_onnxruntime(proto, given))
-
-
 def test_an_index_outside_in_a_later_turn_names_its_node_and_the_library_runs_again():
     library = byoc.compile(model(RECURRENT))
     with pytest.raises(InputError, match="Gather"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.codegen.c.tiling.access import Access, accesses
-from byoc.codegen.c.tiling.blocks import at, block_of, epilogue
+from byoc.codegen.c.tiling.blocks import Chain, Places, at, block_of, chain_length, epilogue, in_chains
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.loops import Alloc, For, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral
@@ -22,6 +22,7 @@ from byoc.te.walk import unique_nodes
 SMALLEST_WIDTH = 4
 WIDEST = 64
 PARTIALS = 16
+SHORTEST_CHAIN = 64  # additions in float32 to one partial sum of a column
 
 
 def lanes(nest: Nest, simplify: Simplifier) -> list[Stmt]:
@@ -57,10 +58,20 @@ def _by_columns(nest: Nest, reduce: Reduce) -> list[Stmt]:
     block = block_of(column, -(-int(column.extent) // pieces))
     results = placeholder((block.count,), reduce.dtype, "results")
     x, y = Index("x", block.count), Index("x", block.count)
-    step = Store(results, (x,), combine(reduce.kind, results[x], at(reduce.body, {column: block.start + x})))
+
+    def step(into: Tensor, where: Places) -> list[Stmt]:
+        body = at(reduce.body, {column: block.start + x, **where})
+        return loops([x], [Store(into, (x,), combine(reduce.kind, into[x], body))])
+
+    def chain(where: Places, around: Chain) -> list[Stmt]:
+        part, z = placeholder((block.count,), reduce.dtype, "part"), Index("x", block.count)
+        total = Store(results, (z,), results[z] + part[z])
+        return [*_start(part, reduce.kind), *around(step(part, where)), *loops([z], [total])]
+
+    length = chain_length(reduce, SHORTEST_CHAIN)
     code = [
         *_start(results, reduce.kind),
-        *loops([*reduce.axes, x], [step]),
+        *(loops(reduce.axes, step(results, {})) if length is None else in_chains(reduce.axes, length, chain)),
         *loops([y], [epilogue(nest, reduce, results[y], {column: block.start + y})]),
     ]
     return loops(nest.axes[:-1], [block.over(code)])

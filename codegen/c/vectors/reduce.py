@@ -2,7 +2,8 @@
 
 Along a summed axis, several vectors of partial results hide the latency of a step; they are combined as a tree. A long
 float32 sum is made of such blocks, whose results are added in float64: so no sum passes through more than a few dozen
-additions in float32. With lanes on the output, each lane has its result to itself. Conditions that keep a window
+additions in float32. With lanes on the output, each lane has its result to itself; a long sum is made of chains, about
+as many as each has steps. Conditions that keep a window
 inside its tensor become bounds of its loops. Products of different tensors are left to the contractions' schedules.
 """
 
@@ -11,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from byoc.codegen.c.tiling.blocks import at, block_of
-from byoc.codegen.c.tiling.window import clipped
+from byoc.codegen.c.tiling.blocks import Chain, Places, at, block_of, chain_length, in_chains
+from byoc.codegen.c.tiling.window import Window, clipped
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.vectors.elementwise import SMALLEST_LANES, SMALLEST_VECTOR, lane_count
 from byoc.codegen.c.vectors.lane_analysis import can_be_vector, values
@@ -94,12 +95,8 @@ def _by_columns(nest: Nest, reduces: Sequence[Reduce], simplify: Simplifier, mac
     totals: list[dict[PrimExpr, PrimExpr]] = [{} for _ in range(vectors)]
     for reduce, window in zip(reduces, windows, strict=True):
         accs = [placeholder((lanes,), reduce.dtype, f"acc_{v}") for v in range(vectors)]
-        code += [Alloc(a, neutral(reduce.kind, a.dtype), vector=True, lane=lane) for a in accs]
-        steps = [
-            VectorStore(a, (lane,), folded(reduce.kind, a[lane], at(window.body, p)), lane)
-            for a, p in zip(accs, places, strict=True)
-        ]
-        code += window.loops([reduce_axis for reduce_axis in reduce.axes], steps)
+        code += _cleared(accs, reduce.kind, lane)
+        code += _column_steps(reduce, window, accs, (lane, places))
         for v, a in enumerate(accs):
             totals[v][reduce] = a[lane]
     for v, place in enumerate(places):
@@ -111,6 +108,34 @@ def _by_columns(nest: Nest, reduces: Sequence[Reduce], simplify: Simplifier, mac
         value = map_expr(nest.value, leaf)
         code.append(VectorStore(nest.stage, indices, value, lane))
     return loops(nest.axes[:-1], [block.over(code)])
+
+
+def _cleared(accs: Sequence[Tensor], kind: str, lane: Index) -> list[Stmt]:
+    return [Alloc(a, neutral(kind, a.dtype), vector=True, lane=lane) for a in accs]
+
+
+def _column_steps(
+    reduce: Reduce, window: Window, accs: Sequence[Tensor], columns: tuple[Index, Sequence[Places]]
+) -> list[Stmt]:
+    """All steps of a reduction into *accs*, one for each of the *columns*; a long sum's in chains of their own."""
+    lane, places = columns
+
+    def steps(into: Sequence[Tensor], where: Places) -> list[Stmt]:
+        bodies = [at(window.body, {**place, **where}) for place in places]
+        return [
+            VectorStore(a, (lane,), folded(reduce.kind, a[lane], body), lane)
+            for a, body in zip(into, bodies, strict=True)
+        ]
+
+    def chain(where: Places, around: Chain) -> list[Stmt]:
+        parts = [placeholder(a.shape, a.dtype, f"part_{v}") for v, a in enumerate(accs)]
+        sums = [VectorStore(a, (lane,), a[lane] + b[lane], lane) for a, b in zip(accs, parts, strict=True)]
+        return [*_cleared(parts, reduce.kind, lane), *around(steps(parts, where)), *sums]
+
+    length = chain_length(reduce, 2 * LONGEST_CHAIN)
+    if length is None or window.first or window.end:
+        return window.loops(reduce.axes, steps(accs, {}))
+    return in_chains(reduce.axes, length, chain)
 
 
 def _along(nest: Nest, reduces: Sequence[Reduce], simplify: Simplifier, machine: Machine) -> list[Stmt]:

@@ -90,18 +90,28 @@ static __attribute__((unused)) int32_t call_external(
 }}
 """
 NATIVES = "\n".join([STRUCTS, _TURNS, _CALLS])
-LOOPS = """int32_t loop_run(Pool *pool, const Team *alone, Program program, void **args, const int64_t *sizes,
-                 uint8_t *workspace, Externals *table, Loop *loop);
-/* Run a program until it says that it was the last time, or `most` times: by the threads of the pool, or alone. */
-int32_t loop_run(Pool *pool, const Team *alone, Program program, void **args, const int64_t *sizes,
-                 uint8_t *workspace, Externals *table, Loop *loop) {
+LOOPS = """int32_t growing_run(Pool *pool, const Team *alone, Program program, void **args, const int64_t *sizes,
+                    int64_t row, uint8_t *workspace, Externals *table, Loop *loop);
+/* Run a program until it says that it was the last time, or `most` times: by the threads of the pool, or alone. The
+   sizes of each run stand `row` numbers behind those of the run before. */
+int32_t growing_run(Pool *pool, const Team *alone, Program program, void **args, const int64_t *sizes,
+                    int64_t row, uint8_t *workspace, Externals *table, Loop *loop) {
   const Team *team = pool ? &pool_workers(pool)->team : alone;
   loop->done = 0;
   do {
-    const int32_t status = pool ? pool_run(pool, program, args, sizes, workspace, table)
-                                : program(args, sizes, workspace, team, table);
+    const int64_t *now = sizes + loop->done * row;
+    const int32_t status = pool ? pool_run(pool, program, args, now, workspace, table)
+                                : program(args, now, workspace, team, table);
     if (status != 0) return status;
   } while (!loop_ends(args, loop, team));
   return loop->is_going ? run_status(team) : 0;
+}
+
+int32_t loop_run(Pool *pool, const Team *alone, Program program, void **args, const int64_t *sizes,
+                 uint8_t *workspace, Externals *table, Loop *loop);
+/* The same, where the sizes stay. */
+int32_t loop_run(Pool *pool, const Team *alone, Program program, void **args, const int64_t *sizes,
+                 uint8_t *workspace, Externals *table, Loop *loop) {
+  return growing_run(pool, alone, program, args, sizes, 0, workspace, table, loop);
 }
 """
