@@ -279,6 +279,10 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, progress: Progres
     host_options = options.backend_options.get("c", {})
     narrow = host_products(options.precision)
     starting = {symbol for module in modules if module.can_start for symbol in module.symbols}
+    if options.given is not None and options.given.cast:
+        from byoc.driver.compiler.widened_host import widened
+
+        mod = widened(mod, options.given.cast, options.given.constants)
     main = host_main(mod, plan, options, narrow, progress)
     host = lower_host(main, {**regions, **external(mod)}, starting)
     modules.extend(host.functions.modules(host_options))
