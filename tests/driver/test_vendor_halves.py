@@ -205,20 +205,17 @@ def test_what_stays_with_the_host_is_in_float32_whether_the_plan_is_made_now_or_
     np.testing.assert_array_equal(library(x), expected)
     plan = byoc.plan(mod, ["halves", "c"], **asked)
     np.testing.assert_array_equal(byoc.compile(mod, plan=plan, precision="fp16")(x), expected)
+    mod = network()
     mixed = byoc.compile(mod, targets=["halves", "c"], precision="fp16", exclude=["nn.dense"])
     assert [r.target for r in mixed.plan.regions] == ["halves"]  # the relu between the products
-    np.testing.assert_allclose(mixed(x), expected, atol=5e-3)
+    np.testing.assert_allclose(mixed(x), byoc.compile(mod, targets=["c"])(x), atol=5e-3)
 
 
 def test_float16_that_a_model_has_itself_stays_where_a_target_is_excluded(halves):
-    x = relay.var("x", shape=(2, 8))
-    half = relay.cast(relay.cast(x, "float16"), "float32")
-    mod = byoc.IRModule.from_expr(relay.Function([x], relay.nn.dense(half, const(4, 8))))
+    x, weight = relay.var("x", shape=(2, 8)), RNG.standard_normal((4, 8)).astype("float32")
+    rounded = relay.cast(relay.cast(x, "float16"), "float32")
+    mod = byoc.IRModule.from_expr(relay.Function([x], relay.nn.dense(rounded, relay.const(weight))))
     library = byoc.compile(mod, targets=["halves", "c"], precision="fp16", exclude=["nn.dense"])
     value = given()
-    rounded = byoc.compile(mod, targets=["c"])(value)
-    np.testing.assert_allclose(library(value), rounded, atol=5e-3)
-    near = value + np.float32(1e-7)
-    np.testing.assert_array_equal(
-        library(value), library(np.where(near.astype("float16") == value.astype("float16"), near, value))
-    )
+    same = value.astype("float16").astype("float32")  # to whom reads halves
+    np.testing.assert_array_equal(library(value), library(same))
