@@ -18,7 +18,7 @@ from byoc.contract.region_steps import RegionSteps
 from byoc.contract.signature import spec_of
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import Dim, Signature, TensorSpec
-from byoc.runtime.dso.checked_steps import KernelStep, KernelSteps
+from byoc.runtime.dso.checked_steps import CalledKernel, CalledKernels
 from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.dso.whole_program import contract_of, contract_text
 
@@ -159,8 +159,8 @@ def _steps(
     for number, spec in enumerate(specs):
         kind = f"{'const ' if number < first_output else ''}{C_TYPES[spec.dtype]} *"
         values += [f"  {kind}value_{number} = ({kind})values[{number}];", f"  (void)value_{number};"]
-    steps = [KernelStep(name, s.inputs, s.outputs) for (name, _), s in zip(kernels, region.steps, strict=True)]
-    table = KernelSteps(tuple(specs), tuple(steps), region.outputs).text()
+    steps = [CalledKernel(name, s.inputs, s.outputs) for (name, _), s in zip(kernels, region.steps, strict=True)]
+    table = CalledKernels(tuple(specs), tuple(steps), region.outputs).text()
     return [
         f"const char {region.symbol}_steps[] = {json.dumps(table)};",
         f"void {region.symbol}_step(int64_t step, void **values, const int64_t *sizes) {{",

@@ -29,7 +29,7 @@ _FFI = cffi.FFI()
 
 
 @dataclass(frozen=True)
-class KernelStep:
+class CalledKernel:
     """A kernel's name, and the numbers of the values that it reads and fills."""
 
     name: str
@@ -38,11 +38,11 @@ class KernelStep:
 
 
 @dataclass(frozen=True)
-class KernelSteps:
+class CalledKernels:
     """The values of a region, inputs and constants first, the steps over them, and which values it gives."""
 
     values: tuple[TensorSpec, ...]
-    steps: tuple[KernelStep, ...]
+    steps: tuple[CalledKernel, ...]
     outputs: tuple[int, ...]
 
     def text(self) -> str:
@@ -51,20 +51,20 @@ class KernelSteps:
         return json.dumps([[v.to_json() for v in self.values], steps, self.outputs])
 
     @staticmethod
-    def of(text: str) -> KernelSteps:
+    def of(text: str) -> CalledKernels:
         """What :meth:`text` gave."""
         values, steps, outputs = json.loads(text)
-        return KernelSteps(
+        return CalledKernels(
             tuple(TensorSpec.from_json(v) for v in values),
-            tuple(KernelStep(name, tuple(inputs), tuple(made)) for name, inputs, made in steps),
+            tuple(CalledKernel(name, tuple(inputs), tuple(made)) for name, inputs, made in steps),
             tuple(outputs),
         )
 
 
-def steps_in(handle: Any, symbol: str) -> KernelSteps | None:
+def steps_in(handle: Any, symbol: str) -> CalledKernels | None:
     """The steps of *symbol* in the opened library *handle*; None where it is no region of declared kernels."""
     try:
-        return KernelSteps.of(_FFI.string(getattr(handle, f"{symbol}_steps")).decode())
+        return CalledKernels.of(_FFI.string(getattr(handle, f"{symbol}_steps")).decode())
     except (AttributeError, KeyError):  # what cffi raises for what is not there
         return None
 
