@@ -20,6 +20,12 @@ def known_to_numpy(call: Call) -> str | None:
     return next((dtype for dtype in dtypes if dtype in ("bfloat16", "string") or dtype.startswith("float8")), None)
 
 
+@constraint("dtype", of=("sum", "mean"))
+def adds_in_float64(call: Call) -> str | None:
+    """sums and means of other numbers than int64, which ONNX Runtime adds in float64"""
+    return next((t.dtype for arg in call.args for t in tensor_types(arg.checked_type) if t.dtype == "int64"), None)
+
+
 @register_backend
 class OnnxRuntimeBackend(OnnxBackend):
     """Regions as models of ONNX Runtime."""
@@ -27,7 +33,12 @@ class OnnxRuntimeBackend(OnnxBackend):
     name = "onnxruntime"
     module = OnnxRuntimeModule
     deviations = (NAN_LOST,)  # its maxima, minima and max pools compare, so that a NaN may lose
-    constraints = (known_to_numpy, written_as_onnx, opened_by(OnnxRuntimeModule, "what ONNX Runtime has a kernel for"))
+    constraints = (
+        known_to_numpy,
+        adds_in_float64,
+        written_as_onnx,
+        opened_by(OnnxRuntimeModule, "what ONNX Runtime has a kernel for"),
+    )
 
     def unavailable(self) -> str | None:
         return OnnxRuntimeModule({}, []).unavailable()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from byoc.errors import CompileError
+from byoc.errors import CompileError, PartitionError
 
 if TYPE_CHECKING:
     from byoc.contract.backend import Backend
+
+HOST_BACKEND = "c"  # whose options are the host's, whether it is named or not
 
 
 def checked_options(given: Mapping[str, Mapping[str, object]]) -> Mapping[str, Mapping[str, object]]:
@@ -30,6 +32,17 @@ def checked_options(given: Mapping[str, Mapping[str, object]]) -> Mapping[str, M
             raise CompileError(_no_option(name, unknown[0], known or ()))
         backend.check_options(options)
     return given
+
+
+def check_option_targets(given: Mapping[str, Mapping[str, object]], targets: Iterable[str]) -> None:
+    """Raises PartitionError for options of a backend that is none of *targets*, nor the host: nobody reads them."""
+    named = list(dict.fromkeys((*targets, HOST_BACKEND)))
+    for name, options in given.items():
+        if options and name not in named:
+            raise PartitionError(
+                f"backend {name} is given the option {', '.join(options)}, and is no target here (the targets are "
+                f"{', '.join(named)}): add {name} to the targets, or leave its options out"
+            )
 
 
 def _options_of(backend: Backend) -> Sequence[str] | None:

@@ -22,7 +22,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.types import TensorType
 from byoc.partition.calls import Decision
 from byoc.partition.plan.plan import Plan
-from byoc.relay.expr import Call, Function, Tuple, Var
+from byoc.relay.expr import Call, Constant, Function, Tuple, Var
 from byoc.relay.qnn.quantize import Histogram
 from byoc.relay.transform import InferType
 from byoc.relay.transform.base.fusion_graph import uncompiled_children
@@ -31,6 +31,7 @@ from byoc.relay.transform.half_operands import (
     WIDE,
     Beyond,
     HalfProduct,
+    Key,
     half_operands,
     hands_on,
     key_of,
@@ -46,11 +47,14 @@ HEADROOM = 2.0  # by which other inputs may exceed what the samples reached
 @dataclass(frozen=True)
 class GivenHalves:
     """What targets that declare float16 were given in it: *products* by target, with the reason of each that was not;
-    *refusals* say of a target why it was given none.
+    *refusals* say of a target why it was given none. *cast* are the calls that are on float16 for them, by their keys,
+    and *constants* what these had in float32 (``compiler/widened_host.py``).
     """
 
     products: tuple[tuple[str, HalfProduct], ...] = ()
     refusals: Mapping[str, str] = field(default_factory=dict)
+    cast: frozenset[Key] = frozenset()
+    constants: Mapping[int, tuple[Constant, Constant]] = field(default_factory=dict)
 
 
 @dataclass
@@ -169,7 +173,8 @@ def _where_planned(target: str, product: HalfProduct, plan: Plan, given: Collect
     mine = [d for d in plan.decisions if _is_about(d, product)]
     if not mine or any(d.target == target for d in mine):
         return product
-    return dataclasses.replace(product, reason=f"the plan has it on {mine[0].target or 'the host'}, in float16")
+    where = f"on {mine[0].target}, in float16" if mine[0].target else "on the host"
+    return dataclasses.replace(product, reason=f"the plan has it {where}")
 
 
 def _is_about(decision: Decision, product: HalfProduct) -> bool:

@@ -28,7 +28,7 @@ from byoc.ir.types import tensor_types
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import Library
 from byoc.runtime.region.fences import Fenced
-from byoc.testing.core.case import CONSTANT, Arrays, Case
+from byoc.testing.core.case import CONSTANT, LARGE_INTEGERS, Arrays, Case
 from byoc.testing.core.conditioning import allowed_scale, movements
 from byoc.testing.core.difference import difference, is_float, tolerances
 from byoc.testing.core.precision_bounds import added_tolerance
@@ -48,6 +48,10 @@ ONCE = (THREADS, DETERMINISM)  # for the first case of an operator, since they t
 CHECKS = (*EVERY_CASE, *ONCE, FALLBACK)
 POISONS = (0xFF, 0x5A)
 MANIFEST_MEMBER = "manifest.json"
+NO_FLOATS = (
+    "; these integers are beyond 2**24, from where on float32 leaves some out (float64 beyond 2**53): compute in "
+    "integers, or refuse the type"
+)
 TEAM, TURNS = 4, 6  # threads, and runs of each
 
 
@@ -193,7 +197,7 @@ class Examiner:
                     return [Finding(INPUTS, WRONG, f"a run changed the caller's array of input {changed[0]!r}")], []
             problem = self.wrong(got, wanted[k], self.moves(case, case.feeds[k], wanted[k]))
             if problem is not None and NUMBERS in checks:
-                return [Finding(NUMBERS, WRONG, problem)], []
+                return [Finding(NUMBERS, WRONG, problem + (NO_FLOATS if case.kind == LARGE_INTEGERS else ""))], []
             seen = self.deviation(got, wanted[k])
             if seen is not None and not deviates:
                 deviates.append(Finding(NUMBERS, DEVIATES, seen))

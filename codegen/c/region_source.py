@@ -7,6 +7,7 @@ which is aligned to 64 bytes. Named sizes are variables (:func:`dim_text`), so t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from byoc.contract.region_steps import RegionSteps
 from byoc.contract.signature import spec_of
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import Dim, Signature, TensorSpec
+from byoc.runtime.dso.checked_steps import CalledKernel, CalledKernels
 from byoc.runtime.dso.module import DsoModule
 from byoc.runtime.dso.whole_program import contract_of, contract_text
 
@@ -29,13 +31,17 @@ ALIGNMENT = 64
 INCLUDES = "\n".join(f"#include <{name}.h>" for name in ("math", "stdbool", "stddef", "stdint", "string"))
 
 
-def compiled_region(region: RegionSteps, statements: Sequence[str], before: str = "") -> DsoModule:
+def compiled_region(
+    region: RegionSteps, statements: Sequence[str], before: str = "", kernels: Sequence[tuple[str, str]] = ()
+) -> DsoModule:
     """The module of *region*, computed by *statements* of C.
 
     Args:
         region: what ``steps_of`` gave.
         statements: the body, which fills ``value_<n>`` for the outputs of each step.
         before: what stands before the function: helpers, in C.
+        kernels: where the statements are one call for each step, the name of what is called, and the call:
+            ``BYOC_CHECK`` then looks at each.
 
     Returns:
         A module of type ``c``: it is saved with its library and its source, threads may call it at once, and a vendor
@@ -47,7 +53,10 @@ def compiled_region(region: RegionSteps, statements: Sequence[str], before: str 
     specs = [spec_of(f"value_{k}", ty) for k, ty in enumerate(region.types)]
     signature = signature_of_steps(region, specs)
     needs = [NO_HALF] if any(spec.dtype == "float16" for spec in specs) else []
-    source = "\n".join([INCLUDES, *needs, before, *_function(region, signature, specs, statements), ""])
+    text = [*_function(region, signature, specs, statements)]
+    if kernels:
+        text += _steps(region, signature, specs, kernels)
+    source = "\n".join([INCLUDES, *needs, before, *text, ""])
     compiler = find_compiler()
     contract = contract_text(contract_of([signature], None, compiler.sanitizers))
     library = compiler.build(f'{source}\nconst char byoc_contract[] = "{contract}";\n')
@@ -93,9 +102,7 @@ def size_text(spec: TensorSpec) -> str:
 def _function(
     region: RegionSteps, signature: Signature, specs: Sequence[TensorSpec], statements: Sequence[str]
 ) -> list[str]:
-    names = signature.size_names
-    sizes = [f"  const int64_t {dim_text(name)} = sizes[{k}];" for k, name in enumerate(names)]
-    sizes += [f"  (void){dim_text(name)};" for name in names]
+    sizes = _sizes(signature)
     first_output = region.inputs + len(region.constants)
     place = {n: f"args[{n}]" for n in range(first_output)}
     for k, number in enumerate(region.outputs):
@@ -133,6 +140,36 @@ def _function(
         *statements,
         *copies,
         "  return 0;",
+        "}",
+    ]
+
+
+def _sizes(signature: Signature) -> list[str]:
+    names = signature.size_names
+    sizes = [f"  const int64_t {dim_text(name)} = sizes[{k}];" for k, name in enumerate(names)]
+    return [*sizes, *(f"  (void){dim_text(name)};" for name in names)]
+
+
+def _steps(
+    region: RegionSteps, signature: Signature, specs: Sequence[TensorSpec], kernels: Sequence[tuple[str, str]]
+) -> list[str]:
+    """The function that calls one kernel, and what it is about (``runtime/dso/checked_steps.py``)."""
+    first_output = region.inputs + len(region.constants)
+    values = []
+    for number, spec in enumerate(specs):
+        kind = f"{'const ' if number < first_output else ''}{C_TYPES[spec.dtype]} *"
+        values += [f"  {kind}value_{number} = ({kind})values[{number}];", f"  (void)value_{number};"]
+    steps = [CalledKernel(name, s.inputs, s.outputs) for (name, _), s in zip(kernels, region.steps, strict=True)]
+    table = CalledKernels(tuple(specs), tuple(steps), region.outputs).text()
+    return [
+        f"const char {region.symbol}_steps[] = {json.dumps(table)};",
+        f"void {region.symbol}_step(int64_t step, void **values, const int64_t *sizes) {{",
+        "  (void)values; (void)sizes;",
+        *_sizes(signature),
+        *values,
+        "  switch (step) {",
+        *(f"  case {k}: {call}; break;" for k, (_, call) in enumerate(kernels)),
+        "  }",
         "}",
     ]
 

@@ -34,6 +34,7 @@ from byoc.runtime.modules.module import Members, Module, PackedFunction, Root
 if TYPE_CHECKING:
     from byoc.runtime.dso.aot import AotExecutor
     from byoc.runtime.dso.library_file import LibraryFile
+    from byoc.runtime.region.checks import CallChecks
 
 ALIGNMENT = 64
 WHOLE_MEMBER, SANITIZERS_MEMBER = "program.json", "sanitizers.json"
@@ -169,6 +170,7 @@ class DsoModule(Module):
                 handle = self.file().open(_DECLARATIONS.format(symbol=symbol))
                 made = _NativeFunction(handle, self._signatures[symbol], self.constants_of(symbol))
                 made.keeps_time = not self._source or ASKS_FOR_TIME in self._source
+                made.file = self.file
                 self._functions[symbol] = made
             return self._functions[symbol]
 
@@ -261,6 +263,7 @@ class _NativeFunction:
     """
 
     keeps_time = True
+    file: Callable[[], LibraryFile]  # of the library, where it can be opened again
 
     def __init__(self, handle: object, signature: Signature, constants: Sequence[np.ndarray]):
         self.signature = signature
@@ -285,6 +288,15 @@ class _NativeFunction:
         for target, place in zip(outputs, places, strict=True):
             if target is not place:
                 np.copyto(target, place)
+
+    def with_checks(self, checks: CallChecks) -> PackedFunction:
+        """This function; of declared kernels one that calls each of them under *checks*."""
+        from byoc.runtime.dso.checked_steps import DECLARATIONS, CheckedSteps, steps_in
+
+        handle = self.file().open(DECLARATIONS.format(symbol=self.signature.symbol))
+        if steps_in(handle, self.signature.symbol) is None:
+            return self
+        return CheckedSteps(handle, self.signature, self.constants, checks)
 
     @property
     def undetermined_sizes(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from byoc.runtime.json.module import JsonModule, read_members
 from byoc.runtime.json.table import Kernels, KernelTable, get_table
 from byoc.runtime.kernels.core.registry import Kernel
 from byoc.runtime.modules.module import Members, PackedFunction, members_below, module_class
+from byoc.runtime.region.checks import checks_asked, guarded
 
 INNER_MEMBER = "kernels.json"
 _MARK = "|"
@@ -94,7 +95,7 @@ def _of_module(name: str, module: SourceModule) -> Kernel:
     def run(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         outputs = signature.empty_outputs(arrays)
         if not known:
-            known.append(module.get_function(symbol))
+            known.append(guarded(module.get_function(symbol), checks_asked()))
         known[0](*arrays, *outputs)
         return tuple(outputs)
 

@@ -14,6 +14,7 @@ import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -52,6 +53,16 @@ def checks_asked() -> CallChecks | None:
     if not set(asked) <= set(KINDS):
         raise UserError(f"${VARIABLE} is 1, or some of {','.join(KINDS)}, or 0 for none, got {text!r}")
     return CallChecks(*(kind in asked for kind in KINDS))
+
+
+F = TypeVar("F")
+
+
+def guarded(function: F, checks: CallChecks | None) -> F:
+    """*function*; where there are *checks*, and it can be looked into, one that looks at each kernel inside."""
+    with_checks = getattr(function, "with_checks", None)
+    found: F = function if checks is None or with_checks is None else with_checks(checks)
+    return found
 
 
 def check_returned(result: object) -> None:

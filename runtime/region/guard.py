@@ -29,7 +29,7 @@ from byoc.runtime.core.errors import (
 from byoc.runtime.core.fork import new_rlock
 from byoc.runtime.core.ndarray import PackedFunction
 from byoc.runtime.core.signature import Signature
-from byoc.runtime.region.checks import CallChecks, checks_asked
+from byoc.runtime.region.checks import CallChecks, checks_asked, guarded
 from byoc.runtime.region.known_outputs import has_known_outputs, next_outputs
 from byoc.runtime.region.locked import Lock, held
 from byoc.runtime.region.record import (
@@ -88,7 +88,7 @@ class RegionGuard:
                 start = time.perf_counter()
                 loading = running(f"{self.region.describe(self.symbol)} was loaded and initialised")
                 with loading, held(self.lock, self.place, self.seconds or self.wait_seconds):
-                    self._function = self._load()
+                    self._function = guarded(self._load(), self.checks)
                 self.initialize_seconds = time.perf_counter() - start
             return self._function
 

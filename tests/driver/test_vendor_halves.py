@@ -149,7 +149,7 @@ def test_a_model_without_products_says_so(halves):
 def test_what_the_plan_keeps_from_it_is_reported(halves):
     library = byoc.compile(network(), targets=["halves", "c"], precision="fp16", exclude=["nn.dense"])
     assert not any(d.target for d in library.plan.decisions if d.operator == "nn.dense")
-    assert "0 of 2 products of halves" in text(library) and "the plan has it on the host, in float16" in text(library)
+    assert "0 of 2 products of halves" in text(library) and "the plan has it on the host" in text(library)
 
 
 def test_a_backend_that_declares_float32_alone_is_given_no_halves(of_this_test):
@@ -194,3 +194,28 @@ def test_on_the_command_line(tmp_path, of_this_test, capsys):
     words = ["compile", model, "-t", "line_halves,c", "--import", str(source), "--precision", "fp16", "--json"]
     assert main([*words, "-o", str(tmp_path / "m.byoc")]) == 0
     assert "products of line_halves are given to it in float16" in json.dumps(json.loads(capsys.readouterr().out))
+
+
+def test_what_stays_with_the_host_is_in_float32_whether_the_plan_is_made_now_or_before(halves):
+    mod, x = network(biased=True), given()
+    expected = byoc.compile(mod, targets=["c"])(x)
+    asked = {"precision": "fp16", "exclude": ["nn.dense", "nn.relu"]}
+    library = byoc.compile(mod, targets=["halves", "c"], **asked)
+    assert not library.plan.regions
+    np.testing.assert_array_equal(library(x), expected)
+    plan = byoc.plan(mod, ["halves", "c"], **asked)
+    np.testing.assert_array_equal(byoc.compile(mod, plan=plan, precision="fp16")(x), expected)
+    mod = network()
+    mixed = byoc.compile(mod, targets=["halves", "c"], precision="fp16", exclude=["nn.dense"])
+    assert [r.target for r in mixed.plan.regions] == ["halves"]  # the relu between the products
+    np.testing.assert_allclose(mixed(x), byoc.compile(mod, targets=["c"])(x), atol=5e-3)
+
+
+def test_float16_that_a_model_has_itself_stays_where_a_target_is_excluded(halves):
+    x, weight = relay.var("x", shape=(2, 8)), RNG.standard_normal((4, 8)).astype("float32")
+    rounded = relay.cast(relay.cast(x, "float16"), "float32")
+    mod = byoc.IRModule.from_expr(relay.Function([x], relay.nn.dense(rounded, relay.const(weight))))
+    library = byoc.compile(mod, targets=["halves", "c"], precision="fp16", exclude=["nn.dense"])
+    value = given()
+    same = value.astype("float16").astype("float32")  # to whom reads halves
+    np.testing.assert_array_equal(library(value), library(same))

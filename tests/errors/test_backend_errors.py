@@ -6,6 +6,7 @@ from onnx import TensorProto, helper
 
 import byoc
 from byoc import relay
+from byoc.cli.main import main
 from byoc.codegen.json.backend import JsonBackend
 from byoc.contract import BACKENDS, Backend, accept, checked_options, register_backend
 from byoc.driver.vm import compile_module
@@ -230,6 +231,26 @@ def test_options_for_a_backend_that_takes_none_are_refused():
         byoc.compile(onnx_model(), targets=["c"], backend_options={"c": {"flags": "-O0"}})
     with pytest.raises(UserError, match="option 'layout' of backend c is one of channels_last, default, got 'NCHW'"):
         byoc.compile(onnx_model(), targets=["c"], backend_options={"c": {"layout": "NCHW"}})
+
+
+def test_options_for_a_backend_that_is_no_target_are_refused(tmp_path, capsys):
+    sentence = (
+        r"backend opencl is given the option half, and is no target here \(the targets are json, c\): "
+        "add opencl to the targets, or leave its options out"
+    )
+    given = {"opencl": {"half": "memory"}}
+    with pytest.raises(PartitionError, match=sentence):
+        byoc.compile(onnx_model(), targets=["json", "c"], backend_options=given)
+    with pytest.raises(PartitionError, match=sentence):
+        byoc.compile(onnx_model(), plan=byoc.plan(onnx_model(), ["json", "c"]), backend_options=given)
+    with pytest.raises(PartitionError, match="opencl is given the option half, and is no target here"):
+        byoc.export_c(onnx_model(), tmp_path / "c", backend_options=given)
+    byoc.compile(onnx_model(), targets=["json"], backend_options={"c": {"strict": True}, "opencl": {}})
+    path = tmp_path / "m.onnx"
+    path.write_bytes(onnx_model().SerializeToString())
+    for words in (["compile", str(path), "-t", "json", "-t", "c", "-o", str(tmp_path / "m.byoc")], ["run", str(path)]):
+        assert main([*words, "--set", "opencl.half=memory"]) == 2
+        assert "backend opencl is given the option half, and is no target here" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("compiled", [byoc.compile, compile_module])

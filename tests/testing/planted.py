@@ -50,6 +50,7 @@ FAULTS = {
     "verdict": "the verdict of a split raises",
     "positive": "a relu of positive numbers is off by one",
     "crash": "a softmax reads at address 0, a relu ends the process, a tanh has no end, the verdict of a split crashes",
+    "float": "integers are computed in float32",
     "nan": "a relu makes 0 of a NaN, which it declares",
 }
 COUNT = itertools.count()
@@ -133,6 +134,8 @@ class PlantedModule(Module):
             output += 1
         elif fault == "nan" and "nn.relu" in self.operators:
             output[np.isnan(output)] = 0
+        elif fault == "float" and output.dtype.kind == "i":
+            output[...] = output.astype("float32").astype(output.dtype)
         elif fault == "outside" and "add" in self.operators and output.size:
             behind = np.lib.stride_tricks.as_strided(output.reshape(-1), (output.size + 1,), (output.itemsize,))
             behind[-1] = 0
@@ -171,6 +174,7 @@ def backend_of(fault):
     class Planted(Backend):
         name = f"planted_{fault}"
         constraints = (quantized_operators,) if fault == "quantized" else (few_operators, floats)
+        constraints = (few_operators,) if fault == "float" else constraints
         deviations = (NAN_LOST,) if fault == "nan" else ()
 
         def supports(self, call):

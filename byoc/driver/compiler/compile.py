@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from byoc.base.progress import Progress, silent
-from byoc.contract.options import checked_options
+from byoc.contract.options import check_option_targets, checked_options
 from byoc.driver.assembly import assemble, described, origins
 from byoc.driver.bytecode.control import external, with_externs, with_parts
 from byoc.driver.compiler.integers import host_integers, region_integers, simplified
@@ -135,6 +135,8 @@ def _compile_model(asked: CompileRequest) -> Library:
         targets: Sequence[str] = accelerators(named_targets(options.targets, options.placing, asked.model))
     else:
         targets = given.targets
+    cut_before = [str(f.attrs["Compiler"]) for f in mod.functions.values() if "Compiler" in getattr(f, "attrs", {})]
+    check_option_targets(checked, (*targets, *cut_before))
     mod = simplified(mod, targets, options.pipeline, options.precision.products)
     quantized = quantized_for(mod, targets, options, progress)
     mod, options = quantized.mod, quantized.options
@@ -277,6 +279,10 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, progress: Progres
     host_options = options.backend_options.get("c", {})
     narrow = host_products(options.precision)
     starting = {symbol for module in modules if module.can_start for symbol in module.symbols}
+    if options.given is not None and options.given.cast:
+        from byoc.driver.compiler.widened_host import widened
+
+        mod = widened(mod, options.given.cast, options.given.constants)
     main = host_main(mod, plan, options, narrow, progress)
     host = lower_host(main, {**regions, **external(mod)}, starting)
     modules.extend(host.functions.modules(host_options))

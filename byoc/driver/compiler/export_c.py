@@ -13,7 +13,7 @@ from byoc.codegen.c.export.project import ModelNames, export_project
 from byoc.codegen.c.export.project import check_inputs as check_sizes
 from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.tune.tuner import tuner_of
-from byoc.contract.options import checked_options
+from byoc.contract.options import check_option_targets, checked_options
 from byoc.driver.assembly import assemble
 from byoc.driver.compiler.compile import CompileOptions, host_main, output_names, plan_for
 from byoc.driver.host import HostProgram, check_inputs, lower_host
@@ -118,6 +118,7 @@ def _make_folder(path: Path) -> None:
 
 def _c_options(backend_options: Mapping[str, Mapping[str, object]]) -> Mapping[str, object]:
     """The options of the generator. Raises UserError for one that is for code that byoc compiles itself."""
+    check_option_targets(backend_options, ())
     options = backend_options.get("c", {})
     for name, instead in (("flags", "give them to make as CFLAGS"), ("tune", "use the parameter tune")):
         if name in options:

@@ -5,7 +5,8 @@ float16 (a place ``acme/fp16/any``, an input of a kernel, a constraint ``dtypes(
 instead, with casts around them. They are found on trial: all products, and what follows them (``Traits.precision``, as
 Relay's mixed precision), are cast to float16, the trial is planned in the order of the targets, and what these vendors
 took of it is cast in the model itself. Whatever else a plan is asked for comes afterwards, so that a plan made before
-fits the model again. What must stay in float32 is as for regions (:class:`Beyond`).
+fits the model again; what it then leaves to the host is in float32 again (``widened_host.py``). What must stay in
+float32 is as for regions (:class:`Beyond`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from byoc.contract.backend import Backend
 from byoc.contract.registration import get_backend
 from byoc.contract.verdict import sentence_of
 from byoc.driver.compiler.module_plan import plan_module
+from byoc.driver.compiler.widened_host import has_halves, wide_constants
 from byoc.driver.half_regions import GivenHalves
 from byoc.driver.precision import FP16
 from byoc.errors import PartitionError, in_one_line
@@ -71,7 +73,7 @@ def halved(
         plan = plan_module(_with_main(mod, trial), [*targets, HOST], PlacingOptions())
         taken = _taken(plan.apply(_with_main(mod, trial)), vendors)
         kept = _following(main, {call: taken[n] for call, n in number.items() if n in taken})
-        made = insert_relay_casts(main, dict.fromkeys(kept, HALF_PLACE)).function if kept else main
+        placed = insert_relay_casts(main, dict.fromkeys(kept, HALF_PLACE)) if kept else None
     except PartitionError as error:  # control flow, or calls of functions
         return mod, GivenHalves((), dict.fromkeys(vendors, in_one_line(error)))
     by_number = {n: d for d in plan.decisions for n in _numbers(d.nodes)}
@@ -83,7 +85,9 @@ def halved(
     given = {target for target, p in products if not p.reason}
     none = "the model has no product of float32 (a convolution, a dense layer) that float16 is for"
     refusals = {} if products else dict.fromkeys(set(vendors) - given, none)
-    return _with_main(mod, made) if kept else mod, GivenHalves(tuple(products), refusals)
+    cast = frozenset() if has_halves(main) else frozenset(key_of(call) for call in kept)
+    given_halves = GivenHalves(tuple(products), refusals, cast, wide_constants({} if placed is None else placed.origin))
+    return mod if placed is None else _with_main(mod, placed.function), given_halves
 
 
 def _with_main(mod: IRModule, main: Function) -> IRModule:

@@ -28,7 +28,7 @@ from byoc.runtime.core.small_types import BITS
 from byoc.runtime.files.whole_file import open_file
 
 SCHEMA = 1
-CONSTANT = "constant inputs"  # a kind of cases
+CONSTANT, LARGE_INTEGERS = "constant inputs", "large integers"  # kinds of cases
 Arrays = tuple[np.ndarray, ...]
 
 

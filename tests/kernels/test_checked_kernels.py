@@ -1,0 +1,103 @@
+"""``BYOC_CHECK`` looks at each C kernel inside of a region, whatever executes it, and names the one that is wrong."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import byoc
+from byoc import relay
+from byoc.errors import CompileError
+from byoc.kernels import CSource, kernel
+from byoc.runtime.errors import ContractError
+
+pytestmark = pytest.mark.needs_cc
+ARM = "arm/float/any"
+HEAD = "void KERNEL(const IN0_TYPE *x, OUT0_TYPE *out SIZES) "
+LOOP = "for (int64_t i = 0; i < OUT0_SIZE; ++i) "
+NEGATIVE = HEAD + "{ " + LOOP + "out[i] = -x[i]; }"
+RIGHT = HEAD + "{ " + LOOP + "out[i] = x[i] < 0 ? 0 : x[i]; }"
+MISTAKES = {
+    "behind": (RIGHT[:-1] + "out[OUT0_SIZE] = 1; }", "it wrote 4 bytes behind the end of its output 0"),
+    "before": (RIGHT[:-1] + "out[-1] = 1; }", "it wrote 4 bytes before the beginning of its output 0"),
+    "unset": (
+        RIGHT.replace("i = 0", "i = 1"),
+        r"it left 1 of \d+ elements of its output 0 \(value_2\) unset, the first at \[0, 0\]",
+    ),
+    "input": (RIGHT[:-1] + "((IN0_TYPE *)x)[0] = 7; }", r"it wrote to its input 0 \(out1\)"),
+    "nan": (RIGHT[:-1] + "out[0] = NAN; }", r"its output 0 \(value_2\) has NaN in 1 of"),
+}
+
+
+def model(rows=3):
+    x = relay.var("x", shape=(rows, 4))
+    inner = relay.nn.relu(relay.negative(x))
+    return byoc.IRModule.from_expr(relay.Function([x], relay.Tuple([relay.negative(inner), relay.negative(x)])))
+
+
+def declared(relu):
+    kernel("nn.relu", ARM)(CSource(relu))
+    kernel("negative", ARM)(CSource(NEGATIVE))
+
+
+@pytest.mark.parametrize("rows", [3, relay.Any("rows")], ids=["static", "free"])
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_between_the_kernels_of_a_region_is_found_where_it_is(mistake, rows, monkeypatch):
+    text, sentence = MISTAKES[mistake]
+    declared(text)
+    library = byoc.compile(model(rows), ["arm", "c"])
+    assert len(library.plan.regions) == 1
+    x = np.float32([[-1, 2, -3, 4]] * 3)
+    library(x)  # which says nothing
+    monkeypatch.setenv("BYOC_CHECK", "1")
+    library = byoc.compile(model(rows), ["arm", "c"])
+    with pytest.raises(ContractError, match=rf"on arm failed at launch: kernel nn.relu:\S+, step 2 of 3: {sentence}"):
+        library(x)
+
+
+RUN = """
+import sys, numpy, byoc.runtime as r
+print(*(a.tolist() for a in r.load(sys.argv[1])(numpy.float32([[-1, 2, -3, 4]]))))
+"""
+
+
+@pytest.mark.parametrize("mistake", ["none", "behind"])
+def test_it_is_found_in_what_was_saved_by_the_runtime_alone(mistake, monkeypatch, tmp_path):
+    declared(RIGHT if mistake == "none" else MISTAKES[mistake][0])
+    byoc.compile(model(relay.Any("rows")), ["arm", "c"]).save(tmp_path / "m.byoc")
+    monkeypatch.setenv("BYOC_CHECK", "1")
+    done = subprocess.run([sys.executable, "-c", RUN, str(tmp_path / "m.byoc")], capture_output=True, text=True)
+    if mistake == "none":
+        assert done.stdout == "[[-1.0, -0.0, -3.0, -0.0]] [[1.0, -2.0, 3.0, -4.0]]\n", done.stderr
+    else:
+        assert "step 2 of 3: it wrote 4 bytes behind the end of its output 0" in done.stderr
+
+
+def test_a_kernel_of_c_beside_kernels_of_python_is_looked_at_too(monkeypatch):
+    monkeypatch.setenv("BYOC_CHECK", "1")
+    kernel("nn.relu", ARM)(CSource(MISTAKES["behind"][0]))
+    kernel("negative", ARM)(lambda x: np.negative(x))
+    with pytest.raises(ContractError, match="kernel nn.relu:.*it wrote 4 bytes behind the end of its output 0"):
+        byoc.compile(model(), ["arm", "c"])(np.ones((3, 4), "float32"))
+
+
+def test_constants_and_values_that_are_outputs_too_are_right_under_checks(monkeypatch):
+    declared(RIGHT)
+    add = HEAD.replace("x,", "a, const IN1_TYPE *b,") + "{ " + LOOP + "out[i] = a[i] + b[i % IN1_SIZE]; }"
+    kernel("add", ARM)(CSource(add))
+    x = relay.var("x", shape=(relay.Any("rows"), 4))
+    first = relay.nn.relu(relay.add(x, relay.const(np.float32([1, 2, 3, 4]))))
+    mod = byoc.IRModule.from_expr(relay.Function([x], relay.Tuple([first, relay.negative(first)])))
+    value = np.float32([[-3, -2, 0, 1], [1, -9, -9, 0]])
+    expected = [np.maximum(value + np.float32([1, 2, 3, 4]), 0), -np.maximum(value + np.float32([1, 2, 3, 4]), 0)]
+    for asked in ("0", "1", "outputs,inputs"):
+        monkeypatch.setenv("BYOC_CHECK", asked)
+        for got, want in zip(byoc.compile(mod, ["arm", "c"])(value), expected, strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_an_input_that_a_kernel_may_write_to_does_not_compile():
+    declared(RIGHT.replace("const ", ""))
+    with pytest.raises(CompileError, match=r"the call of nn.relu:\S+ \(inputs are pointers to const\).*const"):
+        byoc.compile(model(), ["arm", "c"])
