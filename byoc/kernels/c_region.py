@@ -13,14 +13,8 @@ from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.source import CSource
 from byoc.runtime.dso.module import DsoModule
 
-# a pointer to another type, an input that may be written to, or a status that nobody reads, would be wrong numbers
-# without a word
-TYPED_POINTERS = """#pragma GCC diagnostic error "-Wincompatible-pointer-types"
-#ifdef __clang__
-#pragma GCC diagnostic error "-Wincompatible-pointer-types-discards-qualifiers"
-#else
-#pragma GCC diagnostic error "-Wdiscarded-qualifiers"
-#endif"""
+# a pointer to another type, or a status that nobody reads, would be wrong numbers without a word
+TYPED_POINTERS = '#pragma GCC diagnostic error "-Wincompatible-pointer-types"'
 RETURNS_NOTHING = (
     "  _Static_assert(__builtin_types_compatible_p(__typeof__({call}), void), "
     '"KERNEL is a function that returns void");'
@@ -40,14 +34,9 @@ def c_module(region: RegionSteps, kernels: Sequence[Kernel]) -> DsoModule:
         inputs, outputs = [specs[n] for n in step.inputs], [specs[n] for n in step.outputs]
         head = heading(f"kernel_{k}", inputs, outputs, step.call, C_TYPES)
         texts.append(f'{head}#line 1 "{kernel}"\n{kernel.run.text}\n{between(head + kernel.run.text)}')
-        values = [f"(const {C_TYPES[specs[n].dtype]} *)value_{n}" for n in step.inputs]
-        values += [f"value_{n}" for n in step.outputs]
+        values = [f"value_{n}" for n in (*step.inputs, *step.outputs)]
         values += [dim_text(name) for name in size_names([*inputs, *outputs])]
         call = f"kernel_{k}({', '.join(values)})"
         calls.append((str(kernel), call))
-        statements += [
-            f'#line 1 "the call of {kernel} (inputs are pointers to const)"',
-            RETURNS_NOTHING.format(call=call),
-            f"  {call};",
-        ]
+        statements += [f'#line 1 "the call of {kernel}"', RETURNS_NOTHING.format(call=call), f"  {call};"]
     return compiled_region(region, statements, "\n".join([*texts, TYPED_POINTERS]), calls)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Sequence
 
 from byoc.contract.backend import PatternEntry
@@ -28,15 +29,15 @@ HEAVY = sorted(name for name in OPS if _is_heavy(OPS[name]))
 def _biased(value: DFPattern) -> DFPattern:
     bias = is_constant()
     behind = [is_op(name)(value, bias) for name in BIAS_OPERATORS]
-    return functools.reduce(lambda a, b: a | b, [*behind, is_op("add")(bias, value)])
+    return _one_of([*behind, is_op("add")(bias, value)])
 
 
 def _activated(value: DFPattern) -> DFPattern:
-    first: DFPattern
-    first, *others = (is_op(name)(value) for name in ACTIVATIONS)
-    for other in others:
-        first = first | other
-    return first
+    return _one_of([is_op(name)(value) for name in ACTIVATIONS])
+
+
+def _one_of(patterns: Sequence[DFPattern]) -> DFPattern:
+    return functools.reduce(operator.or_, patterns)
 
 
 @functools.cache

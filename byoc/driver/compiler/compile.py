@@ -135,8 +135,8 @@ def _compile_model(asked: CompileRequest) -> Library:
         targets: Sequence[str] = accelerators(named_targets(options.targets, options.placing, asked.model))
     else:
         targets = given.targets
-    cut_before = [str(f.attrs["Compiler"]) for f in mod.functions.values() if "Compiler" in getattr(f, "attrs", {})]
-    check_option_targets(checked, (*targets, *cut_before))
+    made = [f.attrs.get("Compiler", "") for f in mod.functions.values() if isinstance(f, Function)]  # cut before
+    check_option_targets(checked, (*targets, *filter(None, map(str, made))))
     mod = simplified(mod, targets, options.pipeline, options.precision.products)
     quantized = quantized_for(mod, targets, options, progress)
     mod, options = quantized.mod, quantized.options

@@ -13,10 +13,10 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType
 from byoc.relay import op
+from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Constant, Function, Tuple
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform import InferType
-from byoc.relay.transform.base.call_rules import op_name
 from byoc.relay.transform.half_operands import WIDE, Key, key_of
 from byoc.relay.traverse import dataflow_children, post_order, rewrite
 

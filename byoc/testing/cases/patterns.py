@@ -64,7 +64,7 @@ class CertifiedRow:
         if op.name not in self.samples:
             check = self.entry.asked
             rows = check.constraints if isinstance(check, ConstraintCheck) else ()
-            about = [c for c in (*self.asked.backend.constraints, *rows) if op.name in c.of]
+            about = [c for c in (*self.asked.backend.constraints, *rows) if op.name in c.asked_about]
             taken = [s for s in op.samples if not _is_refused(op, s, about)] if about else []
             self.samples[op.name] = taken or op.samples
         return self.samples[op.name]
