@@ -54,7 +54,7 @@ def aligned(count: int) -> int:
 
 
 @dataclass(frozen=True)
-class Window:
+class NpuWindow:
     """A convolution or a pool over ``[h, w, c]`` that gives ``out_c`` channels; *each*: one channel makes one."""
 
     image: tuple[int, int, int]
@@ -127,7 +127,7 @@ def number(value: RelayExpr) -> float:
     return float(numbers(value).reshape(-1)[0])
 
 
-def window_of(call: Call) -> Window:
+def window_of(call: Call) -> NpuWindow:
     """The window of an operator or composite that the constraints allow."""
     calls = inner(call)
     out = images(call)
@@ -135,7 +135,7 @@ def window_of(call: Call) -> Window:
     attrs = product.attrs
     if "qnn.dense" in calls:
         units, depth = numbers(product.args[1]).shape
-        return Window((1, 1, depth), (1, 1, units), (1, 1))
+        return NpuWindow((1, 1, depth), (1, 1, units), (1, 1))
     pads = [int(p) for p in attrs.padding]
     top, left = pads[0], pads[1 % len(pads)]  # one number stands for all sides
     if "nn.pad" in calls:
@@ -144,7 +144,7 @@ def window_of(call: Call) -> Window:
     image = images(calls["nn.pad"].args[0] if "nn.pad" in calls else product.args[0])
     pooled = product is call
     kernel = attrs.pool_size if pooled else attrs.kernel_size
-    return Window(
+    return NpuWindow(
         image[1:],
         out[1:],
         _pair(kernel),
@@ -170,7 +170,7 @@ def images(value: RelayExpr) -> tuple[int, int, int, int]:
 
 
 @dataclass
-class Program:
+class NpuProgram:
     """A program that grows: the shapes of its buffers, its constants and its instructions."""
 
     buffers: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -188,7 +188,7 @@ class Program:
         self.rom += data + bytes(aligned(len(data)) - len(data))
         return place
 
-    def windows(self, window: Window, source: int, target: int, block: Block) -> None:
+    def windows(self, window: NpuWindow, source: int, target: int, block: NpuBlock) -> None:
         """*window* from buffer *source* to *target*, tile by tile; *block* writes what a block of channels computes."""
         tile = window.tile()
         if tile is None:
@@ -210,28 +210,28 @@ class Program:
                         self.emit("store", places["result"], target, item, *rows, *columns, *channels)
 
 
-class Block:
-    """What is computed for a block of channels of a :class:`Window`; padding is filled with *fill*."""
+class NpuBlock:
+    """What is computed for a block of channels of a :class:`NpuWindow`; padding is filled with *fill*."""
 
     fill = LEAST
 
-    def __init__(self, window: Window):
+    def __init__(self, window: NpuWindow):
         self.window = window
 
-    def constants(self, program: Program, places: Mapping[str, int], channels: Box) -> None:
+    def constants(self, program: NpuProgram, places: Mapping[str, int], channels: Box) -> None:
         """Load what a block of channels needs."""
 
-    def compute(self, program: Program, places: Mapping[str, int], data: Sequence[int], out: Sequence[int]) -> None:
+    def compute(self, program: NpuProgram, places: Mapping[str, int], data: Sequence[int], out: Sequence[int]) -> None:
         """The greatest number of each window."""
         w = self.window
         where = (places["data"], places["result"])
         program.emit("max_pool", *where, *data, *out[:2], *w.kernel, *w.strides, *w.dilation)
 
 
-class Product(Block):
+class Product(NpuBlock):
     """A convolution or dense layer with bias, bounds and requantization."""
 
-    def __init__(self, window: Window, call: Call):
+    def __init__(self, window: NpuWindow, call: Call):
         super().__init__(window)
         calls = inner(call)
         product = calls.get("qnn.conv2d") or calls["qnn.dense"]
@@ -253,12 +253,12 @@ class Product(Block):
         self.sums = bounds(calls, "int32", (LEAST_SUM, GREATEST_SUM))
         self.results = bounds(calls, "int8", (LEAST, GREATEST))
 
-    def constants(self, program: Program, places: Mapping[str, int], channels: Box) -> None:
+    def constants(self, program: NpuProgram, places: Mapping[str, int], channels: Box) -> None:
         part = slice(*channels)
         for name, values in (("weights", self.weights[..., part]), ("parameters", self.parameters[:, part])):
             program.emit("constants", *program.keep(values), places[name])
 
-    def compute(self, program: Program, places: Mapping[str, int], data: Sequence[int], out: Sequence[int]) -> None:
+    def compute(self, program: NpuProgram, places: Mapping[str, int], data: Sequence[int], out: Sequence[int]) -> None:
         w = self.window
         shape = (*data, *out, *w.kernel, *w.strides, *w.dilation, w.each, self.zero)
         program.emit("conv", *places.values(), *shape, *self.sums, self.zero_out, *self.results)
@@ -282,7 +282,7 @@ BOUNDS: Mapping[str, Callable[[Call], Box]] = {
 }
 
 
-def add(program: Program, call: Call, sources: Sequence[int], target: int) -> None:
+def add(program: NpuProgram, call: Call, sources: Sequence[int], target: int) -> None:
     """A sum of two buffers, row by row in pieces of channels."""
     calls = inner(call)
     sides = calls["qnn.add"].args
@@ -307,14 +307,14 @@ def add(program: Program, call: Call, sources: Sequence[int], target: int) -> No
                     program.emit("store", places[2], target, item, *a, *b, *d)
 
 
-def window(program: Program, call: Call, sources: Sequence[int], target: int) -> None:
+def window(program: NpuProgram, call: Call, sources: Sequence[int], target: int) -> None:
     """A product or a pool."""
     of = window_of(call)
-    block = Product(of, call) if of.sums else Block(of)
+    block = Product(of, call) if of.sums else NpuBlock(of)
     program.windows(of, sources[0], target, block)
 
 
-Generator = Callable[[Program, Call, Sequence[int], int], None]
+Generator = Callable[[NpuProgram, Call, Sequence[int], int], None]
 GENERATORS: Mapping[str, Generator] = {CONV: window, DENSE: window, "nn.max_pool2d": window, "qnn.add": add, ADD: add}
 
 
@@ -327,7 +327,7 @@ def compiled(function: Function, device: str = DEVICE) -> NpuModule:
         if isinstance(n, Call)
     ]
     values: list[RelayExpr] = list(dict.fromkeys([*function.params, *outputs, *calls]))
-    program = Program([images(v) for v in [*function.params, *outputs]])
+    program = NpuProgram([images(v) for v in [*function.params, *outputs]])
     place: dict[RelayExpr, int] = {p: k for k, p in enumerate(function.params)}
     place.update({o: k for k, o in enumerate(outputs, len(place))})
     for value in values:

@@ -60,7 +60,7 @@ class Code(enum.IntEnum):
     COS = 108
 
 
-class Options(enum.IntEnum):
+class BuiltinOptions(enum.IntEnum):
     """``BuiltinOptions``: which table of options an operator has."""
 
     CONV_2D = 1
@@ -137,7 +137,11 @@ class Model:
         return self.tensor(values.shape, str(values.dtype), values.tobytes())
 
     def add(
-        self, code: Code, inputs: Sequence[int], shape: Sequence[int], options: tuple[Options, Table] | None = None
+        self,
+        code: Code,
+        inputs: Sequence[int],
+        shape: Sequence[int],
+        options: tuple[BuiltinOptions, Table] | None = None,
     ) -> int:
         """An operator of one output of *shape*, in float32; the output."""
         if code not in self.codes:

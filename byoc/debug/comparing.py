@@ -25,7 +25,7 @@ from byoc.debug.element_order import exchanged, is_reordered
 from byoc.debug.limits import ErrorLimits
 from byoc.debug.options import CompareRequest
 from byoc.debug.sides import ComparedSide, LostSideError, SideRun
-from byoc.debug.values import Value
+from byoc.debug.values import InnerValue
 from byoc.errors import UserError
 from byoc.options.entry import takes
 from byoc.runtime.core.ndarray import dtype_name
@@ -128,7 +128,7 @@ class _Found:
     unmatched: list[str] = field(default_factory=list)
     reordered: list[str] = field(default_factory=list)
 
-    def compare(self, before: Sequence[Value], after: Sequence[Value]) -> None:
+    def compare(self, before: Sequence[InnerValue], after: Sequence[InnerValue]) -> None:
         """Put the values of the two runs into rows, by name, in the order of the first."""
         mine, others = _by_name(before), _by_name(after)
         for name, values in mine.items():
@@ -139,7 +139,7 @@ class _Found:
                 self._add(name if len(pairs) == 1 else f"{name} ({k + 1} of {len(pairs)})", value, other)
         self.unmatched += [name for name in others if name not in mine]
 
-    def _add(self, shown: str, value: Value, other: Value) -> None:
+    def _add(self, shown: str, value: InnerValue, other: InnerValue) -> None:
         like, leaves = value.array, self.limits.leaves
         array, moved = _alike(other.array, like), False
         if self.has_layouts and (array is None or leaves(array, like)):
@@ -154,14 +154,14 @@ class _Found:
             self.rows.append(_row(shown, value.nodes, (array, like), self.limits, moved=moved))
 
 
-def _by_name(values: Sequence[Value]) -> dict[str, list[Value]]:
-    found: dict[str, list[Value]] = {}
+def _by_name(values: Sequence[InnerValue]) -> dict[str, list[InnerValue]]:
+    found: dict[str, list[InnerValue]] = {}
     for value in values:
         found.setdefault(value.name, []).append(value)
     return found
 
 
-def _pairs(mine: Sequence[Value], others: Sequence[Value]) -> list[tuple[Value, Value]]:
+def _pairs(mine: Sequence[InnerValue], others: Sequence[InnerValue]) -> list[tuple[InnerValue, InnerValue]]:
     """The values of one ONNX node in both runs.
 
     Where one run has fewer of them, since it has computed some within others, each is matched with the nearest.
@@ -175,7 +175,7 @@ def _pairs(mine: Sequence[Value], others: Sequence[Value]) -> list[tuple[Value, 
     return [(max(mine, key=lambda m: _nearness(value, m)), value) for value in others]
 
 
-def _nearness(other: Value, value: Value) -> float:
+def _nearness(other: InnerValue, value: InnerValue) -> float:
     array = _alike(other.array, value.array)
     return -math.inf if array is None else errors(array, value.array).snr_db
 

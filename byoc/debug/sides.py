@@ -22,7 +22,7 @@ from byoc.debug.comparison import LostSide
 from byoc.debug.machine_runs import input_specs, load_executable, run_executable
 from byoc.debug.options import CompareRequest
 from byoc.debug.unfused import HOST, compile_unfused
-from byoc.debug.values import Value, values_of
+from byoc.debug.values import InnerValue, values_of
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.options import CompileRequest
 from byoc.driver.vm.cut_model import compile_planned
@@ -54,7 +54,7 @@ class LostSideError(UserError):
 class SideRun:
     """What one side gave: the values inside of it, in their order, and its outputs by name."""
 
-    values: Sequence[Value]
+    values: Sequence[InnerValue]
     outputs: Sequence[tuple[str, np.ndarray]]
 
 

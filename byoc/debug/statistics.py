@@ -14,7 +14,7 @@ import numpy as np
 
 from byoc.debug.options import StatisticsRequest
 from byoc.debug.unfused import compile_unfused
-from byoc.debug.values import Value, values_of
+from byoc.debug.values import InnerValue, values_of
 from byoc.errors import UserError
 from byoc.options.entry import takes
 from byoc.runtime.core.ndarray import dtype_name
@@ -119,7 +119,7 @@ def _is_numbers(array: np.ndarray) -> bool:
     return not array.dtype.hasobject
 
 
-def _row(value: Value) -> TensorStatistics:
+def _row(value: InnerValue) -> TensorStatistics:
     array = value.array.astype("float64").ravel()
     finite = array[np.isfinite(array)]
     mean, std, least, most = (

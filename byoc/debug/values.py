@@ -15,7 +15,7 @@ from byoc.runtime.library import Library
 
 
 @dataclass(frozen=True)
-class Value:
+class InnerValue:
     """A tensor of one run, the ONNX nodes that it comes from, and the function that gave it.
 
     *read* are the values that the function read: inputs, constants and what came before.
@@ -35,7 +35,7 @@ def values_of(
     inputs: Mapping[str, np.ndarray],
     with_read: bool = False,
     progress: Progress | None = None,
-) -> list[Value]:
+) -> list[InnerValue]:
     """Each value between the nodes of *library*, in the order in which they are computed, node by node.
 
     A value is called by the last ONNX node that it comes from, with a number where a node gives several. *with_read*
@@ -48,7 +48,7 @@ def values_of(
     if progress is not None:
         executor.wrap = partial(_ReportedCall, progress, origins)
     executor.run()
-    found: list[Value] = []
+    found: list[InnerValue] = []
     for step, node in zip(executor.steps, executor.graph.calls, strict=True):
         read = tuple(v.copy() for e in node.inputs if (v := executor.value_of(e)) is not None) if with_read else ()
         step()
@@ -58,7 +58,7 @@ def values_of(
             if value is not None and (nodes or node.function != RESHAPE):  # not a view of an input
                 base = nodes[-1] if nodes else node.name
                 name = base if len(node.outputs) == 1 else f"{base}:{k}"
-                found.append(Value(name, nodes, value.copy(), node.function, read=read))
+                found.append(InnerValue(name, nodes, value.copy(), node.function, read=read))
     return [replace(v, is_whole=not any(_last(v) in w.nodes for w in found[k + 1 :])) for k, v in enumerate(found)]
 
 
@@ -79,7 +79,7 @@ class _ReportedCall:
         return getattr(self._step, name)
 
 
-def _last(value: Value) -> str:
+def _last(value: InnerValue) -> str:
     return value.nodes[-1] if value.nodes else value.name
 
 

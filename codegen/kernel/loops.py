@@ -70,7 +70,7 @@ class AddLanes(Stmt):
 
 
 @dataclass(frozen=True, eq=False)
-class Let(Stmt):
+class LetStmt(Stmt):
     """*index* has the value *value* for the rest of the block."""
 
     index: Index
@@ -97,7 +97,7 @@ class Alloc(Stmt):
 
 
 @dataclass(frozen=True, eq=False)
-class If(Stmt):
+class IfThenElse(Stmt):
     """*body* where *cond* holds."""
 
     cond: PrimExpr

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.kernel.loops import Alloc, For, If, Stmt, Store
+from byoc.codegen.kernel.loops import Alloc, For, IfThenElse, Stmt, Store
 from byoc.codegen.kernel.spelling import greatest, least
 from byoc.te import Index, PrimExpr, binary, const, logical_not, placeholder
 from byoc.te.expr import DOTS, INDEX, Binary, Intrinsic, Reduce
@@ -59,7 +59,7 @@ def _accumulate_position(reduce: Reduce, inner: list[Stmt], body: PrimExpr) -> t
     if body.dtype.startswith("float"):
         nan = binary("and", Binary("ne", item[()], item[()]), logical_not(Binary("ne", best[()], best[()])))
         less = binary("or", less, nan)
-    update = If(less, [Store(best, (), item[()]), Store(position, (), reduce.axes[0])])
+    update = IfThenElse(less, [Store(best, (), item[()]), Store(position, (), reduce.axes[0])])
     start = "min" if reduce.kind == "argmin" else "max"
     code: list[Stmt] = [Alloc(best, neutral(start, body.dtype)), Alloc(position, const(0, INDEX))]
     return [*code, *loops(reduce.axes, [*inner, Alloc(item, body), update])], position[()]

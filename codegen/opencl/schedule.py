@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.kernel.collapse import Nest, collapse_axes
 from byoc.codegen.kernel.inline import substitute_axes
-from byoc.codegen.kernel.loops import Alloc, If, Let, Stmt, Store
+from byoc.codegen.kernel.loops import Alloc, IfThenElse, LetStmt, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.choosing import Ranked, ScheduleOption, chosen_option, ranked_options, roughly
@@ -211,7 +211,7 @@ def _tile(
     inside: Sequence[PrimExpr] = places
     if length % tile:  # the last tile reads its last element again and stores what is inside
         inside = names = [Index(f"{axis.name}_{u}", length) for u in range(tile)]
-        statements += [Let(i, _clamped(p, length)) for i, p in zip(names, places, strict=True)]
+        statements += [LetStmt(i, _clamped(p, length)) for i, p in zip(names, places, strict=True)]
     statements += [Alloc(acc, neutral("sum", acc.dtype)) for acc in accs]
     folds = [
         Store(acc, (), combine("sum", acc[()], substitute_axes(reduce.body, [axis], [i])))
@@ -221,7 +221,7 @@ def _tile(
     for acc, i, place in zip(accs, inside, places, strict=True):
         value = substitute_axes(_replace(nest.value, reduce, acc[()]), [axis], [i])
         store = Store(nest.stage, [substitute_axes(index, [axis], [i]) for index in nest.indices], value)
-        statements.append(store if length % tile == 0 else If(binary("lt", place, length), [store]))
+        statements.append(store if length % tile == 0 else IfThenElse(binary("lt", place, length), [store]))
     return KernelPlan(f"tile{tile}", statements, as_index(item.extent), when=when, local=local)
 
 

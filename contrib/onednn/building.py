@@ -50,7 +50,7 @@ class TensorBuffer:
 
 
 @dataclass(frozen=True)
-class Value:
+class DnnlValue:
     """A tensor: how it lies in its buffer."""
 
     desc: Desc
@@ -64,9 +64,9 @@ class Value:
     def dtype(self) -> str:
         return self.desc.dtype
 
-    def permuted(self, axes: Sequence[int]) -> Value:
+    def permuted(self, axes: Sequence[int]) -> DnnlValue:
         """The same memory with axis ``axes[k]`` as axis *k*."""
-        return Value(self.desc.permuted(axes), self.buffer)
+        return DnnlValue(self.desc.permuted(axes), self.buffer)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Action:
     """A primitive with the values that it reads and writes, by oneDNN's numbers; without one, zeros are written."""
 
     primitive: Primitive | None
-    arguments: Mapping[int, Value]
+    arguments: Mapping[int, DnnlValue]
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Constants:
 
     arrays: Sequence[np.ndarray]
     buffers: dict[int, TensorBuffer] = field(default_factory=dict)
-    reordered: list[tuple[TensorBuffer, Desc, Value]] = field(default_factory=list)
+    reordered: list[tuple[TensorBuffer, Desc, DnnlValue]] = field(default_factory=list)
 
     def buffer(self, number: int) -> TensorBuffer:
         """The memory of constant *number*."""
@@ -106,31 +106,31 @@ class Builder:
         self.actions: list[Action] = []
         self.buffers: list[TensorBuffer] = []
         self.last_reads: dict[int, int] = {}  # of values by their numbers: the step after which nobody reads them
-        self.values: dict[int, Value] = {}
+        self.values: dict[int, DnnlValue] = {}
         self.step = 0  # the one that is being built
 
     # values ---------------------------------------------------------------------------------------------------------
 
-    def given(self, kind: BufferKind, number: int, shape: Sequence[int], dtype: str) -> Value:
+    def given(self, kind: BufferKind, number: int, shape: Sequence[int], dtype: str) -> DnnlValue:
         """A tensor of the caller's, in the order of its axes."""
         desc = self.library.desc(shape, dtype)
         buffer = (
             self.constants.buffer(number) if kind is BufferKind.CONSTANT else TensorBuffer(kind, desc.nbytes, number)
         )
-        return Value(desc, buffer)
+        return DnnlValue(desc, buffer)
 
-    def array(self, array: np.ndarray) -> Value:
+    def array(self, array: np.ndarray) -> DnnlValue:
         """A constant that is no constant of the region."""
         desc = self.library.desc(array.shape, dtype_name(array.dtype))
-        return Value(desc, TensorBuffer(BufferKind.CONSTANT, array.nbytes, array=array))
+        return DnnlValue(desc, TensorBuffer(BufferKind.CONSTANT, array.nbytes, array=array))
 
-    def temporary(self, desc: Desc) -> Value:
+    def temporary(self, desc: Desc) -> DnnlValue:
         """A tensor that nobody has written yet."""
         buffer = TensorBuffer(BufferKind.TEMPORARY, desc.nbytes)
         self.buffers.append(buffer)
-        return Value(desc, buffer)
+        return DnnlValue(desc, buffer)
 
-    def plain(self, shape: Sequence[int], dtype: str) -> Value:
+    def plain(self, shape: Sequence[int], dtype: str) -> DnnlValue:
         """A new tensor in the order of its axes."""
         return self.temporary(self.library.desc(shape, dtype))
 
@@ -138,7 +138,7 @@ class Builder:
         """A descriptor that leaves the order to the primitive."""
         return self.library.desc(desc.shape if shape is None else shape, desc.dtype, ANY)
 
-    def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
+    def reshaped(self, value: DnnlValue, shape: Sequence[int]) -> DnnlValue:
         """*value* under another shape: the same memory where that can be."""
         if not shape:
             shape = (1,)
@@ -147,16 +147,16 @@ class Builder:
             value = self.in_order(value)
             desc = value.desc.reshaped(shape)
             assert desc is not None, (value.shape, shape)
-        return Value(desc, value.buffer)
+        return DnnlValue(desc, value.buffer)
 
-    def in_order(self, value: Value) -> Value:
+    def in_order(self, value: DnnlValue) -> DnnlValue:
         """*value* with its elements in the order of its axes."""
         return self.to(value, self.library.desc(value.shape, value.dtype))
 
-    def to(self, value: Value, desc: Desc) -> Value:
+    def to(self, value: DnnlValue, desc: Desc) -> DnnlValue:
         """*value* as *desc* says; a reorder, unless it lies so. That of a constant is made now, and once."""
         if value.desc == desc:
-            return Value(desc, value.buffer)
+            return DnnlValue(desc, value.buffer)
         if value.buffer.kind is not BufferKind.CONSTANT:
             result = self.temporary(desc)
             self.reorder(value, result)
@@ -164,7 +164,7 @@ class Builder:
         for buffer, source, made in self.constants.reordered:
             if buffer is value.buffer and source == value.desc and made.desc == desc:
                 return made
-        result = Value(desc, TensorBuffer(BufferKind.CONSTANT, desc.nbytes, array=aligned(desc.nbytes)))
+        result = DnnlValue(desc, TensorBuffer(BufferKind.CONSTANT, desc.nbytes, array=aligned(desc.nbytes)))
         primitive = self.reordering(value.desc, desc)
         run_actions(self.library, [Action(primitive, {SRC: value, DST: result})])
         self.constants.reordered.append((value.buffer, value.desc, result))
@@ -176,13 +176,13 @@ class Builder:
         attributes = self.library.attributes().finished()
         return self.library.primitive("reorder", source, engine, target, engine, attributes)
 
-    def reorder(self, source: Value, target: Value) -> None:
+    def reorder(self, source: DnnlValue, target: DnnlValue) -> None:
         """Copy *source* to *target*."""
         self.add(self.reordering(source.desc, target.desc), {SRC: source, DST: target})
 
     # actions --------------------------------------------------------------------------------------------------------
 
-    def add(self, primitive: Primitive | None, arguments: Mapping[int, Value]) -> None:
+    def add(self, primitive: Primitive | None, arguments: Mapping[int, DnnlValue]) -> None:
         """Run *primitive* on these values; without one, write zeros."""
         if primitive is not None and primitive.scratchpad.nbytes:
             arguments = {**arguments, SCRATCHPAD: self.temporary(primitive.scratchpad)}
@@ -190,7 +190,7 @@ class Builder:
             value.buffer.used(len(self.actions))
         self.actions.append(Action(primitive, arguments))
 
-    def best(self, make: Callable[[Desc], Primitive], value: Value) -> tuple[Primitive, Value]:
+    def best(self, make: Callable[[Desc], Primitive], value: DnnlValue) -> tuple[Primitive, DnnlValue]:
         """The primitive that *make* gives for *value* as it lies, or in order where only the latter has fast code."""
         primitive = make(value.desc)
         if not is_reference(primitive) or value.desc.is_plain:
@@ -198,7 +198,7 @@ class Builder:
         ordered = make(self.library.desc(value.shape, value.dtype))
         return (primitive, value) if is_reference(ordered) else (ordered, self.in_order(value))
 
-    def is_free_after(self, value: Value, step: int) -> bool:
+    def is_free_after(self, value: DnnlValue, step: int) -> bool:
         """Whether nobody reads the memory of *value* after *step*, so that its reader may write there."""
         if value.buffer.kind is not BufferKind.TEMPORARY:
             return False
@@ -233,14 +233,14 @@ def run_actions(library: OnednnLibrary, actions: Sequence[Action]) -> None:
         pads = action.primitive.scratchpad
         pad = aligned(pads.nbytes)
         arguments.append(
-            memory_of(library, SCRATCHPAD, Value(pads, TensorBuffer(BufferKind.TEMPORARY, pads.nbytes, array=pad)))
+            memory_of(library, SCRATCHPAD, DnnlValue(pads, TensorBuffer(BufferKind.TEMPORARY, pads.nbytes, array=pad)))
         )
         status = library.lib.dnnl_primitive_execute(action.primitive.pointer, stream, len(arguments), arguments)
         library.check(status, "a reorder")
     library.check(library.lib.dnnl_stream_wait(stream), "a reorder")
 
 
-def memory_of(library: OnednnLibrary, number: int, value: Value) -> tuple[int, Any]:
+def memory_of(library: OnednnLibrary, number: int, value: DnnlValue) -> tuple[int, Any]:
     """An argument of a primitive: its number, and a memory object of *value*, whose array is known."""
     array = value.buffer.array
     handle = library.ffi.NULL if array is None else library.ffi.cast("void *", address(array))

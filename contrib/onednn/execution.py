@@ -13,14 +13,14 @@ from byoc.contrib.onednn.building import (
     BufferKind,
     Builder,
     Constants,
+    DnnlValue,
     TensorBuffer,
-    Value,
     address,
     aligned,
 )
 from byoc.contrib.onednn.fusing import Chain, chains_of
 from byoc.contrib.onednn.library import OnednnLibrary
-from byoc.contrib.onednn.steps import Behind, Step, build
+from byoc.contrib.onednn.steps import Behind, DnnlStep, build
 from byoc.contrib.onednn.table import BUILDERS
 from byoc.contrib.region_program import Program
 from byoc.runtime.core.errors import KernelError
@@ -68,7 +68,7 @@ class PrimitivePlan:
             Behind(post.operator, post.attributes, None if post.operand is None else builder.values[post.operand])
             for post in chain.posts
         ]
-        step = Step(written["operator"], written["attributes"], shapes, [spec.dtype for spec in specs], behind)
+        step = DnnlStep(written["operator"], written["attributes"], shapes, [spec.dtype for spec in specs], behind)
         made = build(builder, step, [builder.values[number] for number in written["arguments"]])
         for number, value, shape in zip(chain.results, made, shapes, strict=True):
             if value.shape != (shape or (1,)):
@@ -76,7 +76,7 @@ class PrimitivePlan:
             builder.values[number] = value
 
 
-def _give(builder: Builder, value: Value, number: int, spec: TensorSpec, sizes: Mapping[str, int]) -> None:
+def _give(builder: Builder, value: DnnlValue, number: int, spec: TensorSpec, sizes: Mapping[str, int]) -> None:
     """Have *value* stand in output *number*: it is written there at once where it lies as outputs do, else copied."""
     shape = spec.concrete_shape(sizes)
     if 0 in shape:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.contrib.onednn.building import DST, MANY_SRC, QUERY_DST, Builder, Value
-from byoc.contrib.onednn.steps import Step, builds
+from byoc.contrib.onednn.building import DST, MANY_SRC, QUERY_DST, Builder, DnnlValue
+from byoc.contrib.onednn.steps import DnnlStep, builds
 from byoc.runtime.kernels.movement.transform import VIEWS
 
 
 @builds(*VIEWS, "copy")
-def reshape(builder: Builder, step: Step, data: Value) -> Value:
+def reshape(builder: Builder, step: DnnlStep, data: DnnlValue) -> DnnlValue:
     """The same elements under another shape."""
     return builder.reshaped(data, step.shape)
 
 
 @builds("transpose", "layout_transform")
-def transpose(builder: Builder, step: Step, data: Value) -> Value:
+def transpose(builder: Builder, step: DnnlStep, data: DnnlValue) -> DnnlValue:
     """The same elements with their axes in another order."""
     ndim = len(data.shape)
     if step.operator == "layout_transform":
@@ -26,7 +26,7 @@ def transpose(builder: Builder, step: Step, data: Value) -> Value:
 
 
 @builds("cast")
-def cast(builder: Builder, step: Step, data: Value) -> Value:
+def cast(builder: Builder, step: DnnlStep, data: DnnlValue) -> DnnlValue:
     """Floats of another width."""
     if step.dtypes[0] == data.dtype:
         return data
@@ -34,7 +34,7 @@ def cast(builder: Builder, step: Step, data: Value) -> Value:
 
 
 @builds("concatenate")
-def concatenate(builder: Builder, step: Step, *parts: Value) -> Value:
+def concatenate(builder: Builder, step: DnnlStep, *parts: DnnlValue) -> DnnlValue:
     """Tensors behind one another along an axis."""
     library, axis = builder.library, int(step["axis"]) % len(step.shape)
     whole = [part for part in parts if 0 not in part.shape]
@@ -48,24 +48,24 @@ def concatenate(builder: Builder, step: Step, *parts: Value) -> Value:
     return result
 
 
-def _part(builder: Builder, data: Value, shape: Sequence[int], offsets: Sequence[int]) -> Value:
+def _part(builder: Builder, data: DnnlValue, shape: Sequence[int], offsets: Sequence[int]) -> DnnlValue:
     """The part of *data* of *shape* that begins at *offsets*."""
     desc = data.desc.part(shape, offsets)
     if desc is None:
         data = builder.in_order(data)
         desc = data.desc.part(shape, offsets)
         assert desc is not None, (data.shape, shape, offsets)
-    return Value(desc, data.buffer)
+    return DnnlValue(desc, data.buffer)
 
 
 @builds("strided_slice")
-def strided_slice(builder: Builder, step: Step, data: Value) -> Value:
+def strided_slice(builder: Builder, step: DnnlStep, data: DnnlValue) -> DnnlValue:
     """A part that leaves nothing out."""
     return _part(builder, data, step.shape, step.slice_begins(data.shape))
 
 
 @builds("split")
-def split(builder: Builder, step: Step, data: Value) -> list[Value]:
+def split(builder: Builder, step: DnnlStep, data: DnnlValue) -> list[DnnlValue]:
     """Parts behind one another along an axis."""
     axis, begin, parts = int(step["axis"]) % len(data.shape), 0, []
     for shape in step.shapes:
@@ -77,7 +77,7 @@ def split(builder: Builder, step: Step, data: Value) -> list[Value]:
 
 
 @builds("nn.pad")
-def pad(builder: Builder, step: Step, data: Value, value: Value) -> Value:
+def pad(builder: Builder, step: DnnlStep, data: DnnlValue, value: DnnlValue) -> DnnlValue:
     """Zeros around."""
     result = builder.plain(step.shape, data.dtype)
     builder.add(None, {DST: result})

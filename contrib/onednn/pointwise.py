@@ -28,12 +28,12 @@ from byoc.contrib.onednn.building import (
     VARIANCE,
     WEIGHTS,
     Builder,
-    Value,
+    DnnlValue,
     is_reference,
 )
 from byoc.contrib.onednn.fusing import sizes_along
 from byoc.contrib.onednn.library import Desc, Primitive
-from byoc.contrib.onednn.steps import Step, builds
+from byoc.contrib.onednn.steps import DnnlStep, builds
 from byoc.contrib.onednn.windows import GLOBAL_POOLS, global_pool
 from byoc.runtime.core.ndarray import numpy_dtype
 
@@ -41,7 +41,7 @@ OF_NOTHING = {"sum": 0.0, "prod": 1.0, "mean": np.nan, "max": -np.inf, "min": np
 
 
 @builds(*ELTWISE)
-def eltwise(builder: Builder, step: Step, data: Value) -> Value:
+def eltwise(builder: Builder, step: DnnlStep, data: DnnlValue) -> DnnlValue:
     """A function of each element."""
     library, function = builder.library, ELTWISE[step.operator](step.attributes)
     alg, alpha, beta = function
@@ -55,7 +55,7 @@ def eltwise(builder: Builder, step: Step, data: Value) -> Value:
     return _one(builder, step.shape, *builder.best(make, data))
 
 
-def _one(builder: Builder, shape: Sequence[int], primitive: Primitive, data: Value) -> Value:
+def _one(builder: Builder, shape: Sequence[int], primitive: Primitive, data: DnnlValue) -> DnnlValue:
     """The result of a *primitive* of one tensor, which has *shape*."""
     result = builder.temporary(primitive.asked(QUERY_DST, 0, shape, data.dtype))
     builder.add(primitive, {SRC: data, DST: result})
@@ -63,7 +63,7 @@ def _one(builder: Builder, shape: Sequence[int], primitive: Primitive, data: Val
 
 
 @builds("nn.prelu")
-def prelu(builder: Builder, step: Step, data: Value, alpha: Value) -> Value:
+def prelu(builder: Builder, step: DnnlStep, data: DnnlValue, alpha: DnnlValue) -> DnnlValue:
     """``data``, what is below 0 times ``alpha: f32[C]`` along an axis."""
     library, ndim = builder.library, len(data.shape)
     axis = step.axis(ndim, 1)
@@ -83,7 +83,7 @@ def prelu(builder: Builder, step: Step, data: Value, alpha: Value) -> Value:
 
 
 @builds(*BINARY, "nn.bias_add")
-def binary(builder: Builder, step: Step, left: Value, right: Value) -> Value:
+def binary(builder: Builder, step: DnnlStep, left: DnnlValue, right: DnnlValue) -> DnnlValue:
     """An operation of two tensors, one of which may broadcast, with functions of its result behind it."""
     library, ndim = builder.library, max(len(step.shape), 1)
     if step.operator == "nn.bias_add":
@@ -93,7 +93,7 @@ def binary(builder: Builder, step: Step, left: Value, right: Value) -> Value:
     operator = "add" if step.operator == "nn.bias_add" else step.operator
     shape = step.shape or (1,)
     if left.shape != shape == right.shape and operator == "subtract":
-        right, operator = eltwise(builder, Step("negative", {}, [shape], step.dtypes), right), "add"
+        right, operator = eltwise(builder, DnnlStep("negative", {}, [shape], step.dtypes), right), "add"
     if left.shape != shape and BINARY[operator] in COMMUTATIVE:  # there is fast code where the second broadcasts
         left, right = right, left
     if left.shape == right.shape:
@@ -113,7 +113,7 @@ def binary(builder: Builder, step: Step, left: Value, right: Value) -> Value:
 
 
 @builds(*SOFTMAX)
-def softmax(builder: Builder, step: Step, data: Value) -> Value:
+def softmax(builder: Builder, step: DnnlStep, data: DnnlValue) -> DnnlValue:
     """Along one axis, which is made the last one where oneDNN has fast code for that alone."""
     library, axis, last = builder.library, step.axis(len(data.shape), -1), len(data.shape) - 1
 
@@ -140,7 +140,7 @@ def softmax(builder: Builder, step: Step, data: Value) -> Value:
 
 
 @builds("nn.layer_norm")
-def layer_norm(builder: Builder, step: Step, data: Value, gamma: Value, beta: Value) -> Value:
+def layer_norm(builder: Builder, step: DnnlStep, data: DnnlValue, gamma: DnnlValue, beta: DnnlValue) -> DnnlValue:
     """Along the last axis; gamma and beta are ``f32[C]``."""
     library, ordered = builder.library, builder.in_order(data)
     flags, arguments = _affine(step, gamma, beta)
@@ -156,8 +156,14 @@ def layer_norm(builder: Builder, step: Step, data: Value, gamma: Value, beta: Va
 
 @builds("nn.batch_norm")
 def batch_norm(
-    builder: Builder, step: Step, data: Value, gamma: Value, beta: Value, mean: Value, variance: Value
-) -> list[Value]:
+    builder: Builder,
+    step: DnnlStep,
+    data: DnnlValue,
+    gamma: DnnlValue,
+    beta: DnnlValue,
+    mean: DnnlValue,
+    variance: DnnlValue,
+) -> list[DnnlValue]:
     """``data: f32[N, C, …]`` by the given mean and variance, which are results too."""
     library, (flags, arguments) = builder.library, _affine(step, gamma, beta)
 
@@ -175,7 +181,7 @@ def batch_norm(
     return [result, mean, variance]
 
 
-def _affine(step: Step, gamma: Value, beta: Value) -> tuple[int, dict[int, Value]]:
+def _affine(step: DnnlStep, gamma: DnnlValue, beta: DnnlValue) -> tuple[int, dict[int, DnnlValue]]:
     """The flags and arguments of a normalization's scale and shift."""
     scaled, shifted = step.get("scale", False), step.get("center", False)
     arguments = {**({SCALE: gamma} if scaled else {}), **({SHIFT: beta} if shifted else {})}
@@ -183,7 +189,7 @@ def _affine(step: Step, gamma: Value, beta: Value) -> tuple[int, dict[int, Value
 
 
 @builds(*REDUCTIONS)
-def reduction(builder: Builder, step: Step, data: Value) -> Value:
+def reduction(builder: Builder, step: DnnlStep, data: DnnlValue) -> DnnlValue:
     """Over some of the axes, which are made the last ones where oneDNN has fast code for that alone.
 
     Means and maxima of whole images are pools, for which there is faster code.
@@ -206,7 +212,7 @@ def reduction(builder: Builder, step: Step, data: Value) -> Value:
     return builder.reshaped(_one(builder, shape, primitive, source), step.shape)
 
 
-def _reducing(builder: Builder, step: Step, desc: Desc, axes: Sequence[int]) -> Primitive:
+def _reducing(builder: Builder, step: DnnlStep, desc: Desc, axes: Sequence[int]) -> Primitive:
     """The reduction over *axes*, whose result has them with one element."""
     library, alg = builder.library, REDUCTIONS[step.operator]
     target = builder.any_of(desc, [1 if k in axes else size for k, size in enumerate(desc.shape)])

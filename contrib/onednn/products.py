@@ -21,12 +21,12 @@ from byoc.contrib.onednn.building import (
     WEIGHTS,
     BufferKind,
     Builder,
-    Value,
+    DnnlValue,
     is_reference,
 )
 from byoc.contrib.onednn.fusing import is_along, sizes_along
 from byoc.contrib.onednn.library import Attributes, Desc, Primitive, Unimplemented
-from byoc.contrib.onednn.steps import Behind, Step, build, builds
+from byoc.contrib.onednn.steps import Behind, DnnlStep, build, builds
 from byoc.contrib.window import CANONICAL, pads_of, per_axis
 from byoc.runtime.core.ndarray import numpy_dtype
 
@@ -36,7 +36,7 @@ Make = Callable[[Desc | None, Any], Primitive]  # (the bias, attributes) -> the 
 class Ending:
     """What stands behind a product: its bias, what is added to its result, functions of it."""
 
-    def __init__(self, builder: Builder, step: Step, order: Sequence[int], shape: Sequence[int]):
+    def __init__(self, builder: Builder, step: DnnlStep, order: Sequence[int], shape: Sequence[int]):
         """Of a product whose result has *shape* once its axes are taken in *order*, channels along its axis
         ``channels``.
 
@@ -44,15 +44,15 @@ class Ending:
         """
         self.builder, self.order, self.shape = builder, order, tuple(shape)
         self.attributes: Attributes = builder.library.attributes()
-        self.arguments: dict[int, Value] = {}
-        self.bias: Value | None = None
-        self.addend: Value | None = None
+        self.arguments: dict[int, DnnlValue] = {}
+        self.bias: DnnlValue | None = None
+        self.addend: DnnlValue | None = None
         self.channels = len(shape) - 1 if step.operator.endswith(("dense", "matmul")) else 1
         self.count = 0  # of operations behind the product and its bias
         for post in step.behind:
             self._take(post, step)
 
-    def _take(self, post: Behind, step: Step) -> None:
+    def _take(self, post: Behind, step: DnnlStep) -> None:
         if post.operand is None:
             self.attributes.add_eltwise(*ELTWISE[post.operator](post.attributes))
             self.count += 1
@@ -74,10 +74,10 @@ class Ending:
             raise Unimplemented(f"{post.operator} with {list(operand.shape)} behind {step.operator}")
         self.count += 1
 
-    def _is_bias(self, operand: Value) -> bool:
+    def _is_bias(self, operand: DnnlValue) -> bool:
         return math.prod(operand.shape) == operand.shape[self.channels] == self.shape[self.channels]
 
-    def _aligned(self, post: Behind, ndim: int) -> Value:
+    def _aligned(self, post: Behind, ndim: int) -> DnnlValue:
         """The other tensor with as many axes as the result, in the product's order of them."""
         assert post.operand is not None
         value = post.operand
@@ -91,7 +91,7 @@ class Ending:
             return value.permuted(self.order)
         return self.builder.reshaped(value, (math.prod(shape[:-1]), shape[-1]))  # rows of a flattened matrix
 
-    def run(self, make: Make, values: dict[int, tuple[Value, int]]) -> Value:
+    def run(self, make: Make, values: dict[int, tuple[DnnlValue, int]]) -> DnnlValue:
         """The result of the product that *make* gives, on *values* by their arguments and queries.
 
         Raises Unimplemented where what stands behind leaves it oneDNN's plain code.
@@ -111,18 +111,18 @@ class Ending:
         builder.add(primitive, {**arguments, **self.arguments, DST: result})
         return result
 
-    def _place(self, desc: Desc) -> Value:
+    def _place(self, desc: Desc) -> DnnlValue:
         """Where the result goes: where what is added lies, if nobody else reads that, or where it is copied to."""
         builder, addend = self.builder, self.addend
         if addend is not None and addend.desc == desc and builder.is_free_after(addend, builder.step):
-            return Value(desc, addend.buffer)
+            return DnnlValue(desc, addend.buffer)
         result = builder.temporary(desc)
         if addend is not None:
             builder.reorder(addend, result)
         return result
 
 
-def _with_ending(product: Callable[..., Value], builder: Builder, step: Step, *values: Value) -> Value:
+def _with_ending(product: Callable[..., DnnlValue], builder: Builder, step: DnnlStep, *values: DnnlValue) -> DnnlValue:
     """*product* with all that stands behind it; where oneDNN does not have that, one after the other."""
     mark = len(builder.actions)
     try:
@@ -131,20 +131,20 @@ def _with_ending(product: Callable[..., Value], builder: Builder, step: Step, *v
         if not step.behind:
             raise
         del builder.actions[mark:]
-    result = product(builder, Step(step.operator, step.attributes, step.shapes, step.dtypes), *values)
+    result = product(builder, DnnlStep(step.operator, step.attributes, step.shapes, step.dtypes), *values)
     for post in step.behind:
         operands = [result] if post.operand is None else [result, post.operand]
-        (result,) = build(builder, Step(post.operator, post.attributes, step.shapes, step.dtypes), operands)
+        (result,) = build(builder, DnnlStep(post.operator, post.attributes, step.shapes, step.dtypes), operands)
     return result
 
 
 @builds(*(f"nn.conv{n}d{kind}" for kind in ("", "_transpose") for n in (1, 2, 3)), takes_posts=True)
-def convolution(builder: Builder, step: Step, data: Value, weight: Value) -> Value:
+def convolution(builder: Builder, step: DnnlStep, data: DnnlValue, weight: DnnlValue) -> DnnlValue:
     """``data: f32[N, C, …], weight: f32[O, I, …]``, or of a transposed one ``f32[I, O, …]``, in any plain layouts."""
     return _with_ending(_convolution, builder, step, data, weight)
 
 
-def _convolution(builder: Builder, step: Step, data: Value, weight: Value) -> Value:
+def _convolution(builder: Builder, step: DnnlStep, data: DnnlValue, weight: DnnlValue) -> DnnlValue:
     n = len(data.shape) - 2
     letters, groups, transposed = CANONICAL[n], int(step["groups"]), step.operator.endswith("transpose")
     layout = step["data_layout"]
@@ -172,7 +172,9 @@ def _convolution(builder: Builder, step: Step, data: Value, weight: Value) -> Va
     return result.permuted([order.index(k) for k in range(len(order))])
 
 
-def _kernels(builder: Builder, weight: Value, step: Step, groups: int, channels: int, transposed: bool) -> Value:
+def _kernels(
+    builder: Builder, weight: DnnlValue, step: DnnlStep, groups: int, channels: int, transposed: bool
+) -> DnnlValue:
     """*weight* as ``OIhw``, or with groups as ``GOIhw``."""
     layout, letters = step["kernel_layout"], CANONICAL[len(step.shape) - 2][2:]
     if "G" in layout:
@@ -188,18 +190,18 @@ def _kernels(builder: Builder, weight: Value, step: Step, groups: int, channels:
 
 
 @builds("nn.dense", takes_posts=True)
-def dense(builder: Builder, step: Step, data: Value, weight: Value) -> Value:
+def dense(builder: Builder, step: DnnlStep, data: DnnlValue, weight: DnnlValue) -> DnnlValue:
     """``data: f32[…, k], weight: f32[n, k] -> f32[…, n]``."""
     return _with_ending(_dense, builder, step, data, weight)
 
 
-def _dense(builder: Builder, step: Step, data: Value, weight: Value) -> Value:
+def _dense(builder: Builder, step: DnnlStep, data: DnnlValue, weight: DnnlValue) -> DnnlValue:
     rows = builder.reshaped(data, (math.prod(data.shape[:-1]), data.shape[-1]))
     return builder.reshaped(_matmul(builder, step, rows, weight.permuted([1, 0])), step.shape)
 
 
 @builds("nn.matmul", "nn.batch_matmul", takes_posts=True)
-def matmul(builder: Builder, step: Step, left: Value, right: Value) -> Value:
+def matmul(builder: Builder, step: DnnlStep, left: DnnlValue, right: DnnlValue) -> DnnlValue:
     """``f32[…, m, k] x f32[…, k, n] -> f32[…, m, n]``; each side may be transposed."""
     ndim = max(len(left.shape), len(right.shape))
     left, right = (builder.reshaped(v, sizes_along(v.shape, ndim)) for v in (left, right))
@@ -209,7 +211,7 @@ def matmul(builder: Builder, step: Step, left: Value, right: Value) -> Value:
     return _with_ending(_matmul, builder, step, left, right)
 
 
-def _matmul(builder: Builder, step: Step, left: Value, right: Value) -> Value:
+def _matmul(builder: Builder, step: DnnlStep, left: DnnlValue, right: DnnlValue) -> DnnlValue:
     batch = [max(a, b) for a, b in zip(left.shape[:-2], right.shape[:-2], strict=True)]
     shape = [*batch, left.shape[-2], right.shape[-1]]
     if left.shape[-1] == 0:

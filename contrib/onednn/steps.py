@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from byoc.contrib.onednn.building import Builder, Value
+from byoc.contrib.onednn.building import Builder, DnnlValue
 from byoc.contrib.region_program import Operation
 
 
@@ -16,11 +16,11 @@ class Behind:
 
     operator: str
     attributes: Mapping[str, Any]
-    operand: Value | None = None
+    operand: DnnlValue | None = None
 
 
 @dataclass(frozen=True)
-class Step(Operation):
+class DnnlStep(Operation):
     """One operator, with what runs behind it in the same primitive."""
 
     behind: Sequence[Behind] = field(default=())
@@ -48,7 +48,7 @@ def builds(*names: str, takes_posts: bool = False) -> Callable[[Build], Build]:
     return register
 
 
-def build(builder: Builder, step: Step, values: Sequence[Value]) -> list[Value]:
+def build(builder: Builder, step: DnnlStep, values: Sequence[DnnlValue]) -> list[DnnlValue]:
     """The values that *step* gives. Raises Unimplemented where oneDNN has no primitive for it."""
     if not any(0 not in shape for shape in step.shapes):  # nothing to compute
         return [builder.plain(shape, dtype) for shape, dtype in zip(step.shapes, step.dtypes, strict=True)]

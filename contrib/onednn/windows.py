@@ -13,17 +13,17 @@ from byoc.contrib.onednn.algorithms import (
     MAX_POOL,
     NEAREST,
 )
-from byoc.contrib.onednn.building import DST, QUERY_DST, SRC, Builder, Value
+from byoc.contrib.onednn.building import DST, QUERY_DST, SRC, Builder, DnnlValue
 from byoc.contrib.onednn.library import Desc, Primitive
-from byoc.contrib.onednn.steps import Step, builds
+from byoc.contrib.onednn.steps import DnnlStep, builds
 from byoc.contrib.window import CANONICAL, pads_of, per_axis
 
 Pads = Sequence[tuple[int, int]]
 
 
 def pool(
-    builder: Builder, alg: int, data: Value, shape: Sequence[int], window: Sequence[Sequence[int]], pads: Pads
-) -> Value:
+    builder: Builder, alg: int, data: DnnlValue, shape: Sequence[int], window: Sequence[Sequence[int]], pads: Pads
+) -> DnnlValue:
     """``data: f32[N, C, …]`` pooled to *shape*, by windows of kernel, strides and dilation, each for every axis."""
     library = builder.library
     kernel, strides, dilation = window
@@ -45,14 +45,14 @@ def pool(
 GLOBAL_POOLS = {"mean": AVG_POOL, "nn.global_avg_pool2d": AVG_POOL, "max": MAX_POOL, "nn.global_max_pool2d": MAX_POOL}
 
 
-def global_pool(builder: Builder, data: Value, alg: int) -> Value:
+def global_pool(builder: Builder, data: DnnlValue, alg: int) -> DnnlValue:
     """The mean or the maximum of each channel's image: ``f32[N, C, …] -> f32[N, C, 1, …]``."""
     image = list(data.shape[2:])
     ones = [1] * len(image)
     return pool(builder, alg, data, [*data.shape[:2], *ones], (image, ones, ones), [(0, 0)] * len(image))
 
 
-def _turned(step: Step, data: Value) -> tuple[Value, list[int], list[int]]:
+def _turned(step: DnnlStep, data: DnnlValue) -> tuple[DnnlValue, list[int], list[int]]:
     """*data* with channels before the image, the result's axes in that order, and the order that undoes it."""
     letters = CANONICAL[len(data.shape) - 2]
     layout = step["layout"]
@@ -62,7 +62,7 @@ def _turned(step: Step, data: Value) -> tuple[Value, list[int], list[int]]:
 
 
 @builds(*(f"nn.{kind}_pool{n}d" for kind in ("max", "avg") for n in (1, 2, 3)))
-def pools(builder: Builder, step: Step, data: Value) -> Value:
+def pools(builder: Builder, step: DnnlStep, data: DnnlValue) -> DnnlValue:
     """In any plain layout; the padding behind is as wide as the last window reaches."""
     source, shape, back = _turned(step, data)
     n = len(shape) - 2
@@ -78,14 +78,14 @@ def pools(builder: Builder, step: Step, data: Value) -> Value:
 
 
 @builds("nn.global_avg_pool2d", "nn.global_max_pool2d")
-def global_pools(builder: Builder, step: Step, data: Value) -> Value:
+def global_pools(builder: Builder, step: DnnlStep, data: DnnlValue) -> DnnlValue:
     """The mean or the maximum of each image."""
     source, _, back = _turned(step, data)
     return global_pool(builder, source, GLOBAL_POOLS[step.operator]).permuted(back)
 
 
 @builds("nn.lrn")
-def lrn(builder: Builder, step: Step, data: Value) -> Value:
+def lrn(builder: Builder, step: DnnlStep, data: DnnlValue) -> DnnlValue:
     """Across channels: ``data: f32[N, C, H, W]``."""
     library, size = builder.library, int(step["size"])
     alpha, beta, k = (float(step[name]) for name in ("alpha", "beta", "bias"))
@@ -104,7 +104,7 @@ def lrn(builder: Builder, step: Step, data: Value) -> Value:
 
 
 @builds("image.resize2d", "nn.upsampling")
-def resize(builder: Builder, step: Step, data: Value) -> Value:
+def resize(builder: Builder, step: DnnlStep, data: DnnlValue) -> DnnlValue:
     """By the nearest element, or linearly between the centres of elements."""
     library = builder.library
     source, shape, back = _turned(step, data)

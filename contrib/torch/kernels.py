@@ -37,7 +37,7 @@ class _Torch:
 torch: Any = _Torch()
 
 
-class Step(Operation):
+class TorchStep(Operation):
     """One operator, as a kernel is given it."""
 
     @property
@@ -50,14 +50,14 @@ Compute = Callable[..., Any]  # (step, *tensors) -> a tensor, or a sequence of t
 
 
 @dataclass(frozen=True)
-class Kernel:
+class TorchKernel:
     """What computes an operator, and the element types of operands for which it is right."""
 
     compute: Compute
     dtypes: Sequence[str]
 
 
-KERNELS: dict[str, Kernel] = {}
+KERNELS: dict[str, TorchKernel] = {}
 
 
 def kernel(*names: str, dtypes: Sequence[str] = DTYPES) -> Callable[[Compute], Compute]:
@@ -66,7 +66,7 @@ def kernel(*names: str, dtypes: Sequence[str] = DTYPES) -> Callable[[Compute], C
     def register(compute: Compute) -> Compute:
         for name in names:
             assert name not in KERNELS, name
-            KERNELS[name] = Kernel(compute, tuple(dtypes))
+            KERNELS[name] = TorchKernel(compute, tuple(dtypes))
         return compute
 
     return register

@@ -17,7 +17,7 @@ import numpy as np
 from byoc.contrib.model_module import aliased
 from byoc.contrib.program_module import ProgramModule
 from byoc.contrib.region_program import Program
-from byoc.contrib.torch.kernels import Step
+from byoc.contrib.torch.kernels import TorchStep
 from byoc.contrib.torch.table import KERNELS
 from byoc.runtime.core.errors import ArtifactError, ByocError, DeviceError, KernelError, UnavailableError
 from byoc.runtime.core.ndarray import NDArray
@@ -110,7 +110,7 @@ def step_computed(
             torch.empty(shape, dtype=getattr(torch, dtype), device=tensors[0].device)
             for shape, dtype in zip(shapes, dtypes, strict=True)
         ]
-    step = Step(written["operator"], written["attributes"], shapes, dtypes)
+    step = TorchStep(written["operator"], written["attributes"], shapes, dtypes)
     given = KERNELS[written["operator"]].compute(step, *tensors)
     results = list(given) if isinstance(given, (list, tuple)) else [given]
     for value, shape, dtype in zip(results, shapes, dtypes, strict=True):

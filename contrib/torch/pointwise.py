@@ -10,8 +10,8 @@ from byoc.contrib.torch.kernels import (
     FLOATS,
     INTEGERS,
     NUMBERS,
-    Step,
     Tensor,
+    TorchStep,
     along,
     kernel,
     torch,
@@ -62,44 +62,44 @@ for _table, _dtypes in (
 
 
 @kernel("where")
-def _where(step: Step, condition: Tensor, left: Tensor, right: Tensor) -> Tensor:
+def _where(step: TorchStep, condition: Tensor, left: Tensor, right: Tensor) -> Tensor:
     return torch.where(condition != 0, left, right)
 
 
 @kernel("sign", dtypes=NUMBERS)
-def _sign(step: Step, data: Tensor) -> Tensor:
+def _sign(step: TorchStep, data: Tensor) -> Tensor:
     value = torch.sign(data)
     return torch.where(torch.isnan(data), data, value) if data.is_floating_point() else value
 
 
 @kernel("cast")
-def _cast(step: Step, data: Tensor) -> Tensor:
+def _cast(step: TorchStep, data: Tensor) -> Tensor:
     return data.to(step.dtype)
 
 
 @kernel("copy")
-def _copy(step: Step, data: Tensor) -> Tensor:
+def _copy(step: TorchStep, data: Tensor) -> Tensor:
     return data
 
 
 @kernel("clip", dtypes=FLOATS)
-def _clip(step: Step, data: Tensor) -> Tensor:
+def _clip(step: TorchStep, data: Tensor) -> Tensor:
     return torch.clamp(data, float(step["a_min"]), float(step["a_max"]))
 
 
 @kernel("nn.leaky_relu", dtypes=FLOATS)
-def _leaky_relu(step: Step, data: Tensor) -> Tensor:
+def _leaky_relu(step: TorchStep, data: Tensor) -> Tensor:
     return torch.where(data < 0, data * float(step["alpha"]), data)
 
 
 @kernel("nn.prelu", dtypes=FLOATS)
-def _prelu(step: Step, data: Tensor, alpha: Tensor) -> Tensor:
+def _prelu(step: TorchStep, data: Tensor, alpha: Tensor) -> Tensor:
     slope = along(alpha, step.axis(data.ndim, 1), data.ndim)
     return torch.where(data < 0, data * slope, data)
 
 
 @kernel("nn.bias_add", dtypes=NUMBERS)
-def _bias_add(step: Step, data: Tensor, bias: Tensor) -> Tensor:
+def _bias_add(step: TorchStep, data: Tensor, bias: Tensor) -> Tensor:
     return data + along(bias, step.axis(data.ndim, 1), data.ndim)
 
 
@@ -107,32 +107,32 @@ def _bias_add(step: Step, data: Tensor, bias: Tensor) -> Tensor:
 
 
 @kernel("nn.softmax", dtypes=FLOATS)
-def _softmax(step: Step, data: Tensor) -> Tensor:
+def _softmax(step: TorchStep, data: Tensor) -> Tensor:
     return torch.softmax(data, step.axis(data.ndim, -1))
 
 
 @kernel("nn.log_softmax", dtypes=FLOATS)
-def _log_softmax(step: Step, data: Tensor) -> Tensor:
+def _log_softmax(step: TorchStep, data: Tensor) -> Tensor:
     return torch.log_softmax(data, step.axis(data.ndim, -1))
 
 
-def _kept(step: Step, data: Tensor, axes: tuple[int, ...], function: Any) -> Tensor:
+def _kept(step: TorchStep, data: Tensor, axes: tuple[int, ...], function: Any) -> Tensor:
     """*function* of *data* over *axes*; over none of them the data itself, where PyTorch would take all."""
     return function(data, axes, bool(step.get("keepdims", False))) if axes else data
 
 
 @kernel("sum", dtypes=NUMBERS)
-def _sum(step: Step, data: Tensor) -> Tensor:
+def _sum(step: TorchStep, data: Tensor) -> Tensor:
     return _kept(step, data, step.reduced_axes(data.ndim), lambda d, a, k: torch.sum(d, a, k, dtype=step.dtype))
 
 
 @kernel("mean", dtypes=FLOATS)
-def _mean(step: Step, data: Tensor) -> Tensor:
+def _mean(step: TorchStep, data: Tensor) -> Tensor:
     return _kept(step, data, step.reduced_axes(data.ndim), torch.mean)
 
 
 @kernel("max", "min", dtypes=NUMBERS)
-def _extremum(step: Step, data: Tensor) -> Tensor:
+def _extremum(step: TorchStep, data: Tensor) -> Tensor:
     least = step.operator == "min"
     if data.numel():
         return _kept(step, data, step.reduced_axes(data.ndim), torch.amin if least else torch.amax)
@@ -142,17 +142,17 @@ def _extremum(step: Step, data: Tensor) -> Tensor:
 
 
 @kernel("all", dtypes=BOOL)
-def _all(step: Step, data: Tensor) -> Tensor:
+def _all(step: TorchStep, data: Tensor) -> Tensor:
     return _kept(step, data, step.reduced_axes(data.ndim), torch.all)
 
 
 @kernel("any", dtypes=BOOL)
-def _any(step: Step, data: Tensor) -> Tensor:
+def _any(step: TorchStep, data: Tensor) -> Tensor:
     return _kept(step, data, step.reduced_axes(data.ndim), torch.any)
 
 
 @kernel("argmax", "argmin", dtypes=NUMBERS)
-def _argmax(step: Step, data: Tensor) -> Tensor:
+def _argmax(step: TorchStep, data: Tensor) -> Tensor:
     (axis,) = step.reduced_axes(data.ndim)
     if not data.numel():
         return torch.zeros(step.shape, dtype=step.dtype, device=data.device)
@@ -161,7 +161,7 @@ def _argmax(step: Step, data: Tensor) -> Tensor:
 
 
 @kernel("cumsum", dtypes=FLOATS)
-def _cumsum(step: Step, data: Tensor) -> Tensor:
+def _cumsum(step: TorchStep, data: Tensor) -> Tensor:
     flat = step.attributes.get("axis") is None
     source = data.reshape(-1) if flat else data
     total = torch.cumsum(source, step.axis(source.ndim, 0))
@@ -171,7 +171,7 @@ def _cumsum(step: Step, data: Tensor) -> Tensor:
 # normalisations -------------------------------------------------------------------------------------------------------
 
 
-def _affine(step: Step, value: Tensor, gamma: Tensor, beta: Tensor, axis: int) -> Tensor:
+def _affine(step: TorchStep, value: Tensor, gamma: Tensor, beta: Tensor, axis: int) -> Tensor:
     if step.get("scale", False):
         value = value * along(gamma, axis, value.ndim)
     return value + along(beta, axis, value.ndim) if step.get("center", False) else value
@@ -185,7 +185,7 @@ def _standardised(data: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor
 
 
 @kernel("nn.layer_norm", dtypes=FLOATS)
-def _layer_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+def _layer_norm(step: TorchStep, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     axis, epsilon = step.axis(data.ndim, -1), float(step["epsilon"])
     if axis == data.ndim - 1:
         scale = gamma if step.get("scale", False) else None
@@ -195,14 +195,14 @@ def _layer_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor
 
 
 @kernel("nn.instance_norm", dtypes=FLOATS)
-def _instance_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+def _instance_norm(step: TorchStep, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     axis = step.axis(data.ndim, 1)
     over = tuple(k for k in range(1, data.ndim) if k != axis)
     return _affine(step, _standardised(data, over, float(step["epsilon"])), gamma, beta, axis).to(data.dtype)
 
 
 @kernel("nn.group_norm", dtypes=FLOATS)
-def _group_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+def _group_norm(step: TorchStep, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     axis, count = step.axis(data.ndim, 1), int(step["num_groups"])
     split = data.reshape(*data.shape[:axis], count, data.shape[axis] // count, *data.shape[axis + 1 :])
     over = tuple(k for k in range(1, split.ndim) if k != axis)
@@ -212,7 +212,7 @@ def _group_norm(step: Step, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor
 
 @kernel("nn.batch_norm", dtypes=FLOATS)
 def _batch_norm(
-    step: Step, data: Tensor, gamma: Tensor, beta: Tensor, moving_mean: Tensor, moving_var: Tensor
+    step: TorchStep, data: Tensor, gamma: Tensor, beta: Tensor, moving_mean: Tensor, moving_var: Tensor
 ) -> list[Tensor]:
     axis = step.axis(data.ndim, 1)
     factor = torch.rsqrt(moving_var.double() + float(step["epsilon"]))

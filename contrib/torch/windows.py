@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.contrib.torch.kernels import CONV_BIAS, DENSE_BIAS, FLOATS, Step, Tensor, kernel, torch
+from byoc.contrib.torch.kernels import CONV_BIAS, DENSE_BIAS, FLOATS, Tensor, TorchStep, kernel, torch
 from byoc.contrib.window import CANONICAL, pads_of, per_axis
 
 Pads = list[tuple[int, int]]
@@ -30,18 +30,18 @@ def _padded(data: Tensor, pads: Pads, value: float = 0.0) -> Tensor:
 
 
 @kernel("nn.dense", DENSE_BIAS, dtypes=FLOATS)
-def _dense(step: Step, data: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def _dense(step: TorchStep, data: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.nn.functional.linear(data, weight, None if bias is None else bias.reshape(-1))
 
 
 @kernel("nn.matmul", "nn.batch_matmul", dtypes=FLOATS)
-def _matmul(step: Step, left: Tensor, right: Tensor) -> Tensor:
+def _matmul(step: TorchStep, left: Tensor, right: Tensor) -> Tensor:
     left = left.transpose(-1, -2) if step.get("transpose_a", False) else left
     return torch.matmul(left, right.transpose(-1, -2) if step.get("transpose_b", False) else right)
 
 
 @kernel("nn.conv1d", "nn.conv2d", "nn.conv3d", CONV_BIAS, dtypes=FLOATS)
-def _conv(step: Step, data: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def _conv(step: TorchStep, data: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     n = data.ndim - 2
     letters, layout, pads = CANONICAL[n], step["data_layout"], pads_of(step["padding"], n)
     source = _letters(data, layout, letters)
@@ -62,7 +62,7 @@ def _conv(step: Step, data: Tensor, weight: Tensor, bias: Tensor | None = None) 
 
 
 @kernel("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose", dtypes=FLOATS)
-def _conv_transpose(step: Step, data: Tensor, weight: Tensor) -> Tensor:
+def _conv_transpose(step: TorchStep, data: Tensor, weight: Tensor) -> Tensor:
     n = data.ndim - 2
     letters, layout = CANONICAL[n], step["data_layout"]
     out_layout = step.get("out_layout", layout)
@@ -82,7 +82,7 @@ def _conv_transpose(step: Step, data: Tensor, weight: Tensor) -> Tensor:
 # pools ----------------------------------------------------------------------------------------------------------------
 
 
-def _reach(step: Step, source: Tensor, sizes: Sequence[int]) -> tuple[list[int], list[int], list[int], Pads]:
+def _reach(step: TorchStep, source: Tensor, sizes: Sequence[int]) -> tuple[list[int], list[int], list[int], Pads]:
     """Window, strides, dilation, and the padding with which windows of these *sizes* of the result lie inside."""
     n = source.ndim - 2
     window, strides, dilation = (per_axis(step[name], n) for name in ("pool_size", "strides", "dilation"))
@@ -92,13 +92,13 @@ def _reach(step: Step, source: Tensor, sizes: Sequence[int]) -> tuple[list[int],
     return window, strides, dilation, pads
 
 
-def _pool_sizes(step: Step, letters: str) -> list[int]:
+def _pool_sizes(step: TorchStep, letters: str) -> list[int]:
     layout = step.get("out_layout", step["layout"])
     return [step.shape[layout.index(letter)] for letter in letters[2:]]
 
 
 @kernel("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d", dtypes=FLOATS)
-def _max_pool(step: Step, data: Tensor) -> Tensor:
+def _max_pool(step: TorchStep, data: Tensor) -> Tensor:
     letters = CANONICAL[data.ndim - 2]
     source = _letters(data, step["layout"], letters)
     window, strides, dilation, pads = _reach(step, source, _pool_sizes(step, letters))
@@ -108,7 +108,7 @@ def _max_pool(step: Step, data: Tensor) -> Tensor:
 
 
 @kernel("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d", dtypes=FLOATS)
-def _avg_pool(step: Step, data: Tensor) -> Tensor:
+def _avg_pool(step: TorchStep, data: Tensor) -> Tensor:
     letters = CANONICAL[data.ndim - 2]
     source = _letters(data, step["layout"], letters)
     window, strides, _, pads = _reach(step, source, _pool_sizes(step, letters))
@@ -123,7 +123,7 @@ def _avg_pool(step: Step, data: Tensor) -> Tensor:
     return _letters(result, letters, step.get("out_layout", step["layout"]))
 
 
-def _counted(step: Step, source: Tensor, pads: Pads) -> Tensor | None:
+def _counted(step: TorchStep, source: Tensor, pads: Pads) -> Tensor | None:
     """1 where an element of the padded *source* counts for a mean, and 0 elsewhere; None where all of them do."""
     includes = step.get("count_include_pad", False)
     if not any(map(any, pads)) or (includes and not step.get("ceil_mode", False)):
@@ -138,13 +138,13 @@ def _counted(step: Step, source: Tensor, pads: Pads) -> Tensor | None:
 
 
 @kernel("nn.global_avg_pool2d", "nn.global_max_pool2d", dtypes=FLOATS)
-def _global_pool(step: Step, data: Tensor) -> Tensor:
+def _global_pool(step: TorchStep, data: Tensor) -> Tensor:
     axes = tuple(step["layout"].index(letter) for letter in "HW")
     return data.mean(axes, keepdim=True) if "avg" in step.operator else data.amax(axes, keepdim=True)
 
 
 @kernel("nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d", "nn.adaptive_avg_pool3d", dtypes=FLOATS)
-def _adaptive_avg_pool(step: Step, data: Tensor) -> Tensor:
+def _adaptive_avg_pool(step: TorchStep, data: Tensor) -> Tensor:
     letters = CANONICAL[data.ndim - 2]
     function = getattr(torch.nn.functional, f"adaptive_avg_pool{len(letters) - 2}d")
     result = function(_letters(data, step["layout"], letters), _pool_sizes(step, letters))
@@ -155,7 +155,7 @@ def _adaptive_avg_pool(step: Step, data: Tensor) -> Tensor:
 
 
 @kernel("nn.pad")
-def _pad(step: Step, data: Tensor, value: Tensor) -> Tensor:
+def _pad(step: TorchStep, data: Tensor, value: Tensor) -> Tensor:
     widths = [(int(before), int(after)) for before, after in step["pad_width"]]
     if any(width < 0 for pair in widths for width in pair):
         own = [(max(-b, 0), size - max(-a, 0)) for (b, a), size in zip(widths, data.shape, strict=True)]
@@ -168,7 +168,7 @@ def _pad(step: Step, data: Tensor, value: Tensor) -> Tensor:
 
 
 @kernel("nn.lrn", dtypes=FLOATS)
-def _lrn(step: Step, data: Tensor) -> Tensor:
+def _lrn(step: TorchStep, data: Tensor) -> Tensor:
     axis, size = step.axis(data.ndim, 1), int(step["size"])
     squares = torch.movedim(data.square(), axis, -1)
     sums = torch.nn.functional.pad(squares, (size // 2, size // 2)).unfold(-1, size, 1)[..., : squares.shape[-1], :]

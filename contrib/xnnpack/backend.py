@@ -37,7 +37,7 @@ from byoc.contract import (
 from byoc.contrib.call_alone import asked_of_library
 from byoc.contrib.endings import biased
 from byoc.contrib.flatbuffer import Number, Table, Vector
-from byoc.contrib.tflite import Code, Model, Options, Padding, int8, int32
+from byoc.contrib.tflite import BuiltinOptions, Code, Model, Padding, int8, int32
 from byoc.contrib.xnnpack.module import XnnpackModule, left_to_litert
 from byoc.errors import in_one_line
 from byoc.ir.types import tensor_types
@@ -50,33 +50,33 @@ from byoc.runtime.kernels.movement.transform import VIEWS
 CONV, DENSE, RELU_POOL = "xnnpack.conv2d_bias", "xnnpack.dense_bias", "xnnpack.relu_max_pool2d"
 ROWS, COLUMNS, CHANNELS = 1, 2, 3  # axes of an image
 PLAIN = frozenset("NCHW")
-Extras = tuple[Options, Table] | None
+Extras = tuple[BuiltinOptions, Table] | None
 
 # operators of LiteRT that take tensors alone
 UNARY: Mapping[str, tuple[Code, Extras]] = {
-    "abs": (Code.ABS, (Options.ABS, {})),
+    "abs": (Code.ABS, (BuiltinOptions.ABS, {})),
     "ceil": (Code.CEIL, None),
-    "cos": (Code.COS, (Options.COS, {})),
-    "exp": (Code.EXP, (Options.EXP, {})),
+    "cos": (Code.COS, (BuiltinOptions.COS, {})),
+    "exp": (Code.EXP, (BuiltinOptions.EXP, {})),
     "floor": (Code.FLOOR, None),
     "log": (Code.LOG, None),
-    "negative": (Code.NEG, (Options.NEG, {})),
+    "negative": (Code.NEG, (BuiltinOptions.NEG, {})),
     "nn.relu": (Code.RELU, None),
-    "nn.softmax": (Code.SOFTMAX, (Options.SOFTMAX, {0: Number("f", 1.0)})),
+    "nn.softmax": (Code.SOFTMAX, (BuiltinOptions.SOFTMAX, {0: Number("f", 1.0)})),
     "rsqrt": (Code.RSQRT, None),
     "sigmoid": (Code.LOGISTIC, None),
     "sin": (Code.SIN, None),
     "sqrt": (Code.SQRT, None),
     "tanh": (Code.TANH, None),
 }
-BINARY: Mapping[str, tuple[Code, Options]] = {
-    "add": (Code.ADD, Options.ADD),
-    "divide": (Code.DIV, Options.DIV),
-    "maximum": (Code.MAXIMUM, Options.MAXIMUM_MINIMUM),
-    "minimum": (Code.MINIMUM, Options.MAXIMUM_MINIMUM),
-    "multiply": (Code.MUL, Options.MUL),
-    "nn.bias_add": (Code.ADD, Options.ADD),
-    "subtract": (Code.SUB, Options.SUB),
+BINARY: Mapping[str, tuple[Code, BuiltinOptions]] = {
+    "add": (Code.ADD, BuiltinOptions.ADD),
+    "divide": (Code.DIV, BuiltinOptions.DIV),
+    "maximum": (Code.MAXIMUM, BuiltinOptions.MAXIMUM_MINIMUM),
+    "minimum": (Code.MINIMUM, BuiltinOptions.MAXIMUM_MINIMUM),
+    "multiply": (Code.MUL, BuiltinOptions.MUL),
+    "nn.bias_add": (Code.ADD, BuiltinOptions.ADD),
+    "subtract": (Code.SUB, BuiltinOptions.SUB),
 }
 REDUCTIONS: Mapping[str, Code] = {"mean": Code.MEAN, "sum": Code.SUM}
 
@@ -167,33 +167,33 @@ def bias_of(constant: np.ndarray, channels: int) -> np.ndarray | None:
 
 
 @dataclass
-class Value:
+class XnnValue:
     """A tensor of the model, by its number; a constant has none until an operator reads it as it is."""
 
     number: int | None = None
     array: np.ndarray | None = None
 
 
-class XnnpackGenerator(RegionGenerator[Value]):
+class XnnpackGenerator(RegionGenerator[XnnValue]):
     """Writes the model of one region: a hook for each operator; weights are turned as LiteRT has them, here, once."""
 
     def construct(self) -> None:
         self.model = Model()
         self.given: list[int] = []
 
-    def input(self, spec: TensorSpec) -> Value:
+    def input(self, spec: TensorSpec) -> XnnValue:
         self.given.append(self.model.tensor(spec.concrete_shape({})))
-        return Value(self.given[-1])
+        return XnnValue(self.given[-1])
 
-    def constant(self, spec: TensorSpec, array: np.ndarray) -> Value:
-        return Value(array=array)
+    def constant(self, spec: TensorSpec, array: np.ndarray) -> XnnValue:
+        return XnnValue(array=array)
 
-    def compile(self, results: Sequence[Value]) -> XnnpackModule:
+    def compile(self, results: Sequence[XnnValue]) -> XnnpackModule:
         outputs = [self.number(value) for value in results]
         model = self.model.encoded(self.given, outputs)
         return XnnpackModule({self.symbol: model}, [Signature(self.symbol, self.inputs, self.outputs)])
 
-    def number(self, value: Value) -> int:
+    def number(self, value: XnnValue) -> int:
         """The tensor of *value*; a constant becomes one when it is first asked for."""
         if value.number is None:
             assert value.array is not None
@@ -201,40 +201,40 @@ class XnnpackGenerator(RegionGenerator[Value]):
         return value.number
 
     def emit(
-        self, node: RegionNode, code: Code, inputs: Sequence[Value | int | np.ndarray], extras: Extras = None
-    ) -> Value:
+        self, node: RegionNode, code: Code, inputs: Sequence[XnnValue | int | np.ndarray], extras: Extras = None
+    ) -> XnnValue:
         """An operator whose output is the node's; its inputs are values, numbers of tensors, or new constants."""
         numbers = [
-            self.number(v) if isinstance(v, Value) else v if isinstance(v, int) else self.model.constant(v)
+            self.number(v) if isinstance(v, XnnValue) else v if isinstance(v, int) else self.model.constant(v)
             for v in inputs
         ]
-        return Value(self.model.add(code, numbers, node.outputs[0].concrete_shape({}), extras))
+        return XnnValue(self.model.add(code, numbers, node.outputs[0].concrete_shape({}), extras))
 
     @makes(*UNARY)
-    def unary(self, node: RegionNode, data: Value) -> Value:
+    def unary(self, node: RegionNode, data: XnnValue) -> XnnValue:
         code, extras = UNARY[node.name]
         return self.emit(node, code, [data], extras)
 
     @makes(*BINARY)
-    def binary(self, node: RegionNode, lhs: Value, rhs: Value) -> Value:
+    def binary(self, node: RegionNode, lhs: XnnValue, rhs: XnnValue) -> XnnValue:
         code, options = BINARY[node.name]
         return self.emit(node, code, [lhs, rhs], (options, {}))
 
     @makes("clip")
-    def clip(self, node: RegionNode, data: Value) -> Value:
+    def clip(self, node: RegionNode, data: XnnValue) -> XnnValue:
         low, high = (np.array(float(getattr(node.attrs, name)), "float32") for name in ("a_min", "a_max"))
-        extras: Extras = (Options.MAXIMUM_MINIMUM, {})
+        extras: Extras = (BuiltinOptions.MAXIMUM_MINIMUM, {})
         return self.emit(node, Code.MINIMUM, [self.emit(node, Code.MAXIMUM, [data, low], extras), high], extras)
 
     @makes("nn.leaky_relu")
-    def leaky_relu(self, node: RegionNode, data: Value) -> Value:
+    def leaky_relu(self, node: RegionNode, data: XnnValue) -> XnnValue:
         slope = Number("f", float(node.call.attrs.alpha))
-        return self.emit(node, Code.LEAKY_RELU, [data], (Options.LEAKY_RELU, {0: slope}))
+        return self.emit(node, Code.LEAKY_RELU, [data], (BuiltinOptions.LEAKY_RELU, {0: slope}))
 
     # products
 
     @makes("nn.conv2d", CONV)
-    def conv2d(self, node: RegionNode, data: Value, weights: Value, bias: Value | None = None) -> Value:
+    def conv2d(self, node: RegionNode, data: XnnValue, weights: XnnValue, bias: XnnValue | None = None) -> XnnValue:
         call = node.operator("nn.conv2d")
         window, layout = window_of(call), str(call.attrs.kernel_layout)
         assert weights.array is not None
@@ -243,20 +243,20 @@ class XnnpackGenerator(RegionGenerator[Value]):
         source, padding = self.padded(call, self.number(data))
         strides = {0: int8(padding), 1: int32(window.strides[1]), 2: int32(window.strides[0])}
         dilation = [int32(n) for n in reversed(window.dilation)]
-        code, extras = Code.CONV_2D, (Options.CONV_2D, {**strides, 4: dilation[0], 5: dilation[1]})
+        code, extras = Code.CONV_2D, (BuiltinOptions.CONV_2D, {**strides, 4: dilation[0], 5: dilation[1]})
         if is_depthwise(call):
             turned = turned.reshape(channels, *turned.shape[1:3], 1).transpose(3, 1, 2, 0)
             code = Code.DEPTHWISE_CONV_2D
-            extras = (Options.DEPTHWISE_CONV_2D, {**strides, 3: int32(1), 5: dilation[0], 6: dilation[1]})
+            extras = (BuiltinOptions.DEPTHWISE_CONV_2D, {**strides, 3: int32(1), 5: dilation[0], 6: dilation[1]})
         return self.emit(node, code, [source, turned, self.bias(bias, channels)], extras)
 
     @makes("nn.dense", DENSE)
-    def dense(self, node: RegionNode, data: Value, weights: Value, bias: Value | None = None) -> Value:
+    def dense(self, node: RegionNode, data: XnnValue, weights: XnnValue, bias: XnnValue | None = None) -> XnnValue:
         channels = int(tensor_type(node.operator("nn.dense")).shape[-1])
-        extras: Extras = (Options.FULLY_CONNECTED, {2: Number("?", True)})
+        extras: Extras = (BuiltinOptions.FULLY_CONNECTED, {2: Number("?", True)})
         return self.emit(node, Code.FULLY_CONNECTED, [data, weights, self.bias(bias, channels)], extras)
 
-    def bias(self, bias: Value | None, channels: int) -> np.ndarray:
+    def bias(self, bias: XnnValue | None, channels: int) -> np.ndarray:
         """One number for each channel: zeros where there is no bias, since XNNPACK wants one."""
         if bias is None:
             return np.zeros(channels, "float32")
@@ -276,12 +276,12 @@ class XnnpackGenerator(RegionGenerator[Value]):
             int(size) + int(sum(pair)) for size, pair in zip(tensor_type(call.args[0]).shape, widths, strict=True)
         ]
         inputs = [data, self.model.constant(widths)]
-        return self.model.add(Code.PAD, inputs, larger, (Options.PAD, {})), Padding.VALID
+        return self.model.add(Code.PAD, inputs, larger, (BuiltinOptions.PAD, {})), Padding.VALID
 
     # windows and reductions
 
     @makes("nn.max_pool2d", "nn.avg_pool2d", RELU_POOL)
-    def pool(self, node: RegionNode, data: Value) -> Value:
+    def pool(self, node: RegionNode, data: XnnValue) -> XnnValue:
         averages = node.name == "nn.avg_pool2d"
         call = node.operator("nn.avg_pool2d" if averages else "nn.max_pool2d")
         window, source = window_of(call), self.number(data)
@@ -291,43 +291,43 @@ class XnnpackGenerator(RegionGenerator[Value]):
         sizes = [*reversed(window.strides), *(int(n) for n in reversed(window.kernel))]
         options: Table = {0: int8(padding), **{slot: int32(size) for slot, size in enumerate(sizes, 1)}}
         code = Code.AVERAGE_POOL_2D if averages else Code.MAX_POOL_2D
-        return self.emit(node, code, [source], (Options.POOL_2D, options))
+        return self.emit(node, code, [source], (BuiltinOptions.POOL_2D, options))
 
     @makes("nn.global_avg_pool2d", *REDUCTIONS)
-    def reduce(self, node: RegionNode, data: Value) -> Value:
+    def reduce(self, node: RegionNode, data: XnnValue) -> XnnValue:
         image = node.name not in REDUCTIONS
         axes = (ROWS, COLUMNS) if image else reduced_axes(node.call)
         keep, code = image or bool(node.call.attrs.keepdims), REDUCTIONS.get(node.name, Code.MEAN)
-        return self.emit(node, code, [data, np.array(axes, "int32")], (Options.REDUCER, {0: Number("?", keep)}))
+        return self.emit(node, code, [data, np.array(axes, "int32")], (BuiltinOptions.REDUCER, {0: Number("?", keep)}))
 
     # what only moves
 
     @makes(*VIEWS)
-    def reshape(self, node: RegionNode, data: Value) -> Value:
+    def reshape(self, node: RegionNode, data: XnnValue) -> XnnValue:
         shape = node.outputs[0].concrete_shape({})
         return self.emit(
-            node, Code.RESHAPE, [data, np.array(shape, "int32")], (Options.RESHAPE, {0: Vector("i", shape)})
+            node, Code.RESHAPE, [data, np.array(shape, "int32")], (BuiltinOptions.RESHAPE, {0: Vector("i", shape)})
         )
 
     @makes("transpose", "layout_transform")
-    def transpose(self, node: RegionNode, data: Value) -> Value:
+    def transpose(self, node: RegionNode, data: XnnValue) -> XnnValue:
         axes = np.array(permutation_of(node.call), "int32")
-        return self.emit(node, Code.TRANSPOSE, [data, axes], (Options.TRANSPOSE, {}))
+        return self.emit(node, Code.TRANSPOSE, [data, axes], (BuiltinOptions.TRANSPOSE, {}))
 
     @makes("concatenate")
-    def concatenate(self, node: RegionNode, *parts: Value) -> Value:
+    def concatenate(self, node: RegionNode, *parts: XnnValue) -> XnnValue:
         axis = int(node.call.attrs.axis) % len(node.outputs[0].shape)
-        return self.emit(node, Code.CONCATENATION, parts, (Options.CONCATENATION, {0: int32(axis)}))
+        return self.emit(node, Code.CONCATENATION, parts, (BuiltinOptions.CONCATENATION, {0: int32(axis)}))
 
     @makes("nn.pad")
-    def pad(self, node: RegionNode, data: Value, value: Value) -> Value:
-        return self.emit(node, Code.PAD, [data, np.array(node.call.attrs.pad_width, "int32")], (Options.PAD, {}))
+    def pad(self, node: RegionNode, data: XnnValue, value: XnnValue) -> XnnValue:
+        return self.emit(node, Code.PAD, [data, np.array(node.call.attrs.pad_width, "int32")], (BuiltinOptions.PAD, {}))
 
     @makes("strided_slice")
-    def strided_slice(self, node: RegionNode, data: Value) -> Value:
+    def strided_slice(self, node: RegionNode, data: XnnValue) -> XnnValue:
         cuts = slices_of(node.call)
         places = [np.array([getattr(cut, part) for cut in cuts], "int32") for part in ("start", "stop", "step")]
-        return self.emit(node, Code.STRIDED_SLICE, [data, *places], (Options.STRIDED_SLICE, {}))
+        return self.emit(node, Code.STRIDED_SLICE, [data, *places], (BuiltinOptions.STRIDED_SLICE, {}))
 
 
 # the backend ----------------------------------------------------------------------------------------------------------

@@ -7,23 +7,16 @@ from collections import defaultdict
 from tools.health.sources import ROOT, modules, tree
 
 OF_TVM = "TVM's own name, or the mirror of one"
-VENDOR = "a vendor's package, which has its own words"
 SHARED = {
     "AvgPool2DArguments": "the same operator, quantized",
     "BatchNormArguments": "the same operator, and its reference in the annex",
-    "Block": VENDOR,
     "Constant": OF_TVM,
     "Conv2DArguments": "the same operator, quantized",
     "DataAndKernel": "the same operator, quantized",
-    "If": "an expression, a statement of generated code, and an instruction",
+    "If": OF_TVM,
     "Kernel": "two public registries: by place, and of numpy",
-    "Let": "an expression, and a statement of generated code",
-    "Options": VENDOR,
-    "Program": VENDOR,
     "Step": "public in `byoc.contract` and in `byoc.debug`",
-    "Value": VENDOR,
     "Var": OF_TVM,
-    "Window": VENDOR,
 }
 # where the field has words of its own
 HOUSE_WORDS = set("question questions heat laboratory tell teller ways told untold".split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from byoc.codegen.kernel.loops import Alloc, For, If, Let, Store
+from byoc.codegen.kernel.loops import Alloc, For, IfThenElse, LetStmt, Store
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.statements import (
     BlockScope,
@@ -41,14 +41,14 @@ class LoadCounter:
             elif isinstance(s, CopyVector):
                 found["local"] += s.count
                 values = []
-            elif isinstance(s, (Store, Let)):
+            elif isinstance(s, (Store, LetStmt)):
                 values = [s.value]
             elif isinstance(s, For):
                 extent = self.simplify(as_index(s.extent))
                 assert isinstance(extent, Const)
                 found.update({k: v * int(extent.value) for k, v in self.block(s.body).items()})
                 values = []
-            elif isinstance(s, If):
+            elif isinstance(s, IfThenElse):
                 found.update(self.block(s.body))
                 values = [s.cond]
             elif isinstance(s, BlockScope):

@@ -14,7 +14,7 @@ from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.schedule import schedule_group
-from byoc.codegen.kernel.loops import For, If, Share, Stmt
+from byoc.codegen.kernel.loops import For, IfThenElse, Share, Stmt
 from byoc.codegen.kernel.program import Group, Program
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.runtime.core.signature import Signature, TensorSpec
@@ -88,7 +88,7 @@ def test_the_stages_of_a_row_are_done_by_one_thread_where_the_row_has_a_buffer_i
 
 def _shares(statements: Sequence[Stmt]) -> int:
     """How many loops of *statements* the threads of a team share."""
-    return sum(isinstance(s, Share) + (_shares(s.body) if isinstance(s, (For, If)) else 0) for s in statements)
+    return sum(isinstance(s, Share) + (_shares(s.body) if isinstance(s, (For, IfThenElse)) else 0) for s in statements)
 
 
 @pytest.mark.needs_cc

@@ -185,7 +185,7 @@ def test_padding_of_a_node_of_its_own_is_part_of_the_convolution():
 def test_what_does_not_fit_into_64_kb_is_tiled(shape):
     h, w, c, out, kernel, stride = shape
     size = [(n + 2 * (kernel // 2) - kernel) // stride + 1 for n in (h, w)]
-    window = npu_generator.Window(
+    window = npu_generator.NpuWindow(
         (h, w, c), (size[0], size[1], out), (kernel, kernel), (stride, stride), padding=(kernel // 2, kernel // 2)
     )
     tile = window.tile()
@@ -195,7 +195,7 @@ def test_what_does_not_fit_into_64_kb_is_tiled(shape):
 
 
 def test_what_fits_in_no_tile_is_refused():
-    window = npu_generator.Window((1, 1, 70000), (1, 1, 8), (1, 1))
+    window = npu_generator.NpuWindow((1, 1, 70000), (1, 1, 8), (1, 1))
     assert window.tile() is None
 
 

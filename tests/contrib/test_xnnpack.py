@@ -128,7 +128,7 @@ def test_what_litert_would_compute_itself_is_found(litert):
     model = tflite.Model()
     x = model.tensor([2, 3])
     widths, value = model.constant(np.ones((2, 2), "int32")), model.constant(np.array(7, "float32"))
-    padded = model.add(tflite.Code.PADV2, [x, widths, value], [4, 5], (tflite.Options.PADV2, {}))
+    padded = model.add(tflite.Code.PADV2, [x, widths, value], [4, 5], (tflite.BuiltinOptions.PADV2, {}))
     assert left_to_litert(model.encoded([x], [padded])) == "PADV2"
     assert left_to_litert(model.encoded([x], [model.add(tflite.Code.RELU, [padded], [4, 5])])) == "PADV2"
 
@@ -175,7 +175,7 @@ def test_the_numbers_of_the_schema_are_those_of_litert():
     schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
     assert all(getattr(schema.BuiltinOperator, code.name) == code for code in tflite.Code)
     known = {name.removesuffix("Options").upper(): n for name, n in vars(schema.BuiltinOptions).items()}
-    assert all(known[options.name.replace("_", "")] == options for options in tflite.Options)
+    assert all(known[options.name.replace("_", "")] == options for options in tflite.BuiltinOptions)
     assert {name.lower(): n for name, n in vars(schema.TensorType).items()}.items() >= tflite.TYPES.items()
 
 

@@ -19,8 +19,8 @@ from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.kernel.loops import (
     Alloc,
     For,
-    If,
-    Let,
+    IfThenElse,
+    LetStmt,
     MatrixDot,
     MatrixLoad,
     MatrixRelease,
@@ -87,26 +87,29 @@ class _MatrixBlocks(Blocks):
         first: PrimExpr | None = None  # the row of the block from which on it is stored
         if extent % height:
             place, first = minimum(place, extent - height), self.row_block * height - start
-        code: list[Stmt] = [Let(start, place)]
+        code: list[Stmt] = [LetStmt(start, place)]
         borders = [n for n in range(count) if self._at_border(min(n * height, extent - height))]
         for number in borders:
             known = min(number * height, extent - height)
             own = const(number * height - known, INDEX) if extent % height else None
             static = _MatrixBody(self, start, own, known).statements()
-            code.append(If(binary("eq", self.row_block, const(number, INDEX)), static))
+            code.append(IfThenElse(binary("eq", self.row_block, const(number, INDEX)), static))
         inside = [n for n in range(count) if n not in borders]
         if inside:
-            code.append(If(self.among(inside), _MatrixBody(self, start, first).statements()))
+            code.append(IfThenElse(self.among(inside), _MatrixBody(self, start, first).statements()))
         return code
 
     def _rows_known_at_run_time(self, row: Index) -> list[Stmt]:
         count, height = as_index(row.extent), self.tile.rows
         start = Index(row.name, row.extent)
-        place = Let(start, minimum(self.row_block * height, count - height))
+        place = LetStmt(start, minimum(self.row_block * height, count - height))
         whole = _MatrixBody(self, start, self.row_block * height - start).statements()
         few = Blocks(self.c, self.plain)
         few.lane_block = self.lane_block  # its width is that of the panels for both
-        return [If(count >= height, [place, *whole]), If(count < height, loops([few.row_block], few.tiles()))]
+        return [
+            IfThenElse(count >= height, [place, *whole]),
+            IfThenElse(count < height, loops([few.row_block], few.tiles())),
+        ]
 
     def _at_border(self, start: int) -> bool:
         """Whether a guard fails for some row of the block from *start* on, and some term."""

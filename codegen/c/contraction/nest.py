@@ -17,7 +17,7 @@ from byoc.codegen.c.tiling.access import Access
 from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.c.tiling.team import shared_over
 from byoc.codegen.kernel.inline import estimated_size
-from byoc.codegen.kernel.loops import Alloc, For, If, Let, Prefetch, Stmt, VectorStore
+from byoc.codegen.kernel.loops import Alloc, For, IfThenElse, LetStmt, Prefetch, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.ir.types import dtype_bytes
@@ -71,7 +71,7 @@ class Blocks:
         if c.row is None:
             return self._body(1, None).statements()
         start = Index(c.row.name, c.row.extent)
-        place = Let(start, self.row_block * height)
+        place = LetStmt(start, self.row_block * height)
         if not isinstance(c.row.extent, int):
             return [place, *self._rows_of_unknown_number(start)]
         full, remaining = divmod(c.row.extent, height)
@@ -80,12 +80,12 @@ class Blocks:
         for number in borders:
             rows = height if number < full else remaining
             static = self._body(rows, start, number * height).statements()
-            code.append(If(binary("eq", self.row_block, const(number, INDEX)), static))
+            code.append(IfThenElse(binary("eq", self.row_block, const(number, INDEX)), static))
         inside = [n for n in range(full) if n not in borders]
         if inside:
-            code.append(If(self.among(inside), self._body(height, start).statements()))
+            code.append(IfThenElse(self.among(inside), self._body(height, start).statements()))
         if remaining and full not in borders:
-            code.append(If(self.row_block >= full, self._body(remaining, start).statements()))
+            code.append(IfThenElse(self.row_block >= full, self._body(remaining, start).statements()))
         return code
 
     def among(self, numbers: Sequence[int]) -> PrimExpr:
@@ -97,16 +97,16 @@ class Blocks:
         c, height = self.c, self.tile.rows
         assert c.row is not None
         left = as_index(c.row.extent) - start
-        code: list[Stmt] = [If(left >= height, self._body(height, start).statements())]
+        code: list[Stmt] = [IfThenElse(left >= height, self._body(height, start).statements())]
         rest: list[Stmt] = []
         rows = 1 << max((height - 1).bit_length() - 1, 0)
         while rows and height > 1:
             first = Index(c.row.name, c.row.extent)
             before = binary("mul", binary("div", left, 2 * rows), 2 * rows)  # those that larger tiles have done
             has_some = binary("ge", binary("mod", left, 2 * rows), rows)
-            rest.append(If(has_some, [Let(first, start + before), *self._body(rows, first).statements()]))
+            rest.append(IfThenElse(has_some, [LetStmt(first, start + before), *self._body(rows, first).statements()]))
             rows //= 2
-        return [*code, If(left < height, rest)] if rest else code
+        return [*code, IfThenElse(left < height, rest)] if rest else code
 
     def _body(self, rows: int, start: Index | None, number: int | None = None) -> TileBody:
         return TileBody(self.c, self.tile, rows, start, self.lane_block, number)
@@ -241,8 +241,8 @@ class TileBody:
         fetching = binary("min", binary("max", passes, -(-width // line)), width)
         last = binary("div", const(width - 1, INDEX), self.step)
         return [
-            Let(self.step, binary("div", fetching + (width - 1), fetching)),
-            Let(self.share, binary("min", turn, last) * self.c.points * self.step),
+            LetStmt(self.step, binary("div", fetching + (width - 1), fetching)),
+            LetStmt(self.share, binary("min", turn, last) * self.c.points * self.step),
         ]
 
     def _by_row(self, access: Access) -> bool:
@@ -287,7 +287,7 @@ class TileBody:
             return stores(width)
         if not last:
             return stores(rest)
-        return [If(self.block < last, stores(width)), If(self.block >= last, stores(rest))]
+        return [IfThenElse(self.block < last, stores(width)), IfThenElse(self.block >= last, stores(rest))]
 
     def _direct(self, key: tuple[int, int], total: Tensor, valid: int) -> list[Stmt]:
         count = min(valid - key[1] * self.tile.lanes, self.tile.lanes)

@@ -27,7 +27,7 @@ from byoc.codegen.c.rows.row_stages import BlockOfRows, Cut, RowStages, Schedule
 from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size
-from byoc.codegen.kernel.loops import Alloc, For, If, Stmt
+from byoc.codegen.kernel.loops import Alloc, For, IfThenElse, Stmt
 from byoc.codegen.kernel.reductions import combine
 from byoc.codegen.kernel.simplify import same_size
 from byoc.ir.types import dtype_bytes
@@ -236,7 +236,7 @@ class _OverKeys:
             code.append(For(number, whole, self._step(number, count)))
         if isinstance(length, PrimExpr):
             start = length // count * count
-            code.append(If(start < length, self._step(length // count, count, PaddedLoads(start, length))))
+            code.append(IfThenElse(start < length, self._step(length // count, count, PaddedLoads(start, length))))
         elif length % count:
             code += self._step(const(length // count, INDEX), length % count)
         return [*code, *self._finish()]

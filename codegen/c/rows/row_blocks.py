@@ -18,7 +18,7 @@ from byoc.codegen.c.rows.row_stages import BlockOfRows, RowStages, ScheduleNest,
 from byoc.codegen.c.tiling.team import shared_over
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.inline import estimated_size
-from byoc.codegen.kernel.loops import For, If, Let, Stmt
+from byoc.codegen.kernel.loops import For, IfThenElse, LetStmt, Stmt
 from byoc.codegen.kernel.reductions import is_product
 from byoc.codegen.kernel.simplify import same_size
 from byoc.ir.types import dtype_bytes
@@ -150,20 +150,20 @@ def row_blocks(blocks: RowBlocks, schedule: ScheduleNest) -> list[Stmt]:
     if not isinstance(count, int):
         block = Index("block", binary("div", count + (rows - 1), rows))
         left = count - start
-        code: list[Stmt] = [If(left >= rows, body(start, rows))]
+        code: list[Stmt] = [IfThenElse(left >= rows, body(start, rows))]
         done: PrimExpr = const(0, INDEX)
         for height in (h for h in FEW_ROWS if h < rows):
             first, step = Index("row", count), Index("rest", rows)
-            inner = [Let(first, start + step * height), *body(first, height)]
-            code.append(If(left < rows, [For(step, left // height, inner, start=done // height)]))
+            inner = [LetStmt(first, start + step * height), *body(first, height)]
+            code.append(IfThenElse(left < rows, [For(step, left // height, inner, start=done // height)]))
             done = left // height * height
     else:
         block = Index("block", -(-count // rows))
         full, remaining = divmod(count, rows)
         code = body(start, rows)
         if remaining:
-            code = [If(block < full, code), If(block >= full, body(start, remaining))]
-    return shared_over([*batch, block], [Let(start, block * rows), *code])
+            code = [IfThenElse(block < full, code), IfThenElse(block >= full, body(start, remaining))]
+    return shared_over([*batch, block], [LetStmt(start, block * rows), *code])
 
 
 def _block(blocks: RowBlocks, block: BlockOfRows, schedule: ScheduleNest) -> list[Stmt]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size
-from byoc.codegen.kernel.loops import For, Let, Stmt, Store
+from byoc.codegen.kernel.loops import For, LetStmt, Stmt, Store
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import as_index
 from byoc.te import Dimension, Index, PrimExpr, minimum
@@ -33,10 +33,10 @@ class Block:
         """Whether the last block is moved back, so that it fits."""
         return isinstance(self.axis.extent, int) and self.axis.extent % self.count != 0
 
-    def let(self) -> Let:
+    def let(self) -> LetStmt:
         """The start of a block, inside the loop."""
         begin = self.loop * self.count
-        return Let(self.start, minimum(begin, self.axis.extent - self.count) if self.overlaps else begin)
+        return LetStmt(self.start, minimum(begin, self.axis.extent - self.count) if self.overlaps else begin)
 
     def around(self, body: Sequence[Stmt]) -> For:
         """The loop over the blocks around *body*."""

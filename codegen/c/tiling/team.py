@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.kernel.loops import For, If, Let, Share, Stmt
+from byoc.codegen.kernel.loops import For, IfThenElse, LetStmt, Share, Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.te import Dimension, Index, PrimExpr, const
 from byoc.te.expr import INDEX, Const
@@ -103,7 +103,7 @@ def places_in(axes: Sequence[Index], flat: PrimExpr) -> list[Stmt]:
     moving = [a for a in axes if a.extent != 1]
     places: list[Stmt] = []
     for axis in reversed(moving):
-        places.insert(0, Let(axis, flat if axis is moving[0] else flat % as_index(axis.extent)))
+        places.insert(0, LetStmt(axis, flat if axis is moving[0] else flat % as_index(axis.extent)))
         flat = flat // as_index(axis.extent)
     return places
 
@@ -129,4 +129,4 @@ def _is(loop: For, count: int) -> bool:
 
 def _by_one(statements: Sequence[Stmt]) -> list[Stmt]:
     begin, end = bounds_of_share(1)
-    return [Share(begin, end, 1), If(begin < end, list(statements))]
+    return [Share(begin, end, 1), IfThenElse(begin < end, list(statements))]

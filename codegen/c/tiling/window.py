@@ -15,7 +15,7 @@ from byoc.te.walk import unique_nodes
 
 
 @dataclass
-class Window:
+class FoldedWindow:
     """What is folded, and from where to where each axis runs; an axis without bounds runs from 0 to its extent."""
 
     body: PrimExpr
@@ -31,18 +31,18 @@ class Window:
         return result
 
 
-def clipped(reduce: Reduce, lane: Index, simplify: Simplifier) -> Window:
+def clipped(reduce: Reduce, lane: Index, simplify: Simplifier) -> FoldedWindow:
     """*reduce* without the conditions under which its body is neutral, as far as they bound one of its axes each.
 
     Conditions that depend on the axis *lane* stay where they are.
     """
     body = reduce.body
     if not isinstance(body, Select) or not _is_neutral(body.otherwise, reduce):
-        return Window(body)
-    window = Window(body.then)
+        return FoldedWindow(body)
+    window = FoldedWindow(body.then)
     for condition in _conjuncts(body.cond):
         if not _bound(condition, reduce, lane, window, simplify):
-            return Window(body)
+            return FoldedWindow(body)
     return window
 
 
@@ -57,7 +57,7 @@ def _conjuncts(cond: PrimExpr) -> list[PrimExpr]:
     return [cond]
 
 
-def _bound(condition: PrimExpr, reduce: Reduce, lane: Index, window: Window, simplify: Simplifier) -> bool:
+def _bound(condition: PrimExpr, reduce: Reduce, lane: Index, window: FoldedWindow, simplify: Simplifier) -> bool:
     """Add what *condition* says to *window*; False where it bounds no single axis."""
     if not isinstance(condition, Binary) or condition.op not in COMPARISONS or condition.left.dtype != INDEX:
         return False

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from byoc.codegen.c.tiling.blocks import Chain, Places, at, block_of, chain_length, in_chains
-from byoc.codegen.c.tiling.window import Window, clipped
+from byoc.codegen.c.tiling.window import FoldedWindow, clipped
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.vectors.elementwise import SMALLEST_LANES, SMALLEST_VECTOR, lane_count
 from byoc.codegen.c.vectors.lane_analysis import can_be_vector, values
@@ -115,7 +115,7 @@ def _cleared(accs: Sequence[Tensor], kind: str, lane: Index) -> list[Stmt]:
 
 
 def _column_steps(
-    reduce: Reduce, window: Window, accs: Sequence[Tensor], columns: tuple[Index, Sequence[Places]]
+    reduce: Reduce, window: FoldedWindow, accs: Sequence[Tensor], columns: tuple[Index, Sequence[Places]]
 ) -> list[Stmt]:
     """All steps of a reduction into *accs*, one for each of the *columns*; a long sum's in chains of their own."""
     lane, places = columns

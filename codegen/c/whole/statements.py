@@ -20,8 +20,8 @@ from byoc.codegen.kernel.loops import (
     Barrier,
     CallFunction,
     For,
-    If,
-    Let,
+    IfThenElse,
+    LetStmt,
     Outside,
     Prefetch,
     Share,
@@ -100,7 +100,7 @@ class StatementWriter:
             del self.exprs.bound[id(node)]
         return text
 
-    def let(self, stmt: Let) -> None:
+    def let(self, stmt: LetStmt) -> None:
         if is_one(stmt.index.extent):  # it is written as 0
             return
         name = self.exprs.names(stmt.index, stmt.index.name)
@@ -143,7 +143,7 @@ class StatementWriter:
         dtype = stmt.tensor.dtype
         return f"{vectors.function('held', dtype)}({text})" if has_vector_function("held", dtype) else text
 
-    def branch(self, stmt: If) -> None:
+    def branch(self, stmt: IfThenElse) -> None:
         cond = self.exprs.simplify(stmt.cond)
         if isinstance(cond, Const):
             if cond.value:
@@ -244,9 +244,9 @@ _RULES: dict[type, Callable[..., None]] = {
     Store: StatementWriter.store,
     VectorStore: StatementWriter.vector_store,
     AddLanes: StatementWriter.add_lanes,
-    Let: StatementWriter.let,
+    LetStmt: StatementWriter.let,
     Alloc: StatementWriter.alloc,
-    If: StatementWriter.branch,
+    IfThenElse: StatementWriter.branch,
     Share: StatementWriter.share,
     Barrier: StatementWriter.barrier,
     Prefetch: StatementWriter.prefetch,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from byoc.codegen.c.winograd.plan import WinogradPlan
-from byoc.codegen.kernel.loops import Alloc, Let, Stmt
+from byoc.codegen.kernel.loops import Alloc, LetStmt, Stmt
 from byoc.te import Index, PrimExpr, Tensor, placeholder
 from byoc.te.tensor import Load
 
@@ -38,4 +38,4 @@ def axes_of_tiles(plan: WinogradPlan) -> Axes:
 
 def let(index: Index, value: PrimExpr) -> list[Stmt]:
     """*index* is *value*; nothing to declare where it can only be 0."""
-    return [] if index.extent == 1 else [Let(index, value)]
+    return [] if index.extent == 1 else [LetStmt(index, value)]

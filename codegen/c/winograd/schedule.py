@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from byoc.codegen.c.tiling.team import shared_over
 from byoc.codegen.c.winograd.plan import INPUT, META, OUTPUT, PAD, WEIGHTS, WinogradPlan
 from byoc.codegen.c.winograd.tiles import InputTiles, OutputTiles, outer_sum
-from byoc.codegen.kernel.loops import Alloc, For, If, Prefetch, Stmt, VectorStore
+from byoc.codegen.kernel.loops import Alloc, For, IfThenElse, Prefetch, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.errors import InternalError
@@ -130,7 +130,11 @@ class _Output:
             last = const((plan.chunks - 1) * plan.blocks * plan.rows, INDEX)
             begin = const(whole * plan.rows, INDEX) - last
             remaining = self._product(point, begin, rest)
-            body += remaining if plan.chunks == 1 else [If(self.chunk.equal(const(plan.chunks - 1, INDEX)), remaining)]
+            body += (
+                remaining
+                if plan.chunks == 1
+                else [IfThenElse(self.chunk.equal(const(plan.chunks - 1, INDEX)), remaining)]
+            )
         return loops([point], body)
 
     def _product(self, point: Index, begin: PrimExpr, rows: int) -> list[Stmt]:

@@ -12,7 +12,7 @@ from byoc.codegen.c.tiling.team import places_in
 from byoc.codegen.c.winograd.lane_values import LaneValues, axes_of_tiles, let
 from byoc.codegen.c.winograd.plan import WinogradPlan
 from byoc.codegen.c.winograd.transforms import linear_forms, transforms
-from byoc.codegen.kernel.loops import Alloc, For, If, Stmt, VectorStore
+from byoc.codegen.kernel.loops import Alloc, For, IfThenElse, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Index, PrimExpr, Tensor, all_of, compute, const, logical_not, minimum, placeholder
@@ -56,7 +56,7 @@ class InputTiles:
         here = self._is_inside
         if isinstance(here, Const):
             return [*position, *(inside if here.value else border)]
-        return [*position, If(here, inside), If(logical_not(here), border)]
+        return [*position, IfThenElse(here, inside), IfThenElse(logical_not(here), border)]
 
     def _transform(self, target: Tensor, place: PrimExpr, guarded: bool) -> list[Stmt]:
         """One vector of channels: the columns of the tile first, then the rows of what comes out."""
@@ -81,7 +81,7 @@ class InputTiles:
         if not guarded or (isinstance(condition, Const) and condition.value):
             return values.declare(f"pixel_{i}", value)
         pixel = values.declare(f"pixel_{i}", None)
-        values.code.append(If(condition, [VectorStore(pixel, (self.lane,), value, self.lane)]))
+        values.code.append(IfThenElse(condition, [VectorStore(pixel, (self.lane,), value, self.lane)]))
         return pixel
 
     @cached_property
@@ -168,7 +168,10 @@ class OutputTiles:
             return self._pixels(plan.panel)
         if not last:
             return self._pixels(rest)
-        return [If(self.panel < last, self._pixels(plan.panel)), If(self.panel >= last, self._pixels(rest))]
+        return [
+            IfThenElse(self.panel < last, self._pixels(plan.panel)),
+            IfThenElse(self.panel >= last, self._pixels(rest)),
+        ]
 
     def _pixels(self, valid: int) -> list[Stmt]:
         """The pixels of a tile at the first *valid* filters of the panel."""

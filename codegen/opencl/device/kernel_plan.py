@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.kernel.loops import Let, Stmt
+from byoc.codegen.kernel.loops import LetStmt, Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.statements import LOCAL_SIZE
 from byoc.te import Dimension, Index, PrimExpr, Tensor, binary
@@ -86,7 +86,7 @@ def unravel(flat: Index, axes: Sequence[Index]) -> list[Stmt]:
             continue
         value = binary("div", flat, stride)
         outermost = all(a.extent == 1 for a in axes[:k])
-        lets.append(Let(axis, value if outermost else binary("mod", value, as_index(axis.extent))))
+        lets.append(LetStmt(axis, value if outermost else binary("mod", value, as_index(axis.extent))))
         stride = binary("mul", stride, as_index(axis.extent))
     return lets[::-1]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.expr_text import ExprWriter, shared_nodes
-from byoc.codegen.kernel.loops import UNROLL, Alloc, For, If, Let, Stmt, Store
+from byoc.codegen.kernel.loops import UNROLL, Alloc, For, IfThenElse, LetStmt, Stmt, Store
 from byoc.codegen.kernel.reductions import combine
 from byoc.codegen.kernel.simplify import as_index
 from byoc.codegen.kernel.writer import Writer
@@ -210,7 +210,7 @@ class KernelWriter:
         self.exprs.steps.clear()
         return text
 
-    def let(self, stmt: Let) -> None:
+    def let(self, stmt: LetStmt) -> None:
         text = self.exprs.text(self.exprs.simplify(stmt.value))
         self.writer.line(f"const {self.index_type} {self._index(stmt.index)} = {text};")
 
@@ -259,7 +259,7 @@ class KernelWriter:
         for k in range(stmt.count):
             self.writer.line(f"{name}[{stmt.first + k}] = {vector}.s{k};")
 
-    def branch(self, stmt: If) -> None:
+    def branch(self, stmt: IfThenElse) -> None:
         cond = self.exprs.simplify(stmt.cond)
         if isinstance(cond, Const):
             self.block(stmt.body if cond.value else ())
@@ -296,9 +296,9 @@ _RULES: dict[type, Callable[..., None]] = {
     For: KernelWriter.loop,
     SharedLoop: KernelWriter.shared_loop,
     Store: KernelWriter.store,
-    Let: KernelWriter.let,
+    LetStmt: KernelWriter.let,
     Alloc: KernelWriter.alloc,
-    If: KernelWriter.branch,
+    IfThenElse: KernelWriter.branch,
     BlockScope: KernelWriter.scope,
     GroupReduce: KernelWriter.group_reduce,
     FirstItem: KernelWriter.first_item,

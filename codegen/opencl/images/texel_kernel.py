@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.inline import substitute_axes
-from byoc.codegen.kernel.loops import Alloc, If, Let, Stmt, Store
+from byoc.codegen.kernel.loops import Alloc, IfThenElse, LetStmt, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, numbered
@@ -96,7 +96,7 @@ class _TexelKernel:
             if k >= rest:
                 held = Index(f"{self.channel.name}_{k}", self.channels)
                 inside = binary("lt", place, self.channels)
-                statements.append(Let(held, Select(inside, place, const(self.channels - 1, INDEX))))
+                statements.append(LetStmt(held, Select(inside, place, const(self.channels - 1, INDEX))))
                 lanes.append(_Lane(k, held, False))
             else:
                 lanes.append(_Lane(k, place, True))
@@ -138,7 +138,8 @@ class _TexelKernel:
         """The elements that the tensor has."""
         stores = [Store(self.stage, self._at(lane.channel), v) for lane, v in zip(lanes, values, strict=True)]
         return [
-            store if lane.always else If(self._inside(lane), [store]) for lane, store in zip(lanes, stores, strict=True)
+            store if lane.always else IfThenElse(self._inside(lane), [store])
+            for lane, store in zip(lanes, stores, strict=True)
         ]
 
     def _of_lane(self, value: PrimExpr, lane: _Lane) -> PrimExpr:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.inline import substitute_axes
-from byoc.codegen.kernel.loops import UNROLL, Alloc, For, Let, Stmt, Store
+from byoc.codegen.kernel.loops import UNROLL, Alloc, For, LetStmt, Stmt, Store
 from byoc.codegen.kernel.reductions import combine
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, unravel
@@ -128,7 +128,7 @@ class _ProductKernel(TiledProduct):
             for fetch in fetches:
                 if fetch.term not in terms:
                     terms[fetch.term] = flat = Index("term", self.terms + self.tile.points)
-                    statements += [Let(flat, step * self.tile.points + fetch.point), *axes_at(flat, fetch.points)]
+                    statements += [LetStmt(flat, step * self.tile.points + fetch.point), *axes_at(flat, fetch.points)]
                 value = fetch.value
                 if not whole:
                     value = Select(binary("lt", terms[fetch.term], self.terms), value, const(0, self.dtype))

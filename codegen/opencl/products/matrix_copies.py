@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.kernel.loops import For, If, Stmt
+from byoc.codegen.kernel.loops import For, IfThenElse, Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range
 from byoc.codegen.opencl.device.statements import GroupBarrier, KernelWriter, OwnText
@@ -38,11 +38,11 @@ class _CopyingKernel(MatrixKernel):
         for k in range(tile.ahead):
             own = self._copies(chunks, as_index(k), as_index(k))
             if known is None and k:
-                own = [If(binary("lt", k, steps), own)]
+                own = [IfThenElse(binary("lt", k, steps), own)]
             first += [*(own if known is None or k < known else []), Commit(self.units)]
         step = Index("step", steps)
         later = step + tile.ahead
-        follows = If(binary("lt", later, steps), self._copies(chunks, later, later % tile.sides))
+        follows = IfThenElse(binary("lt", later, steps), self._copies(chunks, later, later % tile.sides))
         body: list[Stmt] = [WaitForCopies(tile.ahead - 1, self.units), GroupBarrier()]
         if known is None or known > tile.ahead:
             body += [follows]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.inline import substitute_axes
-from byoc.codegen.kernel.loops import Let, Stmt
+from byoc.codegen.kernel.loops import LetStmt, Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import product
 from byoc.codegen.opencl.products.matrix_format import MatrixFormat
@@ -84,7 +84,7 @@ class Terms:
         place, base = step, outer * length + number * self.format.chunk
         if self.kind == CHUNKWISE:
             place, base = step * chunks + number, outer * length
-        before = (Let(flat, place), *axes_at(flat, order))
+        before = (LetStmt(flat, place), *axes_at(flat, order))
         guard = None if self.whole_steps else binary("lt", flat, self.count // self.format.chunk)
         indices = [
             tuple(base + j if a is self.inner else table[a] for a in self.axes) for j in range(self.format.chunk)
@@ -99,7 +99,7 @@ class Terms:
         for j in range(self.format.chunk):
             flat = Index(f"term_{name}_{j}", self.count + self.points)
             own = tuple(Index(f"{a.name}_{name}_{j}", a.extent) for a in self.axes)
-            before += [Let(flat, first + j), *axes_at(flat, own)]
+            before += [LetStmt(flat, first + j), *axes_at(flat, own)]
             indices.append(own)
             inside.append(None if self.whole_steps else binary("lt", flat, self.count))
         return ChunkTerms(tuple(before), tuple(indices), tuple(inside))

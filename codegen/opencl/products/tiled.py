@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from byoc.codegen.kernel.loops import For, If, Let, Stmt
+from byoc.codegen.kernel.loops import For, IfThenElse, LetStmt, Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import product, unravel
 from byoc.codegen.opencl.device.statements import BlockScope, GroupBarrier
@@ -18,7 +18,7 @@ Stage = Callable[[PrimExpr, int], Sequence[Stmt]]  # what is done of a step with
 def axes_at(place: Index, axes: Sequence[Index]) -> list[Stmt]:
     """*axes* as variables of the row-major *place* of all of them."""
     moving = [a for a in axes if a.extent != 1]
-    return [Let(moving[0], place)] if len(moving) == 1 else unravel(place, moving)
+    return [LetStmt(moving[0], place)] if len(moving) == 1 else unravel(place, moving)
 
 
 class TiledProduct:
@@ -60,7 +60,7 @@ class TiledProduct:
             place = binary("min", place, count - 1)
         flat = Index(f"lane_{name}", count)
         new = [Index(f"{a.name}_{name}", a.extent) for a in axes]
-        before += [Let(flat, place), *axes_at(flat, new)]
+        before += [LetStmt(flat, place), *axes_at(flat, new)]
         return new
 
     def at_lane(self, name: str, axes: Sequence[Index], place: PrimExpr, size: int, body: Sequence[Stmt]) -> list[Stmt]:
@@ -69,9 +69,9 @@ class TiledProduct:
         flat = Index(f"to_{name}", count)
         inside = [*axes_at(flat, axes), *body]
         if self.divides(count, size):
-            return [Let(flat, place), *inside]
+            return [LetStmt(flat, place), *inside]
         beyond = Index(f"{name}_place", count + size)
-        return [Let(beyond, place), If(binary("lt", beyond, count), [Let(flat, beyond), *inside])]
+        return [LetStmt(beyond, place), IfThenElse(binary("lt", beyond, count), [LetStmt(flat, beyond), *inside])]
 
     def pipeline(
         self, ahead: int, load: Stage, store: Stage, multiply: Callable[[PrimExpr], Sequence[Stmt]]
@@ -88,17 +88,22 @@ class TiledProduct:
         for k in range(ahead):
             own: Sequence[Stmt] = load(as_index(k), k)
             if k:
-                own = [BlockScope(own)] if known is not None else [If(binary("lt", k, steps), own)]
+                own = [BlockScope(own)] if known is not None else [IfThenElse(binary("lt", k, steps), own)]
             first += own
         block = Index("steps", self.blocks(steps, ahead))
         body: list[Stmt] = []
         for k in range(ahead):
             step = Index(f"step_{k}" if ahead > 1 else "step", steps + ahead)
             follows = (
-                [If(binary("lt", step + ahead, steps), load(step + ahead, k))] if known is None or known > ahead else []
+                [IfThenElse(binary("lt", step + ahead, steps), load(step + ahead, k))]
+                if known is None or known > ahead
+                else []
             )
             side = step % 2 if ahead % 2 else as_index(k % 2)
             work = [*store(side, k), GroupBarrier(), *follows, *multiply(side)]
             exists = k == 0 or (known is not None and known % ahead == 0)
-            body += [Let(step, block * ahead + k), *(work if exists else [If(binary("lt", step, steps), work)])]
+            body += [
+                LetStmt(step, block * ahead + k),
+                *(work if exists else [IfThenElse(binary("lt", step, steps), work)]),
+            ]
         return [*first, For(block, block.extent, body)]

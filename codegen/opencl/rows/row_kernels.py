@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.kernel.collapse import merge_axes
 from byoc.codegen.kernel.expr_parts import reduces_in
-from byoc.codegen.kernel.loops import Alloc, For, If, Let, Stmt, Store
+from byoc.codegen.kernel.loops import Alloc, For, IfThenElse, LetStmt, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral
 from byoc.codegen.kernel.shared_rows import SharedRows
 from byoc.codegen.kernel.simplify import Simplifier, as_index
@@ -331,11 +331,11 @@ class _RowKernel:
             return made
 
         if whole != 0:
-            code.append(For(block, whole, [For(lane, width, [Let(point, block * width + lane), *body(lane)])]))
+            code.append(For(block, whole, [For(lane, width, [LetStmt(point, block * width + lane), *body(lane)])]))
         rest = self.simplify(as_index(point.extent) % width)
         if not (isinstance(rest, Const) and rest.value == 0):
             end = Index("rest", rest)
-            code.append(BlockScope([For(end, rest, [Let(point, whole * width + end), *body(end)])]))
+            code.append(BlockScope([For(end, rest, [LetStmt(point, whole * width + end), *body(end)])]))
         for op in folds:
             assert op.reduce is not None
             acc, lane = partial[op.target], Index("lane", width)
@@ -369,7 +369,7 @@ class _RowKernel:
             return [Store(op.target, (), combine(kind, op.target[()], op.value))]
         item, best = self.storage.local(op.target, "item", op.value.dtype), self._best(op)
         update = [Store(best, (), item[()]), Store(op.target, (), points[0])]
-        return [Alloc(item, op.value), If(wins(kind, item[()], best[()]), update)]
+        return [Alloc(item, op.value), IfThenElse(wins(kind, item[()], best[()]), update)]
 
     # behind it ------------------------------------------------------------------------------------------------------
 

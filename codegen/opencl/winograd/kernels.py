@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from byoc.codegen.c.winograd.transforms import Keep, Matrix, linear_forms, transforms
 from byoc.codegen.kernel.expr_parts import reduces_in
 from byoc.codegen.kernel.inline import substitute_axes
-from byoc.codegen.kernel.loops import Alloc, If, Let, Stmt, Store
+from byoc.codegen.kernel.loops import Alloc, IfThenElse, LetStmt, Stmt, Store
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, OwnKernel, numbered
 from byoc.codegen.opencl.device.statements import LOCAL_SIZE, WorkItem
@@ -55,9 +55,9 @@ class _Tile:
         """The variables of the place, once that of the number is there."""
         number = self.number
         return [
-            Let(self.image, number // (plan.down * plan.across)),
-            Let(self.top, number // plan.across % plan.down * plan.outputs),
-            Let(self.left, number % plan.across * plan.outputs),
+            LetStmt(self.image, number // (plan.down * plan.across)),
+            LetStmt(self.top, number // plan.across % plan.down * plan.outputs),
+            LetStmt(self.left, number % plan.across * plan.outputs),
         ]
 
 
@@ -119,13 +119,13 @@ def _output_kernel(stage: Tensor, plan: WinogradTiles, simplify: Simplifier) -> 
     code: list[Stmt] = [WorkItem(item, LOCAL_SIZE), *axes, *tile.lets(plan), *registers.statements]
     for i, values in enumerate(results):
         row = Index(f"y{i}", plan.height)
-        inner: list[Stmt] = [Let(row, tile.top + i)]
+        inner: list[Stmt] = [LetStmt(row, tile.top + i)]
         for j, result in enumerate(values):
             column, sums = Index(f"x{i}_{j}", plan.width), placeholder((), stage.dtype, f"sum{i}_{j}")
             body = _with_sum(stage.element, total, sums[()])
             place = [tile.image, filter, row, column]
             store = Store(stage, place, substitute_axes(body, stage.axes, place))
-            lines = [Let(column, tile.left + j), Alloc(sums, result), store]
+            lines = [LetStmt(column, tile.left + j), Alloc(sums, result), store]
             inner += _where_inside(tile.left + j, plan.width, j, plan.outputs, lines)
         code += _where_inside(tile.top + i, plan.height, i, plan.outputs, inner)
     return KernelPlan("winograd_outputs", code, as_index(item.extent), local=LOCAL_SIZE)
@@ -139,4 +139,4 @@ def _with_sum(value: PrimExpr, total: PrimExpr, result: PrimExpr) -> PrimExpr:
 def _where_inside(place: PrimExpr, extent: int, number: int, outputs: int, body: list[Stmt]) -> list[Stmt]:
     """*body*, for result *number* along one side of a tile, where its *place* is inside of the image."""
     rest = extent % outputs
-    return [If(binary("lt", place, extent), body)] if 0 < rest <= number else body
+    return [IfThenElse(binary("lt", place, extent), body)] if 0 < rest <= number else body
