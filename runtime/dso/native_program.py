@@ -143,7 +143,7 @@ class Workspace:
 
     def leave(self) -> object:
         """What holds the memory, on which something is at work still; what is taken next is other memory."""
-        self._rooms = []
+        self._rooms, self.place = [], FFI.NULL
         return self._arena
 
 
