@@ -32,6 +32,7 @@ from byoc.testing.core.case import CONSTANT, Arrays, Case, constant, function_of
 from byoc.testing.core.reference import outputs_of
 
 SAMPLE, EMPTY, FREE, DTYPE = "sample", "empty tensors", "free sizes", "element types"
+MOST_LOST_VERDICTS = 3  # of one operator, in which a worker crashes or comes to no end
 DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64")
 Inputs = list["np.ndarray | list[np.ndarray]"]  # a tuple argument is a list
 Place = tuple[int, int]  # an input, and which tensor of it
@@ -46,7 +47,7 @@ class BackendAnswers:
 
     *not_named* are the composites that are refused for their names, whatever they hold: nothing runs them; *by_name*
     are all that is refused so. *progress* is called with the case before each verdict; of those in *lost* no verdict is
-    asked, and they are not taken.
+    asked, and they are not taken; nor of an operator of which several were lost.
     """
 
     backend: Backend
@@ -63,6 +64,12 @@ class BackendAnswers:
     def takes_call(self, call: Call, name: str) -> bool:
         """Whether *call*, which is typed, is taken."""
         if name in self.lost:
+            return False
+        asked_of = _asked_of(name)
+        if sum(_asked_of(other) == asked_of for other in self.lost) >= MOST_LOST_VERDICTS:
+            self.unmade[asked_of] = (
+                f"its verdict crashed or came to no end {MOST_LOST_VERDICTS} times; no others are asked"
+            )
             return False
         if self.progress is not None:
             self.progress(name)
@@ -92,6 +99,11 @@ class BackendAnswers:
         """Whether each call in *function* is taken."""
         calls = [n for n in post_order(function.body, dataflow_children) if isinstance(n, Call)]
         return bool(calls) and all(self.takes_call(call, name) for call in calls)
+
+
+def _asked_of(name: str) -> str:
+    """The operator or the pattern of a case: ``split`` of ``split[0], float16``."""
+    return name.partition("[")[0]
 
 
 def sample_inputs(sample: Sample, seed: int = 0) -> Inputs:
