@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import cffi
 import numpy as np
@@ -69,14 +69,21 @@ def steps_in(handle: Any, symbol: str) -> CalledKernels | None:
         return None
 
 
-class CheckedSteps:
-    """The function of *signature* in *handle*, called with inputs and outputs, kernel by kernel under *checks*."""
+class RegionFunction(Protocol):
+    """A function of native code, and the constants that it is given."""
 
-    def __init__(self, handle: Any, signature: Signature, constants: Sequence[np.ndarray], checks: CallChecks):
-        found = steps_in(handle, signature.symbol)
-        assert found is not None
-        self.signature, self._handle, self._steps, self._checks = signature, handle, found, checks
-        self._constants = list(constants)
+    signature: Signature
+
+    @property
+    def constants(self) -> Sequence[np.ndarray]: ...
+
+
+class CheckedSteps:
+    """*function* of the opened library *handle*, whose kernels are *steps*: each is called by itself under *checks*."""
+
+    def __init__(self, handle: Any, steps: CalledKernels, function: RegionFunction, checks: CallChecks):
+        self.signature, self._constants = function.signature, list(function.constants)
+        self._handle, self._steps, self._checks = handle, steps, checks
 
     def __call__(self, *arrays: object) -> None:
         self.bind([from_any(a) for a in arrays])()

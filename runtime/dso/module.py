@@ -294,9 +294,8 @@ class _NativeFunction:
         from byoc.runtime.dso.checked_steps import DECLARATIONS, CheckedSteps, steps_in
 
         handle = self.file().open(DECLARATIONS.format(symbol=self.signature.symbol))
-        if steps_in(handle, self.signature.symbol) is None:
-            return self
-        return CheckedSteps(handle, self.signature, self.constants, checks)
+        steps = steps_in(handle, self.signature.symbol)
+        return self if steps is None else CheckedSteps(handle, steps, self, checks)
 
     @property
     def undetermined_sizes(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TypeGuard
 
+from byoc.contract.options import HOST_BACKEND as HOST_BACKEND
 from byoc.contract.verdict import callee_name
 from byoc.errors import PartitionError
 from byoc.ir.op import Op
@@ -79,7 +80,6 @@ def checked(seconds: object, backend: str, what: str, source: str) -> Estimate:
 
 
 HOST = "host"
-HOST_BACKEND = "c"
 NAMED = 3
 WHOLE = ("Composite", "Compiler", "Primitive")  # attributes of functions that are one unit
 
