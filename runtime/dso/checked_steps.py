@@ -69,7 +69,7 @@ def steps_in(handle: Any, symbol: str) -> CalledKernels | None:
         return None
 
 
-class RegionFunction(Protocol):
+class ConstantsFunction(Protocol):
     """A function of native code, and the constants that it is given."""
 
     signature: Signature
@@ -81,7 +81,7 @@ class RegionFunction(Protocol):
 class CheckedSteps:
     """*function* of the opened library *handle*, whose kernels are *steps*: each is called by itself under *checks*."""
 
-    def __init__(self, handle: Any, steps: CalledKernels, function: RegionFunction, checks: CallChecks):
+    def __init__(self, handle: Any, steps: CalledKernels, function: ConstantsFunction, checks: CallChecks):
         self.signature, self._constants = function.signature, list(function.constants)
         self._handle, self._steps, self._checks = handle, steps, checks
 
