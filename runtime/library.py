@@ -10,7 +10,7 @@ import importlib
 import json
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +30,7 @@ from byoc.runtime.modules.module import Module, packages_of, saved_members
 if TYPE_CHECKING:
     from byoc.runtime.devices.peak import Peak
     from byoc.runtime.executors.bound_library import BoundLibrary
+    from byoc.runtime.executors.call_stream import CallStream
     from byoc.runtime.executors.graph_executor import GraphExecutor
     from byoc.runtime.executors.preparation import Preparation
     from byoc.runtime.files.file_memory import FileWatch
@@ -75,6 +76,7 @@ class Library:
         )
         self._forms = forms_of(self._graph, module.owner)
         self._idle: deque[Executor] = deque()
+        self._streams: deque[CallStream] = deque()  # that nobody uses
         self._prepared = 0  # sets of shapes
         self.edited: str | None = None  # why this library, read from a file, is not run
         self.threads = threads
@@ -137,6 +139,44 @@ class Library:
             return self.compute(values)
         with time_limit(timeout):
             return self.compute(values)
+
+    def map(self, calls: Iterable[Mapping[str, object]], timeout: float | None = None) -> Iterator[list[np.ndarray]]:
+        """The outputs for the inputs of each of *calls*, in their order: a run for each, and at most three at a time.
+
+        Where devices with memory of their own compute the whole model, and a call copies at least 2 MB, the inputs of
+        the next call go to the device, and the outputs of the last come from it, while it computes: *calls* is asked
+        for up to two more than were given back. An array that was given may be filled anew then. Other calls are made
+        one after the other, as :meth:`run` makes them.
+
+        >>> for scores, in library.map({"image": image} for image in images):  # doctest: +SKIP
+        ...     print(scores.argmax())
+
+        Args:
+            calls: the inputs of a run each, as :meth:`run` takes them; they may come from a generator.
+            timeout: the seconds that each run may take; None for as long as it takes.
+
+        Raises:
+            What :meth:`run` raises, in the turn of the call that it is about, and what *calls* raises.
+        """
+        stream = self._stream()
+        if stream is None:
+            for inputs in calls:
+                yield self.run(inputs, timeout)
+            return
+        yield from stream.outputs(calls, timeout)
+        self._streams.append(stream)
+
+    def _stream(self) -> CallStream | None:
+        """What makes calls whose copies go beside the computing, and nobody uses; None where nothing is won by it."""
+        from byoc.runtime.executors.call_stream import CallStream
+
+        if any(self._forms):
+            return None
+        try:
+            return self._streams.pop()
+        except IndexError:
+            bound = self.bind(spec.name for spec in self.outputs)
+            return CallStream(bound, self.run) if bound.copies_beside else None
 
     def _refuse_names(self, inputs: Mapping[str, object]) -> None:
         unknown = [name for name in inputs if name not in {s.name for s in self.inputs}]

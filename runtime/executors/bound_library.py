@@ -9,7 +9,8 @@ a backend fails and the host stands in, the run is made again, with arrays in th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -68,7 +69,7 @@ class BoundLibrary:
             DeviceError: what a device refuses, where the host does not stand in.
             RunTimeoutError: the time is over.
         """
-        values = self._checked(inputs)
+        values = self.checked(inputs)
         with self._lock:
             if timeout is None:
                 return self._run(values)
@@ -82,7 +83,7 @@ class BoundLibrary:
         """
         for node in self.graph.calls:
             function = self.functions.get(node.function)
-            if isinstance(function, RegionFunction) and (found := _on_device(function.guard)) is not None:
+            if isinstance(function, RegionFunction) and (found := on_device(function.guard)) is not None:
                 return found.to_device(np.asarray(array, order="C"))
         raise DeviceError("no region of this model runs on a device that keeps tensors: compile it for opencl")
 
@@ -90,7 +91,32 @@ class BoundLibrary:
         """Whether the host needs the value of *entry*: its functions read it, or the caller asked for an array."""
         return self._roots[entry] in self._on_host
 
-    def _checked(self, inputs: Mapping[str, object]) -> dict[str, Value]:
+    @property
+    def copies_beside(self) -> bool:
+        """Whether devices with memory of their own compute all that there is, so that copies go beside their work."""
+        calls = [(n, self.functions[n.function]) for n in self.graph.calls if n.function != RESHAPE]
+        try:
+            return bool(calls) and all(
+                isinstance(f, RegionFunction)
+                and not n.dynamic
+                and f.guard.checks is None
+                and not f.guard.has_known_outputs
+                and getattr(on_device(f.guard), "has_own_memory", False)
+                for n, f in calls
+            )
+        except Exception:  # whatever a vendor's code raises: a run says it, or has the host stand in
+            return False
+
+    def reader(self, entry: Entry) -> OnDeviceFunction | None:
+        """What keeps tensors of the device whose region reads *entry* first; None where none does."""
+        for node in self.graph.calls:
+            function = self.functions.get(node.function)
+            if isinstance(function, RegionFunction) and self._roots[entry] in [self._roots[e] for e in node.inputs]:
+                return on_device(function.guard)
+        return None
+
+    def checked(self, inputs: Mapping[str, object]) -> dict[str, Value]:
+        """*inputs* as arrays and tensors. Raises InputError for other names than the model's, and what is no array."""
         if not isinstance(inputs, Mapping) or set(inputs) != set(self._specs):
             given = ", ".join(map(str, inputs)) if isinstance(inputs, Mapping) else f"a {type(inputs).__name__}"
             raise InputError(f"run takes the inputs {', '.join(self._specs)} by name, got {given or 'none'}")
@@ -102,24 +128,32 @@ class BoundLibrary:
     def _run(self, inputs: Mapping[str, Value]) -> list[Value]:
         for _ in self._guards:
             try:
-                return _Run(self, inputs).outputs()
-            except (
-                _FailedError,
-                RunAgainError,
-            ):  # the guard has a record of it, and the host has the region from now on
+                return BoundRun(self, inputs).outputs()
+            except AGAIN:
                 continue
-        return _Run(self, inputs).outputs()
+        return BoundRun(self, inputs).outputs()
 
 
-class _FailedError(Exception):
+class FailedError(Exception):
     """A region failed for which the host stands in."""
 
 
-class _Run:
-    """One run: the values of the graph's entries so far, and the calls that are at work."""
+AGAIN = (FailedError, RunAgainError)  # the guard has a record of it, and the host has the region from now on
+Memory = Callable[[Entry, OnDeviceFunction, Sequence[int], np.dtype], DeviceTensor]
 
-    def __init__(self, bound: BoundLibrary, inputs: Mapping[str, Value]):
-        self._bound, self._graph = bound, bound.graph
+
+def _new_memory(entry: Entry, function: OnDeviceFunction, shape: Sequence[int], dtype: np.dtype) -> DeviceTensor:
+    return function.empty_on_device(shape, dtype)
+
+
+class BoundRun:
+    """One run: the values of the graph's entries so far, and the calls that are at work.
+
+    *memory* gives tensors of a device for what is computed there; a new one each time where it is not given.
+    """
+
+    def __init__(self, bound: BoundLibrary, inputs: Mapping[str, Value], memory: Memory = _new_memory):
+        self._bound, self._graph, self._memory = bound, bound.graph, memory
         self._sizes = Sizes()
         self._values: dict[Entry, Value] = {}
         self._at_work: list[tuple[RegionGuard, tuple[tuple[int, ...], ...], Pending]] = []
@@ -130,14 +164,42 @@ class _Run:
 
     def outputs(self) -> list[Value]:
         """Call the nodes in order, and give the graph's outputs."""
-        try:
+        self.begin()
+        return self.end()
+
+    def begin(self) -> None:
+        """Call the nodes in order; regions of devices may still be at work then."""
+        with self._abandoning():
             for node in self._graph.calls:
                 check_time()
                 self._call(node)
-            self._wait()
+
+    @contextlib.contextmanager
+    def _abandoning(self) -> Iterator[None]:
+        """Where something is raised, what is at work ends first."""
+        try:
+            yield
         except BaseException as error:
-            self._abandon(patience(error))
+            self.abandon(patience(error))
             raise
+
+    def put(self, entry: Entry, value: Value) -> None:
+        """Have *value*, which has the same elements or is about to have them, be that of *entry*."""
+        self._values[entry] = value
+
+    def nbytes(self, entry: Entry) -> int:
+        """The bytes of the value of *entry*."""
+        shape, dtype = self._type(entry)
+        return math.prod(shape) * dtype.itemsize
+
+    def results(self) -> list[Value]:
+        """The graph's outputs when all nodes were called: tensors that the device may still be filling."""
+        return [self._values[head] for head in self._graph.heads]
+
+    def end(self) -> list[Value]:
+        """Wait for what is at work, and give the graph's outputs."""
+        with self._abandoning():
+            self._wait()
         given = [self._values[node.outputs[0]] for node in self._graph.inputs]
         outputs: list[Value] = []
         for head in self._graph.heads:
@@ -179,18 +241,20 @@ class _Run:
         if guard.checks is not None or guard.has_known_outputs or not guard.may_try(shapes):
             return False
         try:
-            function = _on_device(guard)
+            function = on_device(guard)
             if function is None:
                 return False
             inputs = [self._readable(entry, function) for entry in node.inputs]
             outputs = [
-                self._empty(entry) if self._bound.is_on_host(entry) else function.empty_on_device(*self._type(entry))
+                self._empty(entry)
+                if self._bound.is_on_host(entry)
+                else self._memory(entry, function, *self._type(entry))
                 for entry in node.outputs
             ]
             self._at_work.append((guard, shapes, function.start([*inputs, *outputs], [])))
         except Exception as error:  # whatever a vendor's code raises
             guard.failed(shapes, error)
-            raise _FailedError from error
+            raise FailedError from error
         self._values.update(zip(node.outputs, outputs, strict=True))
         return True
 
@@ -223,15 +287,16 @@ class _Run:
                 pending.wait()
             except Exception as error:  # whatever a vendor's code raises
                 guard.failed(shapes, error)
-                raise _FailedError from error
+                raise FailedError from error
             del self._at_work[0]
 
-    def _abandon(self, seconds: float | None) -> None:
+    def abandon(self, seconds: float | None) -> None:
         """Have what is at work end, whatever becomes of it; after *seconds* it is left behind with its arrays."""
         for _, _, pending in self._at_work:
             with contextlib.suppress(Exception), time_limit(seconds):
                 pending.wait()
 
 
-def _on_device(guard: RegionGuard) -> OnDeviceFunction | None:
+def on_device(guard: RegionGuard) -> OnDeviceFunction | None:
+    """The function of *guard*'s region, where it takes tensors on its device. Raises StageError."""
     return on_device_function(guard.function())

@@ -17,7 +17,9 @@ import numpy as np
 
 from byoc.runtime.core.errors import DeviceError, DeviceMemoryError
 from byoc.runtime.opencl.counts import DeviceCounts
+from byoc.runtime.opencl.device_memory import capacity_of
 from byoc.runtime.opencl.devices import OpenDevice
+from byoc.runtime.opencl.pinned import host_array, result_pieces
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.abandoned_work import abandon
@@ -26,26 +28,18 @@ from byoc.runtime.region.device_tensor import DeviceTensor
 if TYPE_CHECKING:
     import pyopencl
 
-SMALLEST = 256  # bytes of a block
 KEPT_BLOCKS = 8  # that are free, of each size
 
 
-def capacity_of(nbytes: int) -> int:
-    """The bytes of the block for a tensor of *nbytes*: at most a quarter more, so that one that grows finds it again.
-
-    >>> [capacity_of(n) for n in (1, 257, 1000, 1025)]
-    [256, 512, 1024, 1280]
-    """
-    step = max(SMALLEST, 1 << max(max(nbytes, 1).bit_length() - 3, 0))
-    return -(-max(nbytes, 1) // step) * step
-
-
 class MemoryBlocks:
-    """The blocks of one device: those that are free, by their sizes, and the queue in which tensors are copied."""
+    """The blocks of one device: those that are free, by their sizes, and the queues in which tensors are copied.
+
+    A device copies both ways at once where it can, and beside its kernels, which have queues of their own.
+    """
 
     def __init__(self, cl: ModuleType, opened: OpenDevice):
         self.cl, self.opened = cl, opened
-        self.queue = cl.CommandQueue(opened.context, opened.device)
+        self.to_device, self.to_host = (cl.CommandQueue(opened.context, opened.device) for _ in range(2))
         self._free: dict[int, deque[tuple[pyopencl.Buffer, list[pyopencl.Event]]]] = {}
         driver_use().keep(self)
 
@@ -106,36 +100,83 @@ class DeviceArray(DeviceTensor):
     def reshape(self, shape: Sequence[int]) -> DeviceArray:
         return DeviceArray(shape, self.dtype, self.block, self._counts)
 
-    @in_driver
     def numpy(self) -> np.ndarray:
         result = np.empty(self.shape, self.dtype)
-        if result.nbytes:
-            self._copied(result, reads=True)
-            self._counts.bytes_out += result.nbytes
+        self.start_read(result).wait()
         return result
 
-    @in_driver
     def fill(self, array: np.ndarray) -> None:
         """Copy *array*, of its shape and dtype, to the device. Raises DeviceError, RunTimeoutError."""
-        if array.nbytes:
-            self._copied(np.asarray(array, order="C"), reads=False)
-            self._counts.bytes_in += array.nbytes
+        self.start_write(np.asarray(array, order="C")).wait()
 
-    def _copied(self, host: np.ndarray, reads: bool) -> None:
-        block, blocks = self.block, self.block.blocks
-        name = self.opened.info.name
-        after = [block.written] if reads and block.written is not None else [] if reads else block.events
-        target, source = (host, block.buffer) if reads else (block.buffer, host)
-        try:
-            event = blocks.cl.enqueue_copy(blocks.queue, target, source, is_blocking=False, wait_for=after)
-            (block.is_read if reads else block.was_written)(event)
+    @in_driver
+    def host_array(self) -> np.ndarray:
+        return host_array(result_pieces(self.block.blocks.cl, self.opened), self.shape, self.dtype)
+
+    @in_driver
+    def start_write(self, array: np.ndarray) -> StartedCopy:
+        block = self.block
+        started = self._started(array, block.blocks.to_device, (block.buffer, array), block.events)
+        if started.event is not None:
+            block.was_written(started.event)
+            self._counts.bytes_in += array.nbytes
+        return started
+
+    @in_driver
+    def start_read(self, array: np.ndarray) -> StartedCopy:
+        block = self.block
+        behind = [block.written] if block.written is not None else []
+        started = self._started(array, block.blocks.to_host, (array, block.buffer), behind)
+        if started.event is not None:
+            block.is_read(started.event)
+            self._counts.bytes_out += array.nbytes
+        return started
+
+    def _started(
+        self,
+        host: np.ndarray,
+        queue: pyopencl.CommandQueue,
+        ends: tuple[object, object],
+        after: Sequence[pyopencl.Event],
+    ) -> StartedCopy:
+        """A copy from the second of *ends* to the first, of which *host* is one, put into *queue* behind *after*."""
+        event, cl = None, self.block.blocks.cl
+        if host.nbytes:
             try:
-                wait_for([event], f"the OpenCL device {name!r} copied {self}", spins=self.opened.info.kind != "cpu")
-            except BaseException:  # the time is over, or a signal's handler raised: the copy goes on
-                abandon(lambda: is_complete(event), (host, block))
-                raise
-        except blocks.cl.Error as error:
-            raise DeviceError(f"the OpenCL device {name!r} did not copy {self}: {error}") from error
+                event = cl.enqueue_copy(queue, *ends, is_blocking=False, wait_for=list(after))
+                queue.flush()
+            except cl.Error as error:
+                raise self.failed(error) from error
+        return StartedCopy(self, host, event)
+
+    def failed(self, error: Exception) -> DeviceError:
+        """The error for a copy that the device refused."""
+        return DeviceError(f"the OpenCL device {self.opened.info.name!r} did not copy {self}: {error}")
+
+
+class StartedCopy:
+    """A copy in a queue, between a tensor and memory of the host, which it holds."""
+
+    keeps_time = True
+
+    def __init__(self, tensor: DeviceArray, host: np.ndarray, event: pyopencl.Event | None):
+        self.event = event
+        self._tensor, self._host = tensor, host
+        driver_use().keep(self)
+
+    @in_driver
+    def wait(self) -> None:
+        """Return when it is done. Raises DeviceError, RunTimeoutError."""
+        event, tensor, info = self.event, self._tensor, self._tensor.opened.info
+        if event is None:
+            return
+        try:
+            wait_for([event], f"the OpenCL device {info.name!r} copied {tensor}", spins=info.kind != "cpu")
+        except tensor.block.blocks.cl.Error as error:
+            raise tensor.failed(error) from error
+        except BaseException:  # the time is over, or a signal's handler raised: the copy goes on
+            abandon(lambda: is_complete(event), (self._host, tensor.block))
+            raise
 
 
 @functools.cache

@@ -28,7 +28,18 @@ if TYPE_CHECKING:
     import pyopencl
 
 BITS_OF_A_BYTE = 8
+SMALLEST = 256  # bytes of a block that is kept for tensors of about its size
 CHECKING_PLATFORM = "Oclgrind"  # looks at the ends of whole buffers alone
+
+
+def capacity_of(nbytes: int) -> int:
+    """The bytes of the block for a tensor of *nbytes*: at most a quarter more, so that one that grows finds it again.
+
+    >>> [capacity_of(n) for n in (1, 257, 1000, 1025)]
+    [256, 512, 1024, 1280]
+    """
+    step = max(SMALLEST, 1 << max(max(nbytes, 1).bit_length() - 3, 0))
+    return -(-max(nbytes, 1) // step) * step
 
 
 @dataclass(frozen=True)

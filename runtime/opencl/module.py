@@ -243,6 +243,11 @@ class DeviceFunction:
         made.fill(array)
         return made
 
+    @property
+    def has_own_memory(self) -> bool:
+        """Whether the device's memory is not the host's."""
+        return self._session().has_own_memory
+
     def holds(self, tensor: DeviceTensor) -> bool:
         """Whether *tensor* lies where the function can read it."""
         return self._session().holds(tensor)

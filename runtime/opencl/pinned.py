@@ -13,6 +13,7 @@ import functools
 import math
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.core.ndarray import numpy_dtype
-from byoc.runtime.opencl.device_array import capacity_of
+from byoc.runtime.opencl.device_memory import capacity_of
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.process import driver_use, in_driver
 
@@ -93,11 +94,17 @@ def result_pieces(cl: ModuleType, opened: OpenDevice) -> PinnedPieces | None:
 def landing(pieces: PinnedPieces | None, array: np.ndarray) -> np.ndarray:
     """What the device writes into for *array*, to be copied from there: *array* itself where that is as fast."""
     if pieces is not None and 0 < array.nbytes <= LARGEST_RESULT:
-        try:
+        with suppress(pieces.cl.Error):  # there is no more such memory, and the driver has some of its own
             return pieces.take(array.shape, array.dtype)
-        except pieces.cl.Error:  # there is no more such memory, and the driver has some of its own
-            pass
     return array if array.flags.c_contiguous and array.flags.writeable else np.empty(array.shape, array.dtype)
+
+
+def host_array(pieces: PinnedPieces | None, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """An array in one of *pieces*, or an ordinary one where there are none, or no more such memory."""
+    if pieces is not None and math.prod(shape):
+        with suppress(pieces.cl.Error):
+            return pieces.take(shape, dtype)
+    return np.empty(tuple(shape), dtype)
 
 
 def shares_memory(opened: OpenDevice) -> bool:

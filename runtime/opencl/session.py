@@ -206,6 +206,7 @@ class Session:
         filled = {first + k: a for k, a in enumerate(outputs) if isinstance(a, DeviceArray)}
         after = [*after, *(a.block.written for a in read.values() if a.block.written is not None)]
         after += [event for a in filled.values() for event in a.block.events]
+        after = [event for event in after if not is_complete(event)]  # one that a queue waits for slows what is behind
         given = tuple((k, a.block.buffer) for k, a in {**read, **filled}.items())
         binding = self.bindings[tuple(sizes.items()), given]
         cl, queue = self._cl, self._queue
@@ -267,6 +268,11 @@ class Session:
         except (DeviceMemoryError, self._cl.Error) as error:
             raise self.failed("cannot have memory", error) from error
         return DeviceArray(shape, dtype, block, self._counts)
+
+    @property
+    def has_own_memory(self) -> bool:
+        """Whether the device's memory is not the host's."""
+        return self._pinned is not None
 
     @property
     def context(self) -> pyopencl.Context:

@@ -38,6 +38,24 @@ class DeviceTensor:
         """The same elements in another shape, without a copy."""
         raise NotImplementedError
 
+    def host_array(self) -> np.ndarray:
+        """A new array of the host, of this shape and dtype, from and to which the device copies fastest."""
+        return np.empty(self.shape, self.dtype)
+
+    def start_write(self, array: np.ndarray) -> Pending:
+        """Begin to copy *array*, of this shape and dtype, to the device, behind all that reads or writes it there.
+
+        *array* must not change until it has been waited for. Raises DeviceError.
+        """
+        raise NotImplementedError
+
+    def start_read(self, array: np.ndarray) -> Pending:
+        """Begin to copy the elements, once what makes them is done, into *array*, of this shape and dtype.
+
+        Raises DeviceError.
+        """
+        raise NotImplementedError
+
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
         found = self.numpy()
         return found if dtype is None else found.astype(dtype)
@@ -47,7 +65,13 @@ class DeviceTensor:
 
 
 class OnDeviceFunction(Protocol):
-    """The function of a region that takes tensors on its device."""
+    """The function of a region that takes tensors on its device.
+
+    ``has_own_memory`` says that its memory is not the host's, so that tensors are worth copying beside its work, which
+    ``start_write`` and ``start_read`` of its tensors do.
+    """
+
+    has_own_memory: bool
 
     def empty_on_device(self, shape: Sequence[int], dtype: np.dtype) -> DeviceTensor:
         """Memory for a tensor that a call is to fill. Raises DeviceError."""
