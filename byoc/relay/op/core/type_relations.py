@@ -57,17 +57,23 @@ def broadcast_dim(a: Dim, b: Dim) -> Dim:
     """The size of two dimensions broadcast together. Raises TypeInferenceError for two numbers that do not fit.
 
     A dynamic dimension beside a number other than 1 takes that number, as in Relay: it is 1 or the same at run time. Of
-    two named ones it is the larger, for the same reason.
+    two named ones it is the larger, for the same reason; of ``max(1,N)`` and ``N`` it is ``N``, to which 1 fits if it is 0.
     """
     if a == b or b == 1:
         return a
     if a == 1:
         return b
     if isinstance(a, Any):
-        return greater(a, b) if isinstance(b, Any) else b
+        return _larger(a, b) if isinstance(b, Any) else b
     if isinstance(b, Any):
         return a
     raise TypeInferenceError(f"dimensions {a} and {b} do not broadcast")
+
+
+def _larger(a: Any, b: Any) -> Dim:
+    larger = greater(a, b)
+    smaller = b if larger == a else a
+    return smaller if larger.name and larger == greater(smaller, 1) else larger
 
 
 def broadcast_shape(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
