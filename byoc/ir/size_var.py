@@ -15,6 +15,7 @@ from typing import TypeGuard
 from byoc.ir.attrs import AttrObject
 from byoc.ir.dims import Any, Dim, dimension
 from byoc.runtime.core.derived_size import SizePolynomial, extreme, name_of, polynomial, quotient
+from byoc.runtime.core.derived_size import broadcast as size_of_both
 from byoc.runtime.core.derived_size import truncated as toward_zero
 from byoc.runtime.core.derived_size import windowed as at_least_once
 from byoc.runtime.core.size_forms import exact_quotient, folded
@@ -189,6 +190,11 @@ def _extreme(function: str, a: Dim, b: Dim) -> Dim:
     if any(isinstance(size, SizeExpr) and not size.name for size in (a, b)):
         return a if a == b else size_of(function, a, b)
     return derived(lambda x, y: extreme(function, x, y), a, b)
+
+
+def broadcast(a: Dim, b: Dim) -> Dim:
+    """The size of two axes that are broadcast together; see :func:`plus`."""
+    return derived(size_of_both, a, b)
 
 
 def windowed(size: Dim) -> Dim:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 
 from byoc.runtime.core.derived_size import (
+    COMBINED,
     OTHER,
     SizePolynomial,
     Term,
@@ -100,7 +101,7 @@ def _unguarded_atom(atom: str) -> SizePolynomial:
     if function in ("div", "trunc"):
         assert operands[1].number is not None
         return quotient(unguarded(operands[0]), operands[1].number)
-    return extreme(function, *map(unguarded, operands))
+    return COMBINED[function](*map(unguarded, operands))
 
 
 @functools.cache

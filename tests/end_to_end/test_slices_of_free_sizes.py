@@ -52,8 +52,8 @@ def sliced(start, end, step):
     return onnx.parser.parse_model(
         HEAD
         + f"""g (float[N, 3] x) => (float[] y)
-            <int64[1] start = {{{start}}}, int64[1] end = {{{end}}}, int64[1] zero = {{0}}, int64[1] step = {{{step}}}> {{
-            part = Slice (x, start, end, zero, step)
+            <int64[1] start = {{{start}}}, int64[1] end = {{{end}}}, int64[1] axis = {{0}}, int64[1] by = {{{step}}}> {{
+            part = Slice (x, start, end, axis, by)
             y = Exp (part)
         }}"""
     )
@@ -98,6 +98,8 @@ def test_what_is_as_long_as_the_data_again_is_computed_with_it(text, targets, ar
     model = onnx.parser.parse_model(HEAD + text)
     feeds = [{"x": rng.random((2, n, 4), "float32"), "first": rng.random((2, 1, 4), "float32")} for n in SIZES]
     feeds = [{i.name: feed[i.name] for i in model.graph.input} for feed in feeds]
-    assert_like_onnx_runtime(
-        model, feeds, lambda library, all_: artifact_runner.run(library.save(tmp_path / "m.byoc"), all_), targets=targets
-    )
+
+    def in_another_process(library, feeds):
+        return artifact_runner.run(library.save(tmp_path / "m.byoc"), feeds)
+
+    assert_like_onnx_runtime(model, feeds, in_another_process, targets=targets)

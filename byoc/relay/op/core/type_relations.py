@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import DtypePredicate, TypeRelation
-from byoc.ir.size_var import greater
+from byoc.ir.size_var import broadcast as both
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 
 
@@ -57,23 +57,17 @@ def broadcast_dim(a: Dim, b: Dim) -> Dim:
     """The size of two dimensions broadcast together. Raises TypeInferenceError for two numbers that do not fit.
 
     A dynamic dimension beside a number other than 1 takes that number, as in Relay: it is 1 or the same at run time. Of
-    two named ones it is the larger, for the same reason; of ``max(1,N)`` and ``N`` it is ``N``, to which 1 fits if it is 0.
+    two named ones it is the larger, for the same reason, but of 0 and 1 it is 0.
     """
     if a == b or b == 1:
         return a
     if a == 1:
         return b
     if isinstance(a, Any):
-        return _larger(a, b) if isinstance(b, Any) else b
+        return both(a, b) if isinstance(b, Any) else b
     if isinstance(b, Any):
         return a
     raise TypeInferenceError(f"dimensions {a} and {b} do not broadcast")
-
-
-def _larger(a: Any, b: Any) -> Dim:
-    larger = greater(a, b)
-    smaller = b if larger == a else a
-    return smaller if larger.name and larger == greater(smaller, 1) else larger
 
 
 def broadcast_shape(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
