@@ -197,7 +197,28 @@ def _is_positive(size: SizePolynomial) -> bool:
 
 def is_never_negative(size: SizePolynomial) -> bool:
     """Whether *size* cannot be negative, since no size of a name is."""
-    return all(count > 0 and all(map(_is_size, term)) if term else count >= 0 for term, count in size.terms.items())
+    if all(count > 0 and all(map(_is_size, term)) if term else count >= 0 for term, count in size.terms.items()):
+        return True
+    bound = _without_quotient(size)
+    return bound is not None and is_never_negative(bound)
+
+
+def _without_quotient(size: SizePolynomial) -> SizePolynomial | None:
+    """No more than a multiple of *size*, without one of its quotients; None where it has none.
+
+    ``b*div(a,b)`` is at most *a* and at least ``a-b+1``, so that ``H-4*div(H,4)`` and ``4-(H-4*div(H,4))`` are sizes.
+    """
+    for term, count in sorted(size.terms.items(), key=lambda item: item[1]):  # those that are taken off first
+        for k, atom in enumerate(term):
+            parts, others = parts_of(atom), (*term[:k], *term[k + 1 :])
+            if parts is None or parts[0] != "div" or not all(map(_is_size, others)):
+                continue
+            least, by = parts[1]
+            if count > 0:
+                least = least + -by + polynomial(1)
+            rest = SizePolynomial({t: c for t, c in size.terms.items() if t != term})
+            return rest * by + least * SizePolynomial({others: count})
+    return None
 
 
 def _is_size(atom: str) -> bool:

@@ -89,7 +89,37 @@ BATCHES = f"""g (float[B, S, 8] x) => (float[] y)
     tiled = Tile (cube, ones)
     y = ReduceMean <keepdims: int = 0> (tiled, two)
 }}"""
+WINDOWS = f"""g (float[B, H, 3] x) => (float[] y)
+    <int64 four = {{4}}, int64 last = {{-1}}, int64[1] three = {{3}}, int64[1] wide = {{4}}, int64[1] away = {{-2}},
+     int64[1] far = {{4611686018427387904}}, int64[1] flat = {{12}}, int64[2] pairwise = {{-1, 2}},{SHAPES}> {{
+    b = Shape <start: int = 0, end: int = 1> (x)
+    h = Shape <start: int = 1, end: int = 2> (x)
+    over = Mod (h, four)
+    lacking = Sub (four, over)
+    more = Mod (lacking, four)
+    pads = Concat <axis: int = 0> (zero, zero, zero, more, zero, zero)
+    pairs = Reshape (pads, pairwise)
+    turned = Transpose <perm: ints = [1, 0]> (pairs)
+    listed = Reshape (turned, rest)
+    padded = Pad (x, listed)
+    back = Slice (padded, away, far, one)
+    front = Slice (padded, zero, away, one)
+    rolled = Concat <axis: int = 1> (back, front)
+    whole = Add (h, more)
+    count = Div (whole, wide)
+    split = Concat <axis: int = 0> (b, count, wide, three)
+    windows = Reshape (rolled, split)
+    lengths = Shape (windows)
+    size = Slice (lengths, one, two)
+    square = Concat <axis: int = 0> (size, size)
+    plain = ConstantOfShape (square)
+    eye = EyeLike <dtype: int = 1, k: int = 1> (plain)
+    rows = Concat <axis: int = 0> (b, count, flat)
+    joined = Reshape (windows, rows)
+    y = MatMul (eye, joined)
+}}"""
 MODELS = {
+    "windows": (WINDOWS, [{"x": (b, h, 3)} for b, h in ((1, 1), (2, 6), (1, 8), (3, 33), (0, 4))]),
     "attention": (ATTENTION, [{"x": (b, s, 32)} for b, s in ((1, 1), (2, 5), (3, 16), (1, 16))]),
     "shifted": (SHIFTED, [{"x": (b, s, 8)} for b, s in ((1, 1), (2, 2), (3, 7))]),
     "residual": (RESIDUAL, [{"x": (b, 3, h, w)} for b, h, w in ((1, 16, 16), (2, 15, 18), (1, 9, 33), (3, 8, 7))]),

@@ -201,6 +201,36 @@ def test_an_extreme_taken_off_is_the_other_extreme():
     assert name_of(folded(s + extreme("min", s, polynomial(4)))) == "(S+min(4,S))"
 
 
+def test_both_parts_of_a_size_are_the_whole():
+    """As rolling has them: the last two, and what is before these."""
+    s, two = polynomial("S"), polynomial(2)
+    assert folded(extreme("min", s, two) + extreme("max", s + -two, polynomial(0))).terms == s.terms
+    assert name_of(folded(extreme("min", s, two) + extreme("max", s + -two, polynomial(1)))) != "S"
+
+
+@pytest.mark.parametrize(
+    "text, is_size",
+    [
+        ("(H-2*div(H,2))", True),
+        ("(4-H+4*div(H,4))", True),
+        ("(3-H+4*div(H,4))", True),
+        ("(2-H+4*div(H,4))", False),
+        ("(H*W-2*W*div(H,2))", True),
+        ("(H-div(3*H,4))", True),
+        ("(H-4*div(H+1,4))", False),
+        ("(div(H,2)-1)", False),
+    ],
+)
+def test_what_a_division_leaves_is_never_negative(text, is_size):
+    assert is_never_negative(polynomial(text)) == is_size
+    least = min(_number(text, h, w) for h in range(24) for w in range(3))
+    assert (least >= 0) == is_size
+
+
+def _number(text, h, w):
+    return eval(text, {"div": lambda a, b: a // b, "H": h, "W": w})
+
+
 @pytest.mark.parametrize(
     "one, two",
     [
