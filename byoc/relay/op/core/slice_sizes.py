@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from byoc import te
 from byoc.ir.size_var import greater, lesser, minus, parted, plus
 from byoc.ir.types import Any, Dim
 
@@ -45,3 +46,13 @@ def _bounds(dim: Any, cut: slice, step: int) -> tuple[Dim, Dim]:
     begin = top if first is None or first >= END else plus(dim, first) if first < 0 else lesser(top, first)
     before: Dim = -1 if last is None or last <= -END else last if last >= 0 else greater(plus(dim, last), -1)
     return begin, before
+
+
+def first_place(size: te.PrimExpr, cut: slice) -> int | te.PrimExpr:
+    """The first position of a slice of a size that is not known when compiling."""
+    if (cut.step or 1) > 0:
+        first = cut.start or 0
+        return te.maximum(size + first, 0) if first < 0 else first
+    if cut.start is None or cut.start >= END:
+        return size - 1
+    return size + cut.start if cut.start < 0 else te.minimum(size - 1, cut.start)

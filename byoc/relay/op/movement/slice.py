@@ -16,7 +16,7 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
 from byoc.relay.op.core.indexing import as_index, beside, clamp, load_below, size_of, split_index, wrap_negative
-from byoc.relay.op.core.slice_sizes import END, covers, cut_dim
+from byoc.relay.op.core.slice_sizes import END, covers, cut_dim, first_place
 from byoc.relay.op.core.type_relations import is_integer, normalize_axes, normalize_axis, tensor_arg, unify_dim
 from byoc.runtime.core.errors import OF_LENGTHS
 
@@ -109,16 +109,6 @@ def _strided_slice_rel(types: Sequence[Type], attrs: StridedSliceAttrs) -> Type:
     return TensorType([cut_dim(d, cuts[k]) if k in cuts else d for k, d in enumerate(data.shape)], data.dtype)
 
 
-def _start(size: te.PrimExpr, cut: slice) -> int | te.PrimExpr:
-    """The first position of a slice of a size that is not known when compiling."""
-    if (cut.step or 1) > 0:
-        first = cut.start or 0
-        return te.maximum(size + first, 0) if first < 0 else first
-    if cut.start is None or cut.start >= END:
-        return size - 1
-    return size + cut.start if cut.start < 0 else te.minimum(size - 1, cut.start)
-
-
 def _strided_slice_compute(
     attrs: StridedSliceAttrs, inputs: Sequence[te.Tensor], out_type: TensorType
 ) -> list[te.Tensor]:
@@ -130,7 +120,7 @@ def _strided_slice_compute(
             start, _, step = cut.indices(size)
             steps[k] = (start, step)
         elif not covers(cut):
-            steps[k] = (_start(as_index(size), cut), cut.step or 1)
+            steps[k] = (first_place(as_index(size), cut), cut.step or 1)
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
         return data[tuple(x * steps[k][1] + steps[k][0] if k in steps else x for k, x in enumerate(i))]
