@@ -15,6 +15,7 @@ from typing import TypeGuard
 from byoc.ir.attrs import AttrObject
 from byoc.ir.dims import Any, Dim, dimension
 from byoc.runtime.core.derived_size import SizePolynomial, extreme, name_of, polynomial, quotient
+from byoc.runtime.core.derived_size import broadcast as size_of_both
 from byoc.runtime.core.derived_size import truncated as toward_zero
 from byoc.runtime.core.derived_size import windowed as at_least_once
 from byoc.runtime.core.size_forms import exact_quotient, folded
@@ -144,6 +145,13 @@ def plus(a: Dim, b: Dim) -> Dim:
     return derived(lambda x, y: x + y, a, b)
 
 
+def minus(a: Dim, b: Dim) -> Dim:
+    """The difference of two sizes; see :func:`plus`."""
+    if _is_computable(a) and _is_computable(b):
+        return a - b
+    return derived(lambda x, y: x + -y, a, b)
+
+
 def times(a: Dim, b: Dim) -> Dim:
     """The product of two sizes; see :func:`plus`."""
     if _is_computable(a) and _is_computable(b):
@@ -170,12 +178,23 @@ def truncated(a: Dim, b: Dim) -> Dim:
 
 def lesser(a: Dim, b: Dim) -> Dim:
     """The smaller of two sizes; see :func:`plus`."""
-    return derived(lambda x, y: extreme("min", x, y), a, b)
+    return _extreme("min", a, b)
 
 
 def greater(a: Dim, b: Dim) -> Dim:
     """The larger of two sizes; see :func:`plus`."""
-    return derived(lambda x, y: extreme("max", x, y), a, b)
+    return _extreme("max", a, b)
+
+
+def _extreme(function: str, a: Dim, b: Dim) -> Dim:
+    if any(isinstance(size, SizeExpr) and not size.name for size in (a, b)):
+        return a if a == b else size_of(function, a, b)
+    return derived(lambda x, y: extreme(function, x, y), a, b)
+
+
+def broadcast(a: Dim, b: Dim) -> Dim:
+    """The size of two axes that are broadcast together; see :func:`plus`."""
+    return derived(size_of_both, a, b)
 
 
 def windowed(size: Dim) -> Dim:

@@ -4,9 +4,9 @@ Such a size has a name too: its expression in one canonical form, in parentheses
 alike have one name, and everything that knows names of dimensions knows it. ``(4*N)`` is 32 where N is 8.
 
 An expression is a polynomial with integer coefficients, whose atoms are names, the functions ``div`` (rounded down),
-``trunc`` (divided and rounded towards 0), ``min`` and ``max`` of two polynomials, and ``window`` of one, which is that
-where it is at least 1 and refuses the inputs where it is not. A name that is no identifier stands in it as a JSON
-string.
+``trunc`` (divided and rounded towards 0), ``min``, ``max`` and ``broadcast`` of two polynomials or more, and ``window``
+of one, which is that where it is at least 1 and refuses the inputs where it is not. ``broadcast`` is the larger, but of
+0 and 1 it is 0. A name that is no identifier stands in it as a JSON string.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ FUNCTIONS: dict[str, Callable[..., int]] = {
     "trunc": lambda a, b: a // b if a >= 0 else -(-a // b),
     "min": min,
     "max": max,
+    "broadcast": lambda *sizes: 0 if 0 in sizes and max(sizes) == 1 else max(sizes),
     "window": int,
 }
 _ARITY = {"div": 2, "trunc": 2, "window": 1}  # of the others two or more
@@ -161,9 +162,63 @@ def _covers(function: str, one: SizePolynomial, two: SizePolynomial) -> bool:
     return inner is not None and inner[0] == OTHER.get(function) and str(one) in map(str, inner[1])
 
 
+def broadcast(*sizes: SizePolynomial) -> SizePolynomial:
+    """The size of axes of these *sizes* that are broadcast together."""
+    flat: dict[str, SizePolynomial] = {}
+    for size in sizes:
+        atom = only_atom(size)
+        flat |= {str(part): part for part in (atom[1] if atom is not None and atom[0] == "broadcast" else [size])}
+    kept = [size for size in flat.values() if not any(_fits(size, other) for other in flat.values())]
+    if len(kept) == 1:
+        return kept[0]
+    if all(map(_is_positive, kept)):
+        return extreme("max", *kept)
+    return SizePolynomial({(f"broadcast({','.join(sorted(map(str, kept)))})",): 1})
+
+
+def _fits(size: SizePolynomial, other: SizePolynomial) -> bool:
+    """Whether *size* can be broadcast to *other* alone: ``1``, ``max(1,other)``, ``min(512,other)``."""
+    if str(size) in ("1", str(other)):
+        return str(size) != str(other)
+    atom = only_atom(size)
+    if atom is None or atom[0] not in OTHER:
+        return False
+    rest = [part for part in atom[1] if str(part) != str(other)]
+    if len(rest) == len(atom[1]):
+        return False
+    return all(map(_is_positive, rest)) if atom[0] == "min" else [str(part) for part in rest] == ["1"]
+
+
+def _is_positive(size: SizePolynomial) -> bool:
+    atom = only_atom(size)
+    parts = atom[1] if atom is not None and atom[0] == "max" else [size]
+    return any(is_never_negative(part + polynomial(-1)) for part in parts)
+
+
 def is_never_negative(size: SizePolynomial) -> bool:
     """Whether *size* cannot be negative, since no size of a name is."""
-    return all(count > 0 and all(map(_is_size, term)) if term else count >= 0 for term, count in size.terms.items())
+    if all(count > 0 and all(map(_is_size, term)) if term else count >= 0 for term, count in size.terms.items()):
+        return True
+    bound = _without_quotient(size)
+    return bound is not None and is_never_negative(bound)
+
+
+def _without_quotient(size: SizePolynomial) -> SizePolynomial | None:
+    """No more than a multiple of *size*, without one of its quotients; None where it has none.
+
+    ``b*div(a,b)`` is at most *a* and at least ``a-b+1``, so that ``H-4*div(H,4)`` and ``4-(H-4*div(H,4))`` are sizes.
+    """
+    for term, count in sorted(size.terms.items(), key=lambda item: item[1]):  # those that are taken off first
+        for k, atom in enumerate(term):
+            parts, others = parts_of(atom), (*term[:k], *term[k + 1 :])
+            if parts is None or parts[0] != "div" or not all(map(_is_size, others)):
+                continue
+            least, by = parts[1]
+            if count > 0:
+                least = least + -by + polynomial(1)
+            rest = SizePolynomial({t: c for t, c in size.terms.items() if t != term})
+            return rest * by + least * SizePolynomial({others: count})
+    return None
 
 
 def _is_size(atom: str) -> bool:
@@ -188,6 +243,13 @@ def only_atom(size: SizePolynomial) -> tuple[str, list[SizePolynomial]] | None:
         return None
     ((term, count),) = size.terms.items()
     return parts_of(term[0]) if count == 1 and len(term) == 1 else None
+
+
+COMBINED: dict[str, Callable[..., SizePolynomial]] = {
+    "min": functools.partial(extreme, "min"),
+    "max": functools.partial(extreme, "max"),
+    "broadcast": broadcast,
+}
 
 
 class _Reader:
@@ -249,7 +311,7 @@ class _Reader:
                 if not b.number or b.number < 0:
                     raise self._error()
                 return (quotient if token == "div" else truncated)(a, b.number)
-            return extreme(token, a, *others)
+            return COMBINED[token](a, *others)
         if token in "+-*(),":
             raise self._error()
         return SizePolynomial({(token,): 1})

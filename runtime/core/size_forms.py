@@ -7,8 +7,10 @@ shapes says ``trunc(H-3,2)+1``.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 from byoc.runtime.core.derived_size import (
+    COMBINED,
     OTHER,
     SizePolynomial,
     Term,
@@ -58,10 +60,12 @@ def _without(term: Term, factor: Term) -> Term | None:
 def folded(size: SizePolynomial) -> SizePolynomial:
     """*size* in the shorter of its forms, where an extreme is taken off or a number added to one.
 
-    ``1-max(1-S,0)`` is ``min(S,1)``, and so is ``min(S-1,0)+1``.
+    ``1-max(1-S,0)`` is ``min(S,1)``, and so is ``min(S-1,0)+1``; ``min(2,S)+max(0,S-2)`` is ``S``.
     """
     found = [(term, count, parts_of(term[0])) for term, count in size.terms.items() if len(term) == 1]
     extremes = [(t, count, parts) for t, count, parts in found if parts is not None and parts[0] in OTHER]
+    if len(extremes) == 2:
+        return _both_parts(size, extremes)
     if len(extremes) != 1:
         return size
     ((term, count, (function, operands)),) = extremes
@@ -72,6 +76,21 @@ def folded(size: SizePolynomial) -> SizePolynomial:
     if count == 1 and number and any(operand.terms.get((), 0) == -number for operand in operands):
         return extreme(function, *(rest + operand for operand in operands))
     return size
+
+
+def _both_parts(
+    size: SizePolynomial, extremes: Sequence[tuple[Term, int, tuple[str, list[SizePolynomial]]]]
+) -> SizePolynomial:
+    """*size* without its two *extremes* where they are both parts of a whole: ``min(a,b) + max(a,b)`` is ``a + b``."""
+    (one, m, (first, a)), (other, n, (second, b)) = extremes
+    if m != n or OTHER[first] != second or len(a) != 2 or len(b) != 2:
+        return size
+    more = [(b[0] + -x, b[1] + -y) for x, y in (a, reversed(a))]
+    shift = next((x for x, y in more if x.number is not None and str(x) == str(y)), None)
+    if shift is None:
+        return size
+    rest = SizePolynomial({t: c for t, c in size.terms.items() if t not in (one, other)})
+    return rest + (a[0] + a[1] + shift) * polynomial(m)
 
 
 def unguarded(size: SizePolynomial) -> SizePolynomial:
@@ -100,7 +119,7 @@ def _unguarded_atom(atom: str) -> SizePolynomial:
     if function in ("div", "trunc"):
         assert operands[1].number is not None
         return quotient(unguarded(operands[0]), operands[1].number)
-    return extreme(function, *map(unguarded, operands))
+    return COMBINED[function](*map(unguarded, operands))
 
 
 @functools.cache

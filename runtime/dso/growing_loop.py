@@ -222,6 +222,7 @@ _FUNCTIONS: dict[str, Callable[[Sequence[np.ndarray]], np.ndarray]] = {
     "trunc": lambda v: np.sign(v[0]) * (np.abs(v[0]) // v[1]),
     "min": lambda v: np.minimum.reduce(v),
     "max": lambda v: np.maximum.reduce(v),
+    "broadcast": lambda v: np.where((np.minimum.reduce(v) == 0) & (np.maximum.reduce(v) == 1), 0, np.maximum.reduce(v)),
     "window": lambda v: v[0],
 }
 

@@ -35,7 +35,7 @@ def test_what_follows_an_expansion_is_generated_code(second):
     model = onnx.parser.parse_model(TEXT.replace("SECOND", second))
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     library = byoc.compile(model)
-    assert not [symbol for symbol in library.report.get("host_fallbacks", {}) if "add" in symbol]
+    assert library.report["host_fallbacks"] == {} and "node_by_node" not in library.report
     for shape in ((2, 3, 4), (1, 1, 4), (3, 7, 4)):
         given = np.random.default_rng(0).standard_normal(shape).astype("float32")
         feeds = {"x": given, "row": np.arange(4, dtype="float32").reshape(1, 1, 4)}

@@ -38,7 +38,7 @@ def evaluate(call: Call, arrays: list[np.ndarray], **sizes: int) -> list[np.ndar
         ((N, 3), (N, 1), (N, 3)),
         ((N,), (5,), (5,)),
         ((1,), (N,), (N,)),
-        ((N,), (M,), (Any("(max(M,N))"),)),
+        ((N,), (M,), (Any("(broadcast(M,N))"),)),
         ((Any(),), (Any(),), (Any(),)),
         ((Any(), 3), (4, 1), (4, 3)),
         ((3,), (N, 1), (N, 3)),

@@ -8,6 +8,7 @@ from hypothesis import given
 
 from byoc.runtime.core.bound_sizes import Sizes, is_computable
 from byoc.runtime.core.derived_size import (
+    broadcast,
     extreme,
     is_derived,
     is_never_negative,
@@ -30,6 +31,7 @@ def binary(inner):
         st.tuples(st.sampled_from("+-*"), inner, inner).map(_arithmetic),
         st.tuples(inner, st.integers(1, 9)).map(lambda p: (quotient(p[0][0], p[1]), p[0][1] // p[1])),
         st.tuples(inner, st.integers(1, 9)).map(lambda p: (truncated(p[0][0], p[1]), int(p[0][1] / p[1]))),
+        st.tuples(inner.filter(_is_size), inner.filter(_is_size)).map(_broadcast),
         st.tuples(st.sampled_from(("min", "max")), inner, inner).map(
             lambda p: (extreme(p[0], p[1][0], p[2][0]), {"min": min, "max": max}[p[0]](p[1][1], p[2][1]))
         ),
@@ -39,6 +41,15 @@ def binary(inner):
 def _arithmetic(parts):
     kind, (a, x), (b, y) = parts
     return {"+": (a + b, x + y), "-": (a + -b, x - y), "*": (a * b, x * y)}[kind]
+
+
+def _is_size(one):
+    return one[1] >= 0
+
+
+def _broadcast(parts):
+    (a, x), (b, y) = parts
+    return broadcast(a, b), max(x, y) if (x and y) or max(x, y) != 1 else 0
 
 
 LEAVES = st.one_of(
@@ -105,6 +116,15 @@ def test_names_that_people_see():
     assert str(extreme("max", extreme("max", n, s), n)) == "max(N,S)"
     assert name_of(quotient(n + polynomial(-1), 2) + polynomial(1)) == "(div(N+1,2))"  # a window of 3, padded by 1
     assert name_of(quotient(n * polynomial(128), 32)) == "(4*N)" and name_of(s) == "S"
+
+
+def test_names_of_sizes_that_are_broadcast_together():
+    n, s, one = polynomial("N"), polynomial("S"), polynomial(1)
+    assert name_of(broadcast(broadcast(n, s), n)) == "(broadcast(N,S))" and broadcast(n, one) is n
+    assert [Sizes({"N": 1, "S": s})["(broadcast(N,S))"] for s in (0, 1, 5)] == [0, 1, 5]
+    assert broadcast(s, extreme("min", s, polynomial(512))) is s  # a table of 512 rows, cut to S, beside S
+    assert broadcast(s, extreme("max", s, one)) is s and broadcast(extreme("min", s, one), s) is s
+    assert name_of(broadcast(n + one, s + one)) == "(max(N+1,S+1))"
 
 
 def test_a_window_that_does_not_fit_refuses_the_inputs():
@@ -179,6 +199,36 @@ def test_an_extreme_taken_off_is_the_other_extreme():
     assert name_of(folded(one + -extreme("max", one + -s, polynomial(0)))) == "(min(1,S))"
     assert name_of(folded(extreme("min", s + -one, polynomial(0)) + one)) == "(min(1,S))"
     assert name_of(folded(s + extreme("min", s, polynomial(4)))) == "(S+min(4,S))"
+
+
+def test_both_parts_of_a_size_are_the_whole():
+    """As rolling has them: the last two, and what is before these."""
+    s, two = polynomial("S"), polynomial(2)
+    assert folded(extreme("min", s, two) + extreme("max", s + -two, polynomial(0))).terms == s.terms
+    assert name_of(folded(extreme("min", s, two) + extreme("max", s + -two, polynomial(1)))) != "S"
+
+
+@pytest.mark.parametrize(
+    "text, is_size",
+    [
+        ("(H-2*div(H,2))", True),
+        ("(4-H+4*div(H,4))", True),
+        ("(3-H+4*div(H,4))", True),
+        ("(2-H+4*div(H,4))", False),
+        ("(H*W-2*W*div(H,2))", True),
+        ("(H-div(3*H,4))", True),
+        ("(H-4*div(H+1,4))", False),
+        ("(div(H,2)-1)", False),
+    ],
+)
+def test_what_a_division_leaves_is_never_negative(text, is_size):
+    assert is_never_negative(polynomial(text)) == is_size
+    least = min(_number(text, h, w) for h in range(24) for w in range(3))
+    assert (least >= 0) == is_size
+
+
+def _number(text, h, w):
+    return eval(text, {"div": lambda a, b: a // b, "H": h, "W": w})
 
 
 @pytest.mark.parametrize(

@@ -133,10 +133,16 @@ def _split(first: int | None, second: int | None, place: int) -> list[NewDim]:
 
 
 def resolve_newshape(shape: Sequence[int], newshape: Sequence[int], allowzero: bool = False) -> tuple[int, ...]:
-    """The sizes that *newshape* gives for a tensor of *shape*. Raises UserError when the elements do not fit."""
+    """The sizes that *newshape* gives for a tensor of *shape*.
+
+    Beside a size of 0, -1 is what the sizes that are not 0 leave, so that a batch of nothing keeps its other axes; ONNX
+    Runtime has it so too. Raises UserError when the elements do not fit.
+    """
     plan = plan_newshape(len(shape), newshape, allowzero)
     sizes = [-1 if d.inferred else math.prod(shape[k] for k in d.source) * d.number // d.divisor for d in plan]
     total, known = math.prod(shape), math.prod(s for s in sizes if s != -1)
+    if total == known == 0 and -1 in sizes:
+        total, known = (math.prod(s for s in given if s not in (0, -1)) for given in (shape, sizes))
     fits = total == known if -1 not in sizes else known != 0 and total % known == 0
     if not fits:
         raise UserError(f"a tensor of shape {tuple(shape)} cannot take the shape {tuple(newshape)}")

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc import te
+from byoc.ir.dims import Any
+from byoc.ir.size_var import greater
 from byoc.runtime.core.errors import OF_BROADCAST
 from byoc.te.expr import INDEX, Checked, Dimension, PrimExpr, Size
 
@@ -34,9 +36,14 @@ def broadcast_index(index: PrimExpr, dim: Dimension, out: Dimension) -> PrimExpr
     """
     if isinstance(dim, int):
         return ZERO if dim == 1 and out != 1 else index
-    if dim == out:
+    if dim == out or _is_one_or(dim, out):
         return index
     return te.minimum(index + agreed(dim, out, one_fits=True), dim - 1)
+
+
+def _is_one_or(dim: Dimension, out: Dimension) -> bool:
+    """Whether *dim* is *out*, or 1 where *out* is 0 and has no index."""
+    return isinstance(dim, Size) and isinstance(out, Size) and greater(Any(out.name), 1) == Any(dim.name)
 
 
 def agreed(dim: Dimension, out: Dimension, one_fits: bool = False) -> PrimExpr:

@@ -19,7 +19,7 @@ from byoc.ir.size_var import greater, lesser, parted, plus, times
 from byoc.ir.types import Any, Dim, TensorType, tensor_types
 from byoc.relay.expr import Call
 from byoc.runtime.core.derived_size import SizePolynomial, is_derived, is_never_negative, name_of, polynomial
-from byoc.runtime.core.size_forms import exact_quotient, unguarded_name
+from byoc.runtime.core.size_forms import exact_quotient, unguarded, unguarded_name
 
 
 @dataclass(frozen=True)
@@ -93,17 +93,20 @@ def multiply(products: Iterable[SizeProduct]) -> SizeProduct:
 
 
 FKNOWN_SHAPE, FKNOWN_ELEMENTS = "FKnownShape", "FKnownElements"
+FPLAIN_FORM = "FPlainForm"  # what a call of an operator without code is, where enough is known of its operands
 Dims = Sequence[Dim]
 Item = int | Any | None  # an element: a number, a named size, or nothing known
 Known = Callable[[int], "list[Item] | None"]  # of an operand by its position: its elements in their order
 ShapeRule = Callable[[Call, Known], "Dims | None"]
 ElementsRule = Callable[[Call, Known], "list[Item] | None"]
+PlainForm = Callable[[Call, Known], "Call | None"]
 
 
 def is_size(item: Item) -> bool:
     """Whether *item* is known and cannot be negative."""
     if isinstance(item, Any):
-        return is_never_negative(polynomial(item.name))
+        size = polynomial(item.name)
+        return is_never_negative(size) or is_never_negative(unguarded(size))
     return item is not None and item >= 0
 
 
@@ -275,3 +278,18 @@ def parts_elements(call: Call, known: Known) -> list[Item] | None:
         total = plus(last, size)
         places.append(int(total) if isinstance(total, int) else total)
     return places if places[-1] == shape[int(getattr(call.attrs, "axis", 0))] else None
+
+
+def pad_elements(call: Call, known: Known) -> list[Item] | None:
+    """Of ``dyn.pad_bounds``: nothing is cut where each side is put a size of constants."""
+    pads, axes = known(1), known(2)
+    shape = tensor_types(call.args[0].checked_type)[0].shape
+    if pads is None or axes is None or getattr(call.attrs, "mode", "") != "constant" or not all(map(is_size, pads)):
+        return None
+    sides: list[list[Item]] = [[0] * len(shape), [0] * len(shape)]
+    for k, axis in enumerate(axes):
+        if not isinstance(axis, int) or not -len(shape) <= axis < len(shape) or 2 * len(axes) != len(pads):
+            return None
+        sides[0][axis], sides[1][axis] = pads[k], pads[len(axes) + k]
+    sizes: list[Item] = [None if isinstance(d, Any) and not d.name else d for d in shape]
+    return [*[0] * len(shape), *sizes, *sides[0], *sides[1]]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import DtypePredicate, TypeRelation
-from byoc.ir.size_var import greater
+from byoc.ir.size_var import broadcast as both
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 
 
@@ -57,14 +57,14 @@ def broadcast_dim(a: Dim, b: Dim) -> Dim:
     """The size of two dimensions broadcast together. Raises TypeInferenceError for two numbers that do not fit.
 
     A dynamic dimension beside a number other than 1 takes that number, as in Relay: it is 1 or the same at run time. Of
-    two named ones it is the larger, for the same reason.
+    two named ones it is the larger, for the same reason, but of 0 and 1 it is 0.
     """
     if a == b or b == 1:
         return a
     if a == 1:
         return b
     if isinstance(a, Any):
-        return greater(a, b) if isinstance(b, Any) else b
+        return both(a, b) if isinstance(b, Any) else b
     if isinstance(b, Any):
         return a
     raise TypeInferenceError(f"dimensions {a} and {b} do not broadcast")

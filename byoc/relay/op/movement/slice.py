@@ -16,7 +16,7 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, make_call
 from byoc.relay.op.core.indexing import as_index, beside, clamp, load_below, size_of, split_index, wrap_negative
-from byoc.relay.op.core.slice_sizes import END, covers, cut_dim
+from byoc.relay.op.core.slice_sizes import END, covers, cut_dim, first_place
 from byoc.relay.op.core.type_relations import is_integer, normalize_axes, normalize_axis, tensor_arg, unify_dim
 from byoc.runtime.core.errors import OF_LENGTHS
 
@@ -120,8 +120,7 @@ def _strided_slice_compute(
             start, _, step = cut.indices(size)
             steps[k] = (start, step)
         elif not covers(cut):
-            first = cut.start or 0
-            steps[k] = (te.maximum(as_index(size) + first, 0) if first < 0 else first, cut.step or 1)
+            steps[k] = (first_place(as_index(size), cut), cut.step or 1)
 
     def element(*i: te.PrimExpr) -> te.PrimExpr:
         return data[tuple(x * steps[k][1] + steps[k][0] if k in steps else x for k, x in enumerate(i))]

@@ -18,9 +18,13 @@ from byoc.ir.traits import OpKind, Traits
 from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.core.builder import Operand, as_expr, make_call
-from byoc.relay.op.core.known_shapes import FKNOWN_ELEMENTS, parts_elements
+from byoc.relay.op.core.known_shapes import FKNOWN_ELEMENTS, FPLAIN_FORM, Known, pad_elements, parts_elements
 from byoc.relay.op.core.type_relations import is_integer, is_number, normalize_axis, tensor_arg
 from byoc.relay.op.core.window import differ
+from byoc.relay.op.movement.create import shape_of
+from byoc.relay.op.movement.join import concatenate
+from byoc.relay.op.movement.shape import reshape
+from byoc.relay.op.pointwise.elementwise import cast
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,15 @@ def _pad_rel(types: Sequence[Type], attrs: PadBoundsAttrs) -> Type:
     return TensorType([4, tensor_arg(types, 0).ndim], "int64")
 
 
+def _plain_pad_bounds(call: Call, known: Known) -> Call | None:
+    """The bounds of pads that cut nothing, of every axis in its place."""
+    rank = tensor_arg([call.args[0].checked_type], 0).ndim
+    if known(2) != [*range(rank)] or pad_elements(call, known) is None:
+        return None
+    rows = [as_expr(np.zeros(rank, "int64")), shape_of(call.args[0], "int64"), cast(call.args[1], "int64")]
+    return reshape(concatenate(rows, axis=0), [4, rank])
+
+
 def _split_rel(types: Sequence[Type], attrs: SplitBoundsAttrs) -> Type:
     normalize_axis(attrs.axis, tensor_arg(types, 0).ndim)
     (sizes,) = _integers(types, ("sizes",))
@@ -121,6 +134,8 @@ register_op(
         Sample([(4, 5), _ints(1, 2), _ints(-1)], {"mode": "reflect"}),
     ),
 )
+OPS["dyn.pad_bounds"].set_attr(FKNOWN_ELEMENTS, pad_elements)
+OPS["dyn.pad_bounds"].set_attr(FPLAIN_FORM, _plain_pad_bounds)
 register_op(
     "dyn.split_bounds",
     inputs=("data", "sizes"),

@@ -36,7 +36,7 @@ from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, constant
 from byoc.relay.interpreter import run_operator
 from byoc.relay.narrowing import as_constant, as_function
-from byoc.relay.op.core.known_shapes import FKNOWN_SHAPE
+from byoc.relay.op.core.known_shapes import FKNOWN_SHAPE, FPLAIN_FORM, PlainForm
 from byoc.relay.op.core.type_relations import is_float
 from byoc.relay.op.device_placement import is_on_device
 from byoc.relay.transform.base.fusion_graph import uncompiled_children
@@ -205,12 +205,28 @@ class _Folder:
         if known is not call:
             return self._typed(known)
         op = call.op
-        if not isinstance(op, Op) or (op.traits.static_form is None and op.get_attr(FKNOWN_SHAPE) is None):
+        if not isinstance(op, Op):
+            return call
+        plain: PlainForm | None = op.get_attr(FPLAIN_FORM)
+        if plain is not None:
+            return self._plain(call, plain)
+        if op.traits.static_form is None and op.get_attr(FKNOWN_SHAPE) is None:
             return call
         from byoc.relay.transform.simplify.dynamic_to_static import make_static  # which few models need
 
         static = make_static(call, self.shapes)
         return call if static is call else self._computed(self._typed(static))
+
+    def _plain(self, call: Call, form: PlainForm) -> RelayExpr:
+        """*call* in its plain form, of whose parts is remembered what they hold, or as it is."""
+        found = form(call, lambda index: self.shapes.elements(call.args[index]))
+        if found is None:
+            return call
+        self._typed(found)
+        for part in post_order(found):
+            if isinstance(part, Call) and self.shapes.get(part) is None:
+                self.shapes.learn(part)
+        return found
 
     def _computed(self, call: RelayExpr) -> RelayExpr:
         """What the kernel of a typed call on constants gives; *call* itself where none is asked, or it refuses."""

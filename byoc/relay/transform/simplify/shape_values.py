@@ -29,7 +29,7 @@ from byoc.ir.types import Any, Dim, TensorType, tensor_types
 from byoc.relay.expr import Call, Constant, Tuple, constant
 from byoc.relay.interpreter import run_operator
 from byoc.relay.narrowing import operator_of
-from byoc.relay.op.core.known_shapes import FKNOWN_ELEMENTS, ElementsRule, Item
+from byoc.relay.op.core.known_shapes import FKNOWN_ELEMENTS, ElementsRule, Item, is_size
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.small_types import integer_range
 
@@ -113,6 +113,24 @@ def _power(a: Item, b: Item) -> Item:
     return product
 
 
+def _equal(a: FloatItem, b: FloatItem) -> Item:
+    """1 or 0; a size is no negative number."""
+    if a is None or b is None or isinstance(a, SizeShare) or isinstance(b, SizeShare):
+        return None
+    if a == b or not (isinstance(a, Any) or isinstance(b, Any)):
+        return int(a == b)
+    number, size = (a, b) if isinstance(b, Any) else (b, a)
+    apart = isinstance(number, (int, Fraction)) and number < 0 and not isinstance(size, Fraction) and is_size(size)
+    return 0 if apart else None
+
+
+def _chosen(condition: Item, a: FloatItem, b: FloatItem) -> FloatItem:
+    """What ``where`` takes."""
+    if condition is None:
+        return a if a == b else None
+    return a if condition else b
+
+
 ARITHMETIC: dict[str, Callable[[Item, Item], Item]] = {
     "add": _of_sizes(plus),
     "subtract": _of_sizes(lambda a, b: plus(a, times(b, -1))),
@@ -124,6 +142,7 @@ ARITHMETIC: dict[str, Callable[[Item, Item], Item]] = {
     "maximum": _of_sizes(greater),
     "minimum": _of_sizes(lesser),
     "power": _power,
+    "equal": _equal,
 }
 OF_ONE: dict[str, Callable[[Item], Item]] = {"negative": lambda a: multiply(a, -1)}
 
@@ -211,7 +230,7 @@ def _is_small(expr: RelayExpr) -> bool:
     ty = expr.checked_type_
     if not isinstance(ty, TensorType) or not ty.is_static or math.prod(ty.concrete_shape) > MAX_ELEMENTS:
         return False
-    return "int" in ty.dtype or ty.dtype in FLOATS
+    return "int" in ty.dtype or ty.dtype == "bool" or ty.dtype in FLOATS
 
 
 def _is_float(expr: RelayExpr) -> bool:
@@ -219,6 +238,8 @@ def _is_float(expr: RelayExpr) -> bool:
 
 
 def _fits(items: Items, dtype: str) -> bool:
+    if dtype == "bool":
+        return all(item in (0, 1) for item in items.reshape(-1) if item is not None)
     low, high = (-MOST_OF_FLOAT, MOST_OF_FLOAT) if dtype in FLOATS else integer_range(dtype)
     return all(low <= item <= high for item in items.reshape(-1) if isinstance(item, int))
 
@@ -270,6 +291,9 @@ class ShapeValues:
             return own if own is None or _is_float(call) else np.asarray(np.frompyfunc(as_integer, 1, 1)(own), object)
         if name == "prod":
             return self._product(call)
+        if name == "where":
+            parts = [self.get(a) for a in call.args]
+            return np.asarray(np.frompyfunc(_chosen, 3, 1)(*parts), object) if all_given(parts) else None
         of_two = FLOAT_ARITHMETIC.get(name) if _is_float(call) else ARITHMETIC.get(name)
         if of_two is not None:
             if not all(isinstance(a, Constant) or a in self._items for a in call.args):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from byoc import relay
+from byoc.ir.dims import are_numbers
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import TupleGetItem, constant
 from byoc.relay.frontend.onnx.dims import matched
@@ -83,13 +84,34 @@ def _number(node: OnnxNode, index: int) -> float | None:
 
 @converter("EyeLike")
 def _eye_like(node: OnnxNode) -> RelayExpr:
-    rows, columns = node.static_dims(node[0], "EyeLike")
+    sizes = node.shape(node[0])
+    if len(sizes) != 2:
+        raise node.error(f"takes a matrix, got {node.type_of(node[0])}")
+    if not are_numbers(sizes):
+        return _eye_of_run(node)
+    rows, columns = sizes
     if rows * columns > MAX_ELEMENTS:
         raise node.error(f"{rows} x {columns} elements are more than can be made when importing")
-    dtype = node.dtype(node[0])
-    if "dtype" in node.attrs:
-        dtype = dtype_of(node.attrs.int("dtype"), f"the attribute dtype of node {node.name}")
-    return constant(np.eye(rows, columns, node.attrs.int("k", 0)).astype(dtype))
+    return constant(np.eye(rows, columns, node.attrs.int("k", 0)).astype(_eye_dtype(node)))
+
+
+def _eye_dtype(node: OnnxNode) -> str:
+    if "dtype" not in node.attrs:
+        return node.dtype(node[0])
+    return dtype_of(node.attrs.int("dtype"), f"the attribute dtype of node {node.name}")
+
+
+def _eye_of_run(node: OnnxNode) -> RelayExpr:
+    """Of a free size: where the row and the column, each counted by the run, are the same."""
+    sizes = relay.shape_of(node[0], "int64")
+    rows, columns = (
+        relay.arange(
+            constant(0, "int64"), relay.take(sizes, constant(k, "int64"), axis=0), constant(1, "int64"), dtype="int64"
+        )
+        for k in (0, 1)
+    )
+    first = relay.add(rows, constant(node.attrs.int("k", 0), "int64"))
+    return relay.cast(relay.equal(relay.expand_dims(first, 1), relay.expand_dims(columns, 0)), _eye_dtype(node))
 
 
 def _key(node: OnnxNode) -> RelayExpr:

@@ -123,6 +123,8 @@ def _batched(node: OnnxNode, operand: RelayExpr, batch: Sequence[Dim]) -> RelayE
     from byoc.relay.frontend.onnx.dims import reshaped
 
     shape = node.shape(operand)
+    if len(shape) == 2 and _are_unnamed(shape):
+        return relay.expand_dims(operand, 0)
     if all(d == 1 for d in _leading(shape, batch)):
         return operand if len(shape) == 3 else reshaped(node, operand, [1, *shape[-2:]], (operand,))
     if _must_spread(shape, batch):

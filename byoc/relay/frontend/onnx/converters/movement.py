@@ -117,6 +117,8 @@ def _sliced(node: OnnxNode, starts: list[int], ends: list[int], axes: list[int],
             start, stop, _ = slice(start, stop, step).indices(size)
             if step < 0:
                 start, stop = max(start, 0), stop if stop >= 0 else -size - 1
+        elif step < 0 and start < -1:
+            return slice_of_run(node)  # the run says whether it starts before the data
         begin.append(max(min(start, INT32_MAX), -INT32_MAX))
         end.append(max(min(stop, INT32_MAX), -INT32_MAX))
     return relay.strided_slice(node[0], begin=begin, end=end, strides=steps, axes=chosen)

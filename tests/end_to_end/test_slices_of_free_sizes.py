@@ -1,0 +1,105 @@
+"""Slices of axes whose size is free: every kind of bounds, at sizes from none on, as generated code.
+
+Each is compared with ONNX Runtime, in process and from its artefact in another process.
+"""
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import byoc
+
+pytestmark = pytest.mark.needs_cc
+onnxruntime = pytest.importorskip("onnxruntime")
+HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
+FAR = 2**62
+BOUNDS = [
+    (1, FAR, 1),
+    (2, FAR, 1),
+    (0, -1, 1),
+    (1, -1, 1),
+    (-3, FAR, 1),
+    (-3, -1, 1),
+    (-3, 2, 1),
+    (2, 5, 1),
+    (0, FAR, 2),
+    (1, FAR, 2),
+    (-3, FAR, 2),
+    (1, -2, 3),
+    (-1, -FAR, -1),
+    (FAR, -FAR, -1),
+    (FAR, -FAR, -2),
+    (5, 0, -1),
+    (5, -3, -2),
+    (-1, -4, -1),
+]
+SIZES = (0, 1, 2, 3, 4, 9)
+SHIFTED = """g (float[B, S, 4] x, float[B, 1, 4] first) => (float[] y)
+    <int64[1] one = {1}, int64[1] zero = {0}, int64[1] far = {4611686018427387904}> {
+    rest = Slice (x, one, far, one)
+    joined = Concat <axis: int = 1> (first, rest)
+    y = Mul (joined, x)
+}"""
+PADDED = """g (float[B, S, 4] x) => (float[] y)
+    <int64[1] one = {1}, int64[1] zero = {0}, int64[1] last = {-1}, int64[6] pads = {0, 1, 0, 0, 0, 0}> {
+    front = Slice (x, zero, last, one)
+    shifted = Pad (front, pads)
+    y = Sub (x, shifted)
+}"""
+
+
+def sliced(start, end, step):
+    return onnx.parser.parse_model(
+        HEAD
+        + f"""g (float[N, 3] x) => (float[] y)
+            <int64[1] start = {{{start}}}, int64[1] end = {{{end}}}, int64[1] axis = {{0}}, int64[1] by = {{{step}}}> {{
+            part = Slice (x, start, end, axis, by)
+            y = Exp (part)
+        }}"""
+    )
+
+
+def assert_like_onnx_runtime(model, feeds, loaded=None, generated=True, targets=("c",)):
+    """*loaded* runs a saved library in another process."""
+    library = byoc.compile(model, list(targets))
+    if generated:
+        assert library.report["host_fallbacks"] == {}
+        assert targets != ("c",) or "node_by_node" not in library.report, library.report["node_by_node"]
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    ran = [None] * len(feeds) if loaded is None else loaded(library, feeds)
+    for feed, other in zip(feeds, ran, strict=True):
+        (want,) = session.run(None, feed)
+        for (got,) in (library.run(feed), *([] if other is None else [other])):
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+def test_a_slice_is_generated_code_for_every_size(bounds):
+    rng = np.random.default_rng(1)
+    assert_like_onnx_runtime(sliced(*bounds), [{"x": rng.random((n, 3), "float32")} for n in SIZES])
+
+
+@pytest.mark.parametrize("bounds", [(-2, -FAR, -1), (-4, -FAR, -2)], ids=str)
+def test_a_start_before_the_data_is_its_first_element_for_a_negative_step(bounds):
+    """Slice-10 clamps it so, other than Python does."""
+    rng = np.random.default_rng(1)
+    feeds = [{"x": rng.random((n, 3), "float32")} for n in SIZES]
+    assert_like_onnx_runtime(sliced(*bounds), feeds, generated=False)
+
+
+@pytest.mark.parametrize("targets", [("c",), ("opencl", "c")], ids="-".join)
+@pytest.mark.parametrize("text", [SHIFTED, PADDED], ids=["shifted", "padded"])
+def test_what_is_as_long_as_the_data_again_is_computed_with_it(text, targets, artifact_runner, tmp_path):
+    """Of no elements, one that was added is broadcast to none."""
+    if targets[0] == "opencl" and byoc.contract.get_backend("opencl").unavailable():
+        pytest.skip("no OpenCL device")
+    rng = np.random.default_rng(1)
+    model = onnx.parser.parse_model(HEAD + text)
+    feeds = [{"x": rng.random((2, n, 4), "float32"), "first": rng.random((2, 1, 4), "float32")} for n in SIZES]
+    feeds = [{i.name: feed[i.name] for i in model.graph.input} for feed in feeds]
+
+    def in_another_process(library, feeds):
+        return artifact_runner.run(library.save(tmp_path / "m.byoc"), feeds)
+
+    assert_like_onnx_runtime(model, feeds, in_another_process, targets=targets)
