@@ -11,6 +11,7 @@ import json
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,10 +20,10 @@ import numpy as np
 from byoc.runtime.artefact.artifact import write_artifact
 from byoc.runtime.core.entry_points import version
 from byoc.runtime.core.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError
-from byoc.runtime.core.signature import TensorSpec
+from byoc.runtime.core.signature import TensorSpec, listed
 from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.files.weights import write_weights
-from byoc.runtime.graph.executor_base import Executor, check_threads
+from byoc.runtime.graph.executor_base import Executor, check_threads, refuse_names
 from byoc.runtime.graph.graph import Graph, forms_of, given_back, vectors
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Module, packages_of, saved_members
@@ -43,7 +44,6 @@ INITIALIZATION = "initialization"  # in the report: of this process, and so not 
 GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER = "graph.json", "weights.safetensors", "report.json"
 
 Result = TypeVar("Result")
-MOST_SHOWN = 3  # tensors in a library's short form
 
 
 class Library:
@@ -77,7 +77,6 @@ class Library:
         self._forms = forms_of(self._graph, module.owner)
         self._idle: deque[Executor] = deque()
         self._streams: deque[CallStream] = deque()  # that nobody uses
-        self._prepared = 0  # sets of shapes
         self.edited: str | None = None  # why this library, read from a file, is not run
         self.threads = threads
 
@@ -133,7 +132,7 @@ class Library:
         if not isinstance(inputs, Mapping):
             raise InputError(f"run takes the inputs by name, as a dictionary, got a {type(inputs).__name__}")
         if len(inputs) != len(self.inputs) or not all(spec.name in inputs for spec in self.inputs):
-            self._refuse_names(inputs)
+            refuse_names(self.inputs, inputs)
         values = [inputs[spec.name] for spec in self.inputs]
         if timeout is None:
             return self.compute(values)
@@ -148,58 +147,36 @@ class Library:
         for up to two more than were given back. An array that was given may be filled anew then. Other calls are made
         one after the other, as :meth:`run` makes them.
 
-        >>> for scores, in library.map({"image": image} for image in images):  # doctest: +SKIP
-        ...     print(scores.argmax())
-
         Args:
             calls: the inputs of a run each, as :meth:`run` takes them; they may come from a generator.
             timeout: the seconds that each run may take; None for as long as it takes.
 
-        Raises:
-            What :meth:`run` raises, in the turn of the call that it is about, and what *calls* raises.
+        Raises what :meth:`run` raises, in the turn of the call that it is about, and what *calls* raises.
         """
-        stream = self._stream()
-        if stream is None:
-            for inputs in calls:
-                yield self.run(inputs, timeout)
-            return
-        yield from stream.outputs(calls, timeout)
-        self._streams.append(stream)
+        from byoc.runtime.executors.call_stream import mapped
 
-    def _stream(self) -> CallStream | None:
-        """What makes calls whose copies go beside the computing, and nobody uses; None where nothing is won by it."""
-        from byoc.runtime.executors.call_stream import CallStream
-
-        if any(self._forms):
-            return None
-        try:
-            return self._streams.pop()
-        except IndexError:
-            bound = self.bind(spec.name for spec in self.outputs)
-            return CallStream(bound, self.run) if bound.copies_beside else None
-
-    def _refuse_names(self, inputs: Mapping[str, object]) -> None:
-        unknown = [name for name in inputs if name not in {s.name for s in self.inputs}]
-        if unknown:
-            raise InputError(
-                f"the model has no input {unknown[0]!r}; its inputs are {', '.join(s.name for s in self.inputs)}"
-            )
-        missing = [s for s in self.inputs if s.name not in inputs]
-        raise InputError(
-            f"input {', '.join(repr(s.name) for s in missing)} is missing; "
-            f"the inputs are {', '.join(f'{s.name}: {s.dtype}{s}' for s in self.inputs)}"
-        )
+        bind = None if self.has_forms else partial(self.bind, [spec.name for spec in self.outputs])
+        return mapped(self._streams, bind, self.run, calls, timeout)
 
     def compute(self, inputs: Sequence[object]) -> list[np.ndarray]:
         """All outputs for *inputs* in their order, whose number is not looked at."""
-        if not any(self._forms):
+        if not self.has_forms:
             return self._by_executor(lambda executor: executor.compute(inputs))
-        given = vectors(self.inputs, self._forms[0], inputs)
+        given = self.in_forms(inputs)
         return given_back(self._forms[1], self._by_executor(lambda executor: executor.compute(given)))
+
+    @property
+    def has_forms(self) -> bool:
+        """Whether executors take or give vectors in the place of some tensors."""
+        return any(self._forms)
+
+    def in_forms(self, inputs: Sequence[object]) -> Sequence[object]:
+        """*inputs* in their order as executors take them."""
+        return vectors(self.inputs, self._forms[0], inputs) if self.has_forms else inputs
 
     def loop(self, call: LoopCall, inputs: Sequence[object]) -> LoopResult | None:
         """Runs that follow each other as *call* says; None where they cannot be made without Python in between."""
-        return None if any(self._forms) else self._by_executor(lambda executor: executor.loop(call, inputs))
+        return None if self.has_forms else self._by_executor(lambda executor: executor.loop(call, inputs))
 
     def _by_executor(self, work: Callable[[Executor], Result]) -> Result:
         """What *work* does with an executor that nobody uses meanwhile."""
@@ -212,10 +189,7 @@ class Library:
         except OutOfMemoryError:
             raise
         except MemoryError as error:
-            raise OutOfMemoryError(
-                f"this process has too little memory for a run ({str(error) or 'how much is not known'}): take smaller "
-                "inputs, or allow it more"
-            ) from error
+            raise OutOfMemoryError.of_run(error) from error
         finally:
             self._idle.append(executor)
 
@@ -227,10 +201,6 @@ class Library:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def __repr__(self) -> str:
-        def listed(specs: Sequence[TensorSpec]) -> str:
-            shown = ", ".join(f"{s.name}: {s.dtype}{s}" for s in specs[:MOST_SHOWN])
-            return f"{shown}, ..." if len(specs) > MOST_SHOWN else shown
-
         kinds = ", ".join(dict.fromkeys(module.type_key for module in self.module.imports))
         return f"Library({listed(self.inputs)} -> {listed(self.outputs)}; {kinds})"
 
@@ -316,28 +286,19 @@ class Library:
             InputError: as :meth:`prepare` does.
             UserError: a region on a device that the host has no version of.
         """
-        from byoc.runtime.executors.preparation import Preparation, device_guards, prepare_parts
+        from byoc.runtime.executors.preparation import in_background
         from byoc.runtime.executors.prepared_inputs import sizes_of
 
         asked = self._asked(shapes)
-
-        def work() -> None:
-            executor = self.graph_executor()  # which calls all regions from this thread
-            for inputs in asked:
-                values: Sequence[object] = [inputs[spec.name] for spec in self.inputs]
-                executor.compute(vectors(self.inputs, self._forms[0], values) if any(self._forms) else values)
-            prepare_parts(self.module, [sizes_of(self.inputs, inputs) for inputs in asked])
-
-        return Preparation(device_guards(self.module), work)
+        calls = [self.in_forms([inputs[spec.name] for spec in self.inputs]) for inputs in asked]
+        return in_background(self.module, self.graph_executor, calls, [sizes_of(self.inputs, a) for a in asked])
 
     def _asked(self, shapes: Sequence[Mapping[str, object]]) -> list[dict[str, np.ndarray]]:
         """Inputs of the *shapes* that are to be prepared, which modules are to keep ready from now on."""
         from byoc.runtime.executors.prepared_inputs import prepared_inputs
 
         asked = [prepared_inputs(self.inputs, given) for given in shapes or ({},)]
-        self._prepared += len(asked)
-        for module in self.module.walk():
-            module.keep_sizes(self._prepared)
+        self.module.keep_more_sizes(len(asked))
         return asked
 
     @property
@@ -371,8 +332,7 @@ class Library:
             repeat: the runs that count.
             warmup: the runs before them that do not.
             peaks: what the devices can do at most, by backend; None for what a device's module knows of it (OpenCL's
-                measures it once), and else what ``byoc calibrate`` found on this machine, where the compiler is
-                installed that keeps it.
+                measures it once), and else what ``byoc calibrate`` found, where the compiler is installed.
 
         Returns:
             Times, bytes and operations by region, kernel, operator and ONNX node; ``print`` shows them.

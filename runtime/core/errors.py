@@ -71,6 +71,14 @@ class RunAgainError(RegionTimeoutError):
 class OutOfMemoryError(UserError, MemoryError):
     """Compiling or running needs more memory than this process can have."""
 
+    @staticmethod
+    def of_run(error: MemoryError) -> OutOfMemoryError:
+        """The error for a run that *error* ended."""
+        known = str(error) or "how much is not known"
+        return OutOfMemoryError(
+            f"this process has too little memory for a run ({known}): take smaller inputs, or allow it more"
+        )
+
 
 class KernelError(UserError):
     """No kernel of that name, or a kernel that was called with what it does not take."""

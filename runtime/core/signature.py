@@ -35,6 +35,7 @@ Dim = int | str | None
 MOST_LETTERS = 4096  # of a symbol
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOST_DIMENSIONS = 64  # as numpy
+MOST_SHOWN = 3  # tensors in a line
 
 
 class Shaped(Protocol):
@@ -93,6 +94,12 @@ class TensorSpec:
 
     def __str__(self) -> str:
         return f"[{', '.join('?' if d is None else str(d) for d in self.shape)}]"
+
+
+def listed(specs: Sequence[TensorSpec]) -> str:
+    """The first of *specs*, for a line."""
+    shown = ", ".join(f"{s.name}: {s.dtype}{s}" for s in specs[:MOST_SHOWN])
+    return f"{shown}, ..." if len(specs) > MOST_SHOWN else shown
 
 
 def symbol_of(data: object, where: str, of_c: bool = False) -> str:

@@ -26,7 +26,38 @@ LEAST_COPIES = (
     2 << 20
 )  # bytes of inputs and outputs: with less a call is limited by the host, which has more to do here
 LARGEST_INPUTS = 32 << 20  # bytes: of more the host's own copy takes as long as the device's work
-RunAlone = Callable[[Mapping[str, object]], list[np.ndarray]]
+Run = Callable[[Mapping[str, object], float | None], list[np.ndarray]]  # on inputs, within seconds
+
+
+def mapped(
+    idle: deque[CallStream],
+    bind: Callable[[], BoundLibrary] | None,
+    run: Run,
+    calls: Iterable[Mapping[str, object]],
+    timeout: float | None,
+) -> Iterator[list[np.ndarray]]:
+    """What ``Library.map`` gives: by one of *idle*, or by a new stream where *bind* gives what it is worth it for.
+
+    Else by *run*, which makes one call.
+    """
+    stream = _taken(idle) or (None if bind is None else _stream_of(bind(), run))
+    if stream is None:
+        for inputs in calls:
+            yield run(inputs, timeout)
+        return
+    yield from stream.outputs(calls, timeout)
+    idle.append(stream)
+
+
+def _taken(idle: deque[CallStream]) -> CallStream | None:
+    try:
+        return idle.pop()
+    except IndexError:
+        return None
+
+
+def _stream_of(bound: BoundLibrary, run: Run) -> CallStream | None:
+    return CallStream(bound, run) if bound.copies_beside else None
 
 
 class CallStream:
@@ -35,7 +66,7 @@ class CallStream:
     *alone* makes a call that the device refuses, and one of few bytes or with very large inputs.
     """
 
-    def __init__(self, bound: BoundLibrary, alone: RunAlone):
+    def __init__(self, bound: BoundLibrary, alone: Run):
         self.bound, self.alone = bound, alone
         self._slots = itertools.cycle([_Slot() for _ in range(AHEAD + 1)])
 
@@ -110,7 +141,7 @@ class _Call:
             self._inputs = stream.bound.checked(inputs)
             run = BoundRun(stream.bound, self._inputs, slot.tensor)
             if not self._is_worth_it(run):
-                self.results = self._alone(self._inputs)
+                self.results = self._alone(self._inputs, self._timeout)
                 return
             with self._kept_for_its_turn(DeviceError):  # an ordinary call needs less memory of the device
                 self._write(run)
@@ -157,10 +188,11 @@ class _Call:
     @contextlib.contextmanager
     def _kept_for_its_turn(self, *repaired: type[Exception]) -> Iterator[None]:
         """What goes wrong is raised when the outputs are asked for; after *repaired* the call is made alone then."""
+        again: tuple[type[Exception], ...] = (*AGAIN, *repaired)
         try:
             with time_limit(self._timeout):
                 yield
-        except (*AGAIN, *repaired):
+        except again:
             self.leave(None)
             self._inputs = {k: v if isinstance(v, DeviceTensor) else v.copy() for k, v in self._inputs.items()}
         except Exception as error:
@@ -180,13 +212,13 @@ class _Call:
             return self.results
         with time_limit(self._timeout):
             if self._run is None:
-                return self._alone(self._inputs)
+                return self._alone(self._inputs, self._timeout)
             try:
                 results = self._run.end()
                 self._wait_for_copies()
             except AGAIN:
                 self.leave(None)
-                return self._alone(self._inputs)
+                return self._alone(self._inputs, self._timeout)
             except BaseException as error:
                 self.leave(patience(error))
                 raise

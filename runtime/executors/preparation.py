@@ -20,6 +20,7 @@ from byoc.runtime.executors.prepared_inputs import ones
 from byoc.runtime.region.guard import RegionGuard
 
 if TYPE_CHECKING:
+    from byoc.runtime.graph.executor_base import Executor
     from byoc.runtime.modules.metadata import MetadataModule
 
 
@@ -119,3 +120,20 @@ class Preparation:
         if self._error is not None:
             raise self._error
         return self.is_done
+
+
+def in_background(
+    module: MetadataModule, executor: Callable[[], Executor], calls: Sequence[Sequence[object]], sizes: Sequence[Sizes]
+) -> Preparation:
+    """Runs on the inputs of *calls* that nobody waits for, and then those of parts which they did not reach.
+
+    *executor* makes what runs *module* node by node. Raises UserError as :func:`device_guards`.
+    """
+
+    def work() -> None:
+        running = executor()  # which calls all regions from this thread
+        for inputs in calls:
+            running.compute(inputs)
+        prepare_parts(module, sizes)
+
+    return Preparation(device_guards(module), work)

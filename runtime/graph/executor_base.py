@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -174,3 +174,15 @@ def as_input(value: object, spec: TensorSpec) -> np.ndarray:
     if spec.dtype == "string":
         return as_strings(spec.name, array)
     return array.astype(wanted) if plain and np.can_cast(array.dtype, wanted, "same_kind") else array
+
+
+def refuse_names(specs: Sequence[TensorSpec], inputs: Mapping[str, object]) -> NoReturn:
+    """Raises InputError for *inputs* that are not those of *specs*: one unknown, or some missing."""
+    unknown = [name for name in inputs if name not in {s.name for s in specs}]
+    if unknown:
+        raise InputError(f"the model has no input {unknown[0]!r}; its inputs are {', '.join(s.name for s in specs)}")
+    missing = [s for s in specs if s.name not in inputs]
+    raise InputError(
+        f"input {', '.join(repr(s.name) for s in missing)} is missing; "
+        f"the inputs are {', '.join(f'{s.name}: {s.dtype}{s}' for s in specs)}"
+    )

@@ -67,7 +67,14 @@ class MetadataModule(Module):
         self._guards: dict[str, RegionGuard] = {}
         self._ready: set[str] = set()
         self._seconds: dict[str, float] = {}  # of the symbols that have constants
+        self._sets_of_sizes = 0  # for which modules are to stay ready
         self._lock = new_rlock()
+
+    def keep_more_sizes(self, count: int) -> None:
+        """Have the modules below keep what is made for each set of input sizes for *count* sets more."""
+        self._sets_of_sizes += count
+        for module in self.walk():
+            module.keep_sizes(self._sets_of_sizes)
 
     def import_module(self, module: Module) -> None:
         """Hang *module* below. Raises UserError when it has a symbol that another module has already."""

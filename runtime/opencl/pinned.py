@@ -101,7 +101,7 @@ def landing(pieces: PinnedPieces | None, array: np.ndarray) -> np.ndarray:
 
 def host_array(pieces: PinnedPieces | None, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
     """An array in one of *pieces*, or an ordinary one where there are none, or no more such memory."""
-    if pieces is not None and math.prod(shape):
+    if pieces is not None and math.prod(shape) > 0:
         with suppress(pieces.cl.Error):
             return pieces.take(shape, dtype)
     return np.empty(tuple(shape), dtype)

@@ -105,6 +105,7 @@ class Session:
             self._constants = [self._upload(c.numpy(), k) for k, c in enumerate(constants, plan.first_constant)]
             self._found = FoundIndices(cl, opened.context, self._queue) if plan.checks else None
             self._pinned = result_pieces(cl, opened)
+            self.has_own_memory = self._pinned is not None
         except (DeviceMemoryError, cl.Error) as error:
             raise self.failed("cannot take the constants", error) from error
 
@@ -268,11 +269,6 @@ class Session:
         except (DeviceMemoryError, self._cl.Error) as error:
             raise self.failed("cannot have memory", error) from error
         return DeviceArray(shape, dtype, block, self._counts)
-
-    @property
-    def has_own_memory(self) -> bool:
-        """Whether the device's memory is not the host's."""
-        return self._pinned is not None
 
     @property
     def context(self) -> pyopencl.Context:
