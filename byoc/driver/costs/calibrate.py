@@ -55,6 +55,10 @@ SENSIBLE = (0.25, 1.5)  # times the share of a function's seconds that its furth
 BUSY = "the machine was busy with something else"
 REFUSED = "the backend does not take it"
 LATE = "there was no time left"
+NOTHING = "typical numbers alone: "
+INCOMPLETE = (BUSY, LATE)  # what measuring again may help
+TIMING = 0.2  # of the time that is left: for the probes that were built to be timed
+BORDER_PROBES = "launches and transfers"
 BORDERS = (2 << 20, 32 << 20)  # bytes of nearer memories where the machine reports none
 
 
@@ -74,8 +78,8 @@ class Sheet:
 class Calibrator:
     """What the device of *backend* can do, with *base* for what cannot be measured.
 
-    *caches* are the bytes of its nearer memories. *progress* is called with the probe that is built; what is not built
-    or timed at *until*, by *clock*, is left out.
+    *caches* are the bytes of its nearer memories. *progress* is called with the probe that is built, and with each
+    round of timing; what is not built or timed at *until*, by *clock*, is left out.
     """
 
     progress: Progress = staticmethod(silent)
@@ -95,55 +99,76 @@ class Calibrator:
         self._build, self._threads, self._turns, self._clock = build, threads, turns, clock
         self._sheet = Sheet()
         self._taken: dict[tuple[Probe, Step], bool] = {}
+        threads_text = f" ({threads} thread{'s' if threads > 1 else ''})" if threads and backend == HOST_BACKEND else ""
+        self._title = f"calibrating {backend}{threads_text}"
 
     def profile(self) -> Profile:
-        """The profile. Where something else keeps the machine busy the probes are timed again; the source of the
-        profile ends with ``BUSY`` where that was no help. Raises UserError where nothing at all can be built.
+        """The profile. Where something else keeps the machine busy the probes are timed again. The source of the
+        profile names what is as in *base*, and why: ``is_incomplete`` where that was no help, or the time was over.
+        Raises UserError where nothing at all can be built.
         """
+        start = self._clock()
+        if start > self.until:
+            return replace(self._base, device=self._backend, source=f"{NOTHING}{LATE}")
         sheet, host = self._sheet, self._backend == HOST_BACKEND
         asked = probes(channels_last=host)
-        self.progress(f"calibrating {self._backend}")
+        self.progress(f"{self._title}")
         runs = self._runs(asked, by_annotation if host else self._apart(asked))
-        if not runs:
+        if not runs and LATE not in sheet.failed.values():
             why = next((why for why in sheet.failed.values() if why != REFUSED), "it takes none of the probes")
             raise UserError(f"backend {self._backend!r} cannot be calibrated: {why}")
-        self.progress(f"calibrating {self._backend}: timing {len(runs)} functions")
-        found = self._timed(runs)
-        for _ in range(ATTEMPTS - 1):
+        self.until = max(self.until, self._clock() + TIMING * (self.until - start))  # what was built is not in vain
+        found: dict[str, float] = {}
+        for attempt in range(1, ATTEMPTS + 1):
+            again = self._timed(runs, f"timing {len(runs)} functions, attempt {attempt} of at most {ATTEMPTS}")
+            found = {name: min(again.get(name, math.inf), found.get(name, math.inf)) for name in {**found, **again}}
             if not senseless(found, asked) or self._clock() > self.until:
                 break
-            again = self._timed(runs)
-            found = {name: min(found[name], again[name]) for name in found}
+        late = [p.name for p in asked if p.name not in sheet.failed and not set(_both(p.name)) <= found.keys()]
+        sheet.failed.update(dict.fromkeys(late, LATE))
         sheet.failed.update(dict.fromkeys(senseless(found, asked), BUSY))
         sheet.seconds.update(steps_of(found, [p for p in asked if p.name not in sheet.failed]))
-        profile = solve(sheet, self._base, self._caches)
+        profile = solve(sheet, self._base, self._caches) if sheet.seconds else self._base
         if not host:
             profile = self._with_borders(profile)
-        failed = [name for name, why in sheet.failed.items() if why != REFUSED]
-        lacking = f", without {', '.join(failed)}" if failed else ""
-        lacking += f": {BUSY}" if BUSY in sheet.failed.values() else ""
-        return replace(profile, device=self._backend, source=f"calibrated{lacking}")
+        return replace(profile, device=self._backend, source=self._source())
 
-    def _timed(self, runs: Mapping[str, Run]) -> dict[str, float]:
-        return interleaved(runs, self._turns, self._clock, self.until)
+    def _source(self) -> str:
+        """What is lacking, and the reasons for which measuring it again may help."""
+        failed = [name for name, why in self._sheet.failed.items() if why != REFUSED]
+        reasons = [why for why in INCOMPLETE if why in self._sheet.failed.values()]
+        if not self._sheet.seconds:
+            return f"{NOTHING}{' and '.join(reasons)}"
+        lacking = f", without {', '.join(failed)}" if failed else ""
+        return f"calibrated{lacking}" + (f": {' and '.join(reasons)}" if reasons else "")
+
+    def _timed(self, runs: Mapping[str, Run], what: str) -> dict[str, float]:
+        self.progress(f"{self._title}: {what}")
+
+        def tell(step: str) -> None:
+            self.progress(f"{self._title}: {what}, {step}")
+
+        return interleaved(runs, self._turns, self._clock, self.until, tell)
 
     def _runs(self, asked: Sequence[Probe], apart: Step) -> dict[str, Run]:
         """Each probe with one step and with many, ready; what could not be had is on the sheet with the reason."""
         runs: dict[str, Run] = {}
+        now = self._clock()
+        until = now + (1 - TIMING) * (self.until - now)
         for number, probe in enumerate(asked):
             if not self._takes_probe(probe, apart):
                 self._sheet.failed[probe.name] = REFUSED
                 continue
-            if self._clock() > self.until:
+            if self._clock() > until:
                 self._sheet.failed[probe.name] = LATE
                 continue
-            self.progress(f"calibrating {self._backend}: {probe.name}, {number + 1} of {len(asked)}")
+            self.progress(f"{self._title}: {probe.name}, {number + 1} of {len(asked)}")
             try:
                 pair = [self._ready(probe.function(n, apart)) for n in (1, 1 + probe.more)]
             except UserError as error:
                 self._sheet.failed[probe.name] = str(error)
                 continue
-            runs.update(zip((f"{probe.name} 1", f"{probe.name} n"), pair, strict=True))
+            runs.update(zip(_both(probe.name), pair, strict=True))
         return runs
 
     def _apart(self, asked: Sequence[Probe]) -> Step:
@@ -176,21 +201,44 @@ class Calibrator:
             asked.update({"much": little(MIDDLE), "two": little(TINY, 2), "given": _spread()})
         if not all(map(self._takes, asked.values())):
             return profile
+        if self._clock() > self.until:
+            self._sheet.failed[BORDER_PROBES] = LATE
+            return profile
+        self.progress(f"{self._title}: {BORDER_PROBES}")
         try:
             runs: dict[str, Run] = {"host": ready(little(TINY), HOST_BACKEND, self._build, self._threads)}
             runs.update({name: self._ready(function) for name, function in asked.items()})
         except UserError:
             return profile
-        return with_borders(profile, self._timed(runs))
+        found = self._timed(runs, BORDER_PROBES)
+        if found.keys() != runs.keys():
+            self._sheet.failed[BORDER_PROBES] = LATE
+            return profile
+        return with_borders(profile, found)
+
+
+def is_incomplete(profile: Profile) -> bool:
+    """Whether something of *profile* is a default that measuring it again may find."""
+    return profile.source.endswith(INCOMPLETE)
+
+
+def is_typical(profile: Profile) -> bool:
+    """Whether nothing of *profile* could be measured."""
+    return profile.source.startswith(NOTHING)
+
+
+def _both(name: str) -> tuple[str, str]:
+    """The names of a probe's two functions: with one step and with many."""
+    return f"{name} 1", f"{name} n"
 
 
 def senseless(found: Mapping[str, float], asked: Iterable[Probe]) -> list[str]:
     """The probes whose further steps took too small or too large a share of the time, or none at all."""
     names = []
     for probe in asked:
-        if f"{probe.name} n" not in found:
+        if not set(_both(probe.name)) <= found.keys():
             continue
-        once, often = found[f"{probe.name} 1"], found[f"{probe.name} n"]
+        once, often = (found[name] for name in _both(probe.name))
         least, most = (bound * probe.more / (1 + probe.more) for bound in SENSIBLE)
         share = (often - once) / often
         if not (0.0 if probe.is_slight else least) < share < most:
@@ -203,7 +251,7 @@ def steps_of(found: Mapping[str, float], asked: Iterable[Probe]) -> dict[str, fl
     return {
         p.name: max((found[f"{p.name} n"] - found[f"{p.name} 1"]) / p.more, LEAST)
         for p in asked
-        if f"{p.name} n" in found
+        if set(_both(p.name)) <= found.keys()
     }
 
 
