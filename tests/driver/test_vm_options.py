@@ -77,7 +77,7 @@ def test_options_of_a_backend_without_a_region_are_refused(optioned):
     cut = dense()
     for step in (transform.AnnotateTarget(OPTIONED), transform.MergeCompilerRegions(), transform.PartitionGraph()):
         cut = step(cut)
-    for mod, options in ((cut, {OPTIONED: {"speed": 2}}), (dense(), {"c": {"strict": "on"}})):
+    for mod, options in ((cut, {OPTIONED: {"speed": 2}}), (dense(), {"c": {"strict": True}})):
         found = np.asarray(VirtualMachine(compile_module(mod, options), cpu()).run(X))
         np.testing.assert_allclose(found, np.maximum(X @ W.T, 0), rtol=1e-4, atol=1e-4)
 

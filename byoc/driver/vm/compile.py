@@ -16,7 +16,7 @@ from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.host_functions import work_of_functions
 from byoc.driver.pipeline import host_layout
 from byoc.driver.precision import ProductPrecision, host_products
-from byoc.driver.region_build import BuiltRegions, build_regions, compile_region
+from byoc.driver.region_build import BuiltRegions, build_regions, region_module
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.partition.calls import known_names
@@ -88,7 +88,7 @@ def generate(mod: IRModule, options: CompileOptions, built: BuiltRegions | None 
     for var, function in functions.items():
         lower_function(program, var, function)
     if built is None:
-        modules: list[Module] = [compile_region(var, region, options.regions()) for var, region in regions.items()]
+        modules: list[Module] = [region_module(var, region, options.regions()) for var, region in regions.items()]
     else:
         modules = list(built.modules)
     modules += program.host.modules(options.backend_options.get("c", {}))
