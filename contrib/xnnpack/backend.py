@@ -111,7 +111,7 @@ def padded_as_litert_has_it(call: Call) -> str | None:
         return "a last window partly outside"
     data = call.args[0]
     zeros = isinstance(data, Call) and callee_name(data) == "nn.relu" and callee_name(call) == "nn.max_pool2d"
-    if zeros and any(pad >= size for pad, size in zip(window.padding, (*window.kernel, *window.kernel), strict=True)):
+    if zeros and any(pad >= int(size) for pad, size in zip(window.padding, 2 * window.kernel, strict=True)):
         return f"windows of padding alone, by padding {list(window.padding)}"
     has_word = kind is PaddingKind.VALID or (kind is PaddingKind.SAME and not counts_zeros(call))
     return None if has_word or zeros or counts_zeros(call) else f"padding {list(window.padding)}"

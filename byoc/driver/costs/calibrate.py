@@ -11,10 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from byoc import relay
 from byoc.base.progress import Progress, silent
+from byoc.driver.costs.borders import LEAST, doubled, multiplied, spread, summed, with_borders
 from byoc.driver.costs.probes import (
     CHAIN,
     CHANNELS,
@@ -40,15 +38,13 @@ from byoc.driver.costs.probes import (
 from byoc.driver.costs.regions import as_region
 from byoc.driver.costs.timing import TURNS, Build, Clock, Run, Turns, interleaved, ready
 from byoc.errors import UserError
-from byoc.ir.types import TensorType
 from byoc.partition.costs.analytic import winograd_seconds
 from byoc.partition.costs.model import HOST_BACKEND
 from byoc.partition.costs.profile import Memory, Profile
 from byoc.partition.costs.work import ProductWork
-from byoc.relay.expr import Function, Var
+from byoc.relay.expr import Function
 
 ITEM = 4
-LEAST = 1e-9  # seconds that a difference counts at least
 FASTEST = 16.0  # times its default: more is not believed, the step was too short to be distinguished from nothing
 ATTEMPTS = 4  # at timing the probes, before those that make no sense are left out
 SENSIBLE = (0.25, 1.5)  # times the share of a function's seconds that its further steps should have
@@ -192,13 +188,13 @@ class Calibrator:
         """A launch, and transfers: of regions that get little, much or two things, or give much; the host's call off.
         Of *profile* itself where the backend does not take what would measure it.
         """
-        kinds: tuple[Callable[..., Function], ...] = (_summed, _doubled, _multiplied)
+        kinds: tuple[Callable[..., Function], ...] = (summed, doubled, multiplied)
         little = next((f for f in kinds if self._takes(f(TINY))), None)
         if little is None:
             return profile
         asked = {"little": little(TINY)}
         if not math.isinf(profile.upload):
-            asked.update({"much": little(MIDDLE), "two": little(TINY, 2), "given": _spread()})
+            asked.update({"much": little(MIDDLE), "two": little(TINY, 2), "given": spread()})
         if not all(map(self._takes, asked.values())):
             return profile
         if self._clock() > self.until:
@@ -361,48 +357,6 @@ def _winograd(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
         return replace(profile, winograd=False)
     sums, transformed = winograd_seconds(product, 4, replace(profile, transform=1.0), "float32")
     return replace(profile, winograd=True, transform=_rate(max(seconds - sums, LEAST), transformed, base.transform))
-
-
-def with_borders(profile: Profile, seconds: Mapping[str, float]) -> Profile:
-    """*profile* with its launch and its transfers from the seconds of regions."""
-    size = math.prod(MIDDLE) * ITEM
-    little = max(seconds["little"] - seconds["host"], LEAST)
-    if math.isinf(profile.upload):  # it works in the host's own memory
-        return replace(profile, launch=little)
-    latency = min(max(seconds["two"] - seconds["little"], 0.0), little / 3)
-    far = profile.kernel + size / profile.bandwidth(size)
-    reading = size / max(seconds["much"] - seconds["little"] - far, size / 1e13)
-    writing = size / max(seconds["given"] - seconds["little"] - far, size / 1e13)
-    launch = max(little - 2 * latency - profile.kernel, 0.0)
-    return replace(profile, launch=launch, latency=latency, upload=reading, download=writing)
-
-
-def _summed(shape: tuple[int, ...], inputs: int = 1) -> Function:
-    """Inputs summed to one number each, and these added."""
-    params = [Var(f"x{k}", TensorType(shape, "float32")) for k in range(inputs)]
-    sums = [relay.sum(p, axis=0, keepdims=True) for p in params]
-    return Function(params, sums[0] if inputs == 1 else relay.add(*sums))
-
-
-def _doubled(shape: tuple[int, ...], inputs: int = 1) -> Function:
-    """Inputs added up, or one to itself."""
-    params = [Var(f"x{k}", TensorType(shape, "float32")) for k in range(inputs)]
-    return Function(params, relay.add(params[0], params[-1]))
-
-
-def _multiplied(shape: tuple[int, ...], inputs: int = 1) -> Function:
-    """Rows of an input by a constant, or by another input."""
-    rows = Var("x", TensorType((math.prod(shape) // TINY[0], TINY[0]), "float32"))
-    row = TensorType((1, TINY[0]), "float32")
-    others = [Var(f"x{k}", row) for k in range(1, inputs)]
-    weight = others[0] if others else relay.const(np.ones(row.concrete_shape, "float32"))
-    return Function([rows, *others], relay.nn.dense(rows, weight))
-
-
-def _spread() -> Function:
-    """A few numbers repeated."""
-    few = Var("x", TensorType(TINY, "float32"))
-    return Function([few], relay.tile(few, (math.prod(MIDDLE) // TINY[0],)))
 
 
 __all__ = ["Calibrator", "Sheet", "solve", "steps_of", "with_borders"]

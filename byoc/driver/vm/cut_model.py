@@ -24,7 +24,7 @@ def compile_planned(asked: CompileRequest) -> Executable:
     if asked.progress is not None:
         asked.progress("compiling for the virtual machine")
     cut = without_externs(plan.apply(mod))
-    given = checked_options(asked.backend_options)
+    given = checked_options(asked.backend_options or {})
     check_option_targets(given, plan.targets)
     used = (*region_targets(cut), HOST_BACKEND)
     return compile_module(

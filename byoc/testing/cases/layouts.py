@@ -78,7 +78,7 @@ def samples_in_layouts(backend: Backend, op: Op, seed: int) -> list[Sample]:
                 attrs = None if case is None else getattr(case.function.body, "attrs", None)
                 if case is not None and isinstance(attrs, Attrs):
                     shapes: list[object] = [array.shape for array in case.feeds[0]]
-                    found.append(replace(sample, inputs=shapes, attrs=attrs.as_dict()))
+                    found.append(replace(sample, inputs=shapes, attrs=dict(attrs.items())))
     return found
 
 
