@@ -7,11 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from byoc.base.progress import Progress
 from byoc.cli.report.progress import StageProgress
 from byoc.driver.compiler.module_plan import accelerators
 from byoc.driver.costs import MachineCosts
-from byoc.driver.costs.machine import LONGEST_SECONDS, is_calibrated
-from byoc.driver.costs.peaks import device_peak_of
+from byoc.driver.costs.machine import LONGEST_SECONDS, CalibrationTime, is_calibrated
+from byoc.driver.costs.peaks import Effort, device_peak_of
 from byoc.errors import DeviceError, UserError
 from byoc.options.texts import parse_targets
 from byoc.partition.costs.model import HOST_BACKEND
@@ -45,9 +46,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=float,
         default=LONGEST_SECONDS,
         metavar="SECONDS",
-        help=f"for how long one device is asked (default: {LONGEST_SECONDS:g})",
+        help="for how long all devices together are measured: what is begun is finished, and what is not measured then "
+        f"counts by typical numbers (default: {LONGEST_SECONDS:g})",
     )
-    command.add_argument("--again", action="store_true", help="also what is known already")
+    command.add_argument("--again", action="store_true", help="also what is known already in full")
 
 
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
@@ -59,22 +61,18 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     targets = parse_targets(arguments.target) if arguments.target else []
     names = [HOST_BACKEND, *(n for n in accelerators([*targets, "host"]) if n != HOST_BACKEND)] if targets else ["c"]
     counts = [arguments.threads] if arguments.threads else sorted({1, usable_processors()})
-    rows: list[tuple[str, int, Profile]] = []
-    problems: list[str] = []
+    problems = [
+        f"{name} is not calibrated: its vendor says what its device can do" for name in names if not is_calibrated(name)
+    ]
+    asked = [
+        (name, n) for name in names if is_calibrated(name) for n in (counts if name == HOST_BACKEND else counts[:1])
+    ]
     with StageProgress(quiet=arguments.json) as progress:
-        for name in names:
-            if not is_calibrated(name):
-                problems.append(f"{name} is not calibrated: its vendor says what its device can do")
-                continue
-            for threads in counts if name == HOST_BACKEND else counts[:1]:
-                machine = MachineCosts(threads, progress=progress, longest=arguments.time_limit)
-                known = None if arguments.again else machine.kept(name)
-                found = known or machine.calibrate(name)
-                problems += [problem for problem in machine.problems if problem not in problems]
-                if found is not None:
-                    rows.append((name, threads if name == HOST_BACKEND else 0, found))
-        progress("measuring the peaks of devices")
-        peaks = _peaks([name for name, _, _ in rows if name != HOST_BACKEND], arguments.again, problems)
+        time_limit = CalibrationTime(arguments.time_limit)
+        rows = _profiles(asked, arguments.again, time_limit, progress, problems)
+        devices = [name for name, _, _ in rows if name != HOST_BACKEND]
+        effort: Effort = "measure_peak" if arguments.again else "device_peak"
+        peaks = _peaks(devices, "known_peak" if time_limit.is_over else effort, problems, progress)
     data = {
         "peaks": {name: {**asdict(peak), "operations": dict(peak.operations)} for name, peak in peaks.items()},
         "profiles": [{"backend": name, "threads": threads or None, **p.to_json()} for name, threads, p in rows],
@@ -88,12 +86,31 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     )
 
 
-def _peaks(backends: Sequence[str], again: bool, problems: list[str]) -> dict[str, Peak]:
+def _profiles(
+    asked: Sequence[tuple[str, int]], again: bool, time_limit: CalibrationTime, progress: Progress, problems: list[str]
+) -> list[tuple[str, int, Profile]]:
+    """What is known of each backend with so many threads, measured now where it is not, where something is lacking, or
+    *again*; what is wrong with it is listed in *problems*.
+    """
+    machines = [MachineCosts(threads, progress=progress, time_limit=time_limit) for _, threads in asked]
+    known = [None if again else machine.kept_in_full(name) for machine, (name, _) in zip(machines, asked, strict=True)]
+    time_limit.shares = known.count(None)
+    rows = []
+    for machine, (name, threads), profile in zip(machines, asked, known, strict=True):
+        found = profile or machine.calibrate(name)
+        problems += [problem for problem in machine.problems if problem not in problems]
+        if found is not None:
+            rows.append((name, threads if name == HOST_BACKEND else 0, found))
+    return rows
+
+
+def _peaks(backends: Sequence[str], effort: Effort, problems: list[str], progress: Progress) -> dict[str, Peak]:
     """What the devices of *backends* can do at most; what cannot be measured is listed in *problems*."""
     found = {}
     for name in backends:
+        progress(f"measuring the peak of {name}")
         try:
-            peak = device_peak_of(name, again)
+            peak = device_peak_of(name, effort)
         except DeviceError as error:
             problems.append(str(error))
             continue

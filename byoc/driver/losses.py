@@ -11,11 +11,16 @@ from dataclasses import asdict, dataclass
 
 from byoc.contract.registration import get_backend
 from byoc.contract.verdict import Reason
-from byoc.errors import PartitionError
+from byoc.errors import PartitionError, UserError
 from byoc.ir.expr import GlobalVar
+from byoc.ir.op import Op
 from byoc.ir.span import span_names
+from byoc.partition.costs.model import HOST_BACKEND
 from byoc.partition.plan.plan import Plan
-from byoc.relay.expr import Function
+from byoc.relay.expr import Call, Function
+from byoc.relay.traverse import post_order
+from byoc.runtime.core.errors import HOST_ADVICE
+from byoc.runtime.kernels import KERNELS
 
 COMPILE, MEMORY, DEVICE = "compile", "memory", "device"
 
@@ -42,11 +47,29 @@ class Loss:
 
 
 class RegionLostError(Exception):
-    """A region that could not be compiled; *error* is what was raised."""
+    """A region that could not be compiled; *error* is what was raised. *host_can* compute it."""
 
-    def __init__(self, loss: Loss, error: Exception):
+    def __init__(self, loss: Loss, error: Exception, host_can: bool):
         super().__init__(loss.error)
-        self.loss, self.error = loss, error
+        self.loss, self.error, self.host_can = loss, error, host_can
+
+    def for_user(self, fallback: bool) -> Exception:
+        """What was raised; without *fallback*, that it would help where it would."""
+        return with_advice(self.error) if self.host_can and not fallback else self.error
+
+
+def with_advice(error: Exception) -> Exception:
+    """*error* itself, whose text then says that the host can compute the region; an InternalError stays as it is."""
+    if isinstance(error, UserError):
+        error.args = (f"{error}; {HOST_ADVICE}", *error.args[1:])
+    return error
+
+
+def host_can(region: Function) -> bool:
+    """Whether the host has kernels for all that is in the region, and it is not its own."""
+    calls = [n for n in post_order(region.body) if isinstance(n, Call) and isinstance(n.op, Op)]
+    is_hosts = region.attrs.get("Compiler") == HOST_BACKEND
+    return not is_hosts and all(isinstance(call.op, Op) and call.op.kernel in KERNELS for call in calls)
 
 
 @contextmanager
@@ -59,7 +82,7 @@ def lost(var: GlobalVar, region: Function) -> Iterator[None]:
         text = str(error) or type(error).__name__
         target = str(region.attrs["Compiler"])
         loss = Loss(target, stage, text, var.name_hint, tuple(span_names(region.span)))
-        raise RegionLostError(loss, error) from error
+        raise RegionLostError(loss, error, host_can(region)) from error
 
 
 def unavailable(plan: Plan) -> Iterator[Loss]:

@@ -74,7 +74,9 @@ def random_inputs(library: Library) -> dict[str, object]:
     for spec in library.inputs:
         shape = [d for d in spec.shape if isinstance(d, int)]
         if len(shape) < len(spec.shape):
-            raise UserError(f"input {spec.name} has free sizes {spec}: give inputs to measure with")
+            raise UserError(
+                f"input {spec.name} has free sizes {spec}: give inputs to measure with, or its shape when it is planned"
+            )
         dtype = numpy_dtype(spec.dtype)
         low, high = (-1, 1) if np.issubdtype(dtype, np.floating) else (0, 2)
         values[spec.name] = np.asarray(rng.uniform(low, high, shape)).astype(dtype)

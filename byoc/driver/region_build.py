@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from byoc.base.progress import Progress
 from byoc.contract.backend import Backend, constants_by_symbol, contradiction
 from byoc.contract.registration import get_backend
-from byoc.driver.losses import Loss, RegionLostError, lost
+from byoc.driver.losses import Loss, RegionLostError, host_can, lost, with_advice
 from byoc.errors import (
     ByocError,
     CompileError,
@@ -24,21 +24,19 @@ from byoc.errors import (
     DeviceError,
     InternalError,
     KernelError,
+    PartitionError,
     UnsupportedError,
     UserError,
 )
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op
 from byoc.ir.passes.transform import PassContext
 from byoc.ir.span import span_names
 from byoc.relay import transform
-from byoc.relay.expr import Call, Function
+from byoc.relay.expr import Function
 from byoc.relay.transform.cut.compiler_functions import KEEP_UNCONVERTED, RAISED, UNCONVERTED
-from byoc.relay.traverse import post_order
 from byoc.runtime.core.errors import vendors_failure, vendors_text
 from byoc.runtime.core.time_limit import TimeLimitError, bounded
-from byoc.runtime.kernels import KERNELS
 from byoc.runtime.modules.module import OWN, Module, constant_arrays_of, module_class
 
 if TYPE_CHECKING:
@@ -74,9 +72,17 @@ class BuiltRegions:
 
 @contextlib.contextmanager
 def keeping_unconverted(fallback: bool) -> Iterator[None]:
-    """Let the cut inside keep a region that its backend's ``optimize`` cannot change, where the host may stand in."""
+    """Let the cut inside keep a region that its backend's ``optimize`` cannot change, where the host may stand in; else
+    what it raises says that the host could.
+    """
     if not fallback:
-        yield
+        try:
+            yield
+        except PartitionError as error:
+            region = vars(error).pop(UNCONVERTED, None)
+            if isinstance(region, Function) and host_can(region):
+                with_advice(error)
+            raise
         return
     now = PassContext.current()
     config = {**now.config, KEEP_UNCONVERTED: True}
@@ -98,7 +104,7 @@ def build_regions(mod: IRModule, request: BuildRequest, progress: Progress) -> B
             with lost(var, region):
                 made[var] = compile_region(var, region, request)
         except RegionLostError as error:
-            if not request.fallback or region.attrs["Compiler"] == HOST or not _host_can(region):
+            if not request.fallback or not error.host_can:
                 raise
             fallbacks.append(_record(region, error.loss, error.error))
             progress(f"the host computes {var.name_hint}: {error.loss.error}")
@@ -107,6 +113,15 @@ def build_regions(mod: IRModule, request: BuildRequest, progress: Progress) -> B
         mod = transform.InlineCompilerFunctionsBoundTo(gone)(mod)
     kept = {var: region for var, region in regions.items() if var in made}
     return BuiltRegions(mod, kept, list(made.values()), tuple(fallbacks))
+
+
+def region_module(var: GlobalVar, region: Function, request: BuildRequest) -> Module:
+    """:func:`compile_region`, with advice in the error for a region that the host can compute."""
+    try:
+        with lost(var, region):
+            return compile_region(var, region, request)
+    except RegionLostError as error:
+        raise error.for_user(request.fallback) from error.error.__cause__
 
 
 def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> Module:
@@ -197,12 +212,6 @@ def _check_constants(backend: str, module: Module) -> None:
                 f"backend {backend!r}: the module of {symbol} asks for the constant {missing[0]!r}, which it does not "
                 "give; put it in the module's constant_arrays"
             )
-
-
-def _host_can(region: Function) -> bool:
-    """Whether the host has kernels for all that is in the region."""
-    calls = [n for n in post_order(region.body) if isinstance(n, Call) and isinstance(n.op, Op)]
-    return all(isinstance(call.op, Op) and call.op.kernel in KERNELS for call in calls)
 
 
 def _record(region: Function, loss: Loss, error: Exception) -> Fallback:

@@ -101,7 +101,7 @@ def one_group_or_depthwise(call: Call) -> int | None:
 @constraint("window", of=("nn.max_pool2d", "nn.avg_pool2d"))
 def padded_as_litert_has_it(call: Call) -> str | None:
     """pools without dilation, padded not at all, as SAME has it, or by zeros that a mean counts or a maximum has behind
-    a relu"""
+    a relu, where each window has a number of the image"""
     if not _has_images(call):
         return None
     window, kind = window_of(call), padding_kind(call)
@@ -109,8 +109,9 @@ def padded_as_litert_has_it(call: Call) -> str | None:
         return f"dilation {list(window.dilation)}"
     if kind is PaddingKind.OVERHANGING:
         return "a last window partly outside"
-    data = call.args[0]
-    zeros = isinstance(data, Call) and callee_name(data) == "nn.relu" and callee_name(call) == "nn.max_pool2d"
+    zeros = [callee_name(p) for p in (call, call.args[0]) if isinstance(p, Call)] == ["nn.max_pool2d", "nn.relu"]
+    if zeros and any(pad >= int(size) for pad, size in zip(window.padding, 2 * window.kernel, strict=True)):
+        return f"windows of padding alone, by padding {list(window.padding)}"
     has_word = kind is PaddingKind.VALID or (kind is PaddingKind.SAME and not counts_zeros(call))
     return None if has_word or zeros or counts_zeros(call) else f"padding {list(window.padding)}"
 

@@ -88,6 +88,9 @@ for _error in [error for error in globals().values() if isinstance(error, type)]
     _error.__module__ = "byoc.runtime.errors"  # the name that users import them by, which tracebacks show
 
 
+# what a message says of a region whose backend failed, where the host could compute it
+FALLBACK_ADVICE = "compile with fallback=True (byoc compile --fallback)"
+HOST_ADVICE = f"{FALLBACK_ADVICE} to run it on the host then"
 MOST_LETTERS = 400  # of a text that is somebody else's
 
 

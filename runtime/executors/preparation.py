@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from byoc.runtime.core.bound_sizes import Sizes
-from byoc.runtime.core.errors import UserError
+from byoc.runtime.core.errors import FALLBACK_ADVICE, UserError
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.executors.prepared_inputs import ones
@@ -36,7 +36,7 @@ def device_guards(module: MetadataModule) -> list[RegionGuard]:
     if alone is not None:
         raise UserError(
             f"{alone.region.describe(alone.symbol)} cannot be prepared in the background, since the host has no "
-            "version of it: compile with fallback=True"
+            f"version of it: {FALLBACK_ADVICE}"
         )
     return found
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from byoc.runtime.core.errors import (
+    HOST_ADVICE,
     ByocError,
     IndexOutsideError,
     InputError,
@@ -191,8 +192,7 @@ def _out_of_memory(region: str, stage: str, error: MemoryError) -> OutOfMemoryEr
     """*error* with its place, where nothing stands in for a *region* that needs more memory than there is."""
     text = str(error) if isinstance(error, ByocError) else vendors_text(error)
     return OutOfMemoryError(
-        f"{region} failed at {stage}, it needs more memory than this process can have: {text}; compile with "
-        "fallback=True to run it on the host then"
+        f"{region} failed at {stage}, it needs more memory than this process can have: {text}; {HOST_ADVICE}"
     )
 
 

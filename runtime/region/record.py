@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
-from byoc.runtime.core.errors import ArtifactError, ByocError, DeviceError, vendors_text
+from byoc.runtime.core.errors import HOST_ADVICE, ArtifactError, ByocError, DeviceError, vendors_text
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.core.strict_json import at, list_of, number_of, numbered, object_of, text_of, texts_of
 
@@ -191,6 +191,4 @@ def explained(symbol: str, region: Region, stage: str, error: Exception) -> Exce
     text = str(error) if isinstance(error, ByocError) else vendors_text(error)
     if isinstance(error, ValueError) and READ_ONLY in text:
         text += " (inputs and constants are only read: give a new array, or fill the output)"
-    return kind(
-        f"{region.describe(symbol)} failed at {stage}: {text}; compile with fallback=True to run it on the host then"
-    )
+    return kind(f"{region.describe(symbol)} failed at {stage}: {text}; {HOST_ADVICE}")

@@ -101,6 +101,7 @@ def test_what_is_refused_has_its_reason(litert, build, why):
         (lambda x: relay.nn.avg_pool2d(x, (3, 3), padding=(1, 1)), 8, True),
         (lambda x: relay.nn.avg_pool2d(relay.nn.relu(x), (3, 3), (2, 2), padding=(1, 1)), 8, False),
         (lambda x: relay.nn.max_pool2d(relay.nn.relu(x), (3, 3), (2, 2), padding=(1, 1)), 8, True),
+        (lambda x: relay.nn.max_pool2d(relay.nn.relu(x), (2, 2), (2, 2), padding=(2, 2)), 8, False),  # of nothing: -inf
     ],
 )
 def test_padding_counts_where_onnx_counts_it(litert, build, size, taken):

@@ -22,6 +22,7 @@ from byoc.runtime.region.record import Fallback
 from byoc.runtime.vm import VirtualMachine
 
 pytestmark = pytest.mark.needs_cc
+ADVICE = "; compile with fallback=True (byoc compile --fallback) to run it on the host then"
 X = np.linspace(-2, 2, 12, dtype="float32").reshape(3, 4)
 
 
@@ -121,13 +122,33 @@ def test_without_fallback_it_is_an_error_that_names_backend_region_and_nodes(fau
         byoc.compile(onnx_model(), [NAME, "c"])
     words = [NAME] if stage == "optimize" else [f"backend '{NAME}'", f"{NAME}_main_0", "(nodes Exp_n)"]
     assert all(word in str(raised.value) for word in words), raised.value
+    assert str(raised.value).endswith(ADVICE) and str(raised.value).count("fallback") == 2
+
+
+@pytest.mark.parametrize("stage", ["optimize", "compile"])
+def test_what_it_advises_works_on_the_command_line(faults, stage, tmp_path, capsys):
+    faults.errors[stage] = RuntimeError("no tanh today")
+    (tmp_path / "m.onnx").write_bytes(onnx_model())
+    words = ["compile", str(tmp_path / "m.onnx"), "-t", f"{NAME},c", "-o", str(tmp_path / "m.byoc")]
+    assert main(words) == 2
+    assert capsys.readouterr().err.rstrip().endswith(ADVICE)
+    assert main([*words, "--fallback"]) == 0 and ADVICE not in capsys.readouterr().out
+    same(load(tmp_path / "m.byoc").run({"x": X}), [np.tanh(-np.exp(X))])
+
+
+def test_a_plan_without_a_target_that_failed_advises_nothing(faults):
+    faults.errors["compile"] = RuntimeError("no tanh today")
+    library = byoc.compile(onnx_model(), [NAME, "c"], replan=True)
+    assert "no tanh today" in str(library.report["replanned"]) and "fallback=True" not in str(library.report)
 
 
 def test_what_the_host_has_no_kernel_for_stays_an_error(faults, monkeypatch):
     faults.errors["compile"] = RuntimeError("no tanh today")
-    monkeypatch.setattr("byoc.driver.region_build._host_can", lambda region: False)
-    with pytest.raises(CompileError, match="no tanh today"):
-        byoc.compile(model(), [NAME, "c"], fallback=True)
+    monkeypatch.setattr("byoc.driver.losses.host_can", lambda region: False)
+    for fallback in (True, False):
+        with pytest.raises(CompileError, match="no tanh today") as raised:
+            byoc.compile(model(), [NAME, "c"], fallback=fallback)
+        assert "fallback" not in str(raised.value)  # it would not help
 
 
 def test_free_sizes_and_the_launch_fall_back_beside_it(faults):
@@ -161,8 +182,9 @@ def test_the_virtual_machines_host_computes_it_too(faults):
     machine = VirtualMachine(executable, cpu())
     same([np.asarray(machine.run(X, np.array(True)))], [np.tanh(np.abs(np.exp(X)))])
     same([np.asarray(machine.run(X, np.array(False)))], [-X])
-    with pytest.raises(CompileError, match="no tanh today"):
+    with pytest.raises(CompileError, match="no tanh today") as raised:
         compile_module(partitioned())
+    assert str(raised.value).endswith(ADVICE)
 
 
 @pytest.mark.parametrize("fallback", [False, True])

@@ -1,4 +1,4 @@
-"""The progress bar: after a second, on a terminal, and nowhere else."""
+"""Progress: a bar after a second on a terminal, and elsewhere a line from time to time."""
 
 import contextlib
 import io
@@ -38,9 +38,26 @@ def test_what_is_quick_shows_nothing(monkeypatch):
     assert shown("compiling", 0.0, monkeypatch) == ""
 
 
-def test_nothing_is_shown_without_a_terminal_or_when_asked_to_be_quiet(monkeypatch):
-    assert shown("compiling", 0.2, monkeypatch, terminal=False) == ""
-    assert shown("compiling", 0.2, monkeypatch, quiet=True) == ""
+def test_without_a_terminal_a_long_stage_is_a_line_from_time_to_time(monkeypatch):
+    assert shown("compiling", 0.2, monkeypatch, terminal=False) == ""  # not yet
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.05)
+    lines = shown("compiling [region] 7", 0.5, monkeypatch, terminal=False).splitlines()
+    assert len(lines) >= 2 and set(lines) <= {"compiling [region] 7 (0 s)", "compiling [region] 7 (1 s)"}
+
+
+def test_nothing_is_shown_when_asked_to_be_quiet(monkeypatch):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.05)
+    for terminal in (True, False):
+        assert shown("compiling", 0.2, monkeypatch, terminal, quiet=True) == ""
+
+
+def test_lines_that_nobody_reads_do_not_stop_the_work(monkeypatch):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.02)
+    file = io.StringIO()
+    file.close()
+    with StageProgress(False, Console(file=file, force_terminal=False)) as tell:
+        tell("compiling")
+        time.sleep(0.1)
 
 
 def test_the_bar_waits_for_a_second():

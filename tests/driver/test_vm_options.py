@@ -5,13 +5,18 @@ import pytest
 
 from byoc import relay
 from byoc.codegen.c.toolchain.compiler import find_compiler
+from byoc.codegen.json.backend import JsonBackend
 from byoc.codegen.tune.database import Database
 from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.record import Trial
 from byoc.codegen.tune.tuner import Tuner
+from byoc.contract import constraints, register_backend
 from byoc.driver.compiler import tuners
+from byoc.driver.options import CompileRequest
 from byoc.driver.vm import compile_module
+from byoc.driver.vm.cut_model import compile_planned
 from byoc.errors import PartitionError, UserError
+from byoc.relay import transform
 from byoc.runtime import cpu
 from byoc.runtime.vm import VirtualMachine
 
@@ -48,6 +53,42 @@ def test_bfloat16_is_computed_within_its_rounding_where_nothing_branches():
 def test_functions_with_branches_stay_in_f32():
     found = run(branches(), X, np.array(True), precision="bf16")
     np.testing.assert_allclose(found, X @ W.T, rtol=1e-4, atol=1e-4)
+
+
+OPTIONED = "test_optioned"
+
+
+@pytest.fixture
+def optioned(of_this_test):
+    """A backend that has an option."""
+
+    @register_backend
+    class Optioned(JsonBackend):
+        """products"""
+
+        name, options, table = OPTIONED, ("speed",), "numpy"
+        constraints = (constraints.operators("nn.dense", "nn.relu"),)
+
+
+def test_options_of_a_backend_without_a_region_are_refused(optioned):
+    with pytest.raises(PartitionError, match="is given the option speed, and is no target here") as e:
+        compile_module(dense(), {OPTIONED: {"speed": 2}})
+    assert "(the targets are c): add test_optioned to the targets, or leave its options out" in str(e.value)
+    cut = dense()
+    for step in (transform.AnnotateTarget(OPTIONED), transform.MergeCompilerRegions(), transform.PartitionGraph()):
+        cut = step(cut)
+    for mod, options in ((cut, {OPTIONED: {"speed": 2}}), (dense(), {"c": {"strict": True}})):
+        found = np.asarray(VirtualMachine(compile_module(mod, options), cpu()).run(X))
+        np.testing.assert_allclose(found, np.maximum(X @ W.T, 0), rtol=1e-4, atol=1e-4)
+
+
+def test_options_of_a_target_that_takes_nothing_are_no_mistake(optioned):
+    """As in byoc.compile: what is asked for counts, not what came of it."""
+    asked = {"backend_options": {OPTIONED: {"speed": 2}}, "exclude": ["nn.dense", "nn.relu"]}
+    executable = compile_planned(CompileRequest(dense(), [OPTIONED, "c"], **asked))
+    assert not executable.lib.regions
+    with pytest.raises(PartitionError, match="add test_optioned to the targets"):
+        compile_planned(CompileRequest(dense(), ["c"], **asked))
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_a_device_that_fails_while_it_is_prepared_leaves_the_host_with_the_recor
 
 def test_what_cannot_be_prepared_in_the_background_is_one_sentence():
     library = byoc.compile(inverted_residuals(32), ["opencl", "c"])
-    with pytest.raises(UserError, match=r"cannot be prepared in the background, .*: compile with fallback=True$"):
+    with pytest.raises(UserError, match=r"cannot be prepared in the background, .*: compile with fallback=True"):
         library.prepare_in_background()
     with pytest.raises(InputError, match="prepare takes shapes by the names of inputs"):
         library.prepare_in_background({"y": (1,)})

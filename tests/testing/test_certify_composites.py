@@ -3,12 +3,14 @@
 import planted_fused
 import pytest
 
-from byoc.contract import Backend, PatternEntry, get_backend, register_backend
-from byoc.contract.constraints import operators
+from byoc.codegen.json.backend import JsonBackend
+from byoc.contract import Backend, PatternEntry, constraint, get_backend, register_backend
+from byoc.contract.constraints import layouts, operators
 from byoc.ir.op import OPS
+from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.dataflow_pattern import is_op, wildcard
-from byoc.relay.expr import Call, Constant
-from byoc.relay.traverse import post_order
+from byoc.relay.expr import Call, Constant, Function
+from byoc.relay.traverse import dataflow_children, post_order, rewrite
 from byoc.testing import certify
 from byoc.testing.cases.large import LARGE, LEAST, grown
 from byoc.testing.cases.operators import BackendAnswers, call_function, sample_inputs
@@ -122,6 +124,50 @@ def test_a_larger_sample_is_large_and_odd_and_computed(name):
     (found,) = outputs_of(function, arrays, True)
     assert max(found.size, *(a.size for a in arrays)) >= LEAST
     assert any(size % 2 and size > 10 for a in arrays for size in a.shape)
+
+
+@pytest.mark.parametrize("is_wrong", [False, True])
+def test_a_pattern_that_is_taken_in_another_layout_alone_is_tried_there(of_this_test, is_wrong):
+    """No sample of a pool has channels innermost without dilation, and what stands first has no layout."""
+
+    @register_backend
+    class Innermost(JsonBackend):
+        """A pool behind a relu, as one kernel"""
+
+        name, table = "innermost", "numpy"
+        constraints = (operators("innermost.relu_pool"), layouts(data="NHWC"), no_dilation)
+
+        def patterns(self):
+            pool = is_op("nn.max_pool2d")(is_op("nn.relu")(wildcard()))
+            return [PatternEntry("innermost.relu_pool", pool)]
+
+        def compile(self, function, options):
+            return super().compile(without_relu(function) if is_wrong else function, options)
+
+    found = certify("innermost", saved=False, skip=["outputs filled", "fallback"])
+    assert found.ok != is_wrong and not found.untried, str(found)
+    assert "innermost.relu_pool" in (found.covered if not is_wrong else {c.operator for c in found.failures})
+    names = [c.name for c in pattern_cases(BackendAnswers(get_backend("innermost")), 0)]
+    assert "innermost.relu_pool[0], planned" in names
+    assert "innermost.relu_pool, nn.max_pool2d[4] in another layout" in names
+
+
+@constraint("dilation", of="nn.max_pool2d")
+def no_dilation(call):
+    """pools without dilation"""
+    return None if tuple(call.attrs.dilation) == (1, 1) else str(call.attrs.dilation)
+
+
+def without_relu(function):
+    """*function* whose composites have no relu."""
+
+    def over(before, after):
+        if isinstance(after, Call) and isinstance(after.op, Function):
+            return Call(Function(after.op.params, rewrite(after.op.body, over), attrs=after.op.attrs), after.args)
+        return after.args[0] if isinstance(after, Call) and after.op is OPS["nn.relu"] else after
+
+    body = rewrite(function.body, over, dataflow_children)
+    return infer_function(Function(function.params, body, attrs=function.attrs))
 
 
 def test_a_constant_of_a_region_beside_those_of_a_composite_is_tried(of_this_test):

@@ -242,7 +242,7 @@ def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, progress: 
             library = _build(cut, plan, options, progress)
         except RegionLostError as error:
             if not options.replan:
-                raise error.error from error.error.__cause__
+                raise error.for_user(options.fallback) from error.error.__cause__
             losses.append(error.loss)
             plan = _without(mod, plan, error.loss, options, progress)
             continue
@@ -266,7 +266,7 @@ def build(mod: IRModule, plan: Plan, options: CompileOptions, progress: Progress
     try:
         return _build(mod, plan, options, progress)
     except RegionLostError as error:
-        raise error.error from error.error.__cause__
+        raise error.for_user(options.fallback) from error.error.__cause__
 
 
 def _build(mod: IRModule, plan: Plan, options: CompileOptions, progress: Progress) -> Library:

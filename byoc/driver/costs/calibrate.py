@@ -11,10 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from byoc import relay
 from byoc.base.progress import Progress, silent
+from byoc.driver.costs.borders import LEAST, doubled, multiplied, spread, summed, with_borders
 from byoc.driver.costs.probes import (
     CHAIN,
     CHANNELS,
@@ -40,21 +38,23 @@ from byoc.driver.costs.probes import (
 from byoc.driver.costs.regions import as_region
 from byoc.driver.costs.timing import TURNS, Build, Clock, Run, Turns, interleaved, ready
 from byoc.errors import UserError
-from byoc.ir.types import TensorType
 from byoc.partition.costs.analytic import winograd_seconds
 from byoc.partition.costs.model import HOST_BACKEND
 from byoc.partition.costs.profile import Memory, Profile
 from byoc.partition.costs.work import ProductWork
-from byoc.relay.expr import Function, Var
+from byoc.relay.expr import Function
 
 ITEM = 4
-LEAST = 1e-9  # seconds that a difference counts at least
 FASTEST = 16.0  # times its default: more is not believed, the step was too short to be distinguished from nothing
 ATTEMPTS = 4  # at timing the probes, before those that make no sense are left out
 SENSIBLE = (0.25, 1.5)  # times the share of a function's seconds that its further steps should have
 BUSY = "the machine was busy with something else"
 REFUSED = "the backend does not take it"
 LATE = "there was no time left"
+NOTHING = "typical numbers alone: "
+INCOMPLETE = (BUSY, LATE)  # what measuring again may help
+TIMING = 0.2  # of the time that is left: for the probes that were built to be timed
+BORDER_PROBES = "launches and transfers"
 BORDERS = (2 << 20, 32 << 20)  # bytes of nearer memories where the machine reports none
 
 
@@ -74,8 +74,8 @@ class Sheet:
 class Calibrator:
     """What the device of *backend* can do, with *base* for what cannot be measured.
 
-    *caches* are the bytes of its nearer memories. *progress* is called with the probe that is built; what is not built
-    or timed at *until*, by *clock*, is left out.
+    *caches* are the bytes of its nearer memories. *progress* is called with the probe that is built, and with each
+    round of timing; what is not built or timed at *until*, by *clock*, is left out.
     """
 
     progress: Progress = staticmethod(silent)
@@ -95,55 +95,76 @@ class Calibrator:
         self._build, self._threads, self._turns, self._clock = build, threads, turns, clock
         self._sheet = Sheet()
         self._taken: dict[tuple[Probe, Step], bool] = {}
+        threads_text = f" ({threads} thread{'s' if threads > 1 else ''})" if threads and backend == HOST_BACKEND else ""
+        self._title = f"calibrating {backend}{threads_text}"
 
     def profile(self) -> Profile:
-        """The profile. Where something else keeps the machine busy the probes are timed again; the source of the
-        profile ends with ``BUSY`` where that was no help. Raises UserError where nothing at all can be built.
+        """The profile. Where something else keeps the machine busy the probes are timed again. The source of the
+        profile names what is as in *base*, and why: ``is_incomplete`` where that was no help, or the time was over.
+        Raises UserError where nothing at all can be built.
         """
+        start = self._clock()
+        if start > self.until:
+            return replace(self._base, device=self._backend, source=f"{NOTHING}{LATE}")
         sheet, host = self._sheet, self._backend == HOST_BACKEND
         asked = probes(channels_last=host)
-        self.progress(f"calibrating {self._backend}")
+        self.progress(f"{self._title}")
         runs = self._runs(asked, by_annotation if host else self._apart(asked))
-        if not runs:
+        if not runs and LATE not in sheet.failed.values():
             why = next((why for why in sheet.failed.values() if why != REFUSED), "it takes none of the probes")
             raise UserError(f"backend {self._backend!r} cannot be calibrated: {why}")
-        self.progress(f"calibrating {self._backend}: timing {len(runs)} functions")
-        found = self._timed(runs)
-        for _ in range(ATTEMPTS - 1):
+        self.until = max(self.until, self._clock() + TIMING * (self.until - start))  # what was built is not in vain
+        found: dict[str, float] = {}
+        for attempt in range(1, ATTEMPTS + 1):
+            again = self._timed(runs, f"timing {len(runs)} functions, attempt {attempt} of at most {ATTEMPTS}")
+            found = {name: min(again.get(name, math.inf), found.get(name, math.inf)) for name in {**found, **again}}
             if not senseless(found, asked) or self._clock() > self.until:
                 break
-            again = self._timed(runs)
-            found = {name: min(found[name], again[name]) for name in found}
+        late = [p.name for p in asked if p.name not in sheet.failed and not set(_both(p.name)) <= found.keys()]
+        sheet.failed.update(dict.fromkeys(late, LATE))
         sheet.failed.update(dict.fromkeys(senseless(found, asked), BUSY))
         sheet.seconds.update(steps_of(found, [p for p in asked if p.name not in sheet.failed]))
-        profile = solve(sheet, self._base, self._caches)
+        profile = solve(sheet, self._base, self._caches) if sheet.seconds else self._base
         if not host:
             profile = self._with_borders(profile)
-        failed = [name for name, why in sheet.failed.items() if why != REFUSED]
-        lacking = f", without {', '.join(failed)}" if failed else ""
-        lacking += f": {BUSY}" if BUSY in sheet.failed.values() else ""
-        return replace(profile, device=self._backend, source=f"calibrated{lacking}")
+        return replace(profile, device=self._backend, source=self._source())
 
-    def _timed(self, runs: Mapping[str, Run]) -> dict[str, float]:
-        return interleaved(runs, self._turns, self._clock, self.until)
+    def _source(self) -> str:
+        """What is lacking, and the reasons for which measuring it again may help."""
+        failed = [name for name, why in self._sheet.failed.items() if why != REFUSED]
+        reasons = [why for why in INCOMPLETE if why in self._sheet.failed.values()]
+        if not self._sheet.seconds:
+            return f"{NOTHING}{' and '.join(reasons)}"
+        lacking = f", without {', '.join(failed)}" if failed else ""
+        return f"calibrated{lacking}" + (f": {' and '.join(reasons)}" if reasons else "")
+
+    def _timed(self, runs: Mapping[str, Run], what: str) -> dict[str, float]:
+        self.progress(f"{self._title}: {what}")
+
+        def tell(step: str) -> None:
+            self.progress(f"{self._title}: {what}, {step}")
+
+        return interleaved(runs, self._turns, self._clock, self.until, tell)
 
     def _runs(self, asked: Sequence[Probe], apart: Step) -> dict[str, Run]:
         """Each probe with one step and with many, ready; what could not be had is on the sheet with the reason."""
         runs: dict[str, Run] = {}
+        now = self._clock()
+        until = now + (1 - TIMING) * (self.until - now)
         for number, probe in enumerate(asked):
             if not self._takes_probe(probe, apart):
                 self._sheet.failed[probe.name] = REFUSED
                 continue
-            if self._clock() > self.until:
+            if self._clock() > until:
                 self._sheet.failed[probe.name] = LATE
                 continue
-            self.progress(f"calibrating {self._backend}: {probe.name}, {number + 1} of {len(asked)}")
+            self.progress(f"{self._title}: {probe.name}, {number + 1} of {len(asked)}")
             try:
                 pair = [self._ready(probe.function(n, apart)) for n in (1, 1 + probe.more)]
             except UserError as error:
                 self._sheet.failed[probe.name] = str(error)
                 continue
-            runs.update(zip((f"{probe.name} 1", f"{probe.name} n"), pair, strict=True))
+            runs.update(zip(_both(probe.name), pair, strict=True))
         return runs
 
     def _apart(self, asked: Sequence[Probe]) -> Step:
@@ -167,30 +188,53 @@ class Calibrator:
         """A launch, and transfers: of regions that get little, much or two things, or give much; the host's call off.
         Of *profile* itself where the backend does not take what would measure it.
         """
-        kinds: tuple[Callable[..., Function], ...] = (_summed, _doubled, _multiplied)
+        kinds: tuple[Callable[..., Function], ...] = (summed, doubled, multiplied)
         little = next((f for f in kinds if self._takes(f(TINY))), None)
         if little is None:
             return profile
         asked = {"little": little(TINY)}
         if not math.isinf(profile.upload):
-            asked.update({"much": little(MIDDLE), "two": little(TINY, 2), "given": _spread()})
+            asked.update({"much": little(MIDDLE), "two": little(TINY, 2), "given": spread()})
         if not all(map(self._takes, asked.values())):
             return profile
+        if self._clock() > self.until:
+            self._sheet.failed[BORDER_PROBES] = LATE
+            return profile
+        self.progress(f"{self._title}: {BORDER_PROBES}")
         try:
             runs: dict[str, Run] = {"host": ready(little(TINY), HOST_BACKEND, self._build, self._threads)}
             runs.update({name: self._ready(function) for name, function in asked.items()})
         except UserError:
             return profile
-        return with_borders(profile, self._timed(runs))
+        found = self._timed(runs, BORDER_PROBES)
+        if found.keys() != runs.keys():
+            self._sheet.failed[BORDER_PROBES] = LATE
+            return profile
+        return with_borders(profile, found)
+
+
+def is_incomplete(profile: Profile) -> bool:
+    """Whether something of *profile* is a default that measuring it again may find."""
+    return profile.source.endswith(INCOMPLETE)
+
+
+def is_typical(profile: Profile) -> bool:
+    """Whether nothing of *profile* could be measured."""
+    return profile.source.startswith(NOTHING)
+
+
+def _both(name: str) -> tuple[str, str]:
+    """The names of a probe's two functions: with one step and with many."""
+    return f"{name} 1", f"{name} n"
 
 
 def senseless(found: Mapping[str, float], asked: Iterable[Probe]) -> list[str]:
     """The probes whose further steps took too small or too large a share of the time, or none at all."""
     names = []
     for probe in asked:
-        if f"{probe.name} n" not in found:
+        if not set(_both(probe.name)) <= found.keys():
             continue
-        once, often = found[f"{probe.name} 1"], found[f"{probe.name} n"]
+        once, often = (found[name] for name in _both(probe.name))
         least, most = (bound * probe.more / (1 + probe.more) for bound in SENSIBLE)
         share = (often - once) / often
         if not (0.0 if probe.is_slight else least) < share < most:
@@ -203,7 +247,7 @@ def steps_of(found: Mapping[str, float], asked: Iterable[Probe]) -> dict[str, fl
     return {
         p.name: max((found[f"{p.name} n"] - found[f"{p.name} 1"]) / p.more, LEAST)
         for p in asked
-        if f"{p.name} n" in found
+        if set(_both(p.name)) <= found.keys()
     }
 
 
@@ -313,48 +357,6 @@ def _winograd(sheet: Sheet, profile: Profile, base: Profile) -> Profile:
         return replace(profile, winograd=False)
     sums, transformed = winograd_seconds(product, 4, replace(profile, transform=1.0), "float32")
     return replace(profile, winograd=True, transform=_rate(max(seconds - sums, LEAST), transformed, base.transform))
-
-
-def with_borders(profile: Profile, seconds: Mapping[str, float]) -> Profile:
-    """*profile* with its launch and its transfers from the seconds of regions."""
-    size = math.prod(MIDDLE) * ITEM
-    little = max(seconds["little"] - seconds["host"], LEAST)
-    if math.isinf(profile.upload):  # it works in the host's own memory
-        return replace(profile, launch=little)
-    latency = min(max(seconds["two"] - seconds["little"], 0.0), little / 3)
-    far = profile.kernel + size / profile.bandwidth(size)
-    reading = size / max(seconds["much"] - seconds["little"] - far, size / 1e13)
-    writing = size / max(seconds["given"] - seconds["little"] - far, size / 1e13)
-    launch = max(little - 2 * latency - profile.kernel, 0.0)
-    return replace(profile, launch=launch, latency=latency, upload=reading, download=writing)
-
-
-def _summed(shape: tuple[int, ...], inputs: int = 1) -> Function:
-    """Inputs summed to one number each, and these added."""
-    params = [Var(f"x{k}", TensorType(shape, "float32")) for k in range(inputs)]
-    sums = [relay.sum(p, axis=0, keepdims=True) for p in params]
-    return Function(params, sums[0] if inputs == 1 else relay.add(*sums))
-
-
-def _doubled(shape: tuple[int, ...], inputs: int = 1) -> Function:
-    """Inputs added up, or one to itself."""
-    params = [Var(f"x{k}", TensorType(shape, "float32")) for k in range(inputs)]
-    return Function(params, relay.add(params[0], params[-1]))
-
-
-def _multiplied(shape: tuple[int, ...], inputs: int = 1) -> Function:
-    """Rows of an input by a constant, or by another input."""
-    rows = Var("x", TensorType((math.prod(shape) // TINY[0], TINY[0]), "float32"))
-    row = TensorType((1, TINY[0]), "float32")
-    others = [Var(f"x{k}", row) for k in range(1, inputs)]
-    weight = others[0] if others else relay.const(np.ones(row.concrete_shape, "float32"))
-    return Function([rows, *others], relay.nn.dense(rows, weight))
-
-
-def _spread() -> Function:
-    """A few numbers repeated."""
-    few = Var("x", TensorType(TINY, "float32"))
-    return Function([few], relay.tile(few, (math.prod(MIDDLE) // TINY[0],)))
 
 
 __all__ = ["Calibrator", "Sheet", "solve", "steps_of", "with_borders"]

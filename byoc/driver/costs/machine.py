@@ -34,17 +34,41 @@ from byoc.runtime.graph.executor_base import thread_count
 if TYPE_CHECKING:
     from byoc.driver.costs.timing import Build
 
-BUSY_SECONDS = 30 * 60  # so long the profile of a busy machine is used, before it is calibrated again
-LONGEST_SECONDS = 120.0  # of the calibration of one backend
+BUSY_SECONDS = 30 * 60  # so long a profile in which something is typical is used, before it is calibrated again
+LONGEST_SECONDS = 120.0  # of all calibrations of a plan, or of a command
 EDITION = "3"  # of what is measured and how: another one is measured anew
 _FOUND: dict[tuple[tuple[str, str], ...], Profile] = {}  # what this process found, where it cannot be kept for others
+
+
+class CalibrationTime:
+    """The *seconds* that all calibrations together may take, from the first on; *shares* of them are to come."""
+
+    def __init__(
+        self, seconds: float = LONGEST_SECONDS, shares: int = 1, clock: Callable[[], float] = time.perf_counter
+    ):
+        self._seconds, self._clock, self.shares = seconds, clock, shares
+        self._end: float | None = None
+
+    def next_end(self) -> float:
+        """When the calibration that begins now has to end: at its share of what is left."""
+        now = self._clock()
+        if self._end is None:
+            self._end = now + self._seconds
+        end = now + (self._end - now) / max(self.shares, 1)
+        self.shares -= 1
+        return end
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is left."""
+        return self._end is not None and self._clock() > self._end
 
 
 class MachineCosts:
     """This machine's numbers, for *threads* of host code (all processors by default; a function is asked when it is
     known that somebody wants them), in *store*.
 
-    *progress* is called with each slow step; a calibration takes no longer than *longest*.
+    *progress* is called with each slow step; *time_limit* is what all calibrations may take, two minutes by default.
     """
 
     def __init__(
@@ -52,9 +76,11 @@ class MachineCosts:
         threads: int | Callable[[], int] | None = None,
         store: CostStore | None = None,
         progress: Progress = silent,
-        longest: float = LONGEST_SECONDS,
+        time_limit: CalibrationTime | None = None,
     ):
-        self._asked_threads, self._progress, self._longest = threads or usable_processors(), progress, longest
+        self._asked_threads, self._progress = threads or usable_processors(), progress
+        self._time_limit = time_limit
+        self._backends: tuple[str, ...] = ()  # that costs are asked of
         self._store = store or CostStore(cache_dir() / FOLDER)
         self._analytic = AnalyticModel(find=self.profile)
         self.problems: list[str] = []  # why something could not be measured or kept, and what stood in for it
@@ -67,6 +93,7 @@ class MachineCosts:
     def costs(self, spec: CostSpec, backends: Iterable[str]) -> CostModel:
         """The model that *spec* means for *backends*. Raises PartitionError as ``partition.costs.cost_model`` does."""
         asked = dict.fromkeys([*map(backend_of, backends), HOST_BACKEND])
+        self._backends = tuple(asked)
         named = {backend_of(str(name)) for name in spec} if isinstance(spec, Mapping) else set()
         words: dict[str, Callable[[], CostModel]] = {
             "auto": lambda: self._automatic([name for name in asked if name not in named]),
@@ -79,31 +106,45 @@ class MachineCosts:
     def profile(self, backend: str) -> Profile | None:
         """What the device of *backend* can do: as kept, else by a calibration that takes seconds to a minute.
 
-        What a busy machine gave is kept for ``BUSY_SECONDS``, and reported among the problems each time that it is
-        used. None where nothing of it can be built here, or its vendor has registered one.
+        What lacks something, for a busy machine or for the time limit, is kept for ``BUSY_SECONDS``, and reported
+        among the problems each time that it is used. None where nothing of it can be built here, or its vendor has
+        registered one.
         """
         if not is_calibrated(backend):
             return None
         known = self.kept(backend)
         if known is not None:
-            self._report_busy(backend, known)
+            self._report_incomplete(backend, known)
         return known or self.calibrate(backend)
 
     def kept(self, backend: str) -> Profile | None:
-        """What was found before; of a busy machine only for a while, by other processes."""
-        from byoc.driver.costs.calibrate import BUSY
+        """What was found before; what lacks something only for a while, by other processes."""
+        from byoc.driver.costs.calibrate import is_incomplete
 
         facts = self.facts(backend)
-        known = _FOUND.get(self._place(facts)) or self._store.profile(facts)
-        if known is not None and known.source.endswith(BUSY):
+        known = self._store.profile(facts)
+        if known is None or is_incomplete(known):
+            known = _FOUND.get(self._place(facts)) or known
+        if known is not None and is_incomplete(known):
             if self._place(facts) not in _FOUND and self._store.age(facts) > BUSY_SECONDS:
                 return None
         return known
 
+    def kept_in_full(self, backend: str) -> Profile | None:
+        """What was found before, if nothing of it is lacking."""
+        from byoc.driver.costs.calibrate import is_incomplete
+
+        known = self.kept(backend)
+        return None if known is None or is_incomplete(known) else known
+
     def calibrate(self, backend: str) -> Profile | None:
-        """What is found now, which is kept; None where nothing of it can be built here, which the problems state."""
+        """What is found now, which is kept; None where nothing of it can be built here, which the problems state.
+
+        What lacks something does not take the place of a profile that is kept and whole, and what lacks everything of
+        none, which this process alone keeps; what is kept is then the answer.
+        """
         from byoc.driver.costs.alone import build_alone
-        from byoc.driver.costs.calibrate import BUSY, Calibrator
+        from byoc.driver.costs.calibrate import Calibrator, is_incomplete, is_typical
         from byoc.partition.place import in_host_memory
 
         facts = self.facts(backend)
@@ -111,19 +152,31 @@ class MachineCosts:
         caches = [sizes[level] for level in sorted(sizes) if level > 1] if backend == HOST_BACKEND else []
         base = registered_profile(backend) or (NUMPY_DEFAULTS if in_host_memory(backend) else GPU_DEFAULTS)
         calibrator = Calibrator(backend, build_alone, base, caches, self._threads)
-        calibrator.progress, calibrator.until = self._progress, time.perf_counter() + self._longest
+        calibrator.progress, calibrator.until = self._progress, self._next_end(backend)
         try:
             found = calibrator.profile()
         except ByocError as error:
             self.problems.append(f"{backend} is not calibrated: {error}")
             return None
-        problem = self._store.keep_profile(facts, found)
+        before = self._store.profile(facts)
+        if before is not None and (is_typical(found) or (is_incomplete(found) and not is_incomplete(before))):
+            self.problems.append(f"{backend}: {found.source}; what was measured before stays")
+            return before
+        problem = None if is_typical(found) else self._store.keep_profile(facts, found)
         if problem is not None:
             self.problems.append(problem)
-        if problem is not None or found.source.endswith(BUSY):
+        _FOUND.pop(self._place(facts), None)
+        if problem is not None or is_incomplete(found):
             _FOUND[self._place(facts)] = found
-        self._report_busy(backend, found)
+        self._report_incomplete(backend, found)
         return found
+
+    def _next_end(self, backend: str) -> float:
+        """When the calibration of *backend* has to end, so that all that are asked for get their share."""
+        if self._time_limit is None:
+            others = (name for name in self._backends if name != backend and is_calibrated(name))
+            self._time_limit = CalibrationTime(shares=1 + sum(self.kept(name) is None for name in others))
+        return self._time_limit.next_end()
 
     def facts(self, backend: str) -> Facts:
         """Where a profile of *backend* holds."""
@@ -155,7 +208,7 @@ class MachineCosts:
                 return {}
             profiles = {name: profile for name, profile in found.items() if profile is not None}
             for name, profile in profiles.items():
-                self._report_busy(name, profile)
+                self._report_incomplete(name, profile)
             return profiles
 
         return AnalyticModel(find=lambda backend: known().get(backend))
@@ -163,12 +216,12 @@ class MachineCosts:
     def _place(self, facts: Facts) -> tuple[tuple[str, str], ...]:
         return (("folder", str(self._store.folder)), *sorted(facts.items()))
 
-    def _report_busy(self, backend: str, found: Profile) -> None:
-        from byoc.driver.costs.calibrate import BUSY
+    def _report_incomplete(self, backend: str, found: Profile) -> None:
+        from byoc.driver.costs.calibrate import is_incomplete
 
-        if found.source.endswith(BUSY):
-            again = f"it is calibrated again after {BUSY_SECONDS // 60} minutes"
-            self.problems.append(f"{backend}: {found.source}; {again}")
+        if is_incomplete(found):
+            again = f"until it is calibrated again, after {BUSY_SECONDS // 60} minutes or by byoc calibrate"
+            self.problems.append(f"{backend}: {found.source}; typical numbers stand in {again}")
 
     def _measured(self) -> CostModel:
         from byoc.driver.costs.measured import MeasuredModel

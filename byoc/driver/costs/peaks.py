@@ -6,7 +6,8 @@ device.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from byoc.contract.registration import backend_names, get_backend
 from byoc.driver.costs.machine import MachineCosts, is_calibrated
@@ -14,6 +15,9 @@ from byoc.errors import DeviceError
 from byoc.partition.costs.analytic import registered_profile
 from byoc.partition.costs.profile import Profile
 from byoc.runtime.devices.peak import Peak
+
+if TYPE_CHECKING:
+    from byoc.runtime.opencl.devices import OpenDevice
 
 
 def kept_peaks(backends: Sequence[str], threads: int = 1) -> Mapping[str, Peak]:
@@ -30,11 +34,14 @@ def kept_peaks(backends: Sequence[str], threads: int = 1) -> Mapping[str, Peak]:
     return {name: peak_of(profile) for name, profile in found.items() if profile is not None}
 
 
-def device_peak_of(backend: str, again: bool = False) -> Peak | None:
-    """The peak of the OpenCL device of *backend*: as it is kept, else, or *again*, measured now.
+Effort = Literal["known_peak", "device_peak", "measure_peak"]  # in byoc.runtime.opencl.peaks
 
-    None for a backend that has no such device, or where none is here. Raises DeviceError for one that cannot be
-    measured.
+
+def device_peak_of(backend: str, effort: Effort = "device_peak") -> Peak | None:
+    """The peak of the OpenCL device of *backend*: as it is kept, else measured now; or one of both alone.
+
+    None for a backend that has no such device, or where none is here or known. Raises DeviceError for one that cannot
+    be measured.
     """
     if "opencl" not in get_backend(backend).devices:
         return None
@@ -44,7 +51,8 @@ def device_peak_of(backend: str, again: bool = False) -> Peak | None:
         opened = devices.open_device()
     except (DeviceError, ModuleNotFoundError):
         return None
-    return peaks.measure_peak(opened) if again else peaks.device_peak(opened)
+    find: Callable[[OpenDevice], Peak | None] = getattr(peaks, effort)
+    return find(opened)
 
 
 def peak_of(profile: Profile) -> Peak:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from byoc.base.progress import Progress, silent
 from byoc.errors import UserError
 from byoc.ir.expr import BaseFunc, GlobalVar
 from byoc.ir.module import IRModule
@@ -89,21 +90,29 @@ def argument_for(ty: Type, seed: int = 0) -> NDArray:
 
 
 def interleaved(
-    runs: Mapping[str, Run], turns: Turns = TURNS, clock: Clock = time.perf_counter, until: float = math.inf
+    runs: Mapping[str, Run],
+    turns: Turns = TURNS,
+    clock: Clock = time.perf_counter,
+    until: float = math.inf,
+    progress: Progress = silent,
 ) -> dict[str, float]:
-    """The least seconds of a call of each of *runs* over all turns, of which none but the first begins after *until*;
-    each has been called before.
+    """The least seconds of a call of each of *runs* over all turns; each has been called before.
+
+    No turn begins after *until*: what had none by then is not in the result. *progress* is called with each round.
     """
-    counts = {name: _repeats(run, turns, clock) for name, run in runs.items()}
-    least = dict.fromkeys(runs, math.inf)
+    counts: dict[str, int] = {}
+    least: dict[str, float] = {}
     names = list(runs)
     for number in range(turns.rounds):
-        if number > 0 and clock() > until:
-            break
+        progress(f"round {number + 1} of {turns.rounds}")
         first = number % max(len(names), 1)
         for name in names[first:] + names[:first]:
+            if clock() > until:
+                return least
+            if name not in counts:
+                counts[name] = _repeats(runs[name], turns, clock)
             runs[name]()
-            least[name] = min(least[name], _turn(runs[name], counts[name], clock))
+            least[name] = min(least.get(name, math.inf), _turn(runs[name], counts[name], clock))
     return least
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from byoc.codegen.tune.tuner import Tuner
-from byoc.contract.options import checked_options
+from byoc.contract.options import check_option_targets, checked_options
 from byoc.driver.assembly import assemble, described, origins
 from byoc.driver.bytecode.lower import lower_function
 from byoc.driver.bytecode.passes import prepare
@@ -16,7 +16,7 @@ from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.host_functions import work_of_functions
 from byoc.driver.pipeline import host_layout
 from byoc.driver.precision import ProductPrecision, host_products
-from byoc.driver.region_build import BuiltRegions, build_regions, compile_region
+from byoc.driver.region_build import BuiltRegions, build_regions, region_module
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.partition.calls import known_names
@@ -24,6 +24,7 @@ from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
 from byoc.relay.transform import OutlineCompilerFunctionsWithExistingGlobalSymbols
 from byoc.relay.transform.half_operands import Beyond
+from byoc.relay.traverse import post_order
 from byoc.runtime.modules.module import Module
 from byoc.runtime.vm.executable import Executable
 
@@ -42,8 +43,8 @@ def compile_module(
     *precision*, *keep_f32*, *tune* and *fallback* are those of ``byoc.compile``: ``"bf16"`` is for products of
     functions without control flow, and kernels are timed on one thread, which is what the machine calls them with. A
     module that a plan on integers cut has the bits of ``byoc.compile``.
-    Raises CompileError for what a codegen refuses, TypeInferenceError for types that do not fit, UserError for int8
-    and unknown names.
+    Raises CompileError for what a codegen refuses, TypeInferenceError for types that do not fit, UserError for int8,
+    unknown names, and options of a backend that has no region in *mod*.
     """
     if precision == "int8":
         raise UserError(
@@ -56,6 +57,7 @@ def compile_module(
         asked.check(known_names(infer_module(mod)))
     mod = host_integers(region_integers(mod))
     given = checked_options(backend_options or {})
+    check_option_targets(given, region_targets(mod))
     options = CompileOptions(
         backend_options=with_tuner(given, tuner_for(tune, given), tune),
         precision=asked,
@@ -70,6 +72,14 @@ def compile_module(
     return generate(prepare(built.mod, layout, narrow.passes()), options, built)
 
 
+def region_targets(mod: IRModule) -> list[str]:
+    """The backends of the regions of *mod*, functions and literals."""
+    inside = (n for f in mod.functions.values() if isinstance(f, Function) for n in (f, *post_order(f.body)))
+    return list(
+        dict.fromkeys(str(f.attrs["Compiler"]) for f in inside if isinstance(f, Function) and "Compiler" in f.attrs)
+    )
+
+
 def generate(mod: IRModule, options: CompileOptions, built: BuiltRegions | None = None) -> Executable:
     """The executable of a module that :func:`prepare` gave; *built* are its regions, where that was done before."""
     functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function) and "Compiler" not in f.attrs}
@@ -78,7 +88,7 @@ def generate(mod: IRModule, options: CompileOptions, built: BuiltRegions | None 
     for var, function in functions.items():
         lower_function(program, var, function)
     if built is None:
-        modules: list[Module] = [compile_region(var, region, options.regions()) for var, region in regions.items()]
+        modules: list[Module] = [region_module(var, region, options.regions()) for var, region in regions.items()]
     else:
         modules = list(built.modules)
     modules += program.host.modules(options.backend_options.get("c", {}))

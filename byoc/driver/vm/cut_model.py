@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from byoc.contract.options import check_option_targets, checked_options
 from byoc.driver.bytecode.control import without_externs
 from byoc.driver.compiler.plan import planned
 from byoc.driver.options import CompileRequest, PlanRequest
-from byoc.driver.vm.compile import compile_module
+from byoc.driver.vm.compile import compile_module, region_targets
 from byoc.options.declaration import options_of
+from byoc.partition.costs.model import HOST_BACKEND
 from byoc.runtime.vm.executable import Executable
 
 
@@ -21,9 +23,13 @@ def compile_planned(asked: CompileRequest) -> Executable:
     mod, plan = planned(PlanRequest(**shared))
     if asked.progress is not None:
         asked.progress("compiling for the virtual machine")
+    cut = without_externs(plan.apply(mod))
+    given = checked_options(asked.backend_options or {})
+    check_option_targets(given, plan.targets)
+    used = (*region_targets(cut), HOST_BACKEND)
     return compile_module(
-        without_externs(plan.apply(mod)),
-        asked.backend_options,
+        cut,
+        {name: options for name, options in given.items() if name in used},
         precision=asked.precision,
         keep_f32=asked.keep_f32,
         tune=asked.tune,

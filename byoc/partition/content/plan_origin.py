@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.limits import Limits
-from byoc.contract.verdict import Reason, Verdict, refuse
+from byoc.contract.verdict import Reason, Verdict, asked, refuse
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.partition.boundaries import FORCE, Boundaries, PlacementRule
@@ -99,7 +99,7 @@ class PlanOrigin(Generic[Made]):
         return self.remake(self.mod, replace(self.request, limits=limits), {})
 
     def without(self, gone: Mapping[str, Reason]) -> Made:
-        """The best plan without the targets *gone*, whose operators give the reason as their verdict."""
+        """The best plan without the targets *gone*: what they would take gives the reason as its verdict."""
         backends = tuple(_Gone(b, gone[b.name]) if b.name in gone else b for b in self.request.backends)
         return self.remake(self.mod, replace(self.request, backends=backends), {})
 
@@ -115,7 +115,8 @@ class _Gone(Backend):
         return self._backend.patterns()
 
     def supports(self, call: Call) -> Verdict:
-        return refuse(call, self._reason.code, self._reason.text, self._reason.actual)
+        own = asked(self._backend.supports, call, self.name)
+        return own if not own else refuse(call, self._reason.code, self._reason.text, self._reason.actual)
 
 
 LIMIT_NAMES = tuple(Limits.__dataclass_fields__)

@@ -18,7 +18,7 @@ from byoc.errors import ByocError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op
+from byoc.ir.op import Op, Sample
 from byoc.ir.types import TensorType
 from byoc.relay import transform
 from byoc.relay.expr import Call, Function, Var
@@ -66,6 +66,20 @@ def _taken(asked: BackendAnswers, op: Op, wanted: tuple[str, str], seed: int) ->
         if taken:
             yield from taken
             return
+
+
+def samples_in_layouts(backend: Backend, op: Op, seed: int) -> list[Sample]:
+    """The samples of *op* in each layout that *backend* claims, with weights in each order."""
+    found = []
+    for layout in claimed_layouts(backend) if _attribute_of(op) is not None else ():
+        for kernel in KERNELS if len(op.input_names) > 1 else KERNELS[:1]:
+            for number, sample in enumerate(op.samples):
+                case = _converted(op, (layout, kernel), number, seed)
+                attrs = None if case is None else getattr(case.function.body, "attrs", None)
+                if case is not None and isinstance(attrs, Attrs):
+                    shapes: list[object] = [array.shape for array in case.feeds[0]]
+                    found.append(replace(sample, inputs=shapes, attrs=dict(attrs.items())))
+    return found
 
 
 def _attribute_of(op: Op) -> str | None:

@@ -3,7 +3,8 @@
 The graph is what the pattern says, on inputs like the operators' samples; it counts where the pattern matches it and
 the backend takes the composite that comes of it. It is compiled as a region, once more through the planner, and once
 with larger tensors. Then each operator inside of the pattern is brought into each form that its own samples have
-(strides, groups, dilation, axes, layouts), with neighbours that fit: a fused kernel has these to get right too.
+(strides, groups, dilation, axes, layouts), with neighbours that fit: a fused kernel has these to get right too. What is
+taken in no layout of the samples is tried in those that the backend claims.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op, Sample
 from byoc.relay import transform
-from byoc.relay.dataflow_pattern import DFPattern
+from byoc.relay.dataflow_pattern import CallPattern, DFPattern
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.traverse import post_order, substitute
 from byoc.testing.cases.fitting import Budget, Given, SearchEnded, typed
 from byoc.testing.cases.large import LARGE, UNFIT, grown
+from byoc.testing.cases.layouts import samples_in_layouts
 from byoc.testing.cases.operators import BackendAnswers, is_computed
 from byoc.testing.cases.pattern_graphs import Built, Focus, NeverMatches, NotMade, Search, focuses, graphs_of
 from byoc.testing.cases.retyped import OTHERS, OWN, is_known, retyped
@@ -46,6 +48,9 @@ MOST_RETYPED = 60  # graphs of one row that are tried in other floating-point ty
 SAMPLE_CALLS = 200  # calls that are tried for these
 
 
+Order = Callable[[Op], Sequence[Sample]]  # the samples of an operator that are tried
+
+
 @dataclass
 class CertifiedRow:
     """A row of the table, and what became of the graphs that were made from it."""
@@ -57,7 +62,9 @@ class CertifiedRow:
     refused: Counter[Reason] = field(default_factory=Counter)
     dtype: str | None = None  # the type of the samples' floats in which it is taken, once that is known
     retyped: int = 0  # graphs that were tried in another
+    forms: int = 0  # graphs that became cases in all variants
     samples: dict[str, Sequence[Sample]] = field(default_factory=dict)
+    turned: dict[str, Sequence[Sample]] = field(default_factory=dict)
 
     def likely(self, op: Op) -> Sequence[Sample]:
         """The samples of *op* that no constraint about it refuses, asked alone; all where it refuses each."""
@@ -68,6 +75,12 @@ class CertifiedRow:
             taken = [s for s in op.samples if not _is_refused(op, s, about)] if about else []
             self.samples[op.name] = taken or op.samples
         return self.samples[op.name]
+
+    def in_layouts(self, op: Op) -> Sequence[Sample]:
+        """The samples of *op* in the layouts that the backend claims; all where it has none."""
+        if op.name not in self.turned:
+            self.turned[op.name] = samples_in_layouts(self.asked.backend, op, 0) or op.samples
+        return self.turned[op.name]
 
     def why_none(self) -> str:
         """Why it has no case although a graph of it was matched."""
@@ -122,15 +135,14 @@ def _is_refused(op: Op, sample: Sample, conditions: Sequence[Constraint]) -> boo
 
 
 def _searched(
-    row: CertifiedRow, search: Search, most: int, found: Collection[object], likely_first: bool = True
+    row: CertifiedRow, search: Search, most: int, orders: Sequence[Order], found: Collection[object] = ()
 ) -> Iterator[Built]:
-    """Graphs of a row from samples that are likely to be taken; where nothing is *found* with these, from all. Not
-    *likely_first*: the other way round.
+    """Graphs of a row from the samples that the first of *orders* gives of each operator; where nothing is *found* with
+    these, from those of the next.
     """
-    fewer = any(row.likely(op) is not op.samples for _, op in focuses(row.entry.pattern))
-    orders = (row.likely, _all_samples) if fewer else (_all_samples,)
-    for order in orders if likely_first else reversed(orders):
-        if not found:
+    for number, order in enumerate(orders):
+        same = any(all(order(op) is o(op) for _, op in focuses(row.entry.pattern)) for o in orders[:number])
+        if not found and not same:
             fresh = replace(search, budget=Budget(search.budget.left), wanted={}, order=order)
             yield from _typed(row, _bounded(row.entry.pattern, fresh, most))
 
@@ -142,32 +154,56 @@ def _all_samples(op: Op) -> Sequence[Sample]:
 def _forms(row: CertifiedRow, seed: int) -> Iterator[Case]:
     """The graphs of a row, one of each sequence of operators."""
     forms: set[tuple[str, ...]] = set()
-    for expr, given in _searched(row, Search(seed, Budget(MOST_CALLS)), MOST_CANDIDATES, forms):
+    orders = (row.likely, _all_samples, row.in_layouts)
+    for expr, given in _searched(row, Search(seed, Budget(MOST_CALLS)), MOST_CANDIDATES, orders, forms):
         form = tuple(n.op.name for n in post_order(expr) if isinstance(n, Call) and isinstance(n.op, Op))
         case = None if form in forms else _case(row, expr, given)
         if case is None:
             continue
         forms.add(form)
-        yield from _variants(row, (case, expr, given), len(forms) - 1)
+        row.forms = len(forms)
+        yield from _variants(row, (case, expr, given), row.forms - 1)
         if len(forms) == MOST_FORMS:
             return
 
 
 def _samples(row: CertifiedRow, seed: int) -> Iterator[Case]:
-    """Each operator of a row as in each of its samples, the first of every operator first."""
+    """Each operator of a row as in each of its samples, the first of every operator first.
+
+    An operator that is taken in none of them is tried with its samples in other layouts.
+    """
     places = focuses(row.entry.pattern)
-    numbers = range(max((len(op.samples) for _, op in places), default=0))
-    chosen = [(place, op, k) for k in numbers for place, op in places if k < len(op.samples)]
+    taken: set[Op] = set()
+    yield from _like_samples(row, seed, [(place, op, op.samples) for place, op in places], taken)
+    rest = [(place, op, row.in_layouts(op)) for place, op in places if op not in taken]
+    turned = [(place, op, samples) for place, op, samples in rest if samples is not op.samples]
+    if not row.forms:
+        row.dtype, row.retyped = None, 0  # it may be taken in another type there
+    yield from _like_samples(row, seed, turned, taken)
+
+
+def _like_samples(
+    row: CertifiedRow, seed: int, places: Sequence[tuple[CallPattern, Op, Sequence[Sample]]], taken: set[Op]
+) -> Iterator[Case]:
+    """Each of *places* as in each of its samples; operators that are *taken* in one are added there."""
+    numbers = range(max((len(samples) for _, _, samples in places), default=0))
+    chosen = [(p, op, samples, k) for k in numbers for p, op, samples in places if k < len(samples)]
     seen: set[object] = set()
-    for place, op, k in chosen[:MOST_SAMPLES]:
-        search = Search(seed, Budget(SAMPLE_CALLS), Focus(place, op, op.samples[k]))
-        for expr, given in _searched(row, search, SAMPLE_CANDIDATES, (), likely_first=False):
+    for place, op, samples, k in chosen[:MOST_SAMPLES]:
+        search = Search(seed, Budget(SAMPLE_CALLS), Focus(place, op, samples[k]))
+        orders = (_all_samples, row.likely) if samples is op.samples else (row.in_layouts,)
+        for expr, given in _searched(row, search, SAMPLE_CANDIDATES, orders):
             case = _case(row, expr, given) or _held(row, expr, given)
             if case is None:
                 continue
-            if _form(expr) not in seen:
-                seen.add(_form(expr))
-                yield replace(case, name=f"{row.entry.name}, {op.name}[{k}]", kind=PATTERN_SAMPLES)
+            taken.add(op)
+            if not row.forms:
+                row.forms = 1
+                yield from _variants(row, (case, expr, given), 0)
+            elif _form(expr) not in seen:
+                layout = "" if samples is op.samples else " in another layout"
+                yield replace(case, name=f"{row.entry.name}, {op.name}[{k}]{layout}", kind=PATTERN_SAMPLES)
+            seen.add(_form(expr))
             break
 
 

@@ -1,5 +1,10 @@
 """A plan by measured costs is held against the host alone and each target alone, and not given where one is faster."""
 
+import json
+import pathlib
+import re
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -7,6 +12,7 @@ import pytest
 
 import byoc
 from byoc import relay
+from byoc.cli.main import main
 from byoc.codegen.json.backend import JsonBackend
 from byoc.contract import callee_name, constraint, register_backend
 from byoc.driver.compiler import module_plan as module
@@ -15,12 +21,13 @@ from byoc.ir.module import IRModule
 from byoc.partition.costs.analytic import default_profile
 from byoc.runtime.json import KernelTable
 
+DIGITS = pathlib.Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 COSTS = {"test_tiring": lambda unit, place: 0.0, "c": "measured"}  # its vendor says that all is free
 
 
 def relu(data):
     """As fast as numpy, but for numbers that no probe has."""
-    if np.max(data, initial=0) > 10:
+    if np.max(data, initial=0) > 1:
         time.sleep(0.02)
     return np.maximum(data, 0)
 
@@ -70,6 +77,50 @@ def test_compile_does_as_plan():
     assert not library.report["plan"]["regions"]
     x = np.full((8, 8), 0.5, "float32")
     np.testing.assert_array_equal(library(x), np.full((8, 8), 499.0, "float32"))
+
+
+FREE = {"format": "byoc.costs/1", "operators": {"nn.relu": 0.0}}
+RUN = """
+import sys
+import numpy as np
+import byoc.runtime
+library = byoc.runtime.load(sys.argv[1])
+np.save(sys.argv[2], library(np.load(sys.argv[3])))
+"""
+
+
+@pytest.mark.needs_cc
+def test_a_device_that_is_slow_in_a_real_model_is_left_out_by_the_command_line(tmp_path, monkeypatch, capsys):
+    """Its vendor's table says that each relu is free; in the network it takes 20 milliseconds, the host 40 microseconds
+    for all.
+    """
+    ort = pytest.importorskip("onnxruntime")
+    monkeypatch.setenv("BYOC_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "free.json").write_text(json.dumps(FREE))
+    words = ["compile", str(DIGITS), "--shape", "image=1,1,8,8", "-t", "test_tiring,c", "--policy", "cost"]
+    words += ["--costs", f"test_tiring={tmp_path / 'free.json'}", "-o", str(tmp_path / "m.byoc"), "--json"]
+    plans = {}
+    for costs in ("typical", "measured"):
+        assert main([*words, "--costs", f"c={costs}"]) == 0
+        plans[costs] = json.loads(capsys.readouterr().out)["plan"]
+    assert len(plans["typical"]["regions"]) == 3  # what the table promises is believed where nothing is measured
+    plan = plans["measured"]
+    assert plan["regions"] == []
+    assert re.fullmatch(
+        r"this is the host alone, which takes [\d.]+ (us|ms): the cheapest cut by measured kernels takes [\d.]+ ms, "
+        r"for an estimate of [\d.]+ (us|ms)",
+        plan["notes"][-1],
+    )
+    reasons = {d["operator"]: str(d["verdicts"]) for d in plan["decisions"]}
+    assert "the host alone is faster, as measured" in reasons["nn.relu"]
+    assert "the host alone" not in reasons["nn.conv2d"] and "relu" in reasons["nn.conv2d"]  # its own refusal
+    image = np.random.default_rng(0).random((1, 1, 8, 8), "float32")
+    np.save(tmp_path / "image.npy", image)
+    places = [str(tmp_path / name) for name in ("m.byoc", "out.npy", "image.npy")]
+    subprocess.run([sys.executable, "-c", RUN, *places], check=True)
+    session = ort.InferenceSession(DIGITS, providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {"image": image})
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("plan_seconds, given", [(0.99e-3, True), (1.01e-3, False), (2e-3, False)])

@@ -1,5 +1,6 @@
 """Calibration: from the seconds of probes to a profile, on a device whose numbers are known, without a clock."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -9,7 +10,18 @@ from byoc.codegen.json.backend import JsonBackend
 from byoc.contract import callee_name, constraint, register_backend
 from byoc.driver.costs import calibrate as calibration
 from byoc.driver.costs.alone import build_alone
-from byoc.driver.costs.calibrate import BUSY, Calibrator, Sheet, senseless, solve, steps_of, with_borders
+from byoc.driver.costs.calibrate import (
+    BUSY,
+    LATE,
+    Calibrator,
+    Sheet,
+    is_incomplete,
+    is_typical,
+    senseless,
+    solve,
+    steps_of,
+    with_borders,
+)
 from byoc.driver.costs.probes import MIDDLE, TINY, Probe, by_annotation, by_pool, nothing, probes
 from byoc.driver.costs.timing import Turns, interleaved
 from byoc.errors import CompileError, UserError
@@ -198,7 +210,7 @@ def test_a_busy_machine_is_asked_again_and_what_stays_senseless_is_left_out(monk
     """Runs are numbered by their steps; the clock of the first attempts says the same for one step and for many."""
     attempts = []
 
-    def timed(runs, turns, clock, until):
+    def timed(runs, turns, clock, until, progress):
         attempts.append(len(runs))
         good = len(attempts) > 2
         return {name: 1e-4 * (5 if good and name.endswith(" n") else 1) for name in runs}
@@ -206,7 +218,7 @@ def test_a_busy_machine_is_asked_again_and_what_stays_senseless_is_left_out(monk
     monkeypatch.setattr(calibration, "ready", lambda function, *rest: function)
     monkeypatch.setattr(calibration, "interleaved", timed)
     found = Calibrator("c", None, HOST_DEFAULTS).profile()
-    assert len(attempts) == 4 and found.source.endswith(BUSY) and "product" in found.source
+    assert len(attempts) == 4 and is_typical(found) and found.source.endswith(BUSY)
     assert found.multiply_adds == HOST_DEFAULTS.multiply_adds  # what was not distinguished is as it was
 
 
@@ -247,16 +259,43 @@ def test_a_backend_is_not_asked_for_what_it_refuses(picky, monkeypatch):
 
 
 def test_a_calibration_ends_in_time_with_what_it_has():
-    clock = Ticking()
+    clock, seconds = Ticking(), itertools.cycle([1e-3, 5e-3])  # of one step, and of many
 
     def ready(function, target, build, threads, mod):
         clock.now += 1.0
-        return clock.run(1e-3)
+        return clock.run(next(seconds))
 
     calibrator = Calibrator("c", None, HOST_DEFAULTS, turns=Turns(2, 0.0), clock=clock)
     calibrator.until = 5.0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calibration, "ready", ready)
         found = calibrator.profile()
-    assert clock.now < 7 and "without double" not in found.source and "product" in found.source
-    assert found.multiply_adds == HOST_DEFAULTS.multiply_adds
+    assert clock.now < 7 and found.source.endswith(f"move, library: {LATE}") and "product" in found.source
+    assert found.multiply_adds == HOST_DEFAULTS.multiply_adds and found.pointwise == HOST_DEFAULTS.pointwise
+    assert found.kernel != HOST_DEFAULTS.kernel and is_incomplete(found) and not is_typical(found)
+
+
+def test_what_is_slow_to_run_is_timed_no_longer_than_the_limit(monkeypatch):
+    """A run takes a second, so that ten of forty functions have their turn before the time is over."""
+    clock = Ticking()
+    monkeypatch.setattr(calibration, "ready", lambda *rest: clock.run(1.0))
+    calibrator = Calibrator("c", None, HOST_DEFAULTS, turns=Turns(7, 0.0), clock=clock)
+    calibrator.until, heard = 30.0, []
+    calibrator.progress = heard.append
+    found = calibrator.profile()
+    assert clock.now <= 33 and found.source.endswith(f": {BUSY} and {LATE}") and is_incomplete(found)
+    assert heard[-1] == "calibrating c: timing 40 functions, attempt 1 of at most 4, round 1 of 7"
+
+
+def test_without_any_time_all_is_typical():
+    calibrator = Calibrator("c", None, HOST_DEFAULTS, clock=lambda: 1.0)
+    calibrator.until = 0.0
+    found = calibrator.profile()
+    assert is_typical(found) and is_incomplete(found)
+    assert replace(found, device=HOST_DEFAULTS.device, source=HOST_DEFAULTS.source) == HOST_DEFAULTS
+
+
+def test_turns_end_in_time_with_those_that_had_one():
+    clock = Ticking()
+    runs = {"a": clock.run(1.0), "b": clock.run(1.0), "c": clock.run(1.0)}
+    assert interleaved(runs, Turns(rounds=3, seconds=0.0), clock, until=4.0) == {"a": 1.0, "b": 1.0}

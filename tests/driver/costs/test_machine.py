@@ -14,7 +14,7 @@ from byoc.cli.main import main
 from byoc.contract.registration import get_backend
 from byoc.driver.costs import calibrate as calibration
 from byoc.driver.costs import machine
-from byoc.driver.costs.calibrate import BUSY
+from byoc.driver.costs.calibrate import BUSY, LATE, NOTHING
 from byoc.driver.costs.store import CostStore
 from byoc.ir.module import IRModule
 from byoc.partition.costs.analytic import default_profile
@@ -44,7 +44,10 @@ def test_what_a_busy_machine_gave_is_reported_and_used_for_a_while(calibrated, m
     for _ in range(2):  # the second is another Machine, as in another process
         asked = machine.MachineCosts(1, CostStore(tmp_path))
         assert asked.profile("c") == busy and calibrated == ["c"]
-        assert asked.problems == [f"c: calibrated, without product: {BUSY}; it is calibrated again after 30 minutes"]
+        assert asked.problems == [
+            f"c: calibrated, without product: {BUSY}; typical numbers stand in until it is calibrated again, after 30 "
+            "minutes or by byoc calibrate"
+        ]
     (kept,) = tmp_path.glob("profile_*")
     long_ago = kept.stat().st_mtime - machine.BUSY_SECONDS - 1
     os.utime(kept, (long_ago, long_ago))
@@ -64,6 +67,47 @@ def test_what_cannot_be_kept_is_kept_for_the_process(calibrated, tmp_path):
     for _ in range(2):
         asked = machine.MachineCosts(1, CostStore(tmp_path / "file"))
         assert asked.profile("c") == TRUE and calibrated == ["c"]
+
+
+@pytest.mark.parametrize("reason", [BUSY, LATE])
+def test_a_whole_profile_is_not_replaced_by_one_that_lacks_something(calibrated, tmp_path, reason):
+    asked = machine.MachineCosts(1, CostStore(tmp_path))
+    assert asked.calibrate("c") == TRUE
+    calibrated.found = replace(TRUE, kernel=1.0, source=f"calibrated, without product: {reason}")
+    assert asked.calibrate("c") == TRUE == machine.MachineCosts(1, CostStore(tmp_path)).kept("c")
+    assert asked.problems == [f"c: calibrated, without product: {reason}; what was measured before stays"]
+
+
+def test_what_lacks_everything_is_kept_for_the_process_alone(calibrated, monkeypatch, tmp_path):
+    calibrated.found = replace(TRUE, source=f"{NOTHING}{LATE}")
+    for _ in range(2):
+        asked = machine.MachineCosts(1, CostStore(tmp_path))
+        assert asked.profile("c") == calibrated.found and calibrated == ["c"] and LATE in asked.problems[0]
+    assert not list(tmp_path.iterdir())
+    assert asked.kept_in_full("c") is None  # byoc calibrate measures it again
+    CostStore(tmp_path).keep_profile(asked.facts("c"), TRUE)  # by another process
+    assert asked.profile("c") == TRUE
+
+
+def test_all_calibrations_of_a_plan_share_one_time_limit(calibrated, own_store, monkeypatch):
+    ends = []
+    monkeypatch.setattr(
+        calibration.Calibrator, "profile", lambda self: ends.append((self._backend, self.until - self._clock())) or TRUE
+    )
+    digits_on_json(costs="analytic")
+    (first, half), (second, rest) = ends
+    assert {first, second} == {"c", "json"}
+    assert half <= machine.LONGEST_SECONDS / 2 and machine.LONGEST_SECONDS - 20 < rest <= machine.LONGEST_SECONDS
+
+
+def test_each_calibration_has_its_share_of_what_is_left():
+    now = [100.0]
+    limit = machine.CalibrationTime(90.0, shares=3, clock=lambda: now[0])
+    assert limit.next_end() == 130.0
+    now[0] = 110.0
+    assert limit.next_end() == 150.0 and not limit.is_over
+    now[0] = 191.0
+    assert limit.is_over and limit.next_end() < now[0]
 
 
 def digits_on_json(**options):
@@ -105,7 +149,7 @@ def test_progress_is_reported_while_a_plan_calibrates(own_store, monkeypatch):
     heard = []
     digits_on_json(costs="analytic", progress=heard.append)
     assert heard[:2] == ["reading the model", "planning"]
-    assert "calibrating c: product, 7 of 20" in heard
+    assert "calibrating c (1 thread): product, 7 of 20" in heard
     assert any(stage.startswith("calibrating json: timing") for stage in heard)
 
 
@@ -142,6 +186,16 @@ def test_calibrate_prints_what_it_found_and_keeps_it(calibrated, own_store, caps
     assert json.loads(capsys.readouterr().out)["profiles"][0]["kernel"] == 1e-7
     assert main(["calibrate", "--threads", "1", "--again"]) == 0 and calibrated == ["c", "json", "c"]
     assert digits_on_json().notes == ()
+
+
+@pytest.mark.needs_cc
+def test_a_command_whose_time_is_over_says_what_is_typical_and_keeps_nothing(own_store, monkeypatch, capsys):
+    monkeypatch.setattr(machine, "_FOUND", {})
+    assert main(["calibrate", "-t", "json", "--threads", "1", "--time-limit", "1e-6"]) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: ")]
+    assert [note.split(":")[1].strip() for note in notes] == ["c", "json"]
+    assert all(f"typical numbers alone: {LATE}; typical numbers stand in" in note for note in notes)
+    assert not own_store.folder.exists()
 
 
 @pytest.mark.parametrize(

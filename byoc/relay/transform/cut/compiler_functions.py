@@ -18,7 +18,8 @@ from byoc.relay.expr import Call, Function, Let, Var
 from byoc.relay.narrowing import as_call, as_function, as_let
 from byoc.relay.traverse import post_order, rewrite, substitute
 
-# a region that its backend's optimize cannot change is kept as it is, with what was raised as its attributes
+# a region that its backend's optimize cannot change is kept as it is, with what was raised as its attributes; where
+# it is not kept, the region is with what is raised
 KEEP_UNCONVERTED = "byoc.keep_unconverted"
 UNCONVERTED, RAISED = "Unconverted", "UnconvertedBy"
 register_config_option(KEEP_UNCONVERTED, bool)

@@ -153,6 +153,7 @@ def _optimized(func: Function, target: str) -> Function:
         return _changed(func, target, optimize)
     except Exception as error:  # whatever a vendor's code raises, and types that do not fit any more
         if not PassContext.current().config.get(KEEP_UNCONVERTED):
+            vars(error)[UNCONVERTED] = func
             raise
         by = error.__cause__ or error
         return func.with_attr({UNCONVERTED: str(error), RAISED: type(by).__name__})
