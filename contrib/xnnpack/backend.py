@@ -109,7 +109,7 @@ def padded_as_litert_has_it(call: Call) -> str | None:
         return f"dilation {list(window.dilation)}"
     if kind is PaddingKind.OVERHANGING:
         return "a last window partly outside"
-    zeros = [callee_name(p) for p in (call, call.args[0]) if isinstance(p, Call)] == ["nn.max_pool2d", "nn.relu"]
+    zeros = callee_name(call) == "nn.max_pool2d" and isinstance(d := call.args[0], Call) and callee_name(d) == "nn.relu"
     if zeros and any(pad >= int(size) for pad, size in zip(window.padding, 2 * window.kernel, strict=True)):
         return f"windows of padding alone, by padding {list(window.padding)}"
     has_word = kind is PaddingKind.VALID or (kind is PaddingKind.SAME and not counts_zeros(call))

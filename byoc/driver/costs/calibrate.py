@@ -141,10 +141,10 @@ class Calibrator:
     def _timed(self, runs: Mapping[str, Run], what: str) -> dict[str, float]:
         self.progress(f"{self._title}: {what}")
 
-        def tell(step: str) -> None:
+        def report_step(step: str) -> None:
             self.progress(f"{self._title}: {what}, {step}")
 
-        return interleaved(runs, self._turns, self._clock, self.until, tell)
+        return interleaved(runs, self._turns, self._clock, self.until, report_step)
 
     def _runs(self, asked: Sequence[Probe], apart: Step) -> dict[str, Run]:
         """Each probe with one step and with many, ready; what could not be had is on the sheet with the reason."""
