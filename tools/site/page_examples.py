@@ -20,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.*(?:\\\n.*)*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+PROGRESS = re.compile(r"^.* \(\d+ s\)\n", re.MULTILINE)  # what commands write that take long
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -60,7 +61,7 @@ def run_console(block: PageBlock, page: str) -> int:
         found = subprocess.run(
             ["bash", "-c", command], env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
         )
-        printed = found.stdout + found.stderr
+        printed = found.stdout + PROGRESS.sub("", found.stderr)
         if found.returncode or (expected.strip() and not checker.check_output(expected, printed, FLAGS)):
             print(f"{page}:{block.line}: $ {command}\nexit code {found.returncode}; it printed:\n{printed}")
             print(f"expected:\n{expected}")

@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 PATIENCE_SECONDS = 1.0
-LINE_SECONDS = 5.0  # between two lines where no terminal is there
+LINE_SECONDS = 15.0  # between two lines where no terminal is there
 
 
 class StageProgress:
     """``with StageProgress() as progress: progress("compiling")``: shows the stage.
 
-    On a terminal after a second, and elsewhere, as in a log, by a line every five seconds.
+    On a terminal after a second, and elsewhere, as in a log, by a line every fifteen seconds.
     """
 
     def __init__(self, quiet: bool = False, console: Console | None = None):
