@@ -76,7 +76,7 @@ class Library:
         )
         self._forms = forms_of(self._graph, module.owner)
         self._idle: deque[Executor] = deque()
-        self._streams: deque[CallStream] = deque()  # that nobody uses
+        self._streams: deque[CallStream | None] = deque()  # that nobody uses
         self.edited: str | None = None  # why this library, read from a file, is not run
         self.threads = threads
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,6 +92,14 @@ def onnx_file(case: Case, given: Path | None, scratch: Path) -> Path:
         packages = f" (making one needs {', '.join(lacking)}, not installed here)" if lacking else ""
         raise Absent(f"there is no architecture {case.name!r}{packages}: put {case.name}.onnx into the --models folder")
     return path
+
+
+def model_files(names: Sequence[str]) -> Iterator[Path]:
+    """The file of each of *names*, which is one, or what a case is called and is made now. Raises Absent."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in names:
+            path = Path(name)
+            yield path if path.is_file() else onnx_file(case_of(name), None, Path(scratch))
 
 
 def write_product(size: int, path: Path) -> None:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import argparse
 import functools
-import tempfile
 from pathlib import Path
 
 import numpy as np
 
 import byoc
-from benchmarks.opencl.device_cases import case_of, onnx_file
+from benchmarks.opencl.device_cases import model_files
 from benchmarks.opencl.profile_overhead import DIGITS
 from benchmarks.opencl.queue import session_of
 from benchmarks.rounds import Schedule, interleave
@@ -58,10 +57,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=21)
     arguments = parser.parse_args()
     print(open_device().info)
-    with tempfile.TemporaryDirectory() as scratch:
-        for name in arguments.models:
-            path = Path(name)
-            measure(path if path.is_file() else onnx_file(case_of(name), None, Path(scratch)), arguments.rounds)
+    for model in model_files(arguments.models):
+        measure(model, arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import byoc
-from benchmarks.opencl.device_cases import case_of, onnx_file
+from benchmarks.opencl.device_cases import model_files
 from benchmarks.opencl.profile_overhead import DIGITS
 from benchmarks.rounds import OwnClock, Schedule, interleave
 from byoc.runtime.opencl.devices import open_device
@@ -78,11 +77,8 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=60)
     arguments = parser.parse_args()
     print(open_device().info)
-    with tempfile.TemporaryDirectory() as scratch:
-        for name in arguments.models:
-            path = Path(name)
-            model = path if path.is_file() else onnx_file(case_of(name), None, Path(scratch))
-            measure(model, arguments.rounds, arguments.calls)
+    for model in model_files(arguments.models):
+        measure(model, arguments.rounds, arguments.calls)
 
 
 if __name__ == "__main__":

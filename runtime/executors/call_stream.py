@@ -22,57 +22,50 @@ from byoc.runtime.region.call import Pending
 from byoc.runtime.region.device_tensor import DeviceTensor, OnDeviceFunction
 
 AHEAD = 2  # calls at work behind the one whose outputs are waited for: one in the queue, one on its way there
-LEAST_COPIES = (
-    2 << 20
-)  # bytes of inputs and outputs: with less a call is limited by the host, which has more to do here
+LEAST_COPIES = 2 << 20  # bytes of inputs and outputs: with less the host limits a call, which has more to do here
 LARGEST_INPUTS = 32 << 20  # bytes: of more the host's own copy takes as long as the device's work
 Run = Callable[[Mapping[str, object], float | None], list[np.ndarray]]  # on inputs, within seconds
 
 
 def mapped(
-    idle: deque[CallStream],
+    idle: deque[CallStream | None],
     bind: Callable[[], BoundLibrary] | None,
     run: Run,
     calls: Iterable[Mapping[str, object]],
     timeout: float | None,
 ) -> Iterator[list[np.ndarray]]:
-    """What ``Library.map`` gives: by one of *idle*, or by a new stream where *bind* gives what it is worth it for.
+    """What ``Library.map`` gives: by one of *idle*, or by a new stream where what *bind* gives is worth one.
 
-    Else by *run*, which makes one call.
+    Else by *run*, which makes one call; None among *idle* says that no stream is worth it.
     """
-    stream = _taken(idle) or (None if bind is None else _stream_of(bind(), run))
+    try:
+        stream = idle.pop()
+    except IndexError:
+        bound = None if bind is None else bind()
+        stream = CallStream(bound) if bound is not None and bound.copies_beside else None
     if stream is None:
+        idle.append(None)
         for inputs in calls:
             yield run(inputs, timeout)
         return
-    yield from stream.outputs(calls, timeout)
+    yield from stream.outputs(run, calls, timeout)
     idle.append(stream)
 
 
-def _taken(idle: deque[CallStream]) -> CallStream | None:
-    try:
-        return idle.pop()
-    except IndexError:
-        return None
-
-
-def _stream_of(bound: BoundLibrary, run: Run) -> CallStream | None:
-    return CallStream(bound, run) if bound.copies_beside else None
-
-
 class CallStream:
-    """What makes such calls, one stream of them at a time: *bound*, which keeps its outputs on the device.
+    """What makes such calls, one stream of them at a time: *bound*, which keeps its outputs on the device."""
 
-    *alone* makes a call that the device refuses, and one of few bytes or with very large inputs.
-    """
-
-    def __init__(self, bound: BoundLibrary, alone: Run):
-        self.bound, self.alone = bound, alone
+    def __init__(self, bound: BoundLibrary):
+        self.bound = bound
+        self.readers = {node.outputs[0]: bound.reader(node.outputs[0]) for node in bound.graph.inputs}
         self._slots = itertools.cycle([_Slot() for _ in range(AHEAD + 1)])
 
-    def outputs(self, calls: Iterable[Mapping[str, object]], timeout: float | None) -> Iterator[list[np.ndarray]]:
+    def outputs(
+        self, alone: Run, calls: Iterable[Mapping[str, object]], timeout: float | None
+    ) -> Iterator[list[np.ndarray]]:
         """The outputs for the inputs of each of *calls*, in their order, each of which may take *timeout* seconds.
 
+        *alone* makes a call that the device refuses, and one of few bytes or with very large inputs.
         What goes wrong is raised in its turn, after the outputs of all calls before it.
         """
         at_work: deque[_Call] = deque()
@@ -84,7 +77,7 @@ class CallStream:
                 except Exception as error:  # the end, or the caller's own
                     failed = error
                     break
-                at_work.append(_Call(self, inputs, next(self._slots), timeout))
+                at_work.append(_Call(self, alone, inputs, next(self._slots), timeout))
                 if len(at_work) > 1:
                     at_work[-2].start()
                 while at_work and (len(at_work) > AHEAD or at_work[0].results is not None):
@@ -129,8 +122,11 @@ class _Slot:
 class _Call:
     """A call with the memory of *slot*. Its *inputs*, which are copied and are the caller's again, go to the device."""
 
-    def __init__(self, stream: CallStream, inputs: Mapping[str, object], slot: _Slot, timeout: float | None):
-        self._bound, self._alone, self._slot, self._timeout = stream.bound, stream.alone, slot, timeout
+    def __init__(
+        self, stream: CallStream, alone: Run, inputs: Mapping[str, object], slot: _Slot, timeout: float | None
+    ):
+        self._bound, self._alone, self._slot, self._timeout = stream.bound, alone, slot, timeout
+        self._readers = stream.readers
         self._inputs: dict[str, Value] = {}
         self._copies: list[Pending] = []
         self._hosts: list[np.ndarray | None] = []  # where outputs come to that the device computes
@@ -157,7 +153,7 @@ class _Call:
             value, entry = inputs[node.name], node.outputs[0]
             if isinstance(value, DeviceTensor):
                 continue
-            function = self._bound.reader(entry)
+            function = self._readers[entry]
             if function is None:
                 inputs[node.name] = value.copy()
                 run.put(entry, inputs[node.name])

@@ -206,7 +206,7 @@ def test_calls_of_few_bytes_or_large_inputs_are_made_at_once(own_memory, begun, 
 
 
 @pytest.mark.parametrize("targets", [["c"], pytest.param(["opencl"], marks=on_opencl)])
-def test_where_nothing_is_won_by_it_calls_are_runs(targets):
+def test_where_nothing_is_won_by_it_calls_are_runs(monkeypatch, targets):
     library, given, asked = byoc.compile(DIGITS, targets=targets), images(2, 1, 3), []
 
     def calls():
@@ -218,6 +218,12 @@ def test_where_nothing_is_won_by_it_calls_are_runs(targets):
     for k, want in enumerate(wanted(given)):
         np.testing.assert_allclose(next(stream)[0], want, rtol=1e-5, atol=1e-6)
         assert asked == list(range(k + 1))
+    bound = []
+    monkeypatch.setattr(library, "bind", bound.append)
+    again = [outputs[0] for outputs in library.map({"image": x} for x in given)]
+    assert not bound  # it is known that nothing is won
+    for got, want in zip(again, wanted(given), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
 CHILD = """

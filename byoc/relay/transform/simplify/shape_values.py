@@ -24,7 +24,7 @@ import numpy as np
 from byoc.ir.attrs import all_given
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.ir.size_var import greater, lesser, parted, plus, times, truncated
+from byoc.ir.size_var import greater, lesser, minus, parted, plus, times, truncated
 from byoc.ir.types import Any, Dim, TensorType, tensor_types
 from byoc.relay.expr import Call, Constant, Tuple, constant
 from byoc.relay.interpreter import run_operator
@@ -133,7 +133,7 @@ def _chosen(condition: Item, a: FloatItem, b: FloatItem) -> FloatItem:
 
 ARITHMETIC: dict[str, Callable[[Item, Item], Item]] = {
     "add": _of_sizes(plus),
-    "subtract": _of_sizes(lambda a, b: plus(a, times(b, -1))),
+    "subtract": _of_sizes(minus),
     "multiply": multiply,
     "divide": _divide,
     "floor_divide": _floor_divide,
