@@ -135,6 +135,8 @@ class Op(RelayExpr):
         "variadic",
     )
 
+    changes = 0  # how often attributes were set or reset: what was found out by them holds as long as this stays
+
     def __init__(self, name: str):
         super().__init__()
         self.name = name
@@ -251,6 +253,7 @@ class Op(RelayExpr):
             )
         if plevel >= level:
             self._attr_map[key], self._attr_levels[key], self._attr_owners[key] = value, plevel, owner
+            Op.changes += 1
 
     def attr_level(self, key: str) -> int | None:
         """The level with which an attribute was set; None where it is not there."""
@@ -261,6 +264,7 @@ class Op(RelayExpr):
 
     def reset_attr(self, key: str) -> None:
         """Forget an attribute. Source: ``Op.reset_attr``."""
+        Op.changes += 1
         self._attr_map.pop(key, None)
         self._attr_levels.pop(key, None)
         self._attr_owners.pop(key, None)

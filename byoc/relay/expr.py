@@ -170,7 +170,7 @@ class TupleGetItem(ExprWithOp):
 class Function(BaseFunc):
     """Parameters and a body; attributes say what the function is for (``Composite``, ``Compiler``, ``Primitive``…)."""
 
-    __slots__ = ("attrs", "body", "declared_ret_type", "found_ret_type", "params", "type_params")
+    __slots__ = ("attrs", "body", "declared_ret_type", "facts", "found_ret_type", "params", "type_params")
 
     def __init__(
         self,
@@ -191,6 +191,7 @@ class Function(BaseFunc):
         self.found_ret_type: Type | None = None
         self.type_params = tuple(type_params or ())
         self.attrs = attrs if isinstance(attrs, DictAttrs) else DictAttrs(attrs)
+        self.facts: dict[object, object] = {}  # what analyses keep of it: it does not change once it is made
 
     @property
     def ret_type(self) -> Type | None:

@@ -191,6 +191,23 @@ def test_a_recursive_pattern_matches_a_chain_of_a_hundred_thousand_calls():
     assert not chain.match(op.abs(op.exp(x)))
 
 
+def test_a_wildcard_that_is_redirected_after_a_match_stands_for_what_it_says_now():
+    x = var("x")
+    inner = wildcard()
+    pattern = is_op("nn.relu")(inner)
+    both = op.add(op.nn.relu(op.exp(x)), op.nn.relu(op.abs(x)))
+    assert len(pattern.partition(both).args) == 2 and made_of(pattern, both) == 2
+    inner.redirect_to(is_op("exp")(wildcard()))
+    assert made_of(pattern, both) == 1
+    inner.redirect_to(is_op("abs")(wildcard()) | is_op("exp")(wildcard()))
+    assert made_of(pattern, both) == 2
+
+
+def made_of(pattern, expr):
+    """How many functions *pattern* makes of calls under *expr*."""
+    return sum(isinstance(arg.op, Function) for arg in pattern.partition(expr).args)
+
+
 def test_partition_makes_functions_with_names_parameters_and_attributes():
     x, w, b = var("x", (1, 4)), var("w", (5, 4)), var("b", (5,))
     pattern = is_op("nn.relu")(is_op("nn.bias_add")(is_op("nn.dense")(wildcard(), wildcard()), wildcard()))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from random_graphs import calls_of, check_same, modules
 
 from byoc import relay
-from byoc.ir.op import get_op
+from byoc.ir.op import OPS, get_op, register_op
 from byoc.ir.passes.instrument import pass_instrument
 from byoc.ir.passes.transform import PassContext, Sequential
 from byoc.ir.span import Span
@@ -19,6 +19,7 @@ from byoc.relay.transform.simplify.fold_constant import FoldHostConstant
 from byoc.relay.transform.simplify.folding_budget import MAX_GROWTH_BYTES
 from byoc.runtime.core.device import Device
 from byoc.runtime.core.errors import IndexOutsideError
+from byoc.runtime.kernels.core.registry import KERNELS, kernel
 
 
 def folded(body, *params):
@@ -35,6 +36,27 @@ def test_calls_of_constants_become_constants_with_the_span_of_the_call():
     body = folded(call).body
     assert isinstance(body, relay.Constant) and body.span == call.span
     np.testing.assert_array_equal(body.data.numpy(), np.array([2, 3], "float32"))
+
+
+def test_what_was_found_settled_is_folded_once_its_operator_has_a_kernel():
+    op = register_op("test.settled", inputs=("data",), rel=lambda types, attrs: types[0], doc="Twice data.")
+    module = relay.IRModule({"main": relay.Function([], relay.Call(op, [relay.const([1.0, 2.0])]))})
+    for _ in range(2):
+        assert calls_of(transform.FoldConstant()(module)["main"]) == ["test.settled"]
+    kernel("test.settled")(lambda data: data * 2)
+    try:
+        body = transform.FoldConstant()(module)["main"].body
+    finally:
+        del KERNELS["test.settled"]
+        OPS.unregister("test.settled")
+    np.testing.assert_array_equal(body.data.numpy(), [2, 4])
+
+
+def test_what_is_settled_for_relays_pass_is_not_for_the_pipelines():
+    module = relay.IRModule({"main": relay.Function([], relay.zeros((2,), "float32"))})
+    for _ in range(2):
+        assert calls_of(transform.FoldConstant()(module)["main"]) == ["zeros"]
+    assert isinstance(FoldHostConstant()(module)["main"].body, relay.Constant)
 
 
 def test_tuples_of_constants_and_their_fields_are_folded():

@@ -11,12 +11,11 @@ from byoc.contract.registration import get_backend
 from byoc.driver.pipeline import INTEGERS_MADE, at_least_level_3
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import OPS, Op
+from byoc.ir.op import OPS
 from byoc.ir.passes.transform import Sequential
 from byoc.relay import transform
 from byoc.relay.analysis.operator_calls import calls
-from byoc.relay.dataflow_pattern.pattern_graph import pattern_post_order
-from byoc.relay.dataflow_pattern.patterns import ExprPattern
+from byoc.relay.dataflow_pattern.pattern_graph import graph_of
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_function
 from byoc.relay.qnn.data_dtype import ChangeDataDtype
@@ -37,8 +36,8 @@ def takes_integers(backend: Backend) -> bool:
     """Whether *backend* says so, or a pattern of its holds an operator of ``relay.qnn``."""
     if backend.quantized is not None:
         return True
-    parts = (part for row in pattern_entries(backend) for part in pattern_post_order(row.pattern))
-    return any(isinstance(p, ExprPattern) and isinstance(p.expr, Op) and p.expr.traits.quantized for p in parts)
+    operators = (op for row in pattern_entries(backend) for op in graph_of(row.pattern).operators)
+    return any(op.traits.quantized for op in operators)
 
 
 def integer_backends(targets: Sequence[str]) -> list[Backend]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import numbers
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from byoc.ir.module import IRModule
@@ -162,6 +162,11 @@ class PassContext:
             _LOG.warning("Pass instrumentation exiting pass context failed. Disable pass instrumentation.")
             self.instruments = ()
             raise
+
+    @property
+    def settings(self) -> Hashable:
+        """What passes do by, instruments apart: level, required and disabled passes, and options."""
+        return self.opt_level, self.required_pass, self.disabled_pass, repr(sorted(self.config.items()))
 
     def why_not(self, info: PassInfo) -> str | None:
         """Why a pass of that name and level does not run in this context; None where it does."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 from byoc.contract.backend import Backend
 from byoc.contract.registration import BACKENDS, get_backend
 from byoc.errors import PartitionError
 from byoc.ir.op import Op
+from byoc.ir.passes.pass_context import PassContext
 from byoc.partition.costs.kernels import KernelStep, PricedKernel, WorkOf, grouping_of, kernels_of, one_kernel
 from byoc.partition.costs.model import (
     HOST,
@@ -30,7 +32,7 @@ from byoc.partition.costs.model import (
     unit_calls,
 )
 from byoc.partition.costs.profile import PROFILES, Profile
-from byoc.partition.costs.share import producers
+from byoc.partition.costs.share import form_of, producers
 from byoc.partition.costs.work import ProductWork, WorkKind, work_of
 from byoc.partition.places.libraries import kernels_run_by
 from byoc.relay.analysis.operator_calls import once_per_kind
@@ -44,6 +46,9 @@ from byoc.relay.narrowing import as_function, tensor_type
 ITEM = 4
 # answers: places take turns with few sets of calls, in few precisions, and each has all composites
 KEPT, KEPT_SHARES, KEPT_COMPOSITES = 4, 8, 1024
+# of a process: a model that is planned again, for other targets or by another policy, has the same share of its host
+KEPT_FORMS = 64
+_PRICED: OrderedDict[Hashable, Sequence[float]] = OrderedDict()
 WINOGRAD = (4, 2)  # results along an axis of a tile
 
 
@@ -98,6 +103,8 @@ class AnalyticModel(CostModel):
         self._work_of = once_per_kind(work_of)
         self._kernels_of = functools.lru_cache(KEPT)(functools.partial(kernels_of, work=self._work_of))
         self._seconds_of = functools.lru_cache(KEPT_SHARES)(self._share)  # several places of a target compute alike
+        self._text_of = functools.lru_cache(KEPT)(lambda target: repr(self.profile(target)))
+        self._speaking = functools.lru_cache(KEPT)(speaking)
         self._kernels_in = functools.lru_cache(KEPT_COMPOSITES)(functools.partial(kernels_in, work=self._work_of))
 
     def profile(self, target: str) -> Profile:
@@ -115,11 +122,24 @@ class AnalyticModel(CostModel):
         self, calls: Sequence[Call], leaving: Collection[Call], target: str, precision: str = ""
     ) -> list[Estimate]:
         seconds = self._seconds_of(tuple(calls), frozenset(leaving), target, precision_name(precision))
-        said = said_by_vendor(calls, target)
+        said = said_by_vendor(calls, self._speaking(target))
         return [said.get(call) or Estimate(own, self.name) for call, own in zip(calls, seconds, strict=True)]
 
-    def _share(self, calls: tuple[Call, ...], leaving: frozenset[Call], target: str, dtype: str) -> list[float]:
+    def _share(self, calls: tuple[Call, ...], leaving: frozenset[Call], target: str, dtype: str) -> Sequence[float]:
         """What :meth:`share` gives but for the vendor's own word, where products compute in *dtype*."""
+        form = form_of(calls, leaving)
+        if form is None:
+            return self._priced(calls, leaving, target, dtype)
+        key = form, target, self._text_of(target), dtype, PassContext.current().settings, Op.changes
+        found = _PRICED.get(key)
+        if found is None:
+            found = _PRICED[key] = tuple(self._priced(calls, leaving, target, dtype))
+            if len(_PRICED) > KEPT_FORMS:
+                _PRICED.popitem(last=False)
+        return found
+
+    def _priced(self, calls: Sequence[Call], leaving: frozenset[Call], target: str, dtype: str) -> Sequence[float]:
+        """The seconds of each of *calls*: those of its part of the kernels that are made of them."""
         profile = self.profile(target)
         seconds = dict.fromkeys(calls, 0.0)
         for kernel in self.kernels(calls, leaving, target):
@@ -173,16 +193,21 @@ def kernels_in(call: Call, fuses: bool, work: WorkOf = work_of) -> list[PricedKe
     return [one_kernel(inner, work)] if fuses else kernels_of(inner, None, work=work)
 
 
-def said_by_vendor(calls: Sequence[Call], target: str) -> dict[Call, Estimate]:
-    """What the backend of *target* itself says that each of *calls* takes, where it says something.
-
-    Raises PartitionError for what is no time.
-    """
+def speaking(target: str) -> Backend | None:
+    """The backend of *target* where it says itself what calls take; None for others."""
     try:
         backend = None if target == HOST else get_backend(target)
     except PartitionError:  # a target of a profile that the user gave, which need not be there
-        return {}
-    if backend is None or type(backend).seconds is Backend.seconds:
+        return None
+    return None if backend is None or type(backend).seconds is Backend.seconds else backend
+
+
+def said_by_vendor(calls: Sequence[Call], backend: Backend | None) -> dict[Call, Estimate]:
+    """What *backend* itself says that each of *calls* takes, where it says something.
+
+    Raises PartitionError for what is no time.
+    """
+    if backend is None:
         return {}
     found: dict[Call, Estimate] = {}
     for call in calls:
@@ -192,10 +217,10 @@ def said_by_vendor(calls: Sequence[Call], target: str) -> dict[Call, Estimate]:
         seconds = float_of(said)
         if seconds is None or not 0 <= seconds < math.inf:
             raise PartitionError(
-                f"backend {target!r} says that {described(call)} takes {said!r} seconds; its method seconds gives a "
-                "number from 0, or None where it does not know"
+                f"backend {backend.name!r} says that {described(call)} takes {said!r} seconds; its method seconds "
+                "gives a number from 0, or None where it does not know"
             )
-        found[call] = Estimate(seconds, f"said by {target}")
+        found[call] = Estimate(seconds, f"said by {backend.name}")
     return found
 
 

@@ -2,18 +2,24 @@
 
 A cost model runs the generator's own passes on it. Passes keep spans, so that each call in it carries its number in the
 lines of its span, where nothing else has one so large; names stay as they are.
+
+What a share is, whatever graph it stands in, is its form: what follows from it alone need not be found twice.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+
+import numpy as np
 
 from byoc.ir.expr import RelayExpr
+from byoc.ir.op import Op
 from byoc.ir.span import AnySpan, SequentialSpan, Span
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
-from byoc.relay.traverse import keep_type
+from byoc.relay.traverse import keep_type, post_order
 
+KNOWN_BYTES = 1 << 12
 FIRST = 1 << 32  # the line that stands for the first call: beyond those of any text
 
 
@@ -100,6 +106,83 @@ def _numbered(span: AnySpan | None, line: int) -> AnySpan | None:
 def numbers_of(span: AnySpan | None) -> list[int]:
     """The numbers of the calls in *span*."""
     return sorted({s.line - FIRST for s in span.spans if s.line >= FIRST}) if span is not None else []
+
+
+def form_of(calls: Sequence[Call], leaving: Collection[RelayExpr] = ()) -> Hashable | None:
+    """What *calls*, in topological order and typed, and those *leaving* are: equal for shares of which each call has
+    the operator, the attributes, the types and the sources of the other's. None where that cannot be said: for calls
+    of functions with more than calls in them, and for attributes without a hash.
+
+    Constants of up to :data:`KNOWN_BYTES` are known by their bytes, larger ones by a sample of them.
+    """
+    known: dict[RelayExpr, Hashable] = {call: k for k, call in enumerate(calls)}
+    try:
+        formed = tuple([_form_of_call(call, known) for call in calls])
+        form = (formed, frozenset(known[call] for call in leaving))
+        hash(form)
+        return form
+    except (TypeError, KeyError, _FormlessError):
+        return None
+
+
+class _FormlessError(Exception):
+    """There is something in it that no form says."""
+
+
+def _form_of_call(call: Call, known: dict[RelayExpr, Hashable]) -> Hashable:
+    op = call.op
+    made_by = (op, op.pattern, op.operations, op.compute) if isinstance(op, Op) else _form_of_function(op)
+    return made_by, call.attrs, call.checked_type, tuple([_form_of_value(arg, known) for arg in call.args])
+
+
+def _form_of_function(function: RelayExpr) -> Hashable:
+    if not isinstance(function, Function):
+        raise _FormlessError
+    known: dict[RelayExpr, Hashable] = {param: ("parameter", k) for k, param in enumerate(function.params)}
+    nodes = [n for n in post_order(function.body) if not isinstance(n, (Tuple, TupleGetItem, Constant, Var))]
+    calls = [n for n in nodes if isinstance(n, Call)]
+    if len(calls) < len(nodes):
+        raise _FormlessError
+    known.update((call, k) for k, call in enumerate(calls))
+    body = tuple([_form_of_call(call, known) for call in calls])
+    types = tuple([param.checked_type for param in function.params])
+    attrs = tuple(sorted(function.attrs.items()))
+    return types, attrs, body, _form_of_value(function.body, known)
+
+
+def _form_of_value(value: RelayExpr, known: dict[RelayExpr, Hashable]) -> Hashable:
+    """What a call reads: a value, a tuple of values, or a part of one; no tuples of tuples."""
+    if isinstance(value, Tuple):
+        return ("tuple", *[_form_of_part(field, known) for field in value.fields])
+    return _form_of_part(value, known)
+
+
+def _form_of_part(value: RelayExpr, known: dict[RelayExpr, Hashable]) -> Hashable:
+    if isinstance(value, TupleGetItem):
+        return "item", value.index, _form_of_whole(value.tuple_value, known)
+    return _form_of_whole(value, known)
+
+
+def _form_of_whole(value: RelayExpr, known: dict[RelayExpr, Hashable]) -> Hashable:
+    """By its number what is known, by its type what is new, which is numbered."""
+    found = known.get(value)
+    if found is not None:
+        return found
+    if isinstance(value, (Tuple, TupleGetItem)):
+        raise _FormlessError
+    if isinstance(value, Constant):
+        found = known[value] = "constant", value.checked_type, _sampled(value.data.numpy())
+        return found
+    known[value] = "given", len(known)
+    return "given", len(known), value.checked_type
+
+
+def _sampled(array: np.ndarray) -> Hashable:
+    if array.dtype.hasobject:
+        raise _FormlessError
+    if array.nbytes > KNOWN_BYTES:
+        array = array.ravel(order="K")[:: -(-array.nbytes // KNOWN_BYTES)]
+    return hash(array.tobytes())
 
 
 class Origins:

@@ -7,7 +7,7 @@ uses it flows into the root. Work is linear in the number of candidates times th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from byoc.ir.expr import RelayExpr
@@ -15,8 +15,8 @@ from byoc.ir.op import Op
 from byoc.relay.dataflow_pattern import patterns as p
 from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
 from byoc.relay.dataflow_pattern.matcher import Matcher, Memo
-from byoc.relay.dataflow_pattern.pattern_graph import PARTS, ArgumentFilter, pattern_post_order, root_keys
-from byoc.relay.expr import Call, Constant, Function, Tuple, Var
+from byoc.relay.dataflow_pattern.pattern_graph import graph_of
+from byoc.relay.expr import Constant, Function, Var
 from byoc.relay.traverse import children, post_order
 
 
@@ -38,17 +38,15 @@ class Grouper:
         self.graph = graph
         self.groups: dict[RelayExpr, MatchedGroup] = {}
         self._matcher = Matcher(graph)
-        parts = pattern_post_order(pattern)
-        self._open = [(part, leaves) for part in parts if (leaves := _leaves_of(part))]
-        self._fuzzy_parts = [part for part in parts if isinstance(part, _FUZZY)]
+        looked_at = graph_of(pattern)
+        self._open, self._fuzzy_parts = looked_at.open_parts, looked_at.fuzzy_parts
         self._taken: set[RelayExpr] = set()
         self._count = 0
-        quick = ArgumentFilter(pattern)
-        for number in graph.candidates(root_keys(pattern)):
+        for number in graph.candidates(looked_at.root_keys):
             node = graph.nodes[number]
             if node in self._taken or node in graph.partitioned:
                 continue
-            if quick.admits(node) and self._matcher.match(pattern, node):
+            if looked_at.arguments.admits(node) and self._matcher.match(pattern, node):
                 self._group(node)
 
     def _group(self, root: RelayExpr) -> None:
@@ -106,30 +104,6 @@ class Grouper:
                 if user not in inside and not graph.dominates(root, user):
                     return False
         return True
-
-
-_FUZZY = (p.DominatorPattern, p.FunctionPattern)
-
-
-def _leaves_of(part: p.DFPattern) -> Callable[[RelayExpr], tuple[RelayExpr, ...]] | None:
-    """What of a node that *part* matched is left open: all its arguments or fields, itself, or (None) nothing."""
-    if isinstance(part, p.CallPattern) and part.args is None:
-        return _args
-    if isinstance(part, p.TuplePattern) and part.fields is None:
-        return _fields
-    return None if PARTS[type(part)](part) else _itself
-
-
-def _itself(node: RelayExpr) -> tuple[RelayExpr, ...]:
-    return (node,)
-
-
-def _args(node: RelayExpr) -> tuple[RelayExpr, ...]:
-    return node.args if isinstance(node, Call) else ()
-
-
-def _fields(node: RelayExpr) -> tuple[RelayExpr, ...]:
-    return node.fields if isinstance(node, Tuple) else ()
 
 
 def _embeds(part: p.DFPattern) -> bool:

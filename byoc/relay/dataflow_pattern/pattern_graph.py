@@ -6,6 +6,7 @@ Source: Relay's ``IndexedGraph<DFPattern>``, whose order gives the parameters of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
@@ -14,6 +15,7 @@ from byoc.relay.dataflow_pattern.indexed_graph import RootKey, root_key
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
 
 Parts = Sequence[p.DFPattern]
+Leaves = Callable[[RelayExpr], tuple[RelayExpr, ...]]  # what of a node that a part matched is left open
 
 # pattern class -> its parts in the order of visiting
 PARTS: dict[type, Callable[..., Parts]] = {
@@ -163,3 +165,67 @@ class ArgumentFilter:
             else:
                 return False
         return True
+
+
+FUZZY = (p.DominatorPattern, p.FunctionPattern)
+
+
+def leaves_of(part: p.DFPattern) -> Leaves | None:
+    """What of a node that *part* matched is left open: all its arguments or fields, itself, or (None) nothing."""
+    if isinstance(part, p.CallPattern) and part.args is None:
+        return _args
+    if isinstance(part, p.TuplePattern) and part.fields is None:
+        return _fields
+    return None if PARTS[type(part)](part) else _itself
+
+
+def _itself(node: RelayExpr) -> tuple[RelayExpr, ...]:
+    return (node,)
+
+
+def _args(node: RelayExpr) -> tuple[RelayExpr, ...]:
+    return node.args if isinstance(node, Call) else ()
+
+
+def _fields(node: RelayExpr) -> tuple[RelayExpr, ...]:
+    return node.fields if isinstance(node, Tuple) else ()
+
+
+@dataclass(frozen=True)
+class PatternGraph:
+    """What is known of a pattern before it is tried: found once, since tables of patterns are asked again and again."""
+
+    parts: Sequence[p.DFPattern]
+    root_keys: frozenset[RootKey] | None
+    arguments: ArgumentFilter
+    operators: frozenset[Op]
+    open_parts: Sequence[tuple[p.DFPattern, Leaves]]
+    fuzzy_parts: Sequence[p.DFPattern]
+    redirected: Sequence[tuple[p.WildcardPattern, p.DFPattern | None]]
+
+    @property
+    def holds(self) -> bool:
+        """Whether its wildcards stand for what they stood for: all else of a pattern never changes."""
+        return all(wildcard.pattern is stood_for for wildcard, stood_for in self.redirected)
+
+
+def graph_of(pattern: p.DFPattern) -> PatternGraph:
+    """The graph of *pattern*, which is kept with it."""
+    found = getattr(pattern, "facts", None)
+    if not isinstance(found, PatternGraph) or not found.holds:
+        found = pattern.facts = _graph(pattern)
+    return found
+
+
+def _graph(pattern: p.DFPattern) -> PatternGraph:
+    parts = pattern_post_order(pattern)
+    named = (part.expr for part in parts if isinstance(part, p.ExprPattern))
+    return PatternGraph(
+        parts,
+        root_keys(pattern),
+        ArgumentFilter(pattern),
+        frozenset(expr for expr in named if isinstance(expr, Op)),
+        [(part, leaves) for part in parts if (leaves := leaves_of(part))],
+        [part for part in parts if isinstance(part, FUZZY)],
+        [(part, part.pattern) for part in parts if isinstance(part, p.WildcardPattern)],
+    )

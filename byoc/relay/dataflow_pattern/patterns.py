@@ -39,7 +39,9 @@ class DFPattern:
     Its text is Relay's: ``CallPatternNode(Op(add), [*, ConstantPattern()])``.
     """
 
-    __slots__ = ()
+    __slots__ = ("facts",)
+
+    facts: object  # what is found out about it when it is first tried
 
     def __repr__(self) -> str:
         return str(get_global_func("relay.dataflow_pattern.text")(self))

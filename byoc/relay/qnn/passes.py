@@ -8,6 +8,7 @@ from byoc.ir.op import Op
 from byoc.ir.passes.pass_info import REWRITES, Law, Numbers
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.types import TensorType
+from byoc.relay.analysis.contents import contents_of
 from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.operator_calls import op_name, traits_of
 from byoc.relay.expr import Call, Function
@@ -24,6 +25,8 @@ SUM = "int32"  # the dtype of the sums of integer products
 
 def quantized_calls(func: RelayExpr) -> list[Call]:
     """The calls of operators of ``relay.qnn`` in *func*."""
+    if isinstance(func, Function) and not any(op.traits.quantized for op in contents_of(func).operators):
+        return []
     nodes = post_order(func, fusion_children)
     return [n for n in nodes if isinstance(n, Call) and isinstance(n.op, Op) and n.op.traits.quantized]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_info import REWRITES
 from byoc.ir.passes.transform import Pass, PassInfo, Sequential
-from byoc.relay.expr import Call, Function, Let
+from byoc.relay.analysis.contents import Contents
+from byoc.relay.expr import Function, Let
 from byoc.relay.narrowing import as_function
-from byoc.relay.op.device_placement import is_device_copy, is_on_device
+from byoc.relay.op.device_placement import DEVICE_COPY, ON_DEVICE
 from byoc.relay.qnn.passes import NarrowIntegerProducts
 from byoc.relay.transform.base.deferred_pass import (
     Condition,
@@ -102,12 +102,16 @@ def _over_functions(
     return DeferredPass(info, f"{ROOM}.{home}", maker or name, applies)
 
 
-def _is_plain_call(node: RelayExpr) -> bool:
-    return isinstance(node, Call) and isinstance(node.op, Function)
+def _calls_literals(contents: Contents) -> bool:
+    return Function in contents.callees
 
 
-def _is_annotation(node: RelayExpr) -> bool:
-    return is_on_device(node) or is_device_copy(node)
+def _has_annotations(contents: Contents) -> bool:
+    return ON_DEVICE in contents.operators or DEVICE_COPY in contents.operators
+
+
+def _has_lets(contents: Contents) -> bool:
+    return Let in contents.nodes
 
 
 def _has_others(mod: IRModule) -> bool:
@@ -116,7 +120,7 @@ def _has_others(mod: IRModule) -> bool:
 
 def remove_device_annotations() -> DeferredPass:
     """Where a value is annotated or copied."""
-    home, applies = "simplify.remove_device_annotations", where_any(_is_annotation)
+    home, applies = "simplify.remove_device_annotations", where_any(_has_annotations)
     return _over_functions("RemoveDeviceAnnotations", 0, home, applies, (), ("no_device_marks",))
 
 
@@ -128,12 +132,12 @@ def remove_unused_functions() -> DeferredPass:
 
 def inline_calls() -> DeferredPass:
     """Where a function literal is called."""
-    return _over_functions("InlineCalls", 0, "functional.inline_calls", where_any(_is_plain_call), ())
+    return _over_functions("InlineCalls", 0, "functional.inline_calls", where_any(_calls_literals), ())
 
 
 def to_graph_normal_form() -> DeferredPass:
     """Where a value is bound by ``let``."""
-    home, applies = "functional.to_graph_normal_form", where_any(lambda node: isinstance(node, Let))
+    home, applies = "functional.to_graph_normal_form", where_any(_has_lets)
     return _over_functions("ToGraphNormalForm", 1, home, applies, (), ("graph_normal_form",))
 
 

@@ -254,6 +254,11 @@ class NumpyKernels(MutableMapping[str, Kernel]):
         self.load_all()
         return len(self._kernels)
 
+    @property
+    def loaded(self) -> int:
+        """How many there are so far, without loading more."""
+        return len(self._kernels)
+
 
 KERNELS = NumpyKernels(FAMILIES)
 

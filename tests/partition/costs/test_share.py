@@ -1,17 +1,19 @@
 """Calls as a function of their own, and who pays for what passes make of them."""
 
+import numpy as np
 import pytest
 
 from byoc import relay
 from byoc.ir.module import IRModule
+from byoc.ir.op import get_op
 from byoc.ir.passes.instrument import PassInstrument
 from byoc.ir.passes.transform import PassContext
 from byoc.ir.span import SequentialSpan, Span, span_names
-from byoc.partition.costs import AnalyticModel
+from byoc.partition.costs import AnalyticModel, analytic
 from byoc.partition.costs.kernels import grouping_of, kernels_of
 from byoc.partition.costs.model import unit_calls
 from byoc.partition.costs.profile import HOST_DEFAULTS
-from byoc.partition.costs.share import function_of, numbers_of
+from byoc.partition.costs.share import form_of, function_of, numbers_of
 from byoc.relay.transform import InferType
 from byoc.relay.transform.fuse.fuse_ops import fuse_body
 
@@ -97,3 +99,85 @@ def test_nobody_who_watches_passes_sees_those_that_are_only_priced():
     with PassContext(instruments=[watch]):
         assert len(kernels_of(unit_calls(func))) == 1
     assert watch.seen == []
+
+
+def a_product(columns=8, scale=2.0, alpha=0.1, shape=(6, 8), twice=False):
+    """A fresh graph: a product, scaled, and a rectifier that leaks."""
+    x, w = var("x", *shape), var("w", columns, shape[1])
+    scaled = relay.multiply(relay.nn.dense(x, w), relay.const(np.full(columns, scale, "float32")))
+    leaking = relay.nn.leaky_relu(scaled, alpha)
+    return typed([x, w], relay.add(leaking, leaking if twice else scaled))
+
+
+def form(function, leaving=()):
+    calls = unit_calls(function)
+    return form_of(calls, [calls[k] for k in leaving])
+
+
+def test_shares_that_are_alike_have_one_form():
+    assert form(a_product()) == form(a_product()) is not None
+    others = [
+        form(a_product(columns=4)),
+        form(a_product(scale=1.0)),  # a constant by which passes decide
+        form(a_product(alpha=0.2)),
+        form(a_product(shape=(3, 8))),
+        form(a_product(twice=True)),
+        form(a_product(), leaving=[0]),
+    ]
+    assert len({form(a_product()), *others}) == 7
+
+
+def test_a_value_that_is_read_twice_is_not_two_values():
+    x, y = var("x", 4), var("y", 4)
+    assert form(typed([x], relay.add(x, x))) != form(typed([x, y], relay.add(x, y)))
+
+
+def test_a_composite_is_known_by_its_body():
+    def composite(activation):
+        p = var("p", 4)
+        body = relay.Function([p], activation(p), attrs={"Composite": "acme.act"})
+        x = var("x", 4)
+        return typed([x], relay.Call(body, [x]))
+
+    assert form(composite(relay.nn.relu)) == form(composite(relay.nn.relu)) is not None
+    assert form(composite(relay.nn.relu)) != form(composite(relay.exp))
+
+
+def test_a_branch_in_a_composite_has_no_form():
+    x = var("x", 4)
+    branch = relay.If(relay.var("c", shape=(), dtype="bool"), relay.exp(x), x)
+    function = relay.Function([x, branch.cond], branch, attrs={"Composite": "acme.branch"})
+    arguments = [var("y", 4), relay.var("d", shape=(), dtype="bool")]
+    assert form(typed(arguments, relay.Call(function, arguments))) is None
+
+
+def count_kernels(monkeypatch):
+    asked = []
+
+    def counted(calls, *arguments, **named):
+        asked.append(len(calls))
+        return kernels_of(calls, *arguments, **named)
+
+    monkeypatch.setattr(analytic, "kernels_of", counted)
+    return asked
+
+
+def test_a_model_that_is_priced_again_is_not_grouped_again(monkeypatch):
+    asked = count_kernels(monkeypatch)
+    first, second = seconds(a_product(columns=24)), seconds(a_product(columns=24))
+    assert first == second and len(asked) == 1
+    assert seconds(a_product(columns=24), target="c") == first and len(asked) == 2  # of another target: asked anew
+    with PassContext(opt_level=0):
+        seconds(a_product(columns=24))
+    assert len(asked) == 3
+
+
+def test_an_operator_that_changed_is_priced_anew(monkeypatch):
+    asked = count_kernels(monkeypatch)
+    seconds(a_product(columns=40))
+    get_op("nn.leaky_relu").set_attr("test.priced_anew", 1)
+    try:
+        seconds(a_product(columns=40))
+    finally:
+        get_op("nn.leaky_relu").reset_attr("test.priced_anew")
+    assert len(asked) == 2

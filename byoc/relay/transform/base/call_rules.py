@@ -16,6 +16,7 @@ from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import AnySpan
 from byoc.ir.traits import ProductForm
+from byoc.relay.analysis.contents import contents_of
 from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.operator_calls import op_name
 from byoc.relay.expr import Call, Function
@@ -72,6 +73,8 @@ def call_op(name: str, args: Sequence[RelayExpr], span: AnySpan | None = None, *
 
 def calls_with_attr(root: RelayExpr, key: str) -> bool:
     """True when an operator that is called under *root* has the attribute *key*."""
+    if isinstance(root, Function) and not contents_of(root).has_attribute(key):
+        return False
     nodes = post_order(root, fusion_children)
     return any(isinstance(n, Call) and isinstance(n.op, Op) and n.op.has_attr(key) for n in nodes)
 
@@ -89,6 +92,8 @@ def by_form(rules: Mapping[ProductForm, CallRule]) -> Mapping[str, CallRule]:
 def rewrite_calls(root: RelayExpr, rules: Mapping[str, CallRule], mod: IRModule | None = None) -> RelayExpr:
     """*root* with each operator call that has a rule replaced by what the rule gives, bottom up."""
     root = typed_expr(root, mod)
+    if isinstance(root, Function) and not any(op.name in rules for op in contents_of(root).operators):
+        return root
 
     def replaced(before: RelayExpr, after: RelayExpr) -> RelayExpr:
         rule = rules.get(op_name(before) or "")

@@ -5,15 +5,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.ir.op import Op
 from byoc.ir.passes.pass_info import Law
 from byoc.ir.passes.transform import Pass, PassContext, PassInfo
-from byoc.relay.analysis.operator_calls import calls
-from byoc.relay.expr import Call, Function
+from byoc.relay.analysis.contents import Contents, contents_of
+from byoc.relay.expr import Function
 from byoc.relay.transform.base.infer_type import InferType
-from byoc.relay.traverse import post_order
 
 Condition = Callable[[IRModule], bool]
 
@@ -50,20 +47,20 @@ def always(mod: IRModule) -> bool:
     return True
 
 
-def where_any(holds: Callable[[RelayExpr], bool]) -> Condition:
-    """Whether *holds* of an expression in a function of a module."""
+def where_any(holds: Callable[[Contents], bool]) -> Condition:
+    """Whether *holds* of what is in a function of a module."""
 
     def applies(mod: IRModule) -> bool:
-        return any(holds(node) for f in mod.functions.values() if isinstance(f, Function) for node in post_order(f))
+        return any(holds(contents_of(f)) for f in mod.functions.values() if isinstance(f, Function))
 
     return applies
 
 
 def where_called(name: str) -> Condition:
     """Whether operator *name* is called."""
-    return where_any(lambda node: calls(node, name))
+    return where_any(lambda contents: contents.has_operator(name))
 
 
 def where_attribute(key: str) -> Condition:
     """Whether an operator with the attribute *key* is called."""
-    return where_any(lambda node: isinstance(node, Call) and isinstance(node.op, Op) and node.op.has_attr(key))
+    return where_any(lambda contents: contents.has_attribute(key))

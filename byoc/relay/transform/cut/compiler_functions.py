@@ -13,6 +13,7 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo, register_config_option
+from byoc.relay.analysis.contents import contents_of
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Call, Function, Let, Var
 from byoc.relay.narrowing import as_call, as_function, as_let
@@ -60,13 +61,14 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(
             var = bound.get(before.op, global_of(call.op))
             return call if var is None else Call(var, call.args, call.attrs, span=call.span)
 
-        for function in mod.functions.values():
-            for node in post_order(function) if isinstance(function, Function) else ():
+        holding = [f for f in mod.functions.values() if isinstance(f, Function) and Function in contents_of(f).nodes]
+        for function in holding:
+            for node in post_order(function):
                 found = global_of(node.value) if isinstance(node, Let) else None
                 if isinstance(node, Let) and found is not None:
                     bound[node.variable] = found
         for var, function in mod.functions.items():
-            if isinstance(function, Function) and not _is_of(function, compiler_filter):
+            if function in holding and not _is_of(function, compiler_filter):
                 result[var] = rewrite(function, globally)
         return infer_module(result)
 

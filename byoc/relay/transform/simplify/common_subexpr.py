@@ -16,6 +16,7 @@ from byoc.ir.op import Op
 from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import AnySpan, merge_spans
+from byoc.relay.analysis.contents import contents_of
 from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem
 from byoc.relay.narrowing import as_function
 from byoc.relay.transform.base.fusion_graph import fusion_children
@@ -98,7 +99,7 @@ def _merge(
 
 def _functions_inside(node: RelayExpr) -> Sequence[RelayExpr]:
     """The functions that stand in the body of a function, without those inside of them; a unit is not entered."""
-    if not isinstance(node, Function) or not fusion_children(node):
+    if not isinstance(node, Function) or not fusion_children(node) or Function not in contents_of(node).nodes:
         return ()
     return [inner for inner in post_order(node.body, dataflow_children) if isinstance(inner, Function)]
 

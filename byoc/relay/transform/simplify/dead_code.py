@@ -15,6 +15,7 @@ from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import ModulePass, PassContext, PassInfo
+from byoc.relay.analysis.contents import contents_of
 from byoc.relay.expr import Call, Function, Let, RefRead, RefWrite, Tuple, TupleGetItem, Var
 from byoc.relay.narrowing import as_function, as_item
 from byoc.relay.transform.base.fusion_graph import fusion_children
@@ -119,6 +120,13 @@ def _project_tuples(root: RelayExpr, effects: _Effects) -> RelayExpr:
     return rewrite(root, project, fusion_children)
 
 
+def _may_have_dead_code(root: RelayExpr) -> bool:
+    """Whether *root* holds a binding or a projection: what nobody reads is not reached else."""
+    if isinstance(root, Function):
+        return not contents_of(root).nodes.isdisjoint((Let, TupleGetItem))
+    return any(isinstance(node, (Let, TupleGetItem)) for node in post_order(root))
+
+
 def eliminate_dead_code(
     root: RelayExpr, mod: IRModule | None = None, ignore_impurity: bool = False, project: bool = True
 ) -> RelayExpr:
@@ -126,8 +134,8 @@ def eliminate_dead_code(
 
     With *ignore_impurity*, what has an effect goes as well where nothing reads its result.
     """
-    if not any(isinstance(node, (Let, TupleGetItem)) for node in post_order(root)):
-        return root  # what nobody reads is not reached
+    if not _may_have_dead_code(root):
+        return root
     if project:
         root = _project_tuples(root, _Effects(mod).scan(root))
     live = _live(root, set() if ignore_impurity else _Effects(mod).scan(root).acting)

@@ -19,18 +19,19 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from byoc.errors import UserError
-from byoc.ir.expr import RelayExpr
+from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.passes.pass_info import REWRITES, Law
 from byoc.ir.passes.transform import PassContext, PassInfo
 from byoc.ir.span import AnySpan
 from byoc.ir.types import TypeCall, contains_type, tensor_types
+from byoc.relay.analysis.contents import contents_of
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var, constant
@@ -41,7 +42,7 @@ from byoc.relay.op.core.type_relations import is_float
 from byoc.relay.op.device_placement import is_on_device
 from byoc.relay.transform.base.fusion_graph import uncompiled_children
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.simplify.folding_budget import FoldingBudget, bytes_of, note_origins, origins
+from byoc.relay.transform.simplify.folding_budget import MAX_BYTES, FoldingBudget, bytes_of, note_origins, origins
 from byoc.relay.transform.simplify.shape_values import ShapeValues
 from byoc.relay.traverse import post_order, rewrite, same_types_rebuild
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
@@ -175,9 +176,10 @@ class _Folder:
         """*root* with all that is constant folded."""
         if self.budget is None:
             self.budget = FoldingBudget(lambda: bytes_of(origins(post_order(root, uncompiled_children))))
-        for node in post_order(root, uncompiled_children):
-            if isinstance(node, Let):
-                self.bound.setdefault(node.value, []).append(node.variable)
+        if not isinstance(root, Function) or Let in contents_of(root).nodes:
+            for node in post_order(root, uncompiled_children):
+                if isinstance(node, Let):
+                    self.bound.setdefault(node.value, []).append(node.variable)
         return rewrite(root, self._folded, uncompiled_children, self.done, same_types_rebuild)
 
     def _folded(self, before: RelayExpr, after: RelayExpr) -> RelayExpr:
@@ -282,9 +284,24 @@ def FoldConstantExpr(expr: RelayExpr, mod: IRModule | None = None, fold_qnn: boo
     return fold_constants(expr, mod, fold_qnn, mild=True)
 
 
+class _Settled(NamedTuple):
+    """A fact of a function: there is nothing to fold, as things stood when that was found."""
+
+    fold_qnn: bool
+    mild: bool
+    max_bytes: object
+    kernels: int
+
+
 def _pass(fold_qnn: bool, mild: bool) -> FunctionPass:
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return as_function(fold_constants(func, mod, fold_qnn, mild=mild))
+        settled = _Settled(fold_qnn, mild, ctx.config.get(MAX_BYTES), KERNELS.loaded)
+        if settled in func.facts or settled._replace(fold_qnn=True) in func.facts:
+            return func
+        folded = as_function(fold_constants(func, mod, fold_qnn, mild=mild))
+        if folded is func and GlobalVar not in contents_of(func).callees:  # whose types are not the function's own
+            func.facts[settled] = True
+        return folded
 
     return FunctionPass(
         fold, PassInfo("FoldConstant", 2, ends=REWRITES, law=Law("what is computed from constants is a constant"))

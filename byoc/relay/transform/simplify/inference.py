@@ -17,6 +17,7 @@ from byoc.ir.passes.pass_info import REWRITES, Law, Numbers
 from byoc.ir.passes.transform import PassContext, PassInfo, register_config_option
 from byoc.ir.span import AnySpan
 from byoc.ir.types import TensorType, tensor_types
+from byoc.relay.analysis.contents import contents_of
 from byoc.relay.analysis.module_types import typed_expr
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.analysis.type_infer import infer_expr
@@ -133,14 +134,16 @@ NORMS: dict[str, Callable[[Call], RelayExpr]] = {
     "nn.group_norm": decompose_group_norm,
     "nn.l2_normalize": decompose_l2_normalize,
 }
+# what the first field of a call's result becomes at inference
+FIRST_FIELDS: dict[str, Callable[[Call], RelayExpr]] = {
+    "nn.batch_norm": decompose_batch_norm,
+    "nn.dropout": lambda call: call.args[0],
+}
 
 
 def _simplified(node: RelayExpr, decompose_norms: bool) -> RelayExpr:
-    if isinstance(node, TupleGetItem) and node.index == 0:
-        if calls(node.tuple_value, "nn.batch_norm"):
-            return decompose_batch_norm(node.tuple_value)
-        if calls(node.tuple_value, "nn.dropout"):
-            return node.tuple_value.args[0]
+    if isinstance(node, TupleGetItem) and node.index == 0 and calls(node.tuple_value, *FIRST_FIELDS):
+        return FIRST_FIELDS[operator_of(node.tuple_value).name](node.tuple_value)
     if calls(node, "nn.dropout") and isinstance(node.checked_type_, TensorType):
         return node.args[0]
     if decompose_norms and calls(node, *NORMS):
@@ -150,6 +153,11 @@ def _simplified(node: RelayExpr, decompose_norms: bool) -> RelayExpr:
 
 def simplify_inference(root: RelayExpr, mod: IRModule | None = None, decompose_norms: bool = False) -> RelayExpr:
     """*root* with what matters in training only replaced."""
+    root = typed_expr(root, mod)
+    if isinstance(root, Function):
+        names = {op.name for op in contents_of(root).operators}
+        if names.isdisjoint(FIRST_FIELDS) and names.isdisjoint(NORMS):
+            return root
 
     def replaced(before: RelayExpr, new: RelayExpr) -> RelayExpr:
         if not isinstance(new, Function):
@@ -159,7 +167,7 @@ def simplify_inference(root: RelayExpr, mod: IRModule | None = None, decompose_n
             infer_expr(new, mod)
         return new
 
-    return rewrite(typed_expr(root, mod), replaced, fusion_children)
+    return rewrite(root, replaced, fusion_children)
 
 
 def SimplifyInference(decompose_norms: bool | None = None) -> FunctionPass:
