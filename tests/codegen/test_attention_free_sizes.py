@@ -59,8 +59,10 @@ def feeds(b: int, m: int, n: int, transposed: bool = True, dtype: str = "float32
     return made
 
 
-def wanted(model: bytes, given: dict[str, np.ndarray]) -> np.ndarray:
-    return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, given)[0]
+def wanted(model: bytes, given: dict[str, np.ndarray], level: str = "ORT_ENABLE_ALL") -> np.ndarray:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, given)[0]
 
 
 def products(library: byoc.Library, m: int = 4, n: int = 4) -> list[str]:
@@ -113,7 +115,9 @@ def test_float64_is_computed_so_too():
     library = byoc.compile(model, targets=["c"])
     for m, n in ((1, 9), (18, 129)):
         given = feeds(2, m, n, dtype="float64")
-        np.testing.assert_allclose(library.run(given)[0], wanted(model, given), rtol=1e-12, atol=1e-13)
+        # optimized, ONNX Runtime 1.23 fuses the transposition with the product, for which it has float32 alone
+        expected = wanted(model, given, "ORT_DISABLE_ALL")
+        np.testing.assert_allclose(library.run(given)[0], expected, rtol=1e-12, atol=1e-13)
 
 
 def test_a_free_batch_of_fixed_sequences_has_no_scores_either():
