@@ -27,7 +27,12 @@ class OnnxRuntimeModule(OnnxModule):
         library: Any = importlib.import_module("onnxruntime")
         options = library.SessionOptions()
         options.log_severity_level = 4
-        session = library.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        lacking: Any = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+        try:
+            session = library.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        except lacking.NotImplemented:  # 1.23 fuses float64 products into operators that it has for float32 alone
+            options.graph_optimization_level = library.GraphOptimizationLevel.ORT_ENABLE_BASIC
+            session = library.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
         def run(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
             binding = session.io_binding()

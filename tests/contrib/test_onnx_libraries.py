@@ -110,6 +110,20 @@ def test_onnx_runtime_is_asked_for_a_kernel():
     assert "what ONNX Runtime has a kernel for" in str(plan) and not plan.regions
 
 
+def test_onnx_runtime_gets_a_float64_product_with_a_transposed_operand():
+    """Version 1.23 fuses these into an operator for which it has no kernel in float64."""
+    pytest.importorskip("onnxruntime")
+    q, k = relay.var("q", shape=(2, 3, 4), dtype="float64"), relay.var("k", shape=(2, 5, 4), dtype="float64")
+    product = relay.nn.batch_matmul(q, relay.transpose(k, (0, 2, 1)), transpose_b=False)
+    library = byoc.compile(byoc.IRModule.from_expr(relay.Function([q, k], relay.nn.relu(product))), ["onnxruntime"])
+    (module,) = (m for m in library.module.imports if m.type_key == "onnxruntime")
+    assert len(module.symbols) == 1
+    rng = np.random.default_rng(0)
+    given = {"q": rng.standard_normal((2, 3, 4)), "k": rng.standard_normal((2, 5, 4))}
+    wanted = np.maximum(given["q"] @ given["k"].swapaxes(1, 2), 0)
+    np.testing.assert_allclose(library.run(given)[0], wanted, rtol=1e-12, atol=1e-13)
+
+
 def test_without_the_library_one_plans_and_compiles_for_elsewhere(library_name, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, LIBRARIES[library_name], None)
     problem = get_backend(library_name).unavailable()
