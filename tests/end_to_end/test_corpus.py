@@ -18,6 +18,8 @@ from fuzz.judge.oracle import wanted
 from fuzz.loader import LoaderProcess
 
 CORPUS = sorted((pathlib.Path(__file__).parents[1] / "corpus").glob("*.json"))
+NEWER = {"mean_of_one_dequantized_number"}
+"""ONNX Runtime 1.23 refuses LayerNormalization over one element, of which ONNX's reference gives 0."""
 pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_opencl, pytest.mark.optimized]
 
 
@@ -28,7 +30,10 @@ def loader():
     process.close()
 
 
-@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, id=p.stem, marks=pytest.mark.newer_onnxruntime if p.stem in NEWER else ()) for p in CORPUS],
+)
 def test_a_case_of_the_corpus_is_right_on_every_backend(path, loader, tmp_path):
     case = Case.read(path)
     judges = [

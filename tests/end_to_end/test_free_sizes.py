@@ -119,13 +119,16 @@ WINDOWS = f"""g (float[B, H, 3] x) => (float[] y)
     y = MatMul (eye, joined)
 }}"""
 MODELS = {
-    "windows": (WINDOWS, [{"x": (b, h, 3)} for b, h in ((1, 1), (2, 6), (1, 8), (3, 33), (0, 4))]),
+    "windows": (WINDOWS, [{"x": (b, h, 3)} for b, h in ((1, 1), (2, 6), (1, 8), (3, 33))]),
+    "no windows": (WINDOWS, [{"x": (b, h, 3)} for b, h in ((2, 6), (0, 4), (1, 8))]),
     "attention": (ATTENTION, [{"x": (b, s, 32)} for b, s in ((1, 1), (2, 5), (3, 16), (1, 16))]),
     "shifted": (SHIFTED, [{"x": (b, s, 8)} for b, s in ((1, 1), (2, 2), (3, 7))]),
     "residual": (RESIDUAL, [{"x": (b, 3, h, w)} for b, h, w in ((1, 16, 16), (2, 15, 18), (1, 9, 33), (3, 8, 7))]),
     "cached": (CACHED, [{"x": (b, s, 8), "past": (b, p, 8)} for b, s, p in ((1, 1, 0), (2, 1, 5), (1, 4, 3))]),
     "batches": (BATCHES, [{"x": (b, s, 8)} for b, s in ((1, 1), (4, 3), (2, 9))]),
 }
+NEWER = {"no windows"}
+"""ONNX Runtime 1.23 does not multiply a matrix by none of a batch, which the next does, and ONNX's reference."""
 
 
 def model_of(name):
@@ -149,7 +152,9 @@ def feeds_of(name):
 
 
 @pytest.mark.parametrize("targets", [["c"], ["json", "c"], ["opencl", "c"]], ids="-".join)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.newer_onnxruntime if name in NEWER else ()) for name in MODELS]
+)
 def test_one_artefact_is_right_for_every_size_and_nothing_is_on_numpy_kernels(name, targets, artifact_runner, tmp_path):
     if targets[0] == "opencl" and byoc.contract.get_backend("opencl").unavailable():
         pytest.skip("no OpenCL device")
