@@ -30,7 +30,7 @@ from byoc.driver.options import CompileRequest, PlanRequest
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
 from byoc.driver.precision import FP16, HALVES, INT8, HostProducts, ProductPrecision, host_products, with_precision
-from byoc.driver.region_build import BuildRequest, build_regions, keeping_unconverted
+from byoc.driver.region_build import BuildRequest, advising_fallback, build_regions
 from byoc.errors import (
     PartitionError,
     UserError,
@@ -38,7 +38,7 @@ from byoc.errors import (
 from byoc.ir.module import IRModule
 from byoc.ir.passes.transform import PassContext
 from byoc.ir.passes.verification import check_made
-from byoc.options.declaration import part_of
+from byoc.options.declaration import configuration, part_of
 from byoc.partition.calls import known_names
 from byoc.partition.options import PlacingOptions
 from byoc.partition.plan.plan import Plan
@@ -97,7 +97,7 @@ class CompileOptions:
 
 def compile_model(asked: CompileRequest) -> Library:
     """What ``byoc.compile`` gives, compiled whatever is in the cache."""
-    with keeping_unconverted(asked.fallback):
+    with PassContext.current().with_config(configuration(asked)), advising_fallback():
         return _compile_model(asked)
 
 
@@ -237,7 +237,7 @@ def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, progress: 
             plan = _without(mod, plan, missing, options, progress)
             continue
         try:
-            with keeping_unconverted(options.fallback):
+            with advising_fallback():
                 cut = check_made(plan.apply(mod), "the cut", PassContext.current().config)
             library = _build(cut, plan, options, progress)
         except RegionLostError as error:

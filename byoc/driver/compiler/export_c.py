@@ -24,6 +24,8 @@ from byoc.driver.pipeline import check_pass_names, optimize
 from byoc.driver.precision import PrecisionOutcome, ProductPrecision
 from byoc.errors import CompileError, UserError
 from byoc.ir.module import IRModule
+from byoc.ir.passes.transform import PassContext
+from byoc.options.declaration import configuration
 from byoc.options.entry import takes
 from byoc.partition.calls import known_names
 from byoc.relay.narrowing import as_function
@@ -58,6 +60,11 @@ def export_c(asked: ExportRequest) -> Exported:
         UserError: for free dimensions that *shapes* leaves free, for operators without generated C, which it names, and
             for options that do not go together, with one sentence.
     """
+    with PassContext.current().with_config(configuration(asked)):
+        return _exported(asked)
+
+
+def _exported(asked: ExportRequest) -> Exported:
     allowed = _c_options(checked_options(asked.backend_options or {}))
     options = export_options(
         asked.symbol, asked.portable, asked.threads, asked.weights, asked.march, WinogradOptions.of(allowed)

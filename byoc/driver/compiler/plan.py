@@ -18,6 +18,8 @@ from byoc.driver.model import module_of
 from byoc.driver.options import PRECISIONS, PlanRequest
 from byoc.driver.pipeline import check_pass_names
 from byoc.ir.module import IRModule
+from byoc.ir.passes.transform import PassContext
+from byoc.options.declaration import configuration
 from byoc.options.entry import takes
 from byoc.partition.plan.plan import Plan
 from byoc.runtime.library import Library
@@ -46,6 +48,11 @@ def plan(asked: PlanRequest) -> Plan:
 
 def planned(asked: PlanRequest) -> tuple[IRModule, Plan]:
     """The simplified module that a plan is for, and the plan."""
+    with PassContext.current().with_config(configuration(asked)):
+        return _planned(asked)
+
+
+def _planned(asked: PlanRequest) -> tuple[IRModule, Plan]:
     check_pass_names(asked.pipeline)
     progress = asked.progress or silent
     progress("reading the model")

@@ -7,7 +7,8 @@ from byoc.driver.bytecode.control import without_externs
 from byoc.driver.compiler.plan import planned
 from byoc.driver.options import CompileRequest, PlanRequest
 from byoc.driver.vm.compile import compile_module, region_targets
-from byoc.options.declaration import options_of
+from byoc.ir.passes.transform import PassContext
+from byoc.options.declaration import configuration, options_of
 from byoc.partition.costs.model import HOST_BACKEND
 from byoc.runtime.vm.executable import Executable
 
@@ -18,6 +19,11 @@ def compile_planned(asked: CompileRequest) -> Executable:
     Of the options, those of the plan count, and ``backend_options``, ``precision``, ``keep_f32``, ``tune`` and
     ``fallback``. Raises as ``byoc.plan`` and :func:`compile_module`.
     """
+    with PassContext.current().with_config(configuration(asked)):
+        return _compiled(asked)
+
+
+def _compiled(asked: CompileRequest) -> Executable:
     known = {declared.name for declared in options_of(CompileRequest)}
     shared = {d.name: getattr(asked, d.name) for d in options_of(PlanRequest) if d.name in known}
     mod, plan = planned(PlanRequest(**shared))
