@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from byoc.driver.compiler.plan import planned
+from byoc.driver.compiler.plan import simplify_and_plan
 from byoc.driver.host import bind_constants
 from byoc.driver.options import PlanRequest
 from byoc.driver.pipeline import host_layout, prepare_host
@@ -74,7 +74,7 @@ class CutModel:
 
 def cut_model(request: PlanRequest) -> CutModel:
     """The model of *request*, planned, cut, and its host's share fused. Raises UserError for what cannot be."""
-    mod, plan = planned(request)
+    mod, plan = simplify_and_plan(request)
     prepared = prepare_host(host_layout({}), chosen=request.pipeline)(plan.apply(mod))
     main = prepared["main"]
     assert isinstance(main, Function)

@@ -25,7 +25,7 @@ from byoc.debug.unfused import HOST, compile_unfused
 from byoc.debug.values import InnerValue, values_of
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.options import CompileRequest
-from byoc.driver.vm.cut_model import compile_planned
+from byoc.driver.vm.cut_model import compile_for_vm
 from byoc.errors import ByocError, UserError
 from byoc.ir.module import IRModule
 from byoc.runtime.artefact.artifact import read_artifact
@@ -129,7 +129,7 @@ class SideBench:
             request = CompileRequest(
                 asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline, progress=self.progress
             )
-            self._executable = compile_planned(request)
+            self._executable = compile_for_vm(request)
             return
         self.progress("compiling it")
         whole = compile_model(asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline)

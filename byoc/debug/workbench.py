@@ -146,10 +146,10 @@ class CutModelTask(_OfModel):
         request = plan_request(bench.asked)
         bench.progress(PLANNING)
 
-        def planned() -> None:
+        def cut() -> None:
             cut_model(request)
 
-        return _refused(planned)
+        return _refused(cut)
 
 
 @dataclass(frozen=True)

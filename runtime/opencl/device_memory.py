@@ -22,7 +22,7 @@ from byoc.runtime.graph.memory_plan import ALIGNMENT, Lifetime, largest_live_byt
 from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.devices import OpenDevice
 from byoc.runtime.opencl.images import ImageSize, new_image
-from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.runtime.opencl.launches import FunctionPlan
 
 if TYPE_CHECKING:
     import pyopencl

@@ -15,7 +15,7 @@ from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.tune.tuner import tuner_of
 from byoc.contract.options import check_option_targets, checked_options
 from byoc.driver.assembly import assemble
-from byoc.driver.compiler.compile import CompileOptions, host_main, output_names, plan_for
+from byoc.driver.compiler.compile import CompileOptions, host_main, output_names
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.model import module_of
 from byoc.driver.narrow_products import DOT, NarrowProducts
@@ -143,7 +143,7 @@ def _host_program(
     """The whole model as the host's share, and the names of its outputs."""
     mod = optimize(mod, options.pipeline, narrow.precision.products)
     narrow.precision.check(known_names(mod))
-    plan = plan_for(mod, options)
+    plan = options.plan(mod)
     cut = plan.apply(mod)
     check_inputs(as_function(cut["main"]))
     main = host_main(cut, plan, options, narrow, progress)
