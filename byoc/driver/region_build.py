@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from byoc.runtime.region.record import Fallback
 
 MAX_NODES_NAMED = 3
-HOST = "c"
 BackendOptions = Mapping[str, Mapping[str, object]]
 
 

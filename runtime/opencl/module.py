@@ -14,12 +14,11 @@ import numpy as np
 from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.errors import ArtifactError, InputError
 from byoc.runtime.core.fork import new_lock
-from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.ndarray import ALIGNMENT, NDArray
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.core.strict_json import read_json
 from byoc.runtime.devices.peak import Peak
 from byoc.runtime.dso.whole_program import check_contract, contract_text, digest_of
-from byoc.runtime.graph.memory_plan import ALIGNMENT
 from byoc.runtime.modules.module import Members, Module, PackedFunction
 from byoc.runtime.opencl.build import build_program, why_unavailable
 from byoc.runtime.opencl.commands.options import RunOptions
