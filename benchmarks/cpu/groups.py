@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from byoc.driver.compiler.compile import CompileOptions, assemble, build, plan_for
+from byoc.driver.compiler.compile import CompileOptions, assemble, build
 from byoc.driver.host import HostProgram, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
 from byoc.driver.precision import ProductPrecision, host_products
@@ -57,7 +57,7 @@ def by_group(
 ) -> tuple[HostProgram, Library]:
     """The model of *path* for the host alone, as ``byoc.compile`` makes it, with the functions that it calls."""
     mod = optimize(import_onnx(path))
-    plan = plan_for(mod, CompileOptions())
+    plan = CompileOptions().plan(mod)
     narrow = host_products(ProductPrecision.of(precision, (), calibration))
     cut = narrow.quantized(plan.apply(mod), lambda probe: build(probe, plan, CompileOptions()))
     main = prepare_host(precision=narrow.passes())(cut)["main"]

@@ -75,7 +75,7 @@ def made_plan(arguments: argparse.Namespace) -> dict[str, Any]:
         return {}
     if arguments.plan is not None:
         raise UserError(f"--plan {arguments.plan}: the plan says where operators go already; leave out {asked[0]}")
-    plan: Plan = importlib.import_module("byoc.cli.plan_command").planned_model(arguments)[1]
+    plan: Plan = importlib.import_module("byoc.cli.plan_command").plan_from_arguments(arguments)[1]
     return {**part_of(PlacingOptions(), CutOptions), "configuration": None, "plan": plan}
 
 

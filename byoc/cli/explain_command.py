@@ -6,7 +6,7 @@ import argparse
 from collections import Counter
 from collections.abc import Mapping
 
-from byoc.cli.plan_command import planned_model, request_of
+from byoc.cli.plan_command import plan_from_arguments, request_of
 from byoc.contract.backend import Backend
 from byoc.contract.registration import backend_names, get_backend
 from byoc.driver.compiler.plan import prepared
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """The named nodes in full, or all that stays on the host by reason and by node, or what each target says."""
     if arguments.all:
         return _matrix(arguments)
-    _, plan = planned_model(arguments)
+    _, plan = plan_from_arguments(arguments)
     if arguments.node:
         found = [plan.explain(name) for name in arguments.node]
         data = {f.name: [decision_to_json(d) for d in f.decisions] for f in found}

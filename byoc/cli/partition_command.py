@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 
 from byoc.cli.compile_command import output_path
-from byoc.cli.plan_command import planned_model
+from byoc.cli.plan_command import plan_from_arguments
 from byoc.driver.onnx_placement import proto_of, with_placement
 from byoc.driver.onnx_regions import with_regions
 from byoc.driver.options import PlanRequest
@@ -32,7 +32,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     """Plan, and write the model with regions as functions, or with each node's device."""
     output = output_path(arguments.model, arguments.output)
-    _, plan = planned_model(arguments)
+    _, plan = plan_from_arguments(arguments)
     model = proto_of(arguments.model)
     made, notes = (with_placement if arguments.placement else with_regions)(model, plan)
     try:

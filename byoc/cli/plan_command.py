@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from byoc.cli.report.progress import StageProgress
-from byoc.driver.compiler.compile import build_planned
-from byoc.driver.compiler.plan import plan_options, planned
+from byoc.driver.compiler.compile import cut_and_build
+from byoc.driver.compiler.plan import plan_options, simplify_and_plan
 from byoc.driver.measure_plan import measure
 from byoc.driver.options import PlanRequest
 from byoc.errors import UserError
@@ -52,10 +52,10 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     for path in outputs:
         if path.suffix not in (".json", *DRAWN):
             raise UserError(f"--output {path}: a plan is written as .json, {', '.join(DRAWN)}")
-    mod, plan = planned_model(arguments)
+    mod, plan = plan_from_arguments(arguments)
     if arguments.measure:
         with StageProgress(quiet=arguments.json) as progress:
-            plan = measure(build_planned(mod, plan, plan_options(request_of(arguments)), progress), plan)
+            plan = measure(cut_and_build(mod, plan, plan_options(request_of(arguments)), progress), plan)
     for path in outputs:
         drawn = DRAWN.get(path.suffix)
         name = Path(arguments.model).stem
@@ -64,10 +64,10 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     return plan.to_json(), f"{plan}{wrote}", 0
 
 
-def planned_model(arguments: argparse.Namespace) -> tuple[IRModule, Plan]:
+def plan_from_arguments(arguments: argparse.Namespace) -> tuple[IRModule, Plan]:
     """The simplified model of a command line and its plan."""
     with StageProgress(quiet=arguments.json) as progress:
-        return planned(replace(request_of(arguments), progress=progress))
+        return simplify_and_plan(replace(request_of(arguments), progress=progress))
 
 
 def request_of(arguments: argparse.Namespace) -> PlanRequest:

@@ -16,7 +16,7 @@ from byoc.cli.tensors.arrays import named_arrays, named_sizes, parse_sizes, rand
 from byoc.debug.machine_runs import load_executable
 from byoc.driver.compiler.compile_times import timed_build, timed_compile
 from byoc.driver.options import CompileRequest
-from byoc.driver.vm.cut_model import compile_planned
+from byoc.driver.vm.cut_model import compile_for_vm
 from byoc.errors import UserError
 from byoc.options.flags import add_flags, given_options
 from byoc.runtime.artefact.artifact import replace_file
@@ -121,7 +121,7 @@ def _by_machine(arguments: argparse.Namespace, progress: StageProgress) -> tuple
     given, sizes = named_arrays(arguments.inputs, "--inputs"), named_sizes(arguments.size)
     if is_model(path):
         asked = CompileRequest(path, **given_options(arguments, CompileRequest), progress=progress)
-        executable, times = timed_build(compile_planned, asked)
+        executable, times = timed_build(compile_for_vm, asked)
     else:
         executable, times = load_executable(path), CompileTimes()
     progress("running")

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from byoc.driver.compiler.plan import planned
+from byoc.contract.options import HOST_BACKEND
+from byoc.driver.compiler.plan import simplify_and_plan
 from byoc.driver.host import bind_constants
 from byoc.driver.options import PlanRequest
 from byoc.driver.pipeline import host_layout, prepare_host
@@ -27,7 +28,6 @@ from byoc.runtime.core.ndarray import dtype_name
 from byoc.testing.core.case import Arrays, Case, function_of
 from byoc.testing.core.reference import Data, Values, flat, narrowed, node_values
 
-HOST = "c"
 REGION, GROUP, OPERATOR = "region", "host's group", "operator"
 
 
@@ -64,7 +64,7 @@ class CutModel:
         if not isinstance(callee, Function):
             raise UserError(f"{', '.join(span_names(call.span)) or 'main'}: a call outside of groups and regions")
         function, args = bind_constants(callee, call.args)
-        target = str(callee.attrs.get("Compiler", HOST))
+        target = str(callee.attrs.get("Compiler", HOST_BACKEND))
         kind = REGION if isinstance(call.op, GlobalVar) else GROUP
         name = call.op.name_hint if isinstance(call.op, GlobalVar) else "_".join(operators(function))
         plain = function_of(function.params, function.body)
@@ -74,7 +74,7 @@ class CutModel:
 
 def cut_model(request: PlanRequest) -> CutModel:
     """The model of *request*, planned, cut, and its host's share fused. Raises UserError for what cannot be."""
-    mod, plan = planned(request)
+    mod, plan = simplify_and_plan(request)
     prepared = prepare_host(host_layout({}), chosen=request.pipeline)(plan.apply(mod))
     main = prepared["main"]
     assert isinstance(main, Function)

@@ -17,15 +17,16 @@ from typing import TypeVar
 import numpy as np
 
 from byoc.base.progress import Progress
+from byoc.contract.options import HOST_BACKEND
 from byoc.contract.registration import BACKENDS, get_backend
 from byoc.debug.comparison import LostSide
 from byoc.debug.machine_runs import input_specs, load_executable, run_executable
 from byoc.debug.options import CompareRequest
-from byoc.debug.unfused import HOST, compile_unfused
+from byoc.debug.unfused import compile_unfused
 from byoc.debug.values import InnerValue, values_of
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.options import CompileRequest
-from byoc.driver.vm.cut_model import compile_planned
+from byoc.driver.vm.cut_model import compile_for_vm
 from byoc.errors import ByocError, UserError
 from byoc.ir.module import IRModule
 from byoc.runtime.artefact.artifact import read_artifact
@@ -123,13 +124,13 @@ class SideBench:
 
     def _compile(self, target: str) -> None:
         asked = self.asked
-        cut = [HOST] if target in (HOST, "host") else [target, HOST]
+        cut = [HOST_BACKEND] if target in (HOST_BACKEND, "host") else [target, HOST_BACKEND]
         assert not isinstance(asked.first, Library)
         if asked.vm:
             request = CompileRequest(
                 asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline, progress=self.progress
             )
-            self._executable = compile_planned(request)
+            self._executable = compile_for_vm(request)
             return
         self.progress("compiling it")
         whole = compile_model(asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline)
@@ -139,7 +140,7 @@ class SideBench:
     def _load(self, path: Path) -> None:
         self.progress("loading it")
         if path.suffix == ".onnx":
-            self._compile(HOST)
+            self._compile(HOST_BACKEND)
         elif read_artifact(path).manifest.get("tree") and read_artifact(path).manifest.get("kind") == "modules":
             self._executable = load_executable(path)
         elif self.asked.vm:
@@ -196,7 +197,8 @@ class ComparedSide:
     def __init__(self, asked: CompareRequest, index: int, name: str):
         self.name = name
         targets = _targets(asked)
-        known = [t for t in targets[index : index + 1] if t not in (HOST, "host")] if targets else list(BACKENDS)
+        accelerators = [t for t in targets[index : index + 1] if t not in (HOST_BACKEND, "host")]
+        known = accelerators if targets else list(BACKENDS)
         origins = tuple(o for o in (origin_of(get_backend(t)) for t in known) if targets or _is_vendors(o))
         here = [o for o in origins if o.is_of_this_process]
         forked = f"no import gives the class {here[0].kind}" if here else ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from byoc.contract.checks import pattern_entries
 from byoc.contract.limits import Limits
+from byoc.contract.options import HOST_BACKEND
 from byoc.contract.registration import get_backend
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.compiler.plan import plan
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from byoc.ir.module import IRModule
-HOST, FUSION = "c", "FuseOps"
+FUSION = "FuseOps"
 
 
 def compile_unfused(
@@ -38,7 +39,7 @@ def compile_unfused(
     """
     given = options.shapes, options.pipeline
     singly = None
-    vendors = [t for t in targets if t not in (HOST, "host")]
+    vendors = [t for t in targets if t not in (HOST_BACKEND, "host")]
     if vendors:
         limits = {name: Limits(max_operators=_largest_pattern(name)) for name in vendors}
         singly = plan(model, targets, shapes=given[0], pipeline=given[1], limits=limits)
@@ -50,7 +51,7 @@ def compile_unfused(
         plan=singly,
         precision=precision,
         keep_f32=keep_f32,
-        backend_options={HOST: {"layout": "default"}},
+        backend_options={HOST_BACKEND: {"layout": "default"}},
     )
 
 

@@ -15,9 +15,10 @@ from typing import TypeVar
 import numpy as np
 
 from byoc.base.progress import Progress
+from byoc.contract.options import HOST_BACKEND
 from byoc.contract.registration import get_backend
 from byoc.debug.options import BisectRequest
-from byoc.debug.parts import HOST, cut_model
+from byoc.debug.parts import cut_model
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.options import PlanRequest
 from byoc.errors import ByocError, UserError
@@ -146,10 +147,10 @@ class CutModelTask(_OfModel):
         request = plan_request(bench.asked)
         bench.progress(PLANNING)
 
-        def planned() -> None:
+        def cut() -> None:
             cut_model(request)
 
-        return _refused(planned)
+        return _refused(cut)
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class RunModel(_OfModel):
     def do(self, bench: WorkerBench) -> list[np.ndarray] | Refused:
         """Its outputs."""
         assert bench.asked is not None
-        vendors = [t for t in bench.asked.target_names if t != HOST] or [HOST]
+        vendors = [t for t in bench.asked.target_names if t != HOST_BACKEND] or [HOST_BACKEND]
         return _refused(lambda: bench.run(bench.whole, self.inputs, vendors[0], self.saved))
 
 

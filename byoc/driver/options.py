@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from byoc.options.declaration import Flag, FlagModule, Keyed, Options, described, option
+from byoc.options.declaration import Flag, FlagModule, Keyed, Options, configures, described, option
 from byoc.options.texts import parse_shapes, parse_targets
 from byoc.partition.options import PLANNING, CutOptions, DeviceOptions, PlacingOptions
 
@@ -151,11 +151,14 @@ class CompileRequest(ProgressOptions, DeviceOptions, CutOptions, HostOptions, Mo
         "report says so",
         flag=Flag("--replan", commands=("compile",)),
     )
-    fallback: bool = option(
-        False,
-        "have the host compute a region whose backend fails: when it is compiled, in its place; when it is loaded, "
-        "initialised or run, by the host's version of it, which is put in as well; Library.fallbacks lists them",
-        flag=Flag("--fallback", commands=("compile",)),
+    fallback: bool = configures(
+        "byoc.keep_unconverted",
+        option(
+            False,
+            "have the host compute a region whose backend fails: when it is compiled, in its place; when it is loaded, "
+            "initialised or run, by the host's version of it, which is put in as well; Library.fallbacks lists them",
+            flag=Flag("--fallback", commands=("compile",)),
+        ),
     )
     compile_timeout: float = option(
         0.0,

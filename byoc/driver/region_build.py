@@ -30,11 +30,10 @@ from byoc.errors import (
 )
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
-from byoc.ir.passes.transform import PassContext
 from byoc.ir.span import span_names
 from byoc.relay import transform
 from byoc.relay.expr import Function
-from byoc.relay.transform.cut.compiler_functions import KEEP_UNCONVERTED, RAISED, UNCONVERTED
+from byoc.relay.transform.cut.compiler_functions import RAISED, UNCONVERTED
 from byoc.runtime.core.errors import vendors_failure, vendors_text
 from byoc.runtime.core.time_limit import TimeLimitError, bounded
 from byoc.runtime.modules.module import OWN, Module, constant_arrays_of, module_class
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from byoc.runtime.region.record import Fallback
 
 MAX_NODES_NAMED = 3
-HOST = "c"
 BackendOptions = Mapping[str, Mapping[str, object]]
 
 
@@ -71,23 +69,15 @@ class BuiltRegions:
 
 
 @contextlib.contextmanager
-def keeping_unconverted(fallback: bool) -> Iterator[None]:
-    """Let the cut inside keep a region that its backend's ``optimize`` cannot change, where the host may stand in; else
-    what it raises says that the host could.
-    """
-    if not fallback:
-        try:
-            yield
-        except PartitionError as error:
-            region = vars(error).pop(UNCONVERTED, None)
-            if isinstance(region, Function) and host_can(region):
-                with_advice(error)
-            raise
-        return
-    now = PassContext.current()
-    config = {**now.config, KEEP_UNCONVERTED: True}
-    with PassContext(now.opt_level, now.required_pass, now.disabled_pass, now.instruments, config):
+def advising_fallback() -> Iterator[None]:
+    """Have the error of a region that its backend's ``optimize`` cannot change say that the host could compute it."""
+    try:
         yield
+    except PartitionError as error:
+        region = vars(error).pop(UNCONVERTED, None)
+        if isinstance(region, Function) and host_can(region):
+            with_advice(error)
+        raise
 
 
 def build_regions(mod: IRModule, request: BuildRequest, progress: Progress) -> BuiltRegions:

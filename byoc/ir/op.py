@@ -224,7 +224,7 @@ class Op(RelayExpr):
         self.rel = named
 
     def set_support_level(self, level: int) -> None:
-        """Say how widely the operator is supported: 1 is a basic one. Source: ``Op.set_support_level``."""
+        """Say how widely the operator is supported, from 1 (basic) to 10. Source: ``Op.set_support_level``."""
         self.support_level = level
 
     def set_attrs_type_key(self, key: str) -> None:

@@ -17,9 +17,9 @@ from byoc.partition.places.source import OpenCLSource
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.core.strict_json import MOST_NUMBER
+from byoc.runtime.opencl.launches import Bound, Buffer, FunctionPlan, Launch, Variant
 from byoc.runtime.opencl.module import OpenCLModule
 from byoc.runtime.opencl.numbers import Number
-from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Variant
 
 _LOCAL = 64  # work-items of a group, where nothing else is said
 _FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from byoc.errors import InternalError, UserError
 
@@ -73,6 +73,7 @@ class Option:
 
     The ``sentence`` says what it is for. A text must be one of ``choices``, where there are any; where the type is
     ``str`` alone, so must any value. A number is ``least`` or more. ``error`` is the class of what is raised else.
+    ``config`` is the key of a pass's configuration that it sets (:func:`configures`).
     """
 
     sentence: str
@@ -81,6 +82,7 @@ class Option:
     flag: Flag | FlagModule | None = None
     key: Keyed = Keyed.TEXT
     error: type[UserError] = UserError
+    config: str = ""
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,23 @@ def option(
     """The field of an option; the parameters but *default* are those of :class:`Option`."""
     about = Option(sentence, tuple(choices), least, flag, key, error)
     return dataclasses.field(default=default, metadata={_KEY: about})
+
+
+def configures(config: str, declared: T) -> T:
+    """The field *declared*, made by :func:`option`, of one that a pass reads, as ``PassContext(config={config: …})``.
+
+    What it is given stands in the context under which a model is planned and compiled; its default leaves what the
+    context has.
+    """
+    made = cast("dataclasses.Field[T]", declared)
+    about = dataclasses.replace(made.metadata[_KEY], config=config)
+    return dataclasses.field(default=cast(T, made.default), metadata={_KEY: about})
+
+
+def configuration(options: Options) -> dict[str, object]:
+    """The configuration of passes that *options* ask for, by its keys."""
+    given = ((declared, getattr(options, declared.name)) for declared in options_of(type(options)))
+    return {d.about.config: value for d, value in given if d.about.config and not _is_same(value, d.default)}
 
 
 def like(kind: type[Options], name: str, default: T, choices: Iterable[str] | None = None) -> T:

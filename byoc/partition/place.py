@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, TypeVar
 from byoc.contract.registration import BACKENDS, backend_names
 from byoc.errors import PartitionError
 from byoc.ir.registry import Registry, caller_location
+from byoc.partition.boundaries import HOST as HOST
 
 ANY = "any"
-HOST = "host"
 
 
 class _Name(str, Enum):

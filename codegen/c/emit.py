@@ -21,13 +21,14 @@ from byoc.codegen.c.whole.natives import LOOPS, NATIVES
 from byoc.codegen.c.whole.program import plan_whole_program
 from byoc.codegen.c.whole.support import POOL, PREAMBLE
 from byoc.codegen.c.whole.unit import GroupCall, Unit, Units, definitions
-from byoc.codegen.c.whole.workspace import ALIGNMENT, WorkspacePlan, plan_workspace
+from byoc.codegen.c.whole.workspace import WorkspacePlan, plan_workspace
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.writer import Names, Writer
 from byoc.errors import CompileError
 from byoc.ir.types import dtype_bytes
+from byoc.runtime.core.ndarray import ALIGNMENT
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.graph.graph import Graph
 from byoc.te import PrimExpr, Size, Tensor, binary

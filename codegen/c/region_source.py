@@ -16,7 +16,7 @@ from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.kernel.lower import DTYPES
 from byoc.contract.region_steps import RegionSteps
 from byoc.contract.signature import spec_of
-from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.core.ndarray import ALIGNMENT, numpy_dtype
 from byoc.runtime.core.signature import Dim, Signature, TensorSpec
 from byoc.runtime.dso.checked_steps import CalledKernel, CalledKernels
 from byoc.runtime.dso.module import DsoModule
@@ -27,7 +27,6 @@ C_TYPES: Mapping[str, str] = {**{dtype: name for dtype, name in TYPES.items() if
 NO_HALF = """#ifndef __FLT16_MAX__
 #error this compiler has no _Float16 for this processor, which source in C has for float16: take GCC 12 or Clang
 #endif"""
-ALIGNMENT = 64
 INCLUDES = "\n".join(f"#include <{name}.h>" for name in ("math", "stdbool", "stddef", "stdint", "string"))
 
 

@@ -44,8 +44,8 @@ from byoc.relay.expr import Call, Function
 from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.opencl.build import why_unavailable
 from byoc.runtime.opencl.devices import open_device, why_not_here
+from byoc.runtime.opencl.launches import FunctionPlan
 from byoc.runtime.opencl.module import OpenCLModule
-from byoc.runtime.opencl.plan import FunctionPlan
 
 MIN_ELEMENTS = 64
 LEAST_ELEMENTS = "opencl.least_elements"  # of a PassContext: another number; 1 launches kernels for any integers

@@ -3,7 +3,7 @@
 The source is the same text whenever it is made for the same programs. A plan names buffers by number: inputs,
 constants, temporaries, outputs. A number that depends on the sizes of a call is written as ``12``, ``"N"`` or
 ``["mul", "N", 12]`` (``add sub mul div mod min max``; ``div`` rounds down), and evaluated by
-``byoc.runtime.opencl.plan``, whose docstring gives the whole format.
+``byoc.runtime.opencl.launches``, whose docstring gives the whole format.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from byoc.codegen.opencl.schedule import index_type, schedule_stage, stage_space
 from byoc.codegen.opencl.window_operands import compute_windows_in_products
 from byoc.codegen.opencl.winograd.rewrite import use_winograd
 from byoc.ir.types import dtype_bytes
-from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.runtime.opencl.launches import FunctionPlan
 from byoc.te import PrimExpr, Size, Tensor, in_phases
 from byoc.te.walk import checks_of, loaded_tensors, unique_nodes
 

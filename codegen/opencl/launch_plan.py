@@ -13,8 +13,8 @@ from byoc.codegen.opencl.images.coordinates import ImageTensors
 from byoc.codegen.opencl.work import counted_work
 from byoc.errors import UnsupportedError
 from byoc.ir.types import dtype_bytes
+from byoc.runtime.opencl.launches import Bound, Buffer, FunctionPlan, KernelWork, Launch, Variant
 from byoc.runtime.opencl.numbers import Number
-from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, KernelWork, Launch, Variant
 from byoc.te import Dimension, Size, Tensor, binary
 from byoc.te.expr import Binary, Const
 

@@ -21,7 +21,7 @@ from byoc.codegen.opencl.tuning.device_batch import DeviceCandidate
 from byoc.codegen.tune.kernel_program import kernel_program
 from byoc.codegen.tune.tuner import Tuner
 from byoc.runtime.opencl.devices import open_device
-from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.runtime.opencl.launches import FunctionPlan
 
 MEASURED_FROM = "normal"  # the level from which on the device's thresholds are measured where they are not known
 Prepare = Callable[[Choices | None], list[Program]]

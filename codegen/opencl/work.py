@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.c.winograd.plan import INPUT, META
-from byoc.codegen.c.winograd.plan import WinogradPlan as WinogradPlan
+from byoc.codegen.c.winograd.sizes import INPUT, META
+from byoc.codegen.c.winograd.sizes import WinogradPlan as WinogradPlan
 from byoc.codegen.c.winograd.transforms import KERNEL
 from byoc.codegen.kernel.expr_parts import factors
 from byoc.codegen.kernel.simplify import Simplifier, as_index

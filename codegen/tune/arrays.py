@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-ALIGNMENT = 64
+from byoc.runtime.core.ndarray import ALIGNMENT
+
 MOST_COPIES = 16
 ROTATED_BYTES = 2  # times the second cache: what copies of weights fill at least
 

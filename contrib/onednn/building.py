@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from byoc.contrib.onednn.library import ANY, Desc, OnednnLibrary, Primitive
-from byoc.runtime.core.ndarray import dtype_name
+from byoc.runtime.core.ndarray import ALIGNMENT, dtype_name
 
-ALIGNMENT = 64  # bytes, of a line of the processor's cache
 SRC, SRC_1, DST, WEIGHTS, BIAS, MEAN, VARIANCE, SCALE, SHIFT = 1, 2, 17, 33, 41, 49, 50, 51, 52
 SCRATCHPAD, SCALES, ZERO_POINTS, POST_SRC_1, MANY_SRC = 80, 4096, 8192, 32768, 1024
 QUERY_SRC, QUERY_WEIGHTS, QUERY_DST = 0x81, 0x83, 0x85

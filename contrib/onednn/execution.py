@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from byoc.contrib.onednn.building import (
-    ALIGNMENT,
     Action,
     BufferKind,
     Builder,
@@ -24,6 +23,7 @@ from byoc.contrib.onednn.steps import Behind, DnnlStep, build
 from byoc.contrib.onednn.table import BUILDERS
 from byoc.contrib.region_program import Program
 from byoc.runtime.core.errors import KernelError
+from byoc.runtime.core.ndarray import ALIGNMENT
 from byoc.runtime.core.signature import Signature, TensorSpec
 
 assert BUILDERS  # the families of operators, which register themselves

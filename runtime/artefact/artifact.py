@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from byoc.runtime.core.errors import ArtifactError, UserError
+from byoc.runtime.core.ndarray import ALIGNMENT
 from byoc.runtime.core.strict_json import mapping_of as object_of
 from byoc.runtime.core.strict_json import read_json
 from byoc.runtime.files.whole_file import write_whole
@@ -87,7 +88,6 @@ def open_seal(
 
 SCHEMA_VERSION = 1
 JSON_GRAPH_VERSION = 1
-ALIGNMENT = 64
 MANIFEST = "manifest.json"
 FORMAT = "byoc-artifact"
 _EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -18,6 +18,8 @@ from byoc.runtime.core.device import Device, cpu
 from byoc.runtime.core.errors import UserError
 from byoc.runtime.core.small_types import BITS, extension_dtype
 
+ALIGNMENT = 64  # bytes: where arrays begin that are handed to generated code, and a line of a processor's cache
+
 
 def numpy_dtype(name: str) -> np.dtype:
     """The numpy dtype called *name*. Raises UserError for a name that numpy does not know."""

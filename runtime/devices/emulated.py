@@ -22,6 +22,7 @@ import numpy as np
 from byoc.runtime.core.device import HardwareLevel
 from byoc.runtime.core.errors import DeviceError, DeviceMemoryError
 from byoc.runtime.core.fork import new_lock, new_rlock
+from byoc.runtime.core.ndarray import ALIGNMENT
 from byoc.runtime.devices.device_api import (
     DeviceAPI,
     DeviceMemory,
@@ -48,7 +49,6 @@ from byoc.runtime.devices.emulation import (
 )
 from byoc.runtime.devices.waiting import PIECE, wait_until
 
-ALIGNMENT = 64  # bytes
 Work = Callable[[], "np.ndarray | None"]  # gives the bytes that it wrote
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from byoc.runtime.core.errors import DeviceError, DeviceMemoryError
+from byoc.runtime.core.ndarray import ALIGNMENT
 from byoc.runtime.devices.device_api import (
     DeviceAPI,
     DeviceMemory,
@@ -18,8 +19,6 @@ from byoc.runtime.devices.device_api import (
     checked_range,
     increment,
 )
-
-ALIGNMENT = 64  # bytes
 
 
 class HostDevice(DeviceAPI):

@@ -20,7 +20,7 @@ import numpy as np
 from byoc.runtime.core.bound_sizes import Sizes, is_computable
 from byoc.runtime.core.errors import ArtifactError, InputError, InternalError, UnavailableError
 from byoc.runtime.core.fork import new_lock
-from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
+from byoc.runtime.core.ndarray import ALIGNMENT, NDArray, from_any, numpy_dtype
 from byoc.runtime.core.processor import Processor, this_processor
 from byoc.runtime.core.signature import Signature, TensorSpec, symbol_of
 from byoc.runtime.core.strict_json import read_json
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from byoc.runtime.dso.library_file import LibraryFile
     from byoc.runtime.region.checks import CallChecks
 
-ALIGNMENT = 64
 WHOLE_MEMBER, SANITIZERS_MEMBER = "program.json", "sanitizers.json"
 _FFI = cffi.FFI()
 ASKS_FOR_TIME = "run_look"  # what generated C calls to see whether its run is over

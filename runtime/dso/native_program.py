@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from byoc.runtime.core.errors import ArtifactError, UnavailableError
+from byoc.runtime.core.ndarray import ALIGNMENT
 from byoc.runtime.dso.library_file import LibraryFile
 from byoc.runtime.dso.run_state import FFI, RunState
 from byoc.runtime.dso.whole_program import WholeProgram
 from byoc.runtime.graph.executor_base import check_arena
 from byoc.runtime.graph.memory_plan import Lifetime, MemoryPlan, plan_memory
 
-ALIGNMENT = 64
 MOST_ROOM = 4  # times what a run needs that an arena may have which was taken for another one
 
 _PROGRAM = """

@@ -16,7 +16,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-ALIGNMENT = 64
+from byoc.runtime.core.ndarray import ALIGNMENT
+
 IMPROVEMENTS = 100  # orders that are tried beyond the first ones
 
 

@@ -18,11 +18,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from byoc.runtime.core.errors import DeviceMemoryError
-from byoc.runtime.graph.memory_plan import ALIGNMENT, Lifetime, largest_live_bytes, plan_memory
+from byoc.runtime.core.ndarray import ALIGNMENT
+from byoc.runtime.graph.memory_plan import Lifetime, largest_live_bytes, plan_memory
 from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.devices import OpenDevice
 from byoc.runtime.opencl.images import ImageSize, new_image
-from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.runtime.opencl.launches import FunctionPlan
 
 if TYPE_CHECKING:
     import pyopencl

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from byoc.runtime.opencl.plan import FOUND_WORDS
+from byoc.runtime.opencl.launches import FOUND_WORDS
 
 if TYPE_CHECKING:
     import pyopencl

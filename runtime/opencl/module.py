@@ -14,20 +14,19 @@ import numpy as np
 from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.errors import ArtifactError, InputError
 from byoc.runtime.core.fork import new_lock
-from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.ndarray import ALIGNMENT, NDArray
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.core.strict_json import read_json
 from byoc.runtime.devices.peak import Peak
 from byoc.runtime.dso.whole_program import check_contract, contract_text, digest_of
-from byoc.runtime.graph.memory_plan import ALIGNMENT
 from byoc.runtime.modules.module import Members, Module, PackedFunction
 from byoc.runtime.opencl.build import build_program, why_unavailable
 from byoc.runtime.opencl.commands.options import RunOptions
 from byoc.runtime.opencl.counts import DeviceCounts, summed
 from byoc.runtime.opencl.device_memory import place_buffers
 from byoc.runtime.opencl.devices import open_device
+from byoc.runtime.opencl.launches import PLAN_VERSION, FunctionPlan, plans_from_json, run_options_from_json
 from byoc.runtime.opencl.peaks import device_peak
-from byoc.runtime.opencl.plan import PLAN_VERSION, FunctionPlan, plans_from_json, run_options_from_json
 from byoc.runtime.opencl.process import driver_use
 from byoc.runtime.opencl.session import Session
 from byoc.runtime.region.call import Pending

@@ -39,8 +39,8 @@ from byoc.runtime.opencl.devices import DeviceInfo, OpenDevice, import_pyopencl
 from byoc.runtime.opencl.flush_trial import flush_every
 from byoc.runtime.opencl.found_indices import FoundIndices
 from byoc.runtime.opencl.images import texels
+from byoc.runtime.opencl.launches import FunctionPlan
 from byoc.runtime.opencl.pinned import PinnedPieces, landing, result_pieces
-from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.timed_events import OnTimes, TimedEvents, header_of_copy, header_of_launch
 from byoc.runtime.opencl.waiting import is_complete, wait_for

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from byoc.runtime.core.device_event import DeviceEvent, EventFacts, EventHeader
 from byoc.runtime.core.errors import ArtifactError
+from byoc.runtime.opencl.launches import Launch, Variant
 from byoc.runtime.opencl.numbers import Number, counted
-from byoc.runtime.opencl.plan import Launch, Variant
 
 if TYPE_CHECKING:
     import pyopencl

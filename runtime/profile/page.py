@@ -7,11 +7,10 @@ from html import escape
 from byoc.runtime.page.document import document, fragment
 from byoc.runtime.page.parts import Mark, TableCell, legend, table, time_line
 from byoc.runtime.profile.record import FunctionRecord, ProfileRecord, names_of_functions
-from byoc.runtime.profile.rows import LEVELS, ProfileRow, rows
+from byoc.runtime.profile.rows import HOST, LEVELS, ProfileRow, rows
 from byoc.runtime.profile.table import heading
 from byoc.runtime.profile.trace import lane_of, lane_of_part
 
-HOST = "host"
 HEADER = (
     "",
     "backend",

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-ALIGNMENT = 64  # bytes, which the contract promises
+from byoc.runtime.core.ndarray import ALIGNMENT
+
 ZONE = 4096  # bytes on either side
 FLOATS, OTHERS = b"\xff", b"\xa5"  # the byte of which a fence is made
 

@@ -105,6 +105,30 @@ print([(d.operator, d.target) for d in plan.decisions])
     assert done.stdout == "[('nn.relu', 'relu_chip')]\n", done.stdout + done.stderr
 
 
+def test_the_option_of_the_guide_acts_as_printed(tmp_path: pathlib.Path) -> None:
+    block = next(b for b in re.findall(r"^```python\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL) if "max_depth" in b)
+    declared = "".join(f"    {line}\n" for line in block.splitlines())
+    (tmp_path / "example.py").write_text(f"""
+from dataclasses import dataclass
+from byoc import relay
+from byoc.driver.compiler.compile import compile_model
+from byoc.driver.options import CompileRequest, Flag, configures, option
+
+@dataclass(frozen=True, kw_only=True)
+class Example(CompileRequest):
+{declared}
+x = y = relay.var("x", shape=(2, 3))
+for _ in range(6):
+    y = relay.sqrt(relay.abs(y))
+mod = relay.IRModule.from_expr(relay.Function([x], y))
+for given in ({{}}, {{"max_depth": 3}}):
+    library = compile_model(Example(mod, **given))
+    print(len([node for node in library.graph_json["nodes"] if node["op"] != "null"]))
+""")
+    done = subprocess.run([sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "1\n4\n", done.stdout + done.stderr
+
+
 def test_the_command_of_the_guide_runs_as_printed(tmp_path: pathlib.Path) -> None:
     (tmp_path / "operators_command.py").write_text(python_of_the_guide("def run(arguments"))
     code = "import argparse, operators_command as c; print(c.run(argparse.Namespace(domain=''))[1])"

@@ -103,6 +103,13 @@ def test_a_binding_says_which_operators_a_function_is_for(tmp_path: Path, text: 
     assert any(one.is_list for one in scanned(tmp_path / "elsewhere", text))
 
 
+def test_a_table_beside_the_operators_files_is_a_list(tmp_path: Path) -> None:
+    table = 'LEVELS = {1: "add subtract nn.conv1d nn.conv2d"}'
+    (found,) = scanned(tmp_path, table, "byoc/relay/op")
+    assert found.is_list
+    assert scanned(tmp_path / "own", f"{table}\nregister_op('add')", "byoc/relay/op") == []
+
+
 def test_a_constant_that_another_module_reads_is_a_list(tmp_path: Path) -> None:
     (tmp_path / "contrib").mkdir()
     (tmp_path / "contrib" / "reader.py").write_text("from byoc.contrib.scanned import SUMS\n")

@@ -20,7 +20,7 @@ from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.program import CallStep, CopyStep, ExternalStep, no_whole_program, plan_whole_program
 from byoc.codegen.c.whole.unit import Units
 from byoc.codegen.kernel.lower import lower_function
-from byoc.driver.compiler.compile import CompileOptions, plan_for
+from byoc.driver.compiler.compile import CompileOptions
 from byoc.driver.host import lower_host
 from byoc.driver.pipeline import optimize, prepare_host
 from byoc.ir.span import Span
@@ -34,7 +34,7 @@ MACHINE = Machine(64, 24)
 def host_of(mod):
     """The graph of a module, and the programs that it calls, ready to be written."""
     mod = optimize(relay.transform.InferType()(mod))
-    mod = prepare_host()(plan_for(mod, CompileOptions()).apply(mod))
+    mod = prepare_host()(CompileOptions().plan(mod).apply(mod))
     host = lower_host(mod["main"], {})
     programs = [prepare(lower_function(f, s), MACHINE) for s, f in host.functions.compiled.items()]
     return Graph(host.graph), programs

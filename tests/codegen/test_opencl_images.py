@@ -28,7 +28,7 @@ from byoc.runtime.opencl import module as opencl_module
 from byoc.runtime.opencl import session
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.images import ImageSize, texels
-from byoc.runtime.opencl.plan import plans_from_json
+from byoc.runtime.opencl.launches import plans_from_json
 
 pytestmark = pytest.mark.needs_opencl
 ALL = range(1, 10)  # channels and widths; the shift by which they are paired

@@ -19,7 +19,7 @@ from byoc.codegen.opencl.device.profile import ANY_GPU
 from byoc.codegen.opencl.emit import emit_programs
 from byoc.errors import CompileError
 from byoc.runtime.opencl.devices import open_device
-from byoc.runtime.opencl.plan import Launch
+from byoc.runtime.opencl.launches import Launch
 
 BY_WINOGRAD = ["winograd_tiles", "product", "winograd_outputs"]
 H100 = replace(ANY_GPU, units=132, local_memory=48 << 10, max_group=1024)

@@ -12,9 +12,9 @@ from byoc.codegen.opencl.work import counted_work
 from byoc.ir.module import IRModule
 from byoc.ir.types import Any, TensorType
 from byoc.runtime.core.errors import ArtifactError
+from byoc.runtime.opencl.launches import PLAN_VERSION, Launch, plans_from_json
 from byoc.runtime.opencl.module import PLAN_MEMBER, OpenCLModule
 from byoc.runtime.opencl.numbers import evaluate
-from byoc.runtime.opencl.plan import PLAN_VERSION, Launch, plans_from_json
 from byoc.te import compute, placeholder
 
 pytestmark = [pytest.mark.needs_opencl, pytest.mark.needs_cc]

@@ -20,8 +20,8 @@ from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.winograd.choice import candidates
 from byoc.codegen.c.winograd.convolution import Convolution, convolution
 from byoc.codegen.c.winograd.options import DIRECT, ERRORS, WinogradOptions
-from byoc.codegen.c.winograd.plan import META, OUTPUT, WinogradPlan
 from byoc.codegen.c.winograd.rewrite import with_plans
+from byoc.codegen.c.winograd.sizes import META, OUTPUT, WinogradPlan
 from byoc.codegen.c.winograd.transforms import OUTPUTS, linear_forms, transforms
 from byoc.codegen.kernel.choice import Fixed, SpaceCollector
 from byoc.codegen.kernel.lower import lower_function

@@ -12,7 +12,7 @@ from quantized_nets import RESNET, SMALL, quantized, resnet18, samples, small_ne
 import byoc
 from byoc.contrib import npu, npu_emulator, npu_generator
 from byoc.driver.compiler.integers import region_integers
-from byoc.driver.compiler.plan import planned
+from byoc.driver.compiler.plan import simplify_and_plan
 from byoc.driver.options import PlanRequest
 from byoc.relay.expr import Function
 from byoc.relay.interpreter import evaluate
@@ -36,7 +36,7 @@ def targets_of(plan):
 
 def regions_of(path, **given):
     """The regions for the NPU of a model that quantizes itself, or by samples, as they are compiled, and the plan."""
-    mod, plan = planned(PlanRequest(path, targets=["int8_npu", "c"], **given))
+    mod, plan = simplify_and_plan(PlanRequest(path, targets=["int8_npu", "c"], **given))
     cut = region_integers(plan.apply(mod))
     return [f for f in cut.functions.values() if f.attrs.get("Compiler") == "int8_npu"], plan
 
@@ -177,7 +177,7 @@ def test_padding_of_a_node_of_its_own_is_part_of_the_convolution():
     )
     plan = byoc.plan(mod, targets=["int8_npu", "c"])
     assert [(d.operator, d.target) for d in plan.decisions] == [("int8_npu.conv2d", "int8_npu")]
-    cut = plan.apply(planned(PlanRequest(mod, targets=["int8_npu", "c"]))[0])
+    cut = plan.apply(simplify_and_plan(PlanRequest(mod, targets=["int8_npu", "c"]))[0])
     assert_bit_exact([f for f in cut.functions.values() if f.attrs.get("Compiler") == "int8_npu"])
 
 
@@ -281,7 +281,7 @@ def test_the_hosts_version_of_a_region_has_the_same_bits(qdq, monkeypatch):
 @pytest.mark.parametrize("policy", ["order", "score", "cost"])
 def test_every_policy_hands_it_channels_innermost(qdq, policy):
     plan = byoc.plan(qdq, targets=["int8_npu", "c"], policy=policy, costs="typical")
-    mod, _ = planned(PlanRequest(qdq, targets=["int8_npu", "c"]))
+    mod, _ = simplify_and_plan(PlanRequest(qdq, targets=["int8_npu", "c"]))
     cut = plan.apply(mod)
     text = "\n".join(str(f) for f in cut.functions.values() if f.attrs.get("Compiler") == "int8_npu")
     assert text.count("qnn.conv2d(") == text.count('data_layout="NHWC"')
@@ -293,7 +293,7 @@ def test_a_plan_with_layouts_survives_json(qdq):
     plan = byoc.plan(qdq, targets=["int8_npu", "c"])
     again = type(plan).from_json(plan.to_json())
     assert again.layouts == plan.layouts != ()
-    mod, _ = planned(PlanRequest(qdq, targets=["int8_npu", "c"]))
+    mod, _ = simplify_and_plan(PlanRequest(qdq, targets=["int8_npu", "c"]))
     assert [str(f) for f in again.apply(mod).functions.values()] == [str(f) for f in plan.apply(mod).functions.values()]
 
 

@@ -8,7 +8,7 @@ import byoc
 from byoc.cli.main import main
 from byoc.debug import compare, sides
 from byoc.driver.options import CompileRequest
-from byoc.driver.vm.cut_model import compile_planned
+from byoc.driver.vm.cut_model import compile_for_vm
 from byoc.errors import UserError
 from byoc.runtime.vm.executable import ExecutableModule
 
@@ -74,7 +74,7 @@ def test_a_library_of_this_process_is_compared_by_what_it_saves(backend_with):
 
 def executable(first, path):
     model = onnx.parser.parse_model(BRANCHES.replace("FIRST", first))
-    ExecutableModule(compile_planned(CompileRequest(model, ["c"]))).export_library(path)
+    ExecutableModule(compile_for_vm(CompileRequest(model, ["c"]))).export_library(path)
     return path
 
 

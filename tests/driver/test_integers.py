@@ -11,7 +11,7 @@ from byoc import relay
 from byoc.cli.main import main
 from byoc.cli.report.quantization_text import quantization_lines
 from byoc.contract import BACKENDS, Backend, PatternEntry, Quantized, accept, callee_name, refuse, register_backend
-from byoc.driver.compiler.plan import planned
+from byoc.driver.compiler.plan import simplify_and_plan
 from byoc.driver.compiler.target_integers import exact_operators, takes_integers, with_integers
 from byoc.driver.compiler.target_quantization import target_quantization
 from byoc.driver.model import module_of
@@ -82,7 +82,7 @@ def test_a_pattern_of_qnn_operators_matches_on_a_qdq_file(files, ethos):
 
 
 def test_scales_and_zero_points_reach_the_backend_as_constants(files, ethos):
-    mod, plan = planned(PlanRequest(files[1], targets=[ethos, "c"]))
+    mod, plan = simplify_and_plan(PlanRequest(files[1], targets=[ethos, "c"]))
     cut = plan.apply(mod)
     found = [
         n
@@ -351,7 +351,7 @@ def test_the_devices_that_a_model_names_get_integers(files, number):
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_virtual_machine_has_the_bits_of_a_library(files, number):
     given = INT8 if number == 0 else {}
-    mod, plan = planned(PlanRequest(files[number], targets=["int8_npu", "c"], **given))
+    mod, plan = simplify_and_plan(PlanRequest(files[number], targets=["int8_npu", "c"], **given))
     machine = VirtualMachine(compile_module(plan.apply(mod)), cpu())
     library = byoc.compile(files[number], targets=["int8_npu", "c"], **given)
     sample = samples(SMALL, 1, seed=9)[0]

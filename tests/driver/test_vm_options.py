@@ -14,7 +14,7 @@ from byoc.contract import constraints, register_backend
 from byoc.driver.compiler import tuners
 from byoc.driver.options import CompileRequest
 from byoc.driver.vm import compile_module
-from byoc.driver.vm.cut_model import compile_planned
+from byoc.driver.vm.cut_model import compile_for_vm
 from byoc.errors import PartitionError, UserError
 from byoc.relay import transform
 from byoc.runtime import cpu
@@ -85,10 +85,10 @@ def test_options_of_a_backend_without_a_region_are_refused(optioned):
 def test_options_of_a_target_that_takes_nothing_are_no_mistake(optioned):
     """As in byoc.compile: what is asked for counts, not what came of it."""
     asked = {"backend_options": {OPTIONED: {"speed": 2}}, "exclude": ["nn.dense", "nn.relu"]}
-    executable = compile_planned(CompileRequest(dense(), [OPTIONED, "c"], **asked))
+    executable = compile_for_vm(CompileRequest(dense(), [OPTIONED, "c"], **asked))
     assert not executable.lib.regions
     with pytest.raises(PartitionError, match="add test_optioned to the targets"):
-        compile_planned(CompileRequest(dense(), ["c"], **asked))
+        compile_for_vm(CompileRequest(dense(), ["c"], **asked))
 
 
 @pytest.mark.parametrize(

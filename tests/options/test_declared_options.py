@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 import pytest
 
 import byoc
-from byoc.driver.options import CompileRequest, ExportRequest
+from byoc.driver.options import CompileRequest, ExportRequest, PlanRequest
 from byoc.errors import InternalError, OptionError, PartitionError, UserError
+from byoc.ir.passes.pass_context import CONFIG_OPTIONS
 from byoc.options.declaration import (
     Flag,
     Keyed,
     Options,
+    configuration,
+    configures,
     described,
     has_type,
     key_text,
@@ -29,6 +32,7 @@ from byoc.options.declaration import (
 from byoc.options.entry import table, takes
 from byoc.options.flags import add_flags, given_flags, given_options
 from byoc.partition import make_plan
+from byoc.relay.transform.cut.compiler_functions import KEEP_UNCONVERTED
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -53,6 +57,28 @@ class Brewing(_Subject):
     tell: object = option(None, "called with each step", key=Keyed.APART)
 
     __test__ = False
+
+
+def test_an_option_names_the_configuration_that_it_sets_unless_it_has_its_default() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Filtered(Options):
+        holes: int = configures("filter.holes", option(3, "how many holes", least=1))
+        brand: str = option("any", "whose it is")
+
+    assert configuration(Filtered()) == {}
+    assert configuration(Filtered(holes=1, brand="own")) == {"filter.holes": 1}
+    with pytest.raises(UserError, match="holes is a number from 1 on"):
+        Filtered(holes=0)
+
+
+@pytest.mark.parametrize("kind", [CompileRequest, ExportRequest, PlanRequest])
+def test_what_options_configure_is_read_by_a_pass(kind: type[Options]) -> None:
+    configured = {d.about.config: d.type for d in options_of(kind) if d.about.config}
+    assert {name: CONFIG_OPTIONS[name].__name__ for name in configured} == configured
+
+
+def test_fallback_configures_the_cut() -> None:
+    assert configuration(CompileRequest(b"", fallback=True)) == {KEEP_UNCONVERTED: True}
 
 
 @takes(Brewing, "brew")

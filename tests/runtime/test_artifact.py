@@ -6,9 +6,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from byoc.runtime.artefact.artifact import ALIGNMENT, SCHEMA_VERSION, read_artifact, write_artifact
+from byoc.runtime.artefact.artifact import SCHEMA_VERSION, read_artifact, write_artifact
 from byoc.runtime.core.errors import ArtifactError, UserError
-from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.ndarray import ALIGNMENT, NDArray
 from byoc.runtime.files.weights import read_weights, write_weights
 
 MEMBERS = {"a.bin": b"alpha" * 100, "sub/b.bin": b"", "weights.safetensors": bytes(range(256))}

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from byoc.runtime.graph.memory_plan import ALIGNMENT, Lifetime, largest_live_bytes, plan_memory
+from byoc.runtime.core.ndarray import ALIGNMENT
+from byoc.runtime.graph.memory_plan import Lifetime, largest_live_bytes, plan_memory
 
 BUFFERS = st.lists(
     st.tuples(st.integers(0, 5000), st.integers(0, 40), st.integers(0, 15)).map(

@@ -18,7 +18,7 @@ from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.graph.memory_plan import Lifetime, plan_memory
 from byoc.runtime.opencl import device_memory
 from byoc.runtime.opencl.device_memory import place_buffers
-from byoc.runtime.opencl.plan import Buffer, FunctionPlan, Launch, Variant
+from byoc.runtime.opencl.launches import Buffer, FunctionPlan, Launch, Variant
 
 pytestmark = pytest.mark.needs_opencl
 CHILD = """

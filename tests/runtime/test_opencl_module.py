@@ -15,9 +15,9 @@ from byoc.runtime.core.ndarray import NDArray, array
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.modules.module import module_class
 from byoc.runtime.opencl import build, devices, pocl, session
+from byoc.runtime.opencl.launches import Bound, Buffer, FunctionPlan, Launch, Variant
 from byoc.runtime.opencl.module import OpenCLModule
 from byoc.runtime.opencl.numbers import evaluate
-from byoc.runtime.opencl.plan import Bound, Buffer, FunctionPlan, Launch, Variant
 
 SOURCE = """
 __kernel void twice(__global const float *in, __global float *out, const long x, const long t, const long N) {

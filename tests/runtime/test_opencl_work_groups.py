@@ -15,8 +15,8 @@ from byoc.errors import ArtifactError
 from byoc.ir.types import TensorType
 from byoc.relay.expr import Function, Var
 from byoc.runtime.opencl import session
+from byoc.runtime.opencl.launches import FunctionPlan, Variant
 from byoc.runtime.opencl.module import OpenCLModule
-from byoc.runtime.opencl.plan import FunctionPlan, Variant
 
 COUNT = 315  # elements: 3 * 3 * 5 * 7
 

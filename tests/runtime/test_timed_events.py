@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from byoc.runtime.core.device_event import EventFacts, EventHeader
-from byoc.runtime.opencl.plan import KernelWork, Launch, Variant
+from byoc.runtime.opencl.launches import KernelWork, Launch, Variant
 from byoc.runtime.opencl.timed_events import TimedEvents, header_of_copy, header_of_launch
 
 SECOND = 1_000_000_000

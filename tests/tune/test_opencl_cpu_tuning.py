@@ -32,7 +32,7 @@ from byoc.codegen.tune.tuner import Tuner, own_database
 from byoc.ir.types import Any, TensorType
 from byoc.relay.expr import Function, Var, const
 from byoc.relay.op.attributes.recurrent import RNNSequenceAttrs
-from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.runtime.opencl.launches import FunctionPlan
 
 RNG = np.random.default_rng(5)
 

@@ -12,7 +12,7 @@ from byoc.codegen.opencl.tuning.trials import DeviceTrialRunner, clear_winner
 from byoc.codegen.tune.arrays import MOST_COPIES
 from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.signature import Signature, TensorSpec
-from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.runtime.opencl.launches import FunctionPlan
 
 CACHE = 1 << 20
 MODELS, OTHER = (Choice.of("item", local=n) for n in (64, 128))

@@ -1,8 +1,9 @@
-"""Writes the tables of names that are registered by modules which are imported when a name is asked for.
+"""Writes the tables of names that are registered by modules which are imported when they are asked for, and stubs.
 
 In ``byoc/relay`` the operators (``op/operators.txt``), the operators of ONNX that have converters
 (``frontend/onnx/converters.txt``), global functions and options of pass contexts. Every module there is imported, and
-watched. After a new operator or converter, run ``python -m tools.health.deferred_names``.
+watched; ``facades.py`` says what of it stands in stubs. After a new operator, pass or converter, run
+``python -m tools.health.deferred_names``.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from typing import TypeVar
 from unittest import mock
 
 from byoc.ir.registry import DeferredRegistry
+from tools.health.facades import passes_made, stubs
 from tools.health.sources import ROOT, modules
 
 RELAY = "byoc.relay"
 FOLDER = "byoc/relay"
 FRONTEND = f"{RELAY}.frontend.onnx"
+PASSES = "byoc/ir/passes/own_passes.txt"  # those that Relay has not
 # where operators are made: other modules may add to them when they are imported, as vendors' do
 ROOMS = tuple(f"{RELAY}.{room}" for room in ("op", "qnn.op", "qnn.lowering", "qnn.legalizations"))
 Table = dict[str, list[str]]  # module to names
@@ -41,6 +44,7 @@ def watched() -> dict[str, str]:
     """What :func:`tables` gives, found by importing the modules here."""
     from byoc.ir.op import OPS, Op
     from byoc.ir.passes.pass_context import CONFIG_OPTIONS
+    from byoc.ir.passes.pass_names import RELAY_PASSES
     from byoc.ir.registry import GLOBAL_FUNCTIONS
 
     completed: Table = {}  # the operators to which a module gives attributes
@@ -59,6 +63,7 @@ def watched() -> dict[str, str]:
         mock.patch.object(Op, "set_attr", setting),
     ):
         converted = _converters_of(sorted(name for name in modules() if name.startswith(f"{RELAY}.")))
+    passes = passes_made()
     inside = {m: names for m, names in completed.items() if any(m == r or m.startswith(f"{r}.") for r in ROOMS)}
     more = {m: [name for name in names if name not in made.get(m, [])] for m, names in inside.items()}
     return {
@@ -67,6 +72,8 @@ def watched() -> dict[str, str]:
         f"{FOLDER}/functions.txt": _text(dict(sorted(functions.items()))),
         f"{FOLDER}/config_options.txt": _text(dict(sorted(options.items()))),
         f"{FOLDER}/frontend/onnx/converters.txt": _text(dict(sorted(converted.items())), FRONTEND),
+        PASSES: "".join(f"{name}\n" for name in sorted({name for _, name in passes} - RELAY_PASSES)),
+        **stubs(made, passes),
     }
 
 

@@ -18,9 +18,9 @@ words, the arguments of one call, comprehensions over literals, templates (``f"n
   say which they are (``byoc.runtime.kernels.movement.transform.VIEWS``);
 - a *list*: everything else. It says what the operators have in common, which is a trait.
 
-Left out are the operators' own files (:data:`DEFINITIONS`), tensor expressions, whose functions of scalars have names
-of their own, TVM's names, and the test networks. Words that are also functions of scalars (``max``, ``floor``) count in
-the compiler alone; elsewhere they are ways to round, to reduce, to summarize.
+Left out are the operators' own files (those in :data:`DEFINITIONS` that register one), tensor expressions, whose
+functions of scalars have names of their own, TVM's names, and the test networks. Words that are also functions of
+scalars (``max``, ``floor``) count in the compiler alone; elsewhere they are ways to round, to reduce, to summarize.
 
 Literals in the namespaces of operators (``nn.…``, ``qnn.…``) that no operator has are *unknown names*.
 
@@ -39,11 +39,12 @@ from tools.health.name_places import Source, is_table, members
 from tools.health.sources import ROOT, tree
 
 ROOMS = ("byoc", "codegen", "runtime", "contrib")
-DEFINITIONS = ("byoc/relay/op", "byoc/relay/qnn/op")  # the operators' own files
+DEFINITIONS = ("byoc/relay/op", "byoc/relay/qnn/op")  # rooms with the operators' own files
 NOT_OPERATORS = ("byoc/annex/testing", "byoc/compat", "byoc/te")  # rooms with other things of the same names
 CODE_FOR_OPERATORS = (
     "byoc/relay/frontend",
     "byoc/relay/onnx_writer",
+    "byoc/relay/op/core",
     "byoc/relay/qnn/fake",
     "byoc/relay/qnn/lowering",
     "byoc/annex/gradients/rules",
@@ -53,6 +54,7 @@ CODE_FOR_OPERATORS = (
 )
 SCALARS_TOO = (
     "byoc/relay/frontend",
+    "byoc/relay/op",
     "byoc/cli",
     "codegen",
     "runtime",
@@ -124,13 +126,20 @@ def operator_lists(names: Names, root: Path = ROOT) -> list[OperatorList]:
     """Each list, table and binding of operators below *root*, by file and line."""
     found = []
     exported = _exported(root)
-    for file, module in _sources(root, ROOMS, (*DEFINITIONS, *NOT_OPERATORS, MODULES_OF_KERNELS)):
+    for file, module in _sources(root, ROOMS, (*NOT_OPERATORS, MODULES_OF_KERNELS)):
+        if _is_in(file, DEFINITIONS) and _registers(module):
+            continue
         source = Source(module, names.operators, NAMESPACES, exported.get(file, frozenset()))
         words = names.scalars | OTHER_WORDS if _is_in(file, SCALARS_TOO) else frozenset()
         for node, held in _collections(source):
             if not words.issuperset(held):
                 found.append(OperatorList(file, source.line_of(node), held, _kind(source, node, held, names, file)))
     return sorted(found, key=lambda one: (one.file, one.line))
+
+
+def _registers(module: ast.Module) -> bool:
+    """Whether operators are registered in a module."""
+    return any(isinstance(node, ast.Call) and ast.unparse(node.func) == "register_op" for node in ast.walk(module))
 
 
 def _kind(source: Source, node: ast.AST, held: tuple[str, ...], names: Names, file: str) -> str:

@@ -30,7 +30,7 @@ from byoc.driver.options import CompileRequest, PlanRequest
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
 from byoc.driver.precision import FP16, HALVES, INT8, HostProducts, ProductPrecision, host_products, with_precision
-from byoc.driver.region_build import BuildRequest, build_regions, keeping_unconverted
+from byoc.driver.region_build import BuildRequest, advising_fallback, build_regions
 from byoc.errors import (
     PartitionError,
     UserError,
@@ -38,7 +38,7 @@ from byoc.errors import (
 from byoc.ir.module import IRModule
 from byoc.ir.passes.transform import PassContext
 from byoc.ir.passes.verification import check_made
-from byoc.options.declaration import part_of
+from byoc.options.declaration import configuration, part_of
 from byoc.partition.calls import known_names
 from byoc.partition.options import PlacingOptions
 from byoc.partition.plan.plan import Plan
@@ -89,6 +89,10 @@ class CompileOptions:
     beyond: Beyond | None = None
     given: GivenHalves | None = None
 
+    def plan(self, mod: IRModule, model: Model = None, progress: Progress = silent) -> Plan:
+        """The plan of a simplified module; *model* is what it was read from."""
+        return plan_module(mod, self.targets, self.placing, model, progress)
+
     def regions(self) -> BuildRequest:
         """How the regions' modules are made, once."""
         request = BuildRequest(self.backend_options, self.limits.compiling, self.fallback)
@@ -97,7 +101,7 @@ class CompileOptions:
 
 def compile_model(asked: CompileRequest) -> Library:
     """What ``byoc.compile`` gives, compiled whatever is in the cache."""
-    with keeping_unconverted(asked.fallback):
+    with PassContext.current().with_config(configuration(asked)), advising_fallback():
         return _compile_model(asked)
 
 
@@ -142,12 +146,12 @@ def _compile_model(asked: CompileRequest) -> Library:
     mod, options = quantized.mod, quantized.options
     progress("planning")
     if given is None:
-        plan = plan_for(mod, options, asked.model, progress)
+        plan = options.plan(mod, asked.model, progress)
         alone = target_alone(mod, options.placing, asked.model)
-        plan = not_slower(plan, asked.costs, lambda plan: build_planned(mod, plan, options, progress), progress, alone)
+        plan = not_slower(plan, asked.costs, lambda plan: cut_and_build(mod, plan, options, progress), progress, alone)
     else:
         plan = given
-    library = build_planned(mod, plan, options, progress)
+    library = cut_and_build(mod, plan, options, progress)
     if quantized.by is not None:
         quantized.by.check(library)
     if tuner is not None and tuner.tunes:
@@ -222,12 +226,7 @@ def _halved(ranged: QuantizedModule, targets: Sequence[str], progress: Progress)
     return replace(ranged, mod=mod, options=replace(options, given=given))
 
 
-def plan_for(mod: IRModule, options: CompileOptions, model: Model = None, progress: Progress = silent) -> Plan:
-    """The plan of a simplified module under *options*; *model* is what it was read from."""
-    return plan_module(mod, options.targets, options.placing, model, progress)
-
-
-def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, progress: Progress = silent) -> Library:
+def cut_and_build(mod: IRModule, plan: Plan, options: CompileOptions, progress: Progress = silent) -> Library:
     """Cut the simplified *mod* by *plan* and build it, where *options* allow without the targets that fail."""
     losses: list[Loss] = []
     while True:
@@ -237,7 +236,7 @@ def build_planned(mod: IRModule, plan: Plan, options: CompileOptions, progress: 
             plan = _without(mod, plan, missing, options, progress)
             continue
         try:
-            with keeping_unconverted(options.fallback):
+            with advising_fallback():
                 cut = check_made(plan.apply(mod), "the cut", PassContext.current().config)
             library = _build(cut, plan, options, progress)
         except RegionLostError as error:
@@ -326,7 +325,7 @@ def compile_part(mod: IRModule, options: CompileOptions, progress: Progress = si
         options = replace(options, precision=ProductPrecision())
     targets = accelerators(named_targets(options.targets, options.placing, None))
     mod = simplified(mod, targets, options.pipeline, options.precision.products)
-    return build_planned(mod, plan_for(mod, options), options, progress)
+    return cut_and_build(mod, options.plan(mod), options, progress)
 
 
 def build_host(mod: IRModule, options: CompileOptions, progress: Progress = silent) -> Library:
@@ -367,4 +366,4 @@ def report(plan: Plan, host: HostProgram) -> dict[str, object]:
     return entries
 
 
-__all__ = ["CompileOptions", "UserError", "assemble", "build", "build_planned", "compile_model", "plan_for"]
+__all__ = ["CompileOptions", "UserError", "assemble", "build", "compile_model", "cut_and_build"]

@@ -15,7 +15,7 @@ from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.tune.tuner import tuner_of
 from byoc.contract.options import check_option_targets, checked_options
 from byoc.driver.assembly import assemble
-from byoc.driver.compiler.compile import CompileOptions, host_main, output_names, plan_for
+from byoc.driver.compiler.compile import CompileOptions, host_main, output_names
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.model import module_of
 from byoc.driver.narrow_products import DOT, NarrowProducts
@@ -24,6 +24,8 @@ from byoc.driver.pipeline import check_pass_names, optimize
 from byoc.driver.precision import PrecisionOutcome, ProductPrecision
 from byoc.errors import CompileError, UserError
 from byoc.ir.module import IRModule
+from byoc.ir.passes.transform import PassContext
+from byoc.options.declaration import configuration
 from byoc.options.entry import takes
 from byoc.partition.calls import known_names
 from byoc.relay.narrowing import as_function
@@ -58,6 +60,11 @@ def export_c(asked: ExportRequest) -> Exported:
         UserError: for free dimensions that *shapes* leaves free, for operators without generated C, which it names, and
             for options that do not go together, with one sentence.
     """
+    with PassContext.current().with_config(configuration(asked)):
+        return _exported(asked)
+
+
+def _exported(asked: ExportRequest) -> Exported:
     allowed = _c_options(checked_options(asked.backend_options or {}))
     options = export_options(
         asked.symbol, asked.portable, asked.threads, asked.weights, asked.march, WinogradOptions.of(allowed)
@@ -136,7 +143,7 @@ def _host_program(
     """The whole model as the host's share, and the names of its outputs."""
     mod = optimize(mod, options.pipeline, narrow.precision.products)
     narrow.precision.check(known_names(mod))
-    plan = plan_for(mod, options)
+    plan = options.plan(mod)
     cut = plan.apply(mod)
     check_inputs(as_function(cut["main"]))
     main = host_main(cut, plan, options, narrow, progress)

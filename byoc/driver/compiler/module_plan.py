@@ -17,7 +17,7 @@ from byoc.options.declaration import part_of
 from byoc.partition.boundaries import PlacementRule
 from byoc.partition.options import BY_MODEL, PlacingOptions, PlannerOptions, PlannerRequest
 from byoc.partition.plan.plan import Plan
-from byoc.partition.plan.planner import plan_of
+from byoc.partition.plan.planner import make_requested_plan
 from byoc.relay.frontend.onnx.load import ModelSource
 from byoc.runtime.files.whole_file import read_text
 from byoc.runtime.library import Library
@@ -55,7 +55,7 @@ def plan_module(
     names = accelerators(targets)
     machine = MachineCosts(lambda: threads_for(mod), progress=progress)
     settings = {**part_of(placing, PlannerOptions), "policy": policy, "costs": machine.costs(placing.costs, names)}
-    made = plan_of(PlannerRequest(mod, names, **settings, boundary_lines=lines))
+    made = make_requested_plan(PlannerRequest(mod, names, **settings, boundary_lines=lines))
     return replace(made, notes=(*notes, *made.notes, *machine.problems))
 
 

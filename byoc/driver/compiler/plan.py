@@ -18,6 +18,8 @@ from byoc.driver.model import module_of
 from byoc.driver.options import PRECISIONS, PlanRequest
 from byoc.driver.pipeline import check_pass_names
 from byoc.ir.module import IRModule
+from byoc.ir.passes.transform import PassContext
+from byoc.options.declaration import configuration
 from byoc.options.entry import takes
 from byoc.partition.plan.plan import Plan
 from byoc.runtime.library import Library
@@ -41,11 +43,16 @@ def plan(asked: PlanRequest) -> Plan:
     Raises:
         UserError: whatever cannot be planned, in one sentence.
     """
-    return planned(asked)[1]
+    return simplify_and_plan(asked)[1]
 
 
-def planned(asked: PlanRequest) -> tuple[IRModule, Plan]:
+def simplify_and_plan(asked: PlanRequest) -> tuple[IRModule, Plan]:
     """The simplified module that a plan is for, and the plan."""
+    with PassContext.current().with_config(configuration(asked)):
+        return _simplify_and_plan(asked)
+
+
+def _simplify_and_plan(asked: PlanRequest) -> tuple[IRModule, Plan]:
     check_pass_names(asked.pipeline)
     progress = asked.progress or silent
     progress("reading the model")
@@ -55,7 +62,7 @@ def planned(asked: PlanRequest) -> tuple[IRModule, Plan]:
     found = plan_module(mod, asked.target_list(), asked, asked.model, progress)
 
     def build(plan: Plan) -> Library:
-        made: Library = _compiler().build_planned(mod, plan, options or plan_options(asked), progress)
+        made: Library = _compiler().cut_and_build(mod, plan, options or plan_options(asked), progress)
         return made
 
     return mod, not_slower(found, asked.costs, build, progress, target_alone(mod, asked, asked.model))
@@ -84,4 +91,4 @@ def _compiler() -> ModuleType:
     return importlib.import_module("byoc.driver.compiler.compile")  # which few plans need
 
 
-__all__ = ["plan", "plan_options", "planned", "prepared"]
+__all__ = ["plan", "plan_options", "prepared", "simplify_and_plan"]

@@ -17,7 +17,6 @@ from byoc.errors import PartitionError, UserError
 if TYPE_CHECKING:
     from byoc.codegen.tune.tuner import Tuner
 
-HOST = "c"
 TUNE = "tune"
 BackendOptions = Mapping[str, Mapping[str, object]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from byoc.contract.limits import Limits
 from byoc.ir.module import IRModule
 from byoc.partition.options import PlannerRequest
-from byoc.partition.plan.planner import plan_of
+from byoc.partition.plan.planner import make_requested_plan
 from byoc.relay.analysis.module_types import infer_module
 from byoc.relay.expr import Function
 
@@ -16,7 +16,7 @@ def as_region(function: Function, target: str) -> IRModule | None:
     Limits are not asked.
     """
     mod = infer_module(IRModule({"main": Function(function.params, function.body)}))
-    plan = plan_of(PlannerRequest(mod, [target], limits={target: Limits()}))
+    plan = make_requested_plan(PlannerRequest(mod, [target], limits={target: Limits()}))
     if len(plan.regions) != 1 or plan.host:
         return None
     return plan.apply(mod)

@@ -6,6 +6,7 @@ import logging
 import numbers
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from byoc.ir.module import IRModule
@@ -101,6 +102,13 @@ class PassContext:
     def current(cls) -> PassContext:
         """The innermost context of this thread, or the thread's default one."""
         return cls._stack()[-1]
+
+    def with_config(self, config: Mapping[str, object]) -> AbstractContextManager[object]:
+        """This context with *config* beside its own, to be entered inside it; nothing is entered for no *config*."""
+        if not config:
+            return nullcontext()
+        own = self.opt_level, self.required_pass, self.disabled_pass, self.instruments
+        return PassContext(*own, {**self.config, **config})
 
     @staticmethod
     def list_configs() -> dict[str, dict[str, str]]:

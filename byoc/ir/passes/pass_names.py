@@ -1,7 +1,7 @@
 """The names that contexts may give to passes: Relay's own, whether byoc has such a pass or not, and byoc's.
 
 A pass has its name from when it is made, by modules that are imported when they are needed, so that the names of byoc's
-stand here as well; a test holds them to the pipeline and to ``byoc.relay.transform``. Source: ``PassInfo`` names in
+stand in ``own_passes.txt``, written by ``tools.health.deferred_names``. Source: ``PassInfo`` names in
 ``src/relay`` of TVM 0.19. Passes of its other levels begin with the level's name.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 from byoc.errors import UserError
 from byoc.ir.passes.pass_info import NAMES_OF_PASSES
@@ -33,12 +34,8 @@ RELAY_PASSES = frozenset(
     UnCPS VMShapeFuncs WarnIfMalformed qnn.CanonicalizeOps qnn.Legalize
     """.split()
 )
-OWN_PASSES = frozenset(
-    """
-    CarryViews ChannelsLast GraphVisualize InlineCalls InlineNonComputeIntensivePartitions JoinGroups
-    LowerOnnxQuantization NarrowIntegerProducts Precision QuantizedProducts RemoveDeviceAnnotations SpecializeShapes
-    """.split()
-)
+_ELSEWHERE = ("InlineNonComputeIntensivePartitions", "Precision")  # of vendors' modules, and of the pipeline
+OWN_PASSES = frozenset([*_ELSEWHERE, *Path(__file__).with_name("own_passes.txt").read_text("utf-8").split()])
 
 
 def is_of_relay(name: str) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from byoc.partition.boundaries import HOST
 from byoc.partition.calls import Decision
-from byoc.partition.content.explanation import HOST, seconds
+from byoc.partition.content.explanation import seconds
 
 if TYPE_CHECKING:
     from byoc.partition.content.cut import PlannedCut

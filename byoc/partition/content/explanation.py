@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from byoc.errors import PartitionError
 from byoc.partition.calls import Decision, means, nearest
 
-HOST = "host"
-
 
 @dataclass(frozen=True)
 class Explained:

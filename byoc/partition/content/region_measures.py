@@ -55,7 +55,7 @@ class PlannedRegion:
         return any(b.dynamic for b in (*self.inputs, *self.outputs))
 
 
-def planned_regions(annotated: IRModule, numbers: Sequence[int], mod_name: str) -> Iterator[PlannedRegion]:
+def regions_of_cut(annotated: IRModule, numbers: Sequence[int], mod_name: str) -> Iterator[PlannedRegion]:
     """The regions of *annotated* when it is partitioned under *mod_name*, in the order of their functions.
 
     *numbers* has the number of the decision for each call of *annotated*, in order.
@@ -69,10 +69,10 @@ def planned_regions(annotated: IRModule, numbers: Sequence[int], mod_name: str) 
     calls = [tuple(numbers[k] for k in region) for region in outlined_calls(outlined)]
     before = len(functions) - len(calls)  # functions that were regions before
     for number, func in enumerate(functions):
-        yield _planned(func, calls[number - before] if number >= before else ())
+        yield _region_of(func, calls[number - before] if number >= before else ())
 
 
-def _planned(func: Function, numbers: tuple[int, ...]) -> PlannedRegion:
+def _region_of(func: Function, numbers: tuple[int, ...]) -> PlannedRegion:
     nodes = list(post_order(func))
     calls = [n for n in nodes if isinstance(n, Call) and isinstance(n.op, Op)]
     composites = [callee_name(n) for n in nodes if isinstance(n, Call) and is_composite(n)]

@@ -20,6 +20,7 @@ from byoc.contract.verdict import callee_name
 from byoc.errors import PartitionError
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
+from byoc.partition.boundaries import HOST as HOST
 from byoc.relay.expr import Call, Function
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.traverse import post_order
@@ -79,7 +80,6 @@ def checked(seconds: object, backend: str, what: str, source: str) -> Estimate:
     )
 
 
-HOST = "host"
 NAMED = 3
 WHOLE = ("Composite", "Compiler", "Primitive")  # attributes of functions that are one unit
 

@@ -46,10 +46,10 @@ def make_plan(asked: PlannerRequest) -> Plan:
     Raises:
         PartitionError: an unknown target, policy, objective, limit or exclusion, and rules that cannot be honoured.
     """
-    return plan_of(asked)
+    return make_requested_plan(asked)
 
 
-def plan_of(asked: PlannerRequest) -> Plan:
+def make_requested_plan(asked: PlannerRequest) -> Plan:
     """The plan that is asked for, as :func:`make_plan` gives it."""
     names = [t.name if isinstance(t, Backend) else str(t) for t in asked.targets]
     twice = next((n for k, n in enumerate(names) if n in names[:k]), None)
@@ -124,9 +124,9 @@ def remake(mod: IRModule, request: PlanInputs, kept: Kept) -> Plan:
     notes = (*unknown, *request.notes, *plan.notes, *_unasked_limits(request), *dishonoured)
     regions: Iterator[PlannedRegion] = iter(())
     if plan.cuts(prepared):
-        from byoc.partition.content.region_measures import planned_regions
+        from byoc.partition.content.region_measures import regions_of_cut
 
-        regions = planned_regions(*plan.annotate_numbered(prepared), plan.mod_name)
+        regions = regions_of_cut(*plan.annotate_numbered(prepared), plan.mod_name)
     return replace(
         plan,
         notes=notes,

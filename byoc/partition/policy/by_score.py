@@ -9,9 +9,8 @@ from byoc.contract.verdict import Reason, Verdict, accept, callee_name
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, TupleType, tensor_types
-from byoc.partition.boundaries import BoundaryView
+from byoc.partition.boundaries import HOST, BoundaryView
 from byoc.partition.calls import Decision, calls_of, functions_of
-from byoc.partition.content.explanation import HOST
 from byoc.partition.content.plan_origin import PlanInputs
 from byoc.partition.cut.decide import judged
 from byoc.partition.places import Place, Placed, PlacementUnit, score_places

@@ -10,8 +10,8 @@ import numpy as np
 from byoc.contract.limits import Limits
 from byoc.contract.verdict import Reason, Verdict
 from byoc.ir.module import IRModule
+from byoc.partition.boundaries import HOST
 from byoc.partition.calls import Decision, functions_of, inner_calls
-from byoc.partition.content.explanation import HOST
 from byoc.partition.costs.model import CostModel
 from byoc.partition.costs.work import call_operations
 from byoc.partition.policy.candidates import bounds_of

@@ -11,8 +11,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 from byoc.ir.dot import quoted, region_colour
 from byoc.ir.module import IRModule
+from byoc.partition.boundaries import HOST
 from byoc.partition.content.cut import PlannedCut
-from byoc.partition.show.picture import HOST, Box, Picture, PictureLayout, layered, picture_of
+from byoc.partition.show.picture import Box, Picture, PictureLayout, layered, picture_of
 from byoc.runtime.page.colours import colour as colour_of
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN, LEGEND = 172, 40, 20, 34, 20, 34

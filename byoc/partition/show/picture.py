@@ -13,6 +13,7 @@ from byoc.contract.verdict import callee_name
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.span import span_names
+from byoc.partition.boundaries import HOST
 from byoc.partition.calls import Decision, calls_of, functions_of
 from byoc.partition.content.cut import PlannedCut
 from byoc.partition.content.explanation import seconds
@@ -20,8 +21,6 @@ from byoc.partition.cut.annotate import regions_of
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call, Function, Var
 from byoc.relay.traverse import post_order
-
-HOST = "host"
 
 
 @dataclass(frozen=True)

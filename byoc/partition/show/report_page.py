@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
-from byoc.partition.content.explanation import HOST, seconds
+from byoc.partition.boundaries import HOST
+from byoc.partition.content.explanation import seconds
 from byoc.partition.show.draw import svg_of
 from byoc.partition.show.picture import picture_of
 from byoc.partition.show.table import COST_HEADER, HEADER, WHOLE, cost_columns, region_row

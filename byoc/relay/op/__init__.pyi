@@ -18,6 +18,7 @@ from byoc.relay.op import strings as strings
 from byoc.relay.op import vision as vision
 from byoc.relay.op import vm as vm
 from byoc.relay.op.device_placement import device_copy as device_copy
+from byoc.relay.op.device_placement import on_device as on_device
 from byoc.relay.op.movement.assign import matrix_set_diag as matrix_set_diag
 from byoc.relay.op.movement.assign import sequence_mask as sequence_mask
 from byoc.relay.op.movement.assign import strided_set as strided_set

@@ -37,6 +37,7 @@ from byoc.relay.transform.base.infer_type import FunctionPass as FunctionPass
 from byoc.relay.transform.base.infer_type import InferType as InferType
 from byoc.relay.transform.base.infer_type import function_pass as function_pass
 from byoc.relay.transform.base.legalize import Legalize as Legalize
+from byoc.relay.transform.base.span_check import SpanCheck as SpanCheck
 from byoc.relay.transform.cut.annotate_target import AnnotateTarget as AnnotateTarget
 from byoc.relay.transform.cut.compiler_functions import InlineCompilerFunctionsBoundTo as InlineCompilerFunctionsBoundTo
 from byoc.relay.transform.cut.compiler_functions import InlineComposites as InlineComposites
@@ -50,6 +51,7 @@ from byoc.relay.transform.cut.merge_composite import FailedCheck as FailedCheck
 from byoc.relay.transform.cut.merge_composite import MergeComposite as MergeComposite
 from byoc.relay.transform.cut.partition_graph import PartitionGraph as PartitionGraph
 from byoc.relay.transform.functional.inline_calls import InlineCalls as InlineCalls
+from byoc.relay.transform.functional.remove_kills import RemoveKills as RemoveKills
 from byoc.relay.transform.functional.to_graph_normal_form import ToGraphNormalForm as ToGraphNormalForm
 from byoc.relay.transform.fuse.carry_views import CarryViews as CarryViews
 from byoc.relay.transform.fuse.combine_parallel_batch_matmul import (

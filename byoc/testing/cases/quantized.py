@@ -16,7 +16,7 @@ import numpy as np
 from byoc.contract.backend import Backend
 from byoc.contract.quantized import DATA_DTYPES, Quantized
 from byoc.driver.compiler.integers import region_integers
-from byoc.driver.compiler.plan import planned
+from byoc.driver.compiler.plan import simplify_and_plan
 from byoc.driver.compiler.target_integers import exact_operators, takes_integers
 from byoc.driver.options import PlanRequest
 from byoc.errors import ByocError
@@ -103,7 +103,7 @@ def _numbers(ty: TensorType, rng: np.random.Generator) -> np.ndarray:
 
 def _regions(backend: Backend, mod: IRModule) -> list[Function]:
     """What *backend* is given of *mod*, in the order in which it stands there."""
-    simple, plan = planned(PlanRequest(mod, targets=[backend.name, "c"]))
+    simple, plan = simplify_and_plan(PlanRequest(mod, targets=[backend.name, "c"]))
     cut = region_integers(plan.apply(simple))
     functions = [f for f in cut.functions.values() if isinstance(f, Function)]
     return [f for f in functions if f.attrs.get("Compiler") == backend.name]

@@ -12,9 +12,8 @@ from byoc.codegen.c.export.options import ARRAYS, INCLUDED, SEPARATE, ExportOpti
 from byoc.codegen.c.language.spellings import TYPES, literal
 from byoc.codegen.kernel.writer import Names, comment_text
 from byoc.ir.types import STORED
-from byoc.runtime.core.ndarray import NDArray
+from byoc.runtime.core.ndarray import ALIGNMENT, NDArray
 
-ALIGNMENT = 64  # of each array in a file
 _LINE = 12  # numbers in a line
 _WIDE = ("int64", "uint64", "uint32")  # literals of these may need a suffix
 

@@ -27,7 +27,7 @@ from byoc.codegen.c.vectors.vectors import VectorPart, vector_support
 from byoc.codegen.c.whole.schedule import stage_blocks
 from byoc.codegen.c.whole.statements import StatementWriter
 from byoc.codegen.c.whole.support import PREAMBLE
-from byoc.codegen.c.winograd.plan import META
+from byoc.codegen.c.winograd.sizes import META
 from byoc.codegen.kernel.expr_text import check_name, outside_name
 from byoc.codegen.kernel.group_key import Key, group_key
 from byoc.codegen.kernel.loops import Barrier, CallFunction, WrittenFunction, in_order

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from byoc.codegen.kernel.program import Program
 from byoc.ir.types import dtype_bytes
-from byoc.runtime.graph.memory_plan import ALIGNMENT, Lifetime, plan_memory
+from byoc.runtime.graph.memory_plan import Lifetime, plan_memory
 from byoc.te import Tensor
 from byoc.te.walk import loaded_tensors
 
-__all__ = ["ALIGNMENT", "WorkspacePlan", "plan_workspace"]
+__all__ = ["WorkspacePlan", "plan_workspace"]
 
 
 @dataclass(frozen=True)

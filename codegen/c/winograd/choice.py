@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.winograd.convolution import Convolution
-from byoc.codegen.c.winograd.plan import WinogradPlan
+from byoc.codegen.c.winograd.sizes import WinogradPlan
 from byoc.codegen.c.winograd.transforms import KERNEL
 
 MOST_LOCAL = 384 << 10  # bytes of local arrays in one thread

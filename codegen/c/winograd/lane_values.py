@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from byoc.codegen.c.winograd.plan import WinogradPlan
+from byoc.codegen.c.winograd.sizes import WinogradPlan
 from byoc.codegen.kernel.loops import Alloc, LetStmt, Stmt
 from byoc.te import Index, PrimExpr, Tensor, placeholder
 from byoc.te.tensor import Load

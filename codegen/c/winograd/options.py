@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.winograd.choice import GAIN, candidates, cycles, direct_cycles
 from byoc.codegen.c.winograd.convolution import Convolution
-from byoc.codegen.c.winograd.plan import WinogradPlan
+from byoc.codegen.c.winograd.sizes import WinogradPlan
 from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace
 from byoc.errors import CompileError
 from byoc.runtime.core.ndarray import NDArray

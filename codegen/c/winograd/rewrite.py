@@ -9,7 +9,7 @@ import numpy as np
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.winograd.convolution import Convolution, convolution, is_padded
 from byoc.codegen.c.winograd.options import WinogradChooser, WinogradOptions
-from byoc.codegen.c.winograd.plan import WinogradPlan
+from byoc.codegen.c.winograd.sizes import WinogradPlan
 from byoc.codegen.c.winograd.stages import transformed_weights, weights_tensor, winograd_stages
 from byoc.codegen.kernel.choice import Choices
 from byoc.codegen.kernel.program import Program

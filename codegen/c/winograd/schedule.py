@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byoc.codegen.c.tiling.team import shared_over
-from byoc.codegen.c.winograd.plan import INPUT, META, OUTPUT, PAD, WEIGHTS, WinogradPlan
+from byoc.codegen.c.winograd.sizes import INPUT, META, OUTPUT, PAD, WEIGHTS, WinogradPlan
 from byoc.codegen.c.winograd.tiles import InputTiles, OutputTiles, outer_sum
 from byoc.codegen.kernel.loops import Alloc, For, IfThenElse, Prefetch, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from byoc.codegen.c.winograd.convolution import Convolution
-from byoc.codegen.c.winograd.plan import INPUT, META, OUTPUT, PAD, WEIGHTS, WinogradPlan
+from byoc.codegen.c.winograd.sizes import INPUT, META, OUTPUT, PAD, WEIGHTS, WinogradPlan
 from byoc.codegen.c.winograd.transforms import KERNEL, Matrix, transforms
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.te import Index, PrimExpr, Tensor, all_of, compute, const, if_then_else, reduce_axis

@@ -10,7 +10,7 @@ import numpy as np
 from byoc.codegen.c.tiling.blocks import at
 from byoc.codegen.c.tiling.team import places_in
 from byoc.codegen.c.winograd.lane_values import LaneValues, axes_of_tiles, let
-from byoc.codegen.c.winograd.plan import WinogradPlan
+from byoc.codegen.c.winograd.sizes import WinogradPlan
 from byoc.codegen.c.winograd.transforms import linear_forms, transforms
 from byoc.codegen.kernel.loops import Alloc, For, IfThenElse, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops

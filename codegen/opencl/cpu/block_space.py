@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.c.contraction.tile_space import META as TILE
-from byoc.codegen.c.winograd.plan import META as WINOGRAD
+from byoc.codegen.c.winograd.sizes import META as WINOGRAD
 from byoc.codegen.kernel.choice import Choice, SearchSpace
 from byoc.codegen.kernel.group_key import group_key
 from byoc.codegen.kernel.program import Group

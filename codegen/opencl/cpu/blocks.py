@@ -17,7 +17,7 @@ from byoc.codegen.c.vectors.math import POLYNOMIALS
 from byoc.codegen.c.vectors.vectors import VectorPart
 from byoc.codegen.c.whole.schedule import stage_blocks
 from byoc.codegen.c.whole.unit import group_sources
-from byoc.codegen.c.winograd.plan import META
+from byoc.codegen.c.winograd.sizes import META
 from byoc.codegen.kernel.expr_text import ExprWriter, outside_name
 from byoc.codegen.kernel.group_key import Key, group_key
 from byoc.codegen.kernel.loops import Barrier, For, Stmt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from byoc.codegen.kernel.writer import Names
-from byoc.runtime.graph.memory_plan import ALIGNMENT
+from byoc.runtime.core.ndarray import ALIGNMENT
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from byoc.errors import DeviceError
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.opencl.devices import OpenDevice, open_device
+from byoc.runtime.opencl.launches import FunctionPlan
 from byoc.runtime.opencl.module import OpenCLModule
-from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.settings import settings_of
 
 ROUNDS = 7

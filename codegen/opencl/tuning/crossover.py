@@ -16,7 +16,7 @@ from byoc.codegen.opencl.tuning.trials import RunDeviceBatch
 from byoc.codegen.tune.trial_batch import Timed
 from byoc.codegen.tune.worker_process import WorkerProcess
 from byoc.runtime.core.signature import Signature, TensorSpec
-from byoc.runtime.opencl.plan import FunctionPlan
+from byoc.runtime.opencl.launches import FunctionPlan
 from byoc.te import Index, Size, Tensor, binary, placeholder
 from byoc.te.expr import Reduce
 

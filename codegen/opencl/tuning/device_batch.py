@@ -33,8 +33,8 @@ from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.opencl.build import build_trial
 from byoc.runtime.opencl.device_array import DeviceArray
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
+from byoc.runtime.opencl.launches import FunctionPlan
 from byoc.runtime.opencl.other_constants import with_constants
-from byoc.runtime.opencl.plan import FunctionPlan
 from byoc.runtime.opencl.session import Session, StartedCall
 
 if TYPE_CHECKING:

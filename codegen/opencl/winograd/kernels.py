@@ -12,7 +12,7 @@ from byoc.codegen.kernel.loops import Alloc, IfThenElse, LetStmt, Stmt, Store
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, OwnKernel, numbered
 from byoc.codegen.opencl.device.statements import LOCAL_SIZE, WorkItem
-from byoc.codegen.opencl.winograd.plan import WinogradTiles, pixel
+from byoc.codegen.opencl.winograd.tiles import WinogradTiles, pixel
 from byoc.te import Index, PrimExpr, Tensor, binary, placeholder
 from byoc.te.walk import loaded_tensors, map_expr
 

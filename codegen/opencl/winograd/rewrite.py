@@ -18,8 +18,8 @@ from byoc.codegen.opencl.products.shape import tiled_product
 from byoc.codegen.opencl.products.split import parts_of
 from byoc.codegen.opencl.products.weights import ProgramWeights
 from byoc.codegen.opencl.winograd.convolution import ImageConvolution, image_convolution
-from byoc.codegen.opencl.winograd.plan import WinogradTiles
 from byoc.codegen.opencl.winograd.stages import products_stage, transformed_weights, winograd_stages
+from byoc.codegen.opencl.winograd.tiles import WinogradTiles
 from byoc.te import Tensor, placeholder, recurrence
 
 # fitted on an H100 to 21 convolutions of 1 to 32 images, 64 to 320 channels (python -m benchmarks.opencl.winograd): off

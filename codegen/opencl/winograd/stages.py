@@ -15,7 +15,7 @@ from byoc.codegen.kernel.rewrite_stages import with_body, with_meta
 from byoc.codegen.opencl.device.kernel_plan import OWN_KERNEL
 from byoc.codegen.opencl.winograd.convolution import ImageConvolution
 from byoc.codegen.opencl.winograd.kernels import InputTransform, OutputTransform
-from byoc.codegen.opencl.winograd.plan import WinogradTiles, pixel
+from byoc.codegen.opencl.winograd.tiles import WinogradTiles, pixel
 from byoc.te import Index, PrimExpr, Tensor, compute, reduce_axis
 from byoc.te.expr import Reduce
 from byoc.te.walk import map_expr

@@ -91,7 +91,7 @@ register_op(
             {"strides": (2, 1), "dilations": (2, 3), "data_layout": "NHWC", "kernel_layout": "HWI"},
         ),
     ),
-)
+).set_support_level(5)
 
 
 def _steps(numbers: Ints, what: str) -> tuple[int, ...]:

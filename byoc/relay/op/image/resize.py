@@ -248,4 +248,4 @@ for _n in (1, 2, 3):
         ),
         compute=Implementation(_compute(_n), code_for=_has_numbers),
         samples=_SAMPLES[_n],
-    )
+    ).set_support_level(5)

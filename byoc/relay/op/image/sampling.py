@@ -87,7 +87,7 @@ register_op(
     compute=_affine_compute,
     doc="Where an affine map puts each place of a regular grid.",
     samples=(Sample([(2, 2, 3)], {"target_shape": (3, 4)}), Sample([(1, 2, 3)], {"target_shape": (5, 1)}, "float64")),
-)
+).set_support_level(5)
 
 
 def affine_grid(data: Operand, target_shape: Sequence[int] | None = None) -> Call:
@@ -150,7 +150,7 @@ register_op(
         Sample([(1, 2, 3, 4, 3), (1, 3, 2, 1, 3)], {"layout": "NCDHW", "method": "bicubic"}, "float32", -1.2, 1.2),
         Sample([(2, 2, 5), (2, 1, 4)], {"layout": "NCW", "padding_mode": "reflection"}, "float32", -1.2, 1.2),
     ),
-)
+).set_support_level(5)
 
 
 def grid_sample(
@@ -197,7 +197,7 @@ register_op(
             {"crop_size": (1, 5), "layout": "NHWC", "method": "nearest_neighbor", "out_dtype": "float64"},
         ),
     ),
-)
+).set_support_level(5)
 
 
 @dataclass(eq=False, repr=False)

@@ -113,7 +113,7 @@ register_op(
         Sample([(3, 4, 4), (2, 2, 2), _ints(1, 0, 0), _ints(3, 2, 2), _ints(1)]),
         Sample([(3, 4), (2, 2), _ints(0, 3), _ints(2, -5), _ints(1, -2)]),
     ),
-)
+).set_support_level(4)
 
 
 def strided_set(

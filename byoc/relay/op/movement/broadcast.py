@@ -42,7 +42,7 @@ register_op(
     compute=_where_compute,
     doc="Elements of *x* where the condition holds, else of *y*; all three broadcast.",
     samples=(Sample([_COND, (2, 3), (2, 3)]), Sample([_COND, (3,), (4, 1, 1)]), Sample([(3,), (2, 1), ()])),
-)
+).set_support_level(4)
 
 
 def where(condition: Operand, x: Operand, y: Operand) -> Call:
@@ -77,7 +77,7 @@ register_op(
     operations=lambda attrs, in_types, out_type: 0,
     doc="The tensor repeated along its dimensions of 1 to a shape.",
     samples=(Sample([(3, 1)], {"shape": (2, 3, 4)}), Sample([()], {"shape": (2,)}), Sample([(1,)], {"shape": (1,)})),
-)
+).set_support_level(4)
 
 
 def broadcast_to(data: Operand, shape: object) -> Call:

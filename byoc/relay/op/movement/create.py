@@ -113,7 +113,7 @@ for _name, _value in (("zeros", 0), ("ones", 1)):
             Sample([], {"shape": (), "dtype": "int64"}),
             Sample([], {"shape": (3,), "dtype": "bool"}),
         ),
-    )
+    ).set_support_level(3)
     register_op(
         f"{_name}_like",
         inputs=("data",),
@@ -124,7 +124,7 @@ for _name, _value in (("zeros", 0), ("ones", 1)):
         compute=_fill(_value, _name),
         doc=f"A tensor of {_name} in the shape and dtype of another.",
         samples=(Sample([(2, 3)]), Sample([(4,)], dtype="int32"), Sample([(4,)], dtype="bool")),
-    )
+    ).set_support_level(1)
 
 
 def zeros(shape: object, dtype: str) -> Call:
@@ -193,7 +193,7 @@ register_op(
     compute=_full_compute,
     doc="A tensor whose every element is one scalar.",
     samples=(Sample([()], {"shape": (2, 3), "dtype": ""}), Sample([np.array([3], "int64")], {"shape": (4,)})),
-)
+).set_support_level(3)
 
 
 def full(fill_value: Operand, shape: object = (), dtype: str = "") -> Call:
@@ -220,7 +220,7 @@ register_op(
     compute=_full_like_compute,
     doc="A tensor in the shape and dtype of another, whose every element is one scalar.",
     samples=(Sample([(2, 3), ()]), Sample([(4,), np.array(3, "int32")], dtype="int32")),
-)
+).set_support_level(3)
 
 
 def full_like(data: Operand, fill_value: Operand) -> Call:
@@ -265,7 +265,7 @@ register_op(
         _bounds(3, 3, 1, "int32"),
         _bounds(0.5, 2.0, 0.25, "float32"),
     ),
-)
+).set_support_level(3)
 
 
 OPS["arange"].set_attr(FKNOWN_SHAPE, arange_shape)

@@ -159,7 +159,7 @@ register_op(
         Sample([[(2, 3)]], {"axis": 0}),
         Sample([[(0, 3), (2, 3)]], {"axis": 0}),
     ),
-)
+).set_support_level(1)
 
 
 def concatenate(data: RelayExpr | Iterable[RelayExpr], axis: int) -> Call:
@@ -198,7 +198,7 @@ register_op(
     operations=lambda attrs, in_types, out_type: 0,
     doc="The tensors of a tuple along a new axis.",
     samples=(Sample([[(2, 3), (2, 3)]], {"axis": 1}), Sample([[(), (), ()]], {"axis": -1}), Sample([[(2,)]])),
-)
+).set_support_level(3)
 
 
 def stack(data: RelayExpr | Iterable[RelayExpr], axis: int) -> Call:
@@ -265,7 +265,7 @@ register_op(
         Sample([(2, 6)], {"indices_or_sections": (1, 4), "axis": -1}),
         Sample([(5, 2)], {"indices_or_sections": (2,), "axis": 0}),
     ),
-)
+).set_support_level(3)
 
 
 def split(data: Operand, indices_or_sections: int | Sequence[int], axis: int = 0) -> TupleWrapper:
@@ -316,7 +316,7 @@ register_op(
         Sample([(2, 3)], {"reps": (2,)}),
         Sample([(3,)], {"reps": (2, 1, 2)}),
     ),
-)
+).set_support_level(3)
 
 
 def tile(data: Operand, reps: object) -> Call:
@@ -355,7 +355,7 @@ register_op(
     operations=lambda attrs, in_types, out_type: 0,
     doc="Each element repeated along an axis.",
     samples=(Sample([(2, 3)], {"repeats": 2, "axis": 1}), Sample([(2, 3)], {"repeats": 3, "axis": -2})),
-)
+).set_support_level(3)
 
 
 def repeat(data: Operand, repeats: int, axis: int) -> Call:

@@ -65,7 +65,7 @@ register_op(
         Sample([np.array([22, 41, 37], "int32"), np.array([7, 6], "int32")]),
         Sample([np.array(1621, "int64"), np.array([6, 7, 8, 9], "int64")]),
     ),
-)
+).set_support_level(3)
 
 
 def unravel_index(indices: Operand, shape: Operand | Sequence[int]) -> Call:
@@ -102,7 +102,7 @@ register_op(
         Sample([_SORTED, np.array([[3.0, 8.0, 0.0], [4.0, 0.0, -3.0]], "float32")]),
         Sample([_SORTED[0], np.array([[3.0, 8.0], [4.0, 0.0]], "float32")], {"right": True, "dtype": "int64"}),
     ),
-)
+).set_support_level(6)
 
 
 def searchsorted(sorted_sequence: Operand, values: Operand, right: bool = False, dtype: str = "int32") -> Call:
@@ -222,7 +222,7 @@ register_op(
         Sample([(2, 6, 5)], {"axis": 1, "window_shape": (3, 2), "strides": (2, 1)}),
         Sample([(5,)], {"window_shape": (3,), "strides": (1,)}, "int32", -9, 9),
     ),
-)
+).set_support_level(3)
 
 
 def sliding_window(data: Operand, axis: int, window_shape: Sequence[int], strides: Sequence[int]) -> Call:

@@ -171,7 +171,7 @@ register_op(
     operations=lambda attrs, in_types, out_type: 0,
     doc="Each vector of a tuple, spread over the grid that all of them span.",
     samples=(Sample([[(2,), (3,), (4,)]]), Sample([[(2,), (3,), ()]], {"indexing": "xy"})),
-)
+).set_support_level(3)
 
 
 def meshgrid(data: Iterable[RelayExpr], indexing: str = "ij") -> TupleWrapper:

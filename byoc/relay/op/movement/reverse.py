@@ -60,7 +60,7 @@ register_op(
     doc="The elements in reverse order along an axis.",
     operations=lambda attrs, in_types, out_type: 0,
     samples=(Sample([(2, 3)], {"axis": 1}), Sample([(2, 3)], {"axis": -2})),
-)
+).set_support_level(3)
 
 
 def reverse(data: Operand, axis: int) -> Call:
@@ -112,7 +112,7 @@ register_op(
         Sample([(3, 4), np.array([2, 4, 0], "int64")]),
         Sample([(4, 2, 3), np.array([9, 1], "int32")], {"seq_axis": 0, "batch_axis": 1}),
     ),
-)
+).set_support_level(3)
 
 
 def reverse_sequence(data: Operand, seq_lengths: Operand, seq_axis: int = 1, batch_axis: int = 0) -> Call:

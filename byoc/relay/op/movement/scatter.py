@@ -70,7 +70,7 @@ register_op(
         Sample([(3, 3), _ROWS, (2, 3)]),
         *(Sample([(2, 4), _ROWS, (2, 3)], {"axis": 1, "reduction": r}) for r in REDUCTIONS),
     ),
-)
+).set_support_level(3)
 
 
 def scatter_elements(
@@ -105,7 +105,7 @@ register_op(
         *(Sample([(3, 2), _POINTS, (3,)], {"mode": r}) for r in REDUCTIONS),
         Sample([(3, 2, 4), _POINTS[:1], (3, 2, 4)], {"mode": "add"}),
     ),
-)
+).set_support_level(3)
 
 
 def scatter_nd(data: Operand, indices: Operand, updates: Operand, mode: str = "update") -> Call:

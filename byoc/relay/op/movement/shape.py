@@ -197,7 +197,7 @@ register_op(
         Sample([(0, 3)], {"newshape": (3, 0), "allowzero": True}),
         Sample([(8, 9)], {"newshape": (3, 6, 4)}, "int32"),
     ),
-)
+).set_support_level(3)
 
 
 def reshape(data: Operand, newshape: object, allowzero: bool = False) -> Call:
@@ -245,7 +245,7 @@ register_op(
         Sample([(2, 6), (3, 4)]),
         Sample([(2, 12, 5), (7, 3, 4)], {"lhs_begin": 1, "lhs_end": 2, "rhs_begin": 1, "rhs_end": 3}),
     ),
-)
+).set_support_level(3)
 
 
 def reshape_like(
@@ -296,7 +296,7 @@ register_op(
         Sample([(2, 3, 4)], {"axes": (-1, 0, 1)}),
         Sample([()]),
     ),
-)
+).set_support_level(3)
 
 
 def transpose(data: Operand, axes: Sequence[int] | None = None) -> Call:
@@ -327,7 +327,7 @@ register_op(
         Sample([(2, 3)], {"axis": -1, "num_newaxis": 2}),
         Sample([()], {"axis": 0}),
     ),
-)
+).set_support_level(1)
 
 
 def expand_dims(data: Operand, axis: int | RelayExpr, num_newaxis: int = 1) -> Call:
@@ -387,7 +387,7 @@ register_op(
         Sample([(2, 3)], {"axis": ()}),
         Sample([np.ones((1, 1), "int64")]),
     ),
-)
+).set_support_level(3)
 
 
 def squeeze(data: Operand, axis: int | Sequence[int] | RelayExpr | None = None) -> Call:

@@ -145,7 +145,7 @@ register_op(
         Sample([(4, 5)], {"begin": (1, 2), "end": (2, -1), "slice_mode": "size"}),
         Sample([(4, 5)], {"begin": (3,), "end": (1,)}),
     ),
-)
+).set_support_level(4)
 
 
 def strided_slice(
@@ -287,7 +287,7 @@ register_op(
         Sample([(3, 4), np.array(2, "int32")], {"axis": 1, "mode": "fast"}),
         Sample([(2, 3, 4), np.array([[1, 0], [2, 2]], "int32")], {"axis": 1, "batch_dims": 1}),
     ),
-)
+).set_support_level(3)
 
 
 def take(data: Operand, indices: Operand, axis: int | None = None, batch_dims: int = 0, mode: str = "clip") -> Call:
@@ -335,7 +335,7 @@ register_op(
         Sample([(3, 4), np.array([[0, 2, 1, -1]], "int64")], {"axis": 0}),
         Sample([(2, 4), np.array([[3, 0], [1, 1]], "int32")], {"axis": -1}),
     ),
-)
+).set_support_level(3)
 
 
 def gather(data: Operand, axis: int, indices: Operand) -> Call:
@@ -389,7 +389,7 @@ register_op(
         Sample([(3, 4), np.array([[[0, 2], [1, 1]]], "int32")]),
         Sample([(2, 3, 4), np.array([[2, 0]], "int64")], {"batch_dims": 1}),
     ),
-)
+).set_support_level(3)
 
 
 def gather_nd(data: Operand, indices: Operand, batch_dims: int = 0, index_rank: int | None = None) -> Call:

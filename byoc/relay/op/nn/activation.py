@@ -254,7 +254,7 @@ register_op(
     ),
     compute=_elementwise("relu", _relu),
     samples=[Sample([(2, 3, 4)]), Sample([(5,)], dtype="int32", low=-9, high=9)],
-)
+).set_support_level(1)
 register_op(
     "nn.leaky_relu",
     inputs=("data",),
@@ -265,7 +265,7 @@ register_op(
     traits=Traits(OpKind.POINTWISE, precision=Conversion.FOLLOW, scaling=Scaling.PASSES, activation=True),
     compute=_elementwise("leaky_relu", _leaky_relu),
     samples=[Sample([(2, 3, 4)], {"alpha": 0.2})],
-)
+).set_support_level(3)
 register_op(
     "nn.prelu",
     inputs=Inputs(("data", "alpha"), infer=vectors_of_axis(1)),
@@ -276,7 +276,7 @@ register_op(
     traits=Traits(OpKind.POINTWISE, precision=Conversion.FOLLOW),
     compute=_elementwise("prelu", _prelu),
     samples=[Sample([(2, 3, 4), (3,)]), Sample([(2, 3, 4), (4,)], {"axis": -1})],
-)
+).set_support_level(3)
 register_op(
     "nn.bias_add",
     inputs=Inputs(("data", "bias"), infer=vectors_of_axis(1)),
@@ -287,7 +287,7 @@ register_op(
     traits=Traits(OpKind.POINTWISE, precision=Conversion.FOLLOW, scaling=Scaling.SUM),
     compute=_elementwise("bias_add", _bias_add),
     samples=[Sample([(2, 3, 4, 5), (3,)]), Sample([(2, 3, 4), (4,)], {"axis": -1})],
-)
+).set_support_level(1)
 register_op(
     "nn.softmax",
     inputs=("data",),
@@ -298,7 +298,7 @@ register_op(
     traits=Traits(OpKind.ROWS, precision=Conversion.NEVER, costly=3.5, passes=3.0, fast_form="nn.fast_softmax"),
     compute=Implementation(_softmax_compute, code_for=only(is_float)),
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=80.0, high=120.0)],
-)
+).set_support_level(1)
 register_op(
     "nn.log_softmax",
     inputs=("data",),
@@ -309,8 +309,8 @@ register_op(
     traits=Traits(OpKind.ROWS, precision=Conversion.NEVER, costly=3.5, passes=3.0),
     compute=Implementation(_log_softmax_compute, code_for=only(is_float)),
     samples=[Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=-120.0, high=120.0)],
-)
-register_op(
+).set_support_level(1)
+_DROPOUT = register_op(
     "nn.dropout",
     inputs=("data",),
     rel=_dropout_relation,
@@ -320,7 +320,9 @@ register_op(
     traits=Traits(OpKind.OTHER, precision=Conversion.FOLLOW),
     compute=_dropout_compute,
     samples=[Sample([(2, 3)])],
-).set_attr("FoldConstantKeeps", True)
+)
+_DROPOUT.set_support_level(1)
+_DROPOUT.set_attr("FoldConstantKeeps", True)
 register_op(
     "nn.batch_flatten",
     inputs=("data",),
@@ -330,4 +332,4 @@ register_op(
     traits=view(),
     compute=_flatten_compute,
     samples=[Sample([(2, 3, 4, 5)]), Sample([(3,)])],
-)
+).set_support_level(2)

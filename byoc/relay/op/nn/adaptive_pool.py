@@ -207,4 +207,4 @@ for _kind, _doc in _DOCS.items():
         compute=_compute(_kind == "avg"),
         operations=_operations,
         samples=[Sample([(2, 3, 5, 4)]), Sample([(1, 5, 4, 3)], {"layout": "NHWC", "out_layout": "NCHW"})],
-    )
+    ).set_support_level(2)

@@ -89,7 +89,7 @@ register_op(
         Sample([_WORDS.astype("uint8")], {"bits": 2, "pack_axis": 1, "bit_axis": 0, "pack_type": "uint8"}),
         Sample([_WORDS], {"bits": 1, "pack_axis": 1, "bit_axis": 3, "pack_type": "uint16"}),
     ),
-)
+).set_support_level(2)
 
 
 def bitpack(
@@ -156,7 +156,7 @@ register_op(
             2,
         ),
     ),
-)
+).set_support_level(2)
 
 
 @dataclass(eq=False, repr=False)
@@ -208,7 +208,7 @@ register_op(
             [(3, 8), (5, 8)], {"data_bits": 2, "weight_bits": 2, "unipolar": False, "out_dtype": "int32"}, "uint8", 0, 4
         ),
     ),
-)
+).set_support_level(2)
 
 
 @dataclass(eq=False, repr=False)

@@ -147,7 +147,7 @@ register_op(
         Sample([(2, 3, 4), (5, 4)]),
         Sample([(3, 9), (4, 9)], {"out_dtype": "int32"}, dtype="int8", low=-100, high=100),
     ],
-)
+).set_support_level(1)
 register_op(
     "nn.matmul",
     inputs=Inputs(("tensor_a", "tensor_b"), infer=matmul_weight),
@@ -163,7 +163,7 @@ register_op(
         Sample([(7, 3), (5, 7)], {"transpose_a": True, "transpose_b": True, "units": 5}),
         Sample([(2, 3, 4), (4, 5)]),
     ],
-)
+).set_support_level(1)
 register_op(
     "nn.batch_matmul",
     inputs=("tensor_a", "tensor_b"),

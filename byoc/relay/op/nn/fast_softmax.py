@@ -31,7 +31,7 @@ register_op(
     traits=Traits(OpKind.ROWS, costly=0.7, passes=3.0),
     compute=Implementation(_compute, code_for=only(is_float)),
     samples=(Sample([(3, 7)]), Sample([(2, 5, 3)], {"axis": 1}, low=80.0, high=120.0)),
-)
+).set_support_level(1)
 
 
 def fast_softmax(data: RelayExpr, axis: int = -1) -> Call:

@@ -192,7 +192,7 @@ register_op(
         Sample([(2, 3, 4, 5), (3,), (3,), (3,), _VARIANCES]),
         Sample([(2, 4, 3), (3,), (3,), (3,), _VARIANCES], {"axis": -1, "center": False, "epsilon": 1e-3}),
     ],
-)
+).set_support_level(1)
 register_op(
     "nn.instance_norm",
     inputs=Inputs(_AFFINE, infer=vectors_of_axis(2)),
@@ -203,7 +203,7 @@ register_op(
     traits=Traits(OpKind.NORM, precision=Conversion.NEVER, passes=4.0),
     compute=Implementation(instance_norm_compute, code_for=_FLOATS),
     samples=[Sample([(2, 3, 4, 5), (3,), (3,)]), Sample([(2, 7, 3), (3,), (3,)], {"axis": 2, "scale": False})],
-)
+).set_support_level(1)
 register_op(
     "nn.layer_norm",
     inputs=Inputs(_AFFINE, infer=vectors_of_axis(2)),
@@ -214,7 +214,7 @@ register_op(
     traits=Traits(OpKind.ROWS, precision=Conversion.NEVER, passes=4.0),
     compute=Implementation(layer_norm_compute, code_for=_FLOATS),
     samples=[Sample([(2, 3, 8), (8,), (8,)]), Sample([(2, 5, 3), (5,), (5,)], {"axis": 1, "center": False})],
-)
+).set_support_level(1)
 register_op(
     "nn.group_norm",
     inputs=Inputs(_AFFINE, infer=vectors_of_axis(2)),
@@ -228,7 +228,7 @@ register_op(
         Sample([(2, 6, 4, 3), (6,), (6,)], {"num_groups": 2}),
         Sample([(2, 5, 4), (4,), (4,)], {"num_groups": 4, "axis": -1}),
     ],
-)
+).set_support_level(1)
 register_op(
     "nn.lrn",
     inputs=("data",),
@@ -244,7 +244,7 @@ register_op(
         Sample([(1, 3, 4, 5)], {"axis": 3}),
         Sample([(1, 6, 3)], {"size": 4, "alpha": 0.1}),
     ],
-)
+).set_support_level(2)
 register_op(
     "nn.l2_normalize",
     inputs=("data",),
@@ -255,4 +255,4 @@ register_op(
     traits=Traits(OpKind.NORM, precision=Conversion.NEVER, passes=4.0),
     compute=Implementation(l2_normalize_compute, code_for=_FLOATS),
     samples=[Sample([(2, 3, 4)], {"eps": 1e-6, "axis": (1,)}), Sample([(2, 3)], {"eps": 1e-3})],
-)
+).set_support_level(2)

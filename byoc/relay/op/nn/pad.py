@@ -239,7 +239,7 @@ register_op(
         Sample([(3, 4), ()], {"pad_width": ((2, 0), (0, 1))}, dtype="int32", low=-9, high=9),
         Sample([(4, 5, 3), ()], {"pad_width": ((-1, 2), (1, -2), (-1, -1))}),
     ],
-)
+).set_support_level(2)
 register_op(
     "nn.mirror_pad",
     inputs=("data",),
@@ -253,7 +253,7 @@ register_op(
         Sample([(3, 4)], {"pad_width": ((3, 1), (0, 4))}),
         Sample([(3, 4)], {"pad_width": ((2, 1), (3, 3)), "mode": "REFLECT"}),
     ],
-)
+).set_support_level(2)
 register_op(
     "nn.depth_to_space",
     inputs=("data",),

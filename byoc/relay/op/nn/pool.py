@@ -234,7 +234,7 @@ for _n in (1, 2, 3):
         compute=_max_compute,
         operations=_operations(_n),
         samples=_max_samples(_n),
-    )
+    ).set_support_level(2)
     register_op(
         f"nn.avg_pool{_n}d",
         inputs=("data",),
@@ -246,4 +246,4 @@ for _n in (1, 2, 3):
         compute=_avg_compute,
         operations=_operations(_n),
         samples=_avg_samples(_n),
-    )
+    ).set_support_level(2)

@@ -53,7 +53,7 @@ for _kind, (_attrs, _samples, _what) in _KINDS.items():
         samples=_samples,
         pattern=OpPattern.OPAQUE,
         doc=f"The gradient of the {_what} of windows with respect to the data.",
-    )
+    ).set_support_level(2)
 
 
 @dataclass(eq=False, repr=False)

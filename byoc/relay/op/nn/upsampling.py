@@ -171,7 +171,7 @@ register_op(
         Sample([(1, 3, 4, 2)], {"scale_h": 1.5, "scale_w": 2.0, "layout": "NHWC", "method": "bilinear"}),
         Sample([(1, 2, 3, 4)], {"scale_h": 2.0, "scale_w": 2.0, "method": "bilinear", "align_corners": True}),
     ],
-)
+).set_support_level(2)
 register_op(
     "nn.upsampling3d",
     inputs=("data",),
@@ -185,4 +185,4 @@ register_op(
         Sample([(1, 2, 3, 2, 2)], {"scale_d": 2.0, "scale_h": 1.5}),
         Sample([(1, 1, 3, 2, 2)], {"scale_d": 2.0, "scale_w": 2.0, "method": "trilinear"}),
     ],
-)
+).set_support_level(2)

@@ -74,7 +74,7 @@ register_op(
     traits=Traits(OpKind.OTHER, ranks=True),
     samples=_SORTS,
     doc="The positions that sort the data along an axis; equal elements keep their order.",
-)
+).set_support_level(6)
 register_op(
     "sort",
     inputs=("data",),
@@ -83,7 +83,7 @@ register_op(
     traits=Traits(OpKind.OTHER, carries=(0,), chooses=True),
     samples=_SORTS,
     doc="The data sorted along an axis.",
-)
+).set_support_level(6)
 
 
 def argsort(data: Operand, axis: int = -1, is_ascend: bool = True, dtype: str = "int32") -> Call:
@@ -134,7 +134,7 @@ register_op(
         Sample([_TIES], {"k": 0, "axis": 0, "ret_type": "values"}),
         Sample([_TIES], {"k": 4, "ret_type": "indices"}),
     ),
-)
+).set_support_level(6)
 register_op(
     "dyn.topk",
     inputs=("data", "k"),

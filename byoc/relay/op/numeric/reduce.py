@@ -226,7 +226,7 @@ def _register(
         pattern=OpPattern.COMM_REDUCE,
         traits=traits,
         operations=_elements,
-    )
+    ).set_support_level(4)
 
 
 _register("sum", _number, _compute("sum", "sum"), "The sum over axes.", _SAMPLES, _SUMS)
@@ -259,7 +259,7 @@ for _kind in ("argmax", "argmin"):
         pattern=OpPattern.COMM_REDUCE,
         traits=replace(_FOLLOWS, ranks=True),
         operations=_elements,
-    )
+    ).set_support_level(4)
 
 
 def _variance_rel(types: Sequence[Type], attrs: VarianceAttrs) -> Type:
@@ -283,7 +283,7 @@ register_op(
         Sample([(2, 3, 4), (2, 1, 4)], {"axis": (1,)}),
         Sample([(2, 3), (1, 1)], {"keepdims": True, "unbiased": True}),
     ),
-)
+).set_support_level(4)
 
 
 def _axis(axis: Axes) -> tuple[int, ...] | None:

@@ -74,7 +74,7 @@ register_op(
         Sample([np.array([1, 4], "int64"), np.array(3.1, "float32"), np.array(1.5, "float32")], {"output_shape": (5,)}),
         Sample([np.array(1, "int32"), np.array(3, "int32"), np.array(0, "int32")], {"output_shape": (5,)}),
     ),
-)
+).set_support_level(3)
 register_op(
     "dyn.sparse_to_dense",
     inputs=("sparse_indices", "sparse_values", "default_value", "output_shape"),

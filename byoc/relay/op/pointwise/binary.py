@@ -13,7 +13,7 @@ import numpy as np
 
 from byoc import te
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import ComputeOf, DtypePredicate, OpPattern, Sample, TypeRelation, register_op
+from byoc.ir.op import ComputeOf, DtypePredicate, OpPattern, Sample, register_op
 from byoc.ir.op_parts import Implementation
 from byoc.ir.traits import EDGE, POINTWISE, STEP, Conversion, Scaling, Traits, pointwise
 from byoc.ir.types import TensorType
@@ -46,19 +46,24 @@ def binary_operator(
     code_for: DtypePredicate | None,
     samples: Sequence[Sample],
     traits: Traits = POINTWISE,
-    rel: TypeRelation = broadcast,
+    level: int = 10,
 ) -> BinaryBuilder:
-    """Register a broadcasting operator of two inputs and return its builder."""
+    """Register a broadcasting operator of two inputs, with the support level *level*, and return its builder."""
     register_op(
         name,
         inputs=("lhs", "rhs"),
-        rel=rel,
+        rel=broadcast,
         doc=doc,
         pattern=OpPattern.BROADCAST,
         traits=traits,
         compute=Implementation(each_pair(function, name), code_for=code_for),
         samples=samples,
-    )
+    ).set_support_level(level)
+    return binary_builder(name, doc)
+
+
+def binary_builder(name: str, doc: str) -> BinaryBuilder:
+    """The function that builds calls of the broadcasting operator *name* of two inputs."""
 
     def build(lhs: Operand, rhs: Operand) -> Call:
         return make_binary(name, lhs, rhs)
@@ -134,9 +139,15 @@ _integers = only(is_integer)
 _bools = only(lambda dtype: dtype == "bool")
 _bits = only(lambda dtype: is_integer(dtype) or dtype == "bool")
 
-add = binary_operator("add", _is("add"), "The sum of two tensors.", _numbers, (*_FLOATS, *_INTS), _SUM)
+add = binary_operator("add", _is("add"), "The sum of two tensors.", _numbers, (*_FLOATS, *_INTS), _SUM, level=1)
 subtract = binary_operator(
-    "subtract", _is("sub"), "The difference of two tensors.", _numbers, (*_FLOATS, *_INTS), _DIFFERENCE
+    "subtract",
+    _is("sub"),
+    "The difference of two tensors.",
+    _numbers,
+    (*_FLOATS, *_INTS),
+    _DIFFERENCE,
+    level=1,
 )
 multiply = binary_operator(
     "multiply",
@@ -145,6 +156,7 @@ multiply = binary_operator(
     _numbers,
     (*_FLOATS, *_INTS),
     pointwise(precision=Conversion.FOLLOW, scaling=Scaling.FACTOR, either_order=True),
+    level=1,
 )
 divide = binary_operator(
     "divide",
@@ -153,6 +165,7 @@ divide = binary_operator(
     _numbers,
     (*_FLOATS, *_INTS, *_UINTS),
     pointwise(costly=0.15, precision=Conversion.FOLLOW, scaling=Scaling.FACTOR, sensitive={1: EDGE}),
+    level=1,
 )
 trunc_divide = binary_operator(
     "trunc_divide", _trunc_divide, "The quotient rounded toward zero, of floats too.", _numbers, _MODS, _STEPS
@@ -161,11 +174,25 @@ trunc_mod = binary_operator(
     "trunc_mod", _truncated_mod, "What a quotient rounded toward zero leaves.", _numbers, _MODS, _STEPS
 )
 floor_divide = binary_operator(
-    "floor_divide", _floor_divide, "The quotient rounded toward minus infinity.", _numbers, _MODS, _STEPS
+    "floor_divide",
+    _floor_divide,
+    "The quotient rounded toward minus infinity.",
+    _numbers,
+    _MODS,
+    _STEPS,
+    level=1,
 )
-mod = binary_operator("mod", _truncated_mod, "The remainder, with the sign of the dividend.", _numbers, _MODS, _STEPS)
+mod = binary_operator(
+    "mod", _truncated_mod, "The remainder, with the sign of the dividend.", _numbers, _MODS, _STEPS, level=1
+)
 floor_mod = binary_operator(
-    "floor_mod", _floor_mod, "The remainder, with the sign of the divisor.", _numbers, _MODS, _STEPS
+    "floor_mod",
+    _floor_mod,
+    "The remainder, with the sign of the divisor.",
+    _numbers,
+    _MODS,
+    _STEPS,
+    level=1,
 )
 power = binary_operator(
     "power",
@@ -174,6 +201,7 @@ power = binary_operator(
     _numbers,
     (Sample([(2, 3), (3,)], low=0.2), Sample([np.array([2, -3], "int32"), np.array([5, 3], "int32")])),
     pointwise(costly=3.0, precision=Conversion.NEVER, sensitive={0: EDGE}),
+    level=4,
 )
 maximum = binary_operator(
     "maximum",
@@ -182,6 +210,7 @@ maximum = binary_operator(
     _numbers,
     (*_FLOATS, *_INTS, Sample([_NAN, _NAN[::-1].copy()])),
     _CHOICE,
+    level=4,
 )
 minimum = binary_operator(
     "minimum",
@@ -190,13 +219,16 @@ minimum = binary_operator(
     _numbers,
     (*_FLOATS, *_INTS, Sample([_NAN, _NAN[::-1].copy()])),
     _CHOICE,
+    level=4,
 )
 _SHIFTS = (Sample([np.array([5, -9, 64], "int32"), np.array([1, 2, 3], "int32")]),)
-left_shift = binary_operator("left_shift", _is("shift_left"), "Bits moved to the left.", _integers, _SHIFTS)
-right_shift = binary_operator("right_shift", _is("shift_right"), "Bits moved to the right.", _integers, _SHIFTS)
-bitwise_and = binary_operator("bitwise_and", _is("bit_and"), "The conjunction of bits.", _bits, _BITS)
-bitwise_or = binary_operator("bitwise_or", _is("bit_or"), "The disjunction of bits.", _bits, _BITS)
-bitwise_xor = binary_operator("bitwise_xor", _is("bit_xor"), "Bits that differ.", _bits, _BITS)
-logical_and = binary_operator("logical_and", _is("and"), "True where both are.", _bools, _BOOLS)
-logical_or = binary_operator("logical_or", _is("or"), "True where either is.", _bools, _BOOLS)
-logical_xor = binary_operator("logical_xor", _is("ne"), "True where exactly one is.", _bools, _BOOLS)
+left_shift = binary_operator("left_shift", _is("shift_left"), "Bits moved to the left.", _integers, _SHIFTS, level=4)
+right_shift = binary_operator(
+    "right_shift", _is("shift_right"), "Bits moved to the right.", _integers, _SHIFTS, level=4
+)
+bitwise_and = binary_operator("bitwise_and", _is("bit_and"), "The conjunction of bits.", _bits, _BITS, level=4)
+bitwise_or = binary_operator("bitwise_or", _is("bit_or"), "The disjunction of bits.", _bits, _BITS, level=4)
+bitwise_xor = binary_operator("bitwise_xor", _is("bit_xor"), "Bits that differ.", _bits, _BITS, level=4)
+logical_and = binary_operator("logical_and", _is("and"), "True where both are.", _bools, _BOOLS, level=4)
+logical_or = binary_operator("logical_or", _is("or"), "True where either is.", _bools, _BOOLS, level=4)
+logical_xor = binary_operator("logical_xor", _is("ne"), "True where exactly one is.", _bools, _BOOLS, level=4)

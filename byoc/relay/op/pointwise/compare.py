@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from byoc import te
-from byoc.ir.op import Sample
+from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.traits import POINTWISE, Conversion, Traits, pointwise
 from byoc.relay.op.core.type_relations import broadcast_compare
-from byoc.relay.op.pointwise.binary import BinaryBuilder, binary_operator
+from byoc.relay.op.pointwise.binary import BinaryBuilder, binary_builder, each_pair
 
 _NUMBERS = np.array([1.0, 2.0, 3.0, np.nan, np.inf], "float32")
 _OTHERS = np.array([1.0, 3.0, 2.0, np.nan, 1.0], "float32")
@@ -22,7 +22,17 @@ _ORDER = pointwise(precision=Conversion.FOLLOW)
 
 
 def _comparison(name: str, op: str, doc: str, traits: Traits = _ORDER) -> BinaryBuilder:
-    return binary_operator(name, lambda a, b: te.binary(op, a, b), doc, None, _SAMPLES, traits, broadcast_compare)
+    register_op(
+        name,
+        inputs=("lhs", "rhs"),
+        rel=broadcast_compare,
+        doc=doc,
+        pattern=OpPattern.BROADCAST,
+        traits=traits,
+        compute=each_pair(lambda a, b: te.binary(op, a, b), name),
+        samples=_SAMPLES,
+    ).set_support_level(4)
+    return binary_builder(name, doc)
 
 
 equal = _comparison("equal", "eq", "True where both are equal.", POINTWISE)

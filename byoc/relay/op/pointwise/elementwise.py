@@ -7,14 +7,14 @@ roundings also of integers. What else Relay types (``log`` of integers) the nump
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
-from byoc.ir.op import ComputeOf, DtypePredicate, OpPattern, Sample, TypeRelation, register_op
+from byoc.ir.op import ComputeOf, DtypePredicate, OpPattern, Sample, register_op
 from byoc.ir.op_parts import Implementation, Inputs
 from byoc.ir.registry import register_func
 from byoc.ir.traits import EDGE, POINTWISE, SAME, STEP, Conversion, Scaling, Traits, pointwise
@@ -35,7 +35,6 @@ from byoc.te.expr import OF_BITS
 
 Scalar = Callable[[te.PrimExpr], te.PrimExpr]
 UnaryBuilder = Callable[[Operand], Call]
-_TO_BOOL = identity_as("bool")
 
 
 @dataclass(frozen=True)
@@ -70,29 +69,54 @@ def _unary(
     code_for: DtypePredicate | None,
     samples: Sequence[Sample],
     traits: Traits = POINTWISE,
-    rel: TypeRelation = identity,
+    level: int = 10,
 ) -> UnaryBuilder:
     register_op(
         name,
-        inputs=Inputs(("data",), infer=None if rel is _TO_BOOL else same_as_result),
-        rel=rel,
+        inputs=Inputs(("data",), infer=same_as_result),
+        rel=identity,
         doc=doc,
         pattern=OpPattern.ELEMWISE,
         traits=traits,
         compute=Implementation(each_element(function, name), code_for=code_for),
         samples=samples,
-    )
+    ).set_support_level(level)
+    return _builder(name, doc)
 
+
+def _of_floats(name: str, doc: str, samples: Sequence[Sample], traits: Traits, level: int = 10) -> UnaryBuilder:
+    """The operator that is called as the function of floating-point numbers in ``byoc.te``."""
+    return _unary(name, getattr(te, name), doc, _floats, samples, traits, level)
+
+
+def _to_whole(name: str, doc: str) -> UnaryBuilder:
+    """The operator that rounds as the function of its name in ``byoc.te`` does, and leaves integers as they are."""
+    function = getattr(te, name)
+    return _unary(name, lambda x: function(x) if is_float(x.dtype) else x, doc, _numbers, _HALVES, _JUMPS, level=3)
+
+
+def _test_of_floats(name: str, doc: str) -> UnaryBuilder:
+    """An operator that says of each number whether it is of a kind."""
+    register_op(
+        name,
+        inputs=("data",),
+        rel=identity_as("bool"),
+        doc=doc,
+        pattern=OpPattern.ELEMWISE,
+        traits=POINTWISE,
+        compute=Implementation(each_element(getattr(te, name), name), code_for=_floats),
+        samples=_SPECIAL,
+    ).set_support_level(3)
+    return _builder(name, doc)
+
+
+def _builder(name: str, doc: str) -> UnaryBuilder:
     def build(data: Operand) -> Call:
         return make_call(name, [as_expr(data)])
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"{doc}\n\n``data: any[...] -> the same shape``. Source: ``relay.{name}``."
     return build
-
-
-def _rounding(function: Scalar) -> Scalar:
-    return lambda x: function(x) if is_float(x.dtype) else x
 
 
 def _absolute(x: te.PrimExpr) -> te.PrimExpr:
@@ -115,8 +139,7 @@ def _sign(x: te.PrimExpr) -> te.PrimExpr:
     )
 
 
-_floats = only(is_float)
-_numbers = only(is_number)
+_floats, _numbers = only(is_float), only(is_number)
 _ANY = (Sample([(2, 3)]), Sample([()]), Sample([(4,)], dtype="float64"))
 _POSITIVE = (Sample([(2, 3)], low=0.1, high=4.0), Sample([(3,)], dtype="float64", low=0.1, high=4.0))
 _INSIDE = (Sample([(2, 3)], low=-0.9, high=0.9), Sample([(3,)], dtype="float64", low=-0.9, high=0.9))
@@ -127,88 +150,59 @@ _HALVES = (*_MIXED, Sample([np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 7.0], "fl
 
 _FOLLOW, _NEVER = Conversion.FOLLOW, Conversion.NEVER
 _EDGE, _JUMPS = {0: EDGE}, pointwise(sensitive={0: STEP}, idempotent=True)
+_LOGARITHM, _ROOT = pointwise(costly=1.0, sensitive=_EDGE), pointwise(costly=0.15, sensitive=_EDGE)
 
-exp = _unary(
+exp = _of_floats(
     "exp",
-    te.exp,
     "The exponential of each element.",
-    _floats,
     (*_ANY, *_SPECIAL),
     pointwise(costly=1.0, precision=_NEVER, fast_form="fast_exp"),
+    level=1,
 )
-exp2 = _unary("exp2", te.exp2, "Two to the power of each element.", _floats, _ANY, pointwise(costly=1.0))
-expm1 = _unary("expm1", te.expm1, "``exp(x) - 1``, exact near 0.", _floats, _ANY, pointwise(costly=1.5))
-log = _unary(
-    "log",
-    te.log,
-    "The natural logarithm of each element.",
-    _floats,
-    _POSITIVE,
-    pointwise(costly=1.0, precision=_NEVER, sensitive=_EDGE),
+exp2 = _of_floats("exp2", "Two to the power of each element.", _ANY, pointwise(costly=1.0))
+expm1 = _of_floats("expm1", "``exp(x) - 1``, exact near 0.", _ANY, pointwise(costly=1.5))
+log = _of_floats(
+    "log", "The natural logarithm of each element.", _POSITIVE, replace(_LOGARITHM, precision=_NEVER), level=1
 )
-log2 = _unary("log2", te.log2, "The logarithm to base 2.", _floats, _POSITIVE, pointwise(costly=1.0, sensitive=_EDGE))
-log10 = _unary(
-    "log10", te.log10, "The logarithm to base 10.", _floats, _POSITIVE, pointwise(costly=1.0, sensitive=_EDGE)
-)
-log1p = _unary(
-    "log1p", te.log1p, "``log(1 + x)``, exact near 0.", _floats, _POSITIVE, pointwise(costly=1.5, sensitive=_EDGE)
-)
-sqrt = _unary(
-    "sqrt",
-    te.sqrt,
-    "The square root of each element.",
-    _floats,
-    _POSITIVE,
-    pointwise(costly=0.15, precision=_FOLLOW, sensitive=_EDGE),
-)
-rsqrt = _unary(
-    "rsqrt", te.rsqrt, "The reciprocal of the square root.", _floats, _POSITIVE, pointwise(costly=0.15, sensitive=_EDGE)
-)
-sin = _unary("sin", te.sin, "The sine of each element in radians.", _floats, _ANY, pointwise(costly=1.5))
-cos = _unary("cos", te.cos, "The cosine of each element in radians.", _floats, _ANY, pointwise(costly=1.5))
-tan = _unary("tan", te.tan, "The tangent of each element in radians.", _floats, _INSIDE, pointwise(costly=3.0))
-asin = _unary("asin", te.asin, "The inverse sine.", _floats, _INSIDE, pointwise(costly=3.0, sensitive=_EDGE))
-acos = _unary("acos", te.acos, "The inverse cosine.", _floats, _INSIDE, pointwise(costly=3.0, sensitive=_EDGE))
-atan = _unary("atan", te.atan, "The inverse tangent.", _floats, _ANY, pointwise(costly=1.5))
-sinh = _unary("sinh", te.sinh, "The hyperbolic sine.", _floats, _ANY, pointwise(costly=3.0))
-cosh = _unary("cosh", te.cosh, "The hyperbolic cosine.", _floats, _ANY, pointwise(costly=3.0))
-tanh = _unary(
+log2 = _of_floats("log2", "The logarithm to base 2.", _POSITIVE, _LOGARITHM, level=1)
+log10 = _of_floats("log10", "The logarithm to base 10.", _POSITIVE, _LOGARITHM, level=1)
+log1p = _of_floats("log1p", "``log(1 + x)``, exact near 0.", _POSITIVE, pointwise(costly=1.5, sensitive=_EDGE))
+sqrt = _of_floats("sqrt", "The square root of each element.", _POSITIVE, replace(_ROOT, precision=_FOLLOW), level=1)
+rsqrt = _of_floats("rsqrt", "The reciprocal of the square root.", _POSITIVE, _ROOT, level=1)
+sin = _of_floats("sin", "The sine of each element in radians.", _ANY, pointwise(costly=1.5), level=1)
+cos = _of_floats("cos", "The cosine of each element in radians.", _ANY, pointwise(costly=1.5), level=1)
+tan = _of_floats("tan", "The tangent of each element in radians.", _INSIDE, pointwise(costly=3.0), level=1)
+asin = _of_floats("asin", "The inverse sine.", _INSIDE, pointwise(costly=3.0, sensitive=_EDGE), level=1)
+acos = _of_floats("acos", "The inverse cosine.", _INSIDE, pointwise(costly=3.0, sensitive=_EDGE), level=1)
+atan = _of_floats("atan", "The inverse tangent.", _ANY, pointwise(costly=1.5), level=1)
+sinh = _of_floats("sinh", "The hyperbolic sine.", _ANY, pointwise(costly=3.0), level=1)
+cosh = _of_floats("cosh", "The hyperbolic cosine.", _ANY, pointwise(costly=3.0), level=1)
+tanh = _of_floats(
     "tanh",
-    te.tanh,
     "The hyperbolic tangent.",
-    _floats,
     (*_ANY, *_SPECIAL),
     pointwise(costly=1.5, precision=_FOLLOW, activation=True, fast_form="fast_tanh"),
+    level=1,
 )
-asinh = _unary("asinh", te.asinh, "The inverse hyperbolic sine.", _floats, _ANY, pointwise(costly=3.0))
-acosh = _unary(
-    "acosh", te.acosh, "The inverse hyperbolic cosine.", _floats, _ABOVE_ONE, pointwise(costly=3.0, sensitive=_EDGE)
+asinh = _of_floats("asinh", "The inverse hyperbolic sine.", _ANY, pointwise(costly=3.0), level=1)
+acosh = _of_floats(
+    "acosh", "The inverse hyperbolic cosine.", _ABOVE_ONE, pointwise(costly=3.0, sensitive=_EDGE), level=1
 )
-atanh = _unary(
-    "atanh", te.atanh, "The inverse hyperbolic tangent.", _floats, _INSIDE, pointwise(costly=3.0, sensitive=_EDGE)
+atanh = _of_floats("atanh", "The inverse hyperbolic tangent.", _INSIDE, pointwise(costly=3.0, sensitive=_EDGE), level=1)
+erf = _of_floats(
+    "erf", "The Gauss error function.", _ANY, pointwise(costly=3.5, precision=_NEVER, fast_form="fast_erf"), level=1
 )
-erf = _unary(
-    "erf",
-    te.erf,
-    "The Gauss error function.",
-    _floats,
-    _ANY,
-    pointwise(costly=3.5, precision=_NEVER, fast_form="fast_erf"),
-)
-sigmoid = _unary(
+sigmoid = _of_floats(
     "sigmoid",
-    te.sigmoid,
     "``1 / (1 + exp(-x))``.",
-    _floats,
     (*_ANY, *_SPECIAL),
     pointwise(costly=1.5, precision=_FOLLOW, activation=True),
+    level=1,
 )
-floor = _unary("floor", _rounding(te.floor), "The greatest whole number that is not above.", _numbers, _HALVES, _JUMPS)
-ceil = _unary("ceil", _rounding(te.ceil), "The least whole number that is not below.", _numbers, _HALVES, _JUMPS)
-round = _unary(
-    "round", _rounding(te.round), "The nearest whole number, halves to the even one.", _numbers, _HALVES, _JUMPS
-)
-trunc = _unary("trunc", _rounding(te.trunc), "The whole number toward zero.", _numbers, _HALVES, _JUMPS)
+floor = _to_whole("floor", "The greatest whole number that is not above.")
+ceil = _to_whole("ceil", "The least whole number that is not below.")
+round = _to_whole("round", "The nearest whole number, halves to the even one.")
+trunc = _to_whole("trunc", "The whole number toward zero.")
 abs = _unary(
     "abs",
     _absolute,
@@ -216,8 +210,9 @@ abs = _unary(
     _numbers,
     (*_MIXED, *_SPECIAL),
     pointwise(precision=_FOLLOW, scaling=Scaling.PASSES, idempotent=True),
+    level=3,
 )
-sign = _unary("sign", _sign, "-1, 0 or 1 by the sign of each element.", _numbers, _MIXED, _JUMPS)
+sign = _unary("sign", _sign, "-1, 0 or 1 by the sign of each element.", _numbers, _MIXED, _JUMPS, level=3)
 negative = _unary(
     "negative",
     _negative,
@@ -225,18 +220,20 @@ negative = _unary(
     _numbers,
     _MIXED,
     pointwise(precision=_FOLLOW, scaling=Scaling.PASSES),
+    level=3,
 )
 _COPIED = (*_MIXED, Sample([(3,)], dtype="bool"))
-copy = _unary("copy", lambda x: x, "The same tensor in memory of its own.", None, _COPIED, SAME)
-isnan = _unary("isnan", te.isnan, "True where an element is not a number.", _floats, _SPECIAL, rel=_TO_BOOL)
-isinf = _unary("isinf", te.isinf, "True where an element is infinite.", _floats, _SPECIAL, rel=_TO_BOOL)
-isfinite = _unary("isfinite", te.isfinite, "True where an element is finite.", _floats, _SPECIAL, rel=_TO_BOOL)
+copy = _unary("copy", lambda x: x, "The same tensor in memory of its own.", None, _COPIED, SAME, level=3)
+isnan = _test_of_floats("isnan", "True where an element is not a number.")
+isinf = _test_of_floats("isinf", "True where an element is infinite.")
+isfinite = _test_of_floats("isfinite", "True where an element is finite.")
 logical_not = _unary(
     "logical_not",
     te.logical_not,
     "The negation of each truth value.",
     only(lambda dtype: dtype == "bool"),
     (Sample([(2, 3)], dtype="bool"),),
+    level=4,
 )
 bitwise_not = _unary(
     "bitwise_not",
@@ -244,6 +241,7 @@ bitwise_not = _unary(
     "Each bit of an integer turned.",
     only(is_integer),
     (Sample([(2, 3)], dtype="int32", low=-9, high=9), Sample([(3,)], dtype="uint8", low=0, high=9)),
+    level=4,
 )
 
 
@@ -278,7 +276,7 @@ register_op(
         Sample([(4,)], {"dtype": "float32"}, dtype="bool"),
         Sample([(4,)], {"dtype": "int8"}, dtype="int64"),
     ),
-)
+).set_support_level(3)
 
 
 def cast(data: Operand, dtype: str) -> Call:
@@ -302,7 +300,7 @@ register_op(
     compute=_cast_compute,
     doc="The first input as the dtype of the second.",
     samples=(Sample([(2, 3), np.zeros(1, "int32")]), Sample([(2, 3), np.zeros(1, "bool")])),
-)
+).set_support_level(3)
 
 
 def cast_like(data: Operand, dtype_like: Operand) -> Call:
@@ -344,7 +342,7 @@ register_op(
     traits=POINTWISE,
     doc="The bits of each element read as another dtype of the same size.",
     samples=(Sample([(2, 3)], {"dtype": "int32"}),),
-)
+).set_support_level(3)
 
 
 def reinterpret(data: Operand, dtype: str) -> Call:
@@ -390,7 +388,7 @@ register_op(
         Sample([(9,)], {"a_min": -1.0, "a_max": 300.0}, "uint8", 0, 255),
         Sample([np.array([np.nan, np.inf, -np.inf], "float32")], {"a_min": -1.0, "a_max": 1.0}),
     ),
-)
+).set_support_level(3)
 
 
 def clip(a: Operand, a_min: float, a_max: float) -> Call:

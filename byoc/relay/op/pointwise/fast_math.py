@@ -68,7 +68,7 @@ def _unary(name: str, function: Scalar, doc: str) -> Callable[[RelayExpr], Call]
         traits=pointwise(costly=0.7, precision=Conversion.FOLLOW),
         compute=Implementation(each_element(function, name), code_for=only(is_float)),
         samples=_SAMPLES,
-    )
+    ).set_support_level(1)
 
     def build(data: RelayExpr) -> Call:
         return make_call(name, [data])

@@ -86,7 +86,7 @@ register_op(
         Sample([_NUMBERS], {"multiplier": 1395864371, "shift": -4}),
         Sample([_NUMBERS // 1024], {"multiplier": 1999999999, "shift": 3}),
     ),
-)
+).set_support_level(3)
 
 
 def fixed_point_multiply(data: Operand, multiplier: int, shift: int) -> Call:
@@ -157,7 +157,7 @@ register_op(
             {"is_lshift_required": True, "is_rshift_required": True, "axes": (0, -1)},
         ),
     ),
-)
+).set_support_level(3)
 
 
 def fixed_point_multiply_per_axis(

@@ -63,7 +63,7 @@ register_op(
         Sample([(1, 3, 4, 5)]),
         Sample([(1, 3, 2, 3)], {"sizes": (0.3, 0.6), "ratios": (1.0, 2.0, 0.5), "steps": (0.4, 0.3), "clip": True}),
     ),
-)
+).set_support_level(5)
 
 
 def _numbers(values: float | Sequence[float]) -> tuple[float, ...]:
@@ -113,7 +113,7 @@ register_op(
         Sample([_SCORES, _MOVES, _ANCHORS], {"clip": False, "threshold": 0.35}),
         Sample([_SCORES, _MOVES, _ANCHORS], {"keep_background": True, "threshold": 0.35}),
     ),
-)
+).set_support_level(5)
 
 
 def multibox_transform_loc(

@@ -96,7 +96,7 @@ register_op(
     rel=_valid_counts_rel,
     doc="The number of boxes with a score above a threshold, these boxes first, and where each was.",
     samples=(Sample([_BOXES, _THRESHOLD]), Sample([_BOXES, _THRESHOLD], {"id_index": -1, "score_index": 1})),
-)
+).set_support_level(5)
 
 
 def get_valid_counts(
@@ -135,7 +135,7 @@ register_op(
             {"return_indices": False, "invalid_to_bottom": True},
         ),
     ),
-)
+).set_support_level(5)
 
 
 @dataclass(eq=False, repr=False)

@@ -96,7 +96,7 @@ register_op(
         Sample([(2, 3, 8, 7), _REGIONS], {**_POOL, "aligned": True}),
         Sample([(2, 3, 8, 7), _REGIONS], {**_POOL, "aligned": True, "mode": "max_of_parts"}),
     ),
-)
+).set_support_level(5)
 register_op(
     "vision.roi_pool",
     inputs=("data", "rois"),
@@ -105,7 +105,7 @@ register_op(
     traits=Traits(OpKind.OTHER, any_layout=True, layout_flow=LayoutFlow.REGIONS),
     doc="Each region as a small image: the maximum of the pixels in each of its cells.",
     samples=(Sample([(2, 3, 8, 7), _REGIONS], _POOL), Sample([(2, 8, 7, 3), _REGIONS], {**_POOL, "layout": "NHWC"})),
-)
+).set_support_level(5)
 
 
 @dataclass(eq=False, repr=False)
@@ -180,7 +180,7 @@ register_op(
             0.4,
         ),
     ),
-)
+).set_support_level(5)
 
 
 @dataclass(eq=False, repr=False)

@@ -43,7 +43,7 @@ register_op(
     doc="Pixels moved into channels as Darknet does it.",
     operations=lambda attrs, types, out: 0,
     samples=(Sample([(1, 8, 4, 6)], {"stride": 2}), Sample([(2, 9, 3, 3)], {"stride": 3})),
-)
+).set_support_level(5)
 
 
 def yolo_reorg(data: Operand, stride: int) -> Call:

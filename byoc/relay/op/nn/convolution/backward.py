@@ -69,7 +69,7 @@ register_op(
             },
         ),
     ),
-)
+).set_support_level(2)
 
 
 @dataclass(eq=False, repr=False)

@@ -224,7 +224,7 @@ def _register(n: int, attrs: type[_Of]) -> None:
         compute=Implementation(_compute(n), code_for=one_dtype_or_result),
         operations=_operations(n),
         samples=_SAMPLES[n],
-    )
+    ).set_support_level(2)
 
 
 _register(1, Conv1DAttrs)

@@ -94,7 +94,7 @@ register_op(
             {"dilation": (2, 2), "data_layout": "NHWC", "kernel_layout": "HWIO"},
         ),
     ),
-)
+).set_support_level(5)
 
 
 @dataclass(eq=False, repr=False)
