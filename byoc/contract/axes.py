@@ -15,7 +15,7 @@ from byoc.relay.op.numeric.reduce import reduced_axes as axes_of_reduction
 
 
 def axis_of(call: Call, name: str = "axis") -> int:
-    """The attribute *name* of the typed *call* as an axis of its first operand (the first tensor of a tuple), not below 0.
+    """The attribute *name* of the typed *call* as an axis of its first operand, or tensor of a tuple, not below 0.
 
     Raises CompileError where the call has no such attribute, or None or a list stands there.
     """

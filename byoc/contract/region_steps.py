@@ -116,7 +116,7 @@ def steps_of(region: Function) -> RegionSteps:
 
 
 def _read(expr: RelayExpr) -> Sequence[RelayExpr]:
-    """The values that *expr* reads; of a composite its arguments, then constants, once for each place that reads one."""
+    """The values that *expr* reads; of a composite its arguments, then constants, once for each place."""
     if isinstance(expr, Call):
         return [*arguments_by_place(expr), *constants_by_place(expr)]
     return expr.fields if isinstance(expr, Tuple) else (expr.tuple_value,) if isinstance(expr, TupleGetItem) else ()

@@ -18,7 +18,6 @@ from byoc.contract.registration import BACKENDS
 from byoc.contract.signature import spec_of
 from byoc.contract.verdict import Reason, callee_name, calls_in, judge
 from byoc.ir.attrs import Attrs
-from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OPS, Op
 from byoc.ir.types import TensorType, tensor_types
 from byoc.kernels.macros import named_in, numbered, read_attributes
