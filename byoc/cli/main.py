@@ -208,8 +208,8 @@ def diagnose(error: Exception) -> tuple[int, str]:
         return EXIT_MACHINE, f"byoc is installed without {error.name}, which this needs; install byoc whole"
     if isinstance(error, ModuleNotFoundError) and error.name in _required_packages():
         return EXIT_MACHINE, (
-            f"this command needs the package {error.name}, which is not installed: pip install {error.name}, or install "
-            "byoc-compiler with its dependencies (byoc.runtime alone loads and runs artefacts with numpy and cffi)"
+            f"this command needs the package {error.name}, which is not installed: pip install {error.name}, or "
+            "install byoc-compiler with its dependencies (byoc.runtime alone runs artefacts with numpy and cffi)"
         )
     lost = _unloaded(error)
     if lost:
@@ -225,7 +225,7 @@ def diagnose(error: Exception) -> tuple[int, str]:
 
 
 def _required_packages() -> set[str]:
-    """The packages that an installation of byoc brings, where it is installed at all: their modules have their names."""
+    """What an installation of byoc brings, by the names of their modules; none where it is no package."""
     from importlib.metadata import PackageNotFoundError, requires
 
     try:

@@ -313,17 +313,6 @@ def test_inspect_shows_a_model(capsys):
     assert "nn.conv2d(" in text and "def @main(" in text
 
 
-@pytest.mark.parametrize(
-    ("file", "options", "message"),
-    [
-        ("none", [], "there is no such file"),
-        ("", [], "this is a folder"),
-        ("text.onnx", [], "text.onnx: is not an ONNX model"),
-        ("text.byoc", [], "text.byoc: not a byoc artefact"),
-        ("text.onnx", ["--source"], "--source is for artefacts"),
-        ("text.byoc", ["--text"], "--text is for ONNX models"),
-    ],
-)
 def test_inspect_shows_the_graph_that_a_backend_of_integers_is_asked_about(capsys, tmp_path):
     weight = numpy_helper.from_array(np.eye(4, dtype="int8"), "weight")
     scale = numpy_helper.from_array(np.float32(0.5), "scale")
@@ -343,6 +332,17 @@ def test_inspect_shows_the_graph_that_a_backend_of_integers_is_asked_about(capsy
     assert "qnn.dense(" in run(capsys, "inspect", str(tmp_path / "q.onnx"), "--text", "-t", "int8_npu,c")[1]
 
 
+@pytest.mark.parametrize(
+    ("file", "options", "message"),
+    [
+        ("none", [], "there is no such file"),
+        ("", [], "this is a folder"),
+        ("text.onnx", [], "text.onnx: is not an ONNX model"),
+        ("text.byoc", [], "text.byoc: not a byoc artefact"),
+        ("text.onnx", ["--source"], "--source is for artefacts"),
+        ("text.byoc", ["--text"], "--text is for ONNX models"),
+    ],
+)
 def test_inspect_says_what_is_wrong_with_a_file(capsys, tmp_path, file, options, message):
     for name in ("text.onnx", "text.byoc"):
         (tmp_path / name).write_text("hello, text\n" * 9)

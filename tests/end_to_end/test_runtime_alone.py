@@ -1,4 +1,4 @@
-"""An artefact where only the runtime's own packages are installed: numpy and cffi, and neither the compiler's nor ONNX."""
+"""An artefact where only the runtime's own packages are installed: numpy and cffi, without the compiler's and ONNX."""
 
 import subprocess
 import sys
