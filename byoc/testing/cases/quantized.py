@@ -2,8 +2,8 @@
 
 Each sample of an operator that the backend computes on integers becomes a small model whose tensors are quantized and
 dequantized again (scales and zero points are constants, of the ranges that the sample has), a product alone, with its
-bias, and with a bias and a relu. The model goes through the planner; the regions that it gives the backend are the cases:
-what it is handed of a quantized model, and nothing else. The reference computes them on integers, exactly.
+bias, and with a bias and a relu. The model goes through the planner; the regions that it gives the backend are the
+cases: what it is handed of a quantized model, and nothing else. The reference computes them on integers, exactly.
 """
 
 from __future__ import annotations
