@@ -23,7 +23,7 @@ from byoc.runtime.core.errors import ArtifactError, InputError, OutOfMemoryError
 from byoc.runtime.core.signature import TensorSpec, listed
 from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.files.weights import write_weights
-from byoc.runtime.graph.executor_base import Executor, check_threads, refuse_names
+from byoc.runtime.graph.executor_base import Executor, check_names, check_threads
 from byoc.runtime.graph.graph import Graph, forms_of, given_back, vectors
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Module, packages_of, saved_members
@@ -129,10 +129,7 @@ class Library:
             InputError: an input does not fit, or an index in one is outside its dimension.
             RunTimeoutError: the time is over. The library can run again.
         """
-        if not isinstance(inputs, Mapping):
-            raise InputError(f"run takes the inputs by name, as a dictionary, got a {type(inputs).__name__}")
-        if len(inputs) != len(self.inputs) or not all(spec.name in inputs for spec in self.inputs):
-            refuse_names(self.inputs, inputs)
+        check_names(self.inputs, inputs)
         values = [inputs[spec.name] for spec in self.inputs]
         if timeout is None:
             return self.compute(values)
@@ -344,6 +341,8 @@ class Library:
         from byoc.runtime.profile.graph_profile import Runs, peaks_of, profile_graph  # what a run does not need
         from byoc.runtime.profile.seeded import seeded_inputs
 
+        if inputs is not None:
+            check_names(self.inputs, inputs)
         values = seeded_inputs(self.inputs) if inputs is None else {**inputs}
         found, problems = peaks_of(self.module) if peaks is None else (peaks, [])
         executors = self.graph_executor(), self.executor()

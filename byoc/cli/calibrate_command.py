@@ -12,13 +12,13 @@ from byoc.cli.report.progress import StageProgress
 from byoc.driver.compiler.module_plan import accelerators
 from byoc.driver.costs import MachineCosts
 from byoc.driver.costs.machine import LONGEST_SECONDS, CalibrationTime, is_calibrated
-from byoc.driver.costs.peaks import Effort, device_peak_of
+from byoc.driver.costs.peaks import device_peak_of
 from byoc.errors import DeviceError, UserError
 from byoc.options.texts import parse_targets
 from byoc.partition.costs.model import HOST_BACKEND
 from byoc.partition.costs.profile import Profile
 from byoc.runtime.core.processor import usable_processors
-from byoc.runtime.devices.peak import Peak
+from byoc.runtime.devices.peak import Peak, PeakSource
 from byoc.runtime.profile.table import peak_text
 
 HELP = "measure what the devices of this machine can do, which plans by cost then use"
@@ -71,8 +71,8 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         time_limit = CalibrationTime(arguments.time_limit)
         rows = _profiles(asked, arguments.again, time_limit, progress, problems)
         devices = [name for name, _, _ in rows if name != HOST_BACKEND]
-        effort: Effort = "measure_peak" if arguments.again else "device_peak"
-        peaks = _peaks(devices, "known_peak" if time_limit.is_over else effort, problems, progress)
+        source = PeakSource.MEASURED if arguments.again else PeakSource.KEPT_OR_MEASURED
+        peaks = _peaks(devices, PeakSource.KEPT if time_limit.is_over else source, problems, progress)
     data = {
         "peaks": {name: {**asdict(peak), "operations": dict(peak.operations)} for name, peak in peaks.items()},
         "profiles": [{"backend": name, "threads": threads or None, **p.to_json()} for name, threads, p in rows],
@@ -104,13 +104,13 @@ def _profiles(
     return rows
 
 
-def _peaks(backends: Sequence[str], effort: Effort, problems: list[str], progress: Progress) -> dict[str, Peak]:
+def _peaks(backends: Sequence[str], source: PeakSource, problems: list[str], progress: Progress) -> dict[str, Peak]:
     """What the devices of *backends* can do at most; what cannot be measured is listed in *problems*."""
     found = {}
     for name in backends:
         progress(f"measuring the peak of {name}")
         try:
-            peak = device_peak_of(name, effort)
+            peak = device_peak_of(name, source)
         except DeviceError as error:
             problems.append(str(error))
             continue

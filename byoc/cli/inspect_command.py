@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from byoc.cli.compile_command import fallback_lines, memory_note_lines
 from byoc.cli.report.quantization_text import quantization_lines
 from byoc.contract.signature import spec_of
+from byoc.driver.compiler.integers import simplified
+from byoc.driver.compiler.module_plan import accelerators
 from byoc.driver.model import is_torch_program, module_of
 from byoc.driver.pipeline import optimize
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.types import tensor_types
+from byoc.options.texts import parse_targets
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import post_order
@@ -32,6 +35,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of ``byoc inspect``."""
     command.add_argument("file", help="an artefact (.byoc) or a model (.onnx)")
     command.add_argument("--text", action="store_true", help="a model: print the simplified graph in Relay's text")
+    command.add_argument(
+        "-t",
+        "--target",
+        action="append",
+        metavar="NAME",
+        help="a model: the graph that these targets are asked about, which for those that compute on integers has what "
+        "the model quantizes as operators of qnn; repeat it or separate by commas",
+    )
     command.add_argument("--source", action="store_true", help="an artefact: print the source of its modules")
 
 
@@ -46,7 +57,11 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         raise UserError(f"--text is for ONNX models; {path} is an artefact: --source shows what it holds")
     if arguments.source and not is_artifact:
         raise UserError(f"--source is for artefacts; {path} is a model: compile it first")
-    return inspect_artifact(path, arguments.source) if is_artifact else inspect_model(path, arguments.text)
+    if arguments.target and is_artifact:
+        raise UserError(f"--target is for ONNX models; {path} is an artefact, and was cut already")
+    if is_artifact:
+        return inspect_artifact(path, arguments.source)
+    return inspect_model(path, arguments.text, parse_targets(arguments.target))
 
 
 def inspect_artifact(path: Path, source: bool) -> tuple[Mapping[str, object], str, int]:
@@ -94,11 +109,11 @@ def _sources(library: Library) -> dict[str, str]:
     return {f"module {k} ({m.type_key})": m.get_source() for k, m in enumerate(library.module.imports)}
 
 
-def inspect_model(path: Path, text: bool) -> tuple[Mapping[str, object], str, int]:
-    """Inputs, outputs and operators of a model, as imported and as simplified."""
+def inspect_model(path: Path, text: bool, targets: Sequence[str] = ()) -> tuple[Mapping[str, object], str, int]:
+    """Inputs, outputs and operators of a model, as imported and as simplified for *targets*."""
     mod = module_of(path)
     before = _operators(mod)
-    mod = optimize(mod)
+    mod = simplified(mod, accelerators(targets)) if targets else optimize(mod)
     after = _operators(mod)
     main = mod["main"]
     assert isinstance(main, Function)

@@ -14,6 +14,7 @@ import functools
 import importlib
 import json
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -205,6 +206,11 @@ def diagnose(error: Exception) -> tuple[int, str]:
         return EXIT_USER, str(error)
     if isinstance(error, ModuleNotFoundError) and _is_left_out(error):
         return EXIT_MACHINE, f"byoc is installed without {error.name}, which this needs; install byoc whole"
+    if isinstance(error, ModuleNotFoundError) and error.name in _required_packages():
+        return EXIT_MACHINE, (
+            f"this command needs the package {error.name}, which is not installed: pip install {error.name}, or "
+            "install byoc-compiler with its dependencies (byoc.runtime alone runs artefacts with numpy and cffi)"
+        )
     lost = _unloaded(error)
     if lost:
         return EXIT_MACHINE, f"its parts cannot be loaded here: {lost}"
@@ -216,6 +222,17 @@ def diagnose(error: Exception) -> tuple[int, str]:
         f"internal error: {kind}{text}; this is a mistake in byoc or in a backend: "
         f"{DEBUG_VARIABLE}=1 shows where, please report it"
     )
+
+
+def _required_packages() -> set[str]:
+    """What an installation of byoc brings, by the names of their modules; none where it is no package."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        lines = requires("byoc-compiler") or []
+    except PackageNotFoundError:
+        return set()
+    return {re.split(r"[^A-Za-z0-9_.-]", line, maxsplit=1)[0] for line in lines if "extra ==" not in line}
 
 
 def _unloaded(error: BaseException | None) -> str:

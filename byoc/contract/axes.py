@@ -7,7 +7,7 @@ An axis may be counted from the end, a list of axes be left out for all of them 
 from __future__ import annotations
 
 from byoc.errors import CompileError
-from byoc.ir.types import TensorType
+from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.narrowing import as_tensor_type
 from byoc.relay.op.movement.slice import slices
@@ -15,7 +15,7 @@ from byoc.relay.op.numeric.reduce import reduced_axes as axes_of_reduction
 
 
 def axis_of(call: Call, name: str = "axis") -> int:
-    """The attribute *name* of the typed *call* as an axis of its first operand, not below 0.
+    """The attribute *name* of the typed *call* as an axis of its first operand, or tensor of a tuple, not below 0.
 
     Raises CompileError where the call has no such attribute, or None or a list stands there.
     """
@@ -58,4 +58,6 @@ def slices_of(call: Call) -> tuple[slice, ...]:
 
 
 def _data(call: Call) -> TensorType:
-    return as_tensor_type(call.args[0].checked_type)
+    ty = call.args[0].checked_type
+    tensors = tensor_types(ty)
+    return tensors[0] if isinstance(ty, TupleType) and tensors else as_tensor_type(ty)

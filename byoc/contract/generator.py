@@ -31,6 +31,7 @@ the constraints should have refused, is a CompileError that names it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -120,9 +121,8 @@ class RegionGenerator(HookTable, Generic[Value]):
                 self.constants[name] = data
                 values.append(self.constant(spec_of(name, region.types[number]), data.numpy()))
             for step in region.steps:
-                values += self._made(
-                    step, [values[n] for n in step.arguments], [region.types[n] for n in step.arguments]
-                )
+                given = step.given(self._hook_arity(step.name))
+                values += self._made(step, [values[n] for n in given], [region.types[n] for n in given])
             results = [values[n] for n in region.outputs]
             for spec, value in zip(self.outputs, results, strict=True):
                 self.output(spec, value)
@@ -166,6 +166,14 @@ class RegionGenerator(HookTable, Generic[Value]):
         value = self.input(spec)
         self.infer(spec, value)
         return value
+
+    def _hook_arity(self, name: str) -> int | None:
+        """How many values the hook of *name* takes behind its node; None where it takes any, or there is no hook."""
+        if name not in self._hooks:
+            return None
+        taken = [p.kind for p in inspect.signature(getattr(self, self._hooks[name])).parameters.values()]
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return None if inspect.Parameter.VAR_POSITIONAL in taken else sum(kind in positional for kind in taken) - 1
 
     def _made(self, step: Step, values: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
         call, name = step.call, step.name

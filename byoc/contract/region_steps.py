@@ -2,7 +2,8 @@
 
 Tuples are gone: each tensor has a number of its own, inputs first, then constants, then what each step gives. A
 composite is one step, which reads its arguments, then the constants that its pattern matched, in post-order. A value
-that the pattern reads at two places is one argument, and two inputs.
+that the pattern reads at two places is one argument, and two inputs. A constant that is read at two places (a model's
+zero points are often one constant) is two of both: whether values are shared does not change what a kernel is given.
 :class:`~byoc.contract.RegionGenerator` goes through the same steps with a hook for each operator.
 """
 
@@ -26,14 +27,19 @@ from byoc.runtime.core.ndarray import NDArray
 class Step:
     """A call of an operator, or of a composite: the numbers of the values that it reads and of those that it gives.
 
-    Of a composite ``inputs`` are its arguments, then the constants that its pattern matched. ``arguments`` are
-    ``inputs`` with those that a composite reads at several places once.
+    Of a composite ``inputs`` are its arguments, then the constants that its pattern matched, each once for each place
+    that reads it. ``arguments`` are ``inputs`` with arguments that a composite reads at several places once.
     """
 
     call: Call
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     arguments: tuple[int, ...] = ()
+    forms: tuple[tuple[int, ...], ...] = ()
+
+    def given(self, count: int | None) -> tuple[int, ...]:
+        """What it reads, as code that takes *count* tensors is given it; None where any number will do."""
+        return next((form for form in self.forms if len(form) == count), self.arguments)
 
     @property
     def name(self) -> str:
@@ -98,9 +104,11 @@ def steps_of(region: Function) -> RegionSteps:
                 call,
                 tuple(k for value in _read(call) for k in numbers[value]),
                 numbers[call],
-                tuple(k for value in (*call.args, *matched_constants(call)) for k in numbers[value]),
+                forms[0],
+                tuple(forms),
             )
             for call in calls
+            for forms in [[tuple(k for value in form for k in numbers[value]) for form in input_forms(call)]]
         ],
         numbers[region.body],
         types,
@@ -108,16 +116,48 @@ def steps_of(region: Function) -> RegionSteps:
 
 
 def _read(expr: RelayExpr) -> Sequence[RelayExpr]:
-    """The values that *expr* reads; of a composite its arguments, once for each place that reads it, then constants."""
+    """The values that *expr* reads; of a composite its arguments, then constants, once for each place."""
     if isinstance(expr, Call):
-        return [*arguments_by_place(expr), *matched_constants(expr)]
+        return [*arguments_by_place(expr), *constants_by_place(expr)]
     return expr.fields if isinstance(expr, Tuple) else (expr.tuple_value,) if isinstance(expr, TupleGetItem) else ()
 
 
-def matched_constants(call: Call) -> list[Constant]:
-    """The constants inside of a composite, in post-order; none of an operator."""
-    inside = post_order(call.op.body) if isinstance(call.op, Function) else ()
-    return [node for node in inside if isinstance(node, Constant)]
+def input_forms(call: Call) -> list[list[RelayExpr]]:
+    """The inputs of *call* in the forms in which code may take them, the most usual first; of an operator one form.
+
+    What a composite reads at two places is given once or for each place: constants for each, arguments once; both for
+    each; both once; arguments for each.
+    """
+    if not isinstance(call.op, Function):
+        return [list(call.args)]
+    places, constants = arguments_by_place(call), constants_by_place(call)
+    once = list(dict.fromkeys(constants))
+    return [[*arguments, *of] for of in (constants, once) for arguments in (call.args, places)]
+
+
+def inputs_given(call: Call, count: int | None) -> list[RelayExpr]:
+    """The inputs of the typed *call* in the form that has *count* tensors; the most usual where none has."""
+    forms = input_forms(call)
+    return next((form for form in forms if _tensors(form) == count), forms[0])
+
+
+def _tensors(values: Sequence[RelayExpr]) -> int:
+    return sum(len(tensor_types(value.checked_type)) for value in values)
+
+
+def constants_by_place(call: Call) -> list[RelayExpr]:
+    """The constants inside of a composite once for each place that reads one, in post-order; none of an operator."""
+    found: list[RelayExpr] = []
+    seen: set[RelayExpr] = set()
+    left: list[RelayExpr] = [call.op.body] if isinstance(call.op, Function) else []
+    while left:
+        node = left.pop()
+        if isinstance(node, Constant):
+            found.append(node)
+        elif node not in seen:
+            seen.add(node)
+            left += reversed(dataflow_children(node))
+    return found
 
 
 def arguments_by_place(call: Call) -> Sequence[RelayExpr]:

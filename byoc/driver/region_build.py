@@ -30,10 +30,12 @@ from byoc.errors import (
 )
 from byoc.ir.expr import GlobalVar
 from byoc.ir.module import IRModule
+from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.relay import transform
-from byoc.relay.expr import Function
+from byoc.relay.expr import Call, Function
 from byoc.relay.transform.cut.compiler_functions import RAISED, UNCONVERTED
+from byoc.relay.traverse import post_order
 from byoc.runtime.core.errors import vendors_failure, vendors_text
 from byoc.runtime.core.time_limit import TimeLimitError, bounded
 from byoc.runtime.modules.module import OWN, Module, constant_arrays_of, module_class
@@ -177,10 +179,13 @@ def _in_time(work: Callable[[], Module], seconds: float | None) -> Module:
 
 
 def _place(var: GlobalVar, region: Function) -> str:
-    """A region for a message: its name, and the first ONNX nodes in it."""
+    """A region for a message: its name, and the first ONNX nodes in it, or operators where it is of no ONNX model."""
     nodes = span_names(region.span) or span_names(region.body.span)
-    more = ", ..." if len(nodes) > MAX_NODES_NAMED else ""
-    return var.name_hint + (f" (nodes {', '.join(nodes[:MAX_NODES_NAMED])}{more})" if nodes else "")
+    found = [node.op.name for node in post_order(region) if isinstance(node, Call) and isinstance(node.op, Op)]
+    names = nodes or tuple(dict.fromkeys(found))
+    more = ", ..." if len(names) > MAX_NODES_NAMED else ""
+    kind = "nodes" if nodes else "operators"
+    return var.name_hint + (f" ({kind} {', '.join(names[:MAX_NODES_NAMED])}{more})" if names else "")
 
 
 def _check_constants(backend: str, module: Module) -> None:

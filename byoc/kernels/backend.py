@@ -13,7 +13,7 @@ from byoc.errors import CompileError
 from byoc.ir.op import OPS
 from byoc.ir.span import span_names
 from byoc.kernels.c_region import c_module
-from byoc.kernels.choice import chosen, fitting, takes_each_place, unknown_attributes, why_not
+from byoc.kernels.choice import chosen, count_given, fitting, unknown_attributes, why_not
 from byoc.kernels.opencl_region import opencl_module
 from byoc.kernels.python_region import python_module
 from byoc.partition.cut.casting import asks_for_casts
@@ -101,7 +101,7 @@ class KernelBackend(KernelLibrary):
         region = steps_of(function)
         kernels = [self._kernel(step) for step in region.steps]
         given = [
-            step if takes_each_place(kernel, step.call) else replace(step, inputs=step.arguments)
+            replace(step, inputs=step.given(count_given(kernel, step.call)))
             for step, kernel in zip(region.steps, kernels, strict=True)
         ]
         region = replace(region, steps=given)

@@ -13,12 +13,11 @@ from byoc.codegen.c.region_source import C_TYPES
 from byoc.codegen.json.kernel_attributes import asked_attributes, lost_attributes
 from byoc.codegen.opencl.device.language import TYPES as OPENCL_TYPES
 from byoc.contract.checks import pattern_entries
-from byoc.contract.region_steps import arguments_by_place, matched_constants
+from byoc.contract.region_steps import input_forms, inputs_given
 from byoc.contract.registration import BACKENDS
 from byoc.contract.signature import spec_of
 from byoc.contract.verdict import Reason, callee_name, calls_in, judge
 from byoc.ir.attrs import Attrs
-from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OPS, Op
 from byoc.ir.types import TensorType, tensor_types
 from byoc.kernels.macros import named_in, numbered, read_attributes
@@ -90,15 +89,6 @@ def _declared(call: Call, target: str) -> list[Kernel]:
     return [k for k in runnable(target) if k.op == callee_name(call)]
 
 
-def takes_each_place(kernel: Kernel, call: Call) -> bool:
-    """Whether *kernel* gets what a composite reads at several places once for each: where it takes so many, or is
-    source that does not say how many.
-    """
-    each, once = (_types(values, call) for values in (arguments_by_place(call), call.args))
-    wanted = _arity(kernel)
-    return len(each) != len(once) and (wanted == len(each) or (wanted is None and not callable(kernel.run)))
-
-
 def _arity(kernel: Kernel) -> int | None:
     """How many arrays *kernel* takes; None where that is not known."""
     if kernel.inputs or not callable(kernel.run):
@@ -106,14 +96,22 @@ def _arity(kernel: Kernel) -> int | None:
     return table_of_kernels(kernel.place.target).arity(str(kernel))
 
 
+def count_given(kernel: Kernel, call: Call) -> int | None:
+    """How many tensors *kernel* is given of what a composite reads at several places: as many as it takes. Source that
+    does not say how many has a name for each place.
+    """
+    wanted = _arity(kernel)
+    return max(map(len, _input_types(call))) if wanted is None and not callable(kernel.run) else wanted
+
+
 def _inputs(call: Call, kernel: Kernel | None = None) -> list[TensorType]:
     """What a kernel is given: the arguments of *call*, and the constants that the pattern of a composite matched."""
-    by_place = kernel is not None and takes_each_place(kernel, call)
-    return _types(arguments_by_place(call) if by_place else call.args, call)
+    count = None if kernel is None else count_given(kernel, call)
+    return [t for value in inputs_given(call, count) for t in tensor_types(value.checked_type)]
 
 
-def _types(values: Sequence[RelayExpr], call: Call) -> list[TensorType]:
-    return [t for value in (*values, *matched_constants(call)) for t in tensor_types(value.checked_type)]
+def _input_types(call: Call) -> list[list[TensorType]]:
+    return [[t for value in form for t in tensor_types(value.checked_type)] for form in input_forms(call)]
 
 
 def _precisions(kernel: Kernel, declared: object, count: int) -> list[Precision]:

@@ -24,6 +24,7 @@ BY_MODEL = "model"  # the policy that follows the device configuration of an ONN
 OBJECTIVES = ("latency", "makespan")
 FORMULAS = ("document", "code")  # Paddle Lite's, of byoc.partition.places
 TIME_LIMIT = 10.0  # seconds to look for the cheapest plan of one function
+MEASURE_TIME = 120.0  # seconds in which kernels are built and timed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +131,21 @@ class DeviceOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlacingOptions(PlannerOptions, DeviceOptions):
+class MeasuringOptions(Options):
+    """What a plan by measured costs may take."""
+
+    measure_time: float = option(
+        MEASURE_TIME,
+        "costs measured: for how many seconds kernels are built and timed; the others count by estimates, and the next "
+        "plan measures on from there",
+        least=0,
+        flag=Flag("--measure-time", metavar="SECONDS"),
+        error=PartitionError,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacingOptions(PlannerOptions, DeviceOptions, MeasuringOptions):
     """Everything about where operators go, as ``byoc.plan`` takes it beside the model and the targets."""
 
     boundaries: str | os.PathLike[str] | None = option(

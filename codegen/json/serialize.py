@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 
+from byoc.contract.region_steps import input_forms
 from byoc.errors import UnsupportedError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
@@ -131,12 +132,8 @@ class JSONSerializer:
         if "Composite" in call.op.attrs and self._has_kernel(str(call.op.attrs["Composite"])):
             pattern = {"PartitionedFromPattern": call.op.attrs.get("PartitionedFromPattern", "")}
             attrs = {**pattern, **self._composite_attributes(call.op)}
-            name, constants = str(call.op.attrs["Composite"]), []
-            if self._composite_constants:
-                constants = self._constants_in(call.op)
-            if self._arity(name) not in (None, len(inputs) + len(constants)):
-                inputs = self._read_places(call, call.op)
-            return self._add("kernel", name, call.checked_type, inputs + constants, attrs)
+            name = str(call.op.attrs["Composite"])
+            return self._add("kernel", name, call.checked_type, self._composite_inputs(call, name), attrs)
         for param, arg in zip(call.op.params, call.args, strict=True):
             self._entries[param] = self._entries[arg]
         for node in post_order(call.op.body, self._children):
@@ -144,19 +141,16 @@ class JSONSerializer:
                 self._entries.pop(node, None)  # of another call of the same function, with other arguments
         return self._visit_body(call.op.body)
 
-    def _read_places(self, call: Call, composite: Function) -> list[Entry]:
-        """The entries of a composite's arguments once for each place of its body that reads them, in its order."""
-        given = dict(zip(composite.params, call.args, strict=True))
-        inside = [node for node in post_order(composite.body) if isinstance(node, Call)]
-        return [e for node in inside for arg in node.args if arg in given for e in self._entries[given[arg]]]
-
-    def _constants_in(self, composite: Function) -> list[Entry]:
-        """The entries of the constants in the body of *composite*, each once."""
-        found = [node for node in post_order(composite.body) if isinstance(node, Constant)]
-        for constant in found:
-            if constant not in self._entries:
-                self._entries[constant] = self._visit_constant(constant)
-        return [entry for constant in found for entry in self._entries[constant]]
+    def _composite_inputs(self, call: Call, name: str) -> list[Entry]:
+        """The entries of what a composite's kernel is given, in the form that has as many as it takes."""
+        forms = []
+        for form in input_forms(call):
+            values = [v for v in form if self._composite_constants or v in call.args]
+            for value in values:
+                if value not in self._entries and isinstance(value, Constant):
+                    self._entries[value] = self._visit_constant(value)
+            forms.append([entry for value in values for entry in self._entries[value]])
+        return next((form for form in forms if len(form) == self._arity(name)), forms[0])
 
     def _add(
         self, op: str, name: str, ty: Type, inputs: Sequence[Entry], attributes: Mapping[str, object]

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 ANY = "*"  # the dtype of a rate for all that are not named
+
+
+class PeakSource(enum.Enum):
+    """Where the peak of a device is taken from."""
+
+    KEPT = enum.auto()
+    """What was measured before; nothing is measured."""
+    KEPT_OR_MEASURED = enum.auto()
+    """What was measured before, else a measurement now."""
+    MEASURED = enum.auto()
+    """A measurement now, which replaces what was kept."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.core.time_limit import check_time, patience, time_limit
-from byoc.runtime.graph.executor_base import as_input, check_sizes
+from byoc.runtime.graph.executor_base import as_input, check_names, check_sizes
 from byoc.runtime.graph.graph import RESHAPE, Entry, Graph, Node
 from byoc.runtime.modules.module import Module
 from byoc.runtime.region.call import Pending
@@ -117,9 +117,7 @@ class BoundLibrary:
 
     def checked(self, inputs: Mapping[str, object]) -> dict[str, Value]:
         """*inputs* as arrays and tensors. Raises InputError for other names than the model's, and what is no array."""
-        if not isinstance(inputs, Mapping) or set(inputs) != set(self._specs):
-            given = ", ".join(map(str, inputs)) if isinstance(inputs, Mapping) else f"a {type(inputs).__name__}"
-            raise InputError(f"run takes the inputs {', '.join(self._specs)} by name, got {given or 'none'}")
+        check_names(list(self._specs.values()), inputs)
         return {
             name: value if isinstance(value := inputs[name], DeviceTensor) else as_input(value, spec)
             for name, spec in self._specs.items()

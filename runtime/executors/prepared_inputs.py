@@ -10,7 +10,7 @@ from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.errors import InputError
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import TensorSpec
-from byoc.runtime.graph.executor_base import as_input
+from byoc.runtime.graph.executor_base import as_input, check_known
 
 
 def prepared_inputs(specs: Sequence[TensorSpec], given: Mapping[str, object]) -> dict[str, np.ndarray]:
@@ -26,9 +26,9 @@ def prepared_inputs(specs: Sequence[TensorSpec], given: Mapping[str, object]) ->
         InputError: a name that no input has, a shape that does not fit, or a free size that nothing determines.
     """
     names = [spec.name for spec in specs]
-    if not isinstance(given, Mapping) or not all(name in names for name in given):
-        unknown = next((name for name in given if name not in names), given) if isinstance(given, Mapping) else given
-        raise InputError(f"prepare takes shapes by the names of inputs ({', '.join(names)}), got {unknown!r}")
+    if not isinstance(given, Mapping):
+        raise InputError(f"prepare takes shapes by the names of inputs ({', '.join(names)}), got {given!r}")
+    check_known(names, given)
     sizes = Sizes()
     arrays: dict[str, np.ndarray] = {}
     for spec in specs:

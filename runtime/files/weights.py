@@ -13,7 +13,6 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-import safetensors.numpy
 
 from byoc.runtime.core.errors import ArtifactError, UserError
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
@@ -50,6 +49,8 @@ def write_weights(arrays: Mapping[str, NDArray]) -> bytes:
             raise UserError(f"constant {name!r} is of dtype {array.dtype}, which cannot be saved")
     types = {name: array.dtype for name, array in arrays.items() if array.dtype in (*AS_BYTES, STRING)}
     plain = {k: _plain(a) for k, a in arrays.items()}
+    import safetensors.numpy  # a process that only loads and runs models does without
+
     return safetensors.numpy.save(plain, metadata={TYPES: json.dumps(types, sort_keys=True)} if types else None)
 
 

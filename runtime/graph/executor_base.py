@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,8 +40,9 @@ class Executor:
     def set_input(self, key: str | int, value: object) -> None:
         """Set an input by its name or position; the value is taken over when the graph runs."""
         name = self._names[key] if isinstance(key, int) and 0 <= key < len(self._names) else key
-        if not isinstance(name, str) or name not in self._names:
+        if not isinstance(name, str):
             raise InputError(f"the model has no input {key!r}; its inputs are {', '.join(self._names)}")
+        check_known(self._names, [name])
         self._values[name] = as_input(value, self._specs[self._names.index(name)])
 
     def run(self, timeout: object = None, **inputs: object) -> None:
@@ -110,10 +111,7 @@ class Executor:
 
     def _bound_sizes(self) -> Sizes:
         """The sizes of the named dimensions, from the inputs that are set. Raises InputError."""
-        missing = [n for n in self._names if n not in self._values]
-        if missing:
-            known = ", ".join(self._names)
-            raise InputError(f"input {', '.join(map(repr, missing))} is missing; the inputs are {known}")
+        check_names(self._specs, self._values)
         sizes = Sizes()
         for name, spec in zip(self._names, self._specs, strict=True):
             spec.bind(self._values[name], sizes)
@@ -176,13 +174,25 @@ def as_input(value: object, spec: TensorSpec) -> np.ndarray:
     return array.astype(wanted) if plain and np.can_cast(array.dtype, wanted, "same_kind") else array
 
 
-def refuse_names(specs: Sequence[TensorSpec], inputs: Mapping[str, object]) -> NoReturn:
-    """Raises InputError for *inputs* that are not those of *specs*: one unknown, or some missing."""
-    unknown = [name for name in inputs if name not in {s.name for s in specs}]
+def check_names(specs: Sequence[TensorSpec], inputs: object) -> None:
+    """Raises InputError for *inputs* that are no mapping, or have other names than *specs*: one unknown, some missing.
+
+    Every way to run a model says it in these sentences.
+    """
+    if not isinstance(inputs, Mapping):
+        raise InputError(f"run takes the inputs by name, as a dictionary, got a {type(inputs).__name__}")
+    names = [spec.name for spec in specs]
+    if len(inputs) != len(names) or not all(name in inputs for name in names):
+        check_known(names, inputs)
+        missing = [spec for spec in specs if spec.name not in inputs]
+        raise InputError(
+            f"input {', '.join(repr(s.name) for s in missing)} is missing; "
+            f"the inputs are {', '.join(f'{s.name}: {s.dtype}{s}' for s in specs)}"
+        )
+
+
+def check_known(names: Sequence[str], given: Iterable[object]) -> None:
+    """Raises InputError for the first of *given* that is none of *names*, those of a model's inputs."""
+    unknown = [name for name in given if name not in names]
     if unknown:
-        raise InputError(f"the model has no input {unknown[0]!r}; its inputs are {', '.join(s.name for s in specs)}")
-    missing = [s for s in specs if s.name not in inputs]
-    raise InputError(
-        f"input {', '.join(repr(s.name) for s in missing)} is missing; "
-        f"the inputs are {', '.join(f'{s.name}: {s.dtype}{s}' for s in specs)}"
-    )
+        raise InputError(f"the model has no input {unknown[0]!r}; its inputs are {', '.join(names) or 'none'}")

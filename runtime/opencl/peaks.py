@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from byoc.runtime.core.errors import DeviceError
-from byoc.runtime.devices.peak import ANY, Peak
+from byoc.runtime.devices.peak import ANY, Peak, PeakSource
 from byoc.runtime.opencl.build import build_program
 from byoc.runtime.opencl.devices import DeviceInfo, OpenDevice, import_pyopencl
 from byoc.runtime.opencl.process import driver_use, in_driver
@@ -59,6 +59,13 @@ __kernel void copy_{width}(__global const {type} *restrict from, __global {type}
 }}
 """
 _NOTHING = "__kernel void nothing(__global int *out) { if (out[0] == 12345) out[0] = 0; }\n"
+
+
+def peak_from(opened: OpenDevice, source: PeakSource) -> Peak | None:
+    """The device's peak from *source*; None where nothing is kept. Raises DeviceError as :func:`device_peak`."""
+    if source is PeakSource.KEPT:
+        return known_peak(opened)
+    return measure_peak(opened) if source is PeakSource.MEASURED else device_peak(opened)
 
 
 def device_peak(opened: OpenDevice) -> Peak:

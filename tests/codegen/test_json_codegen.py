@@ -275,6 +275,18 @@ def test_a_kernel_of_a_composite_gets_the_constants_of_its_body_after_its_argume
     assert computed(module, X, Y) == [2 * 4, 0]
 
 
+@pytest.mark.parametrize("kernel", [lambda x, a, b: x * a + b, lambda x, both: x * both + both])
+def test_a_constant_that_a_composite_reads_twice_is_given_as_often_as_its_kernel_takes_it(kernel):
+    table = KernelTable("test_shared_constants")
+    table.kernel("acme.scaled")(kernel)
+    row = relay.const(np.float32([2, 3]))
+    p, x = relay.var("p", shape=(2,)), relay.var("x", shape=(2,))
+    composite = relay.Function([p], relay.add(relay.multiply(p, row), row), attrs={"Composite": "acme.scaled"})
+    function = infer_function(relay.Function([x], relay.Call(composite, [x]), attrs={"global_symbol": "f"}))
+    module = compile_functions({"f": function}, "test_shared_constants")
+    assert computed(module, np.float32([1, 2])) == [4, 9]
+
+
 def test_by_default_the_constants_of_a_composite_are_not_in_the_graph_as_in_relay():
     graph = JSONSerializer("f").serialize(scaled("acme.add_relu"))
     assert [node["op"] for node in graph["nodes"]] == ["input", "input", "kernel", "kernel", "kernel"]

@@ -29,6 +29,10 @@ def test_an_axis_is_not_below_0():
         axis_of(call_of(relay.exp))
 
 
+def test_an_axis_of_an_operator_of_a_tuple_is_one_of_its_tensors():
+    assert axis_of(call_of(lambda x: relay.concatenate([x, x], axis=-2))) == 2
+
+
 @pytest.mark.parametrize(
     "build",
     [

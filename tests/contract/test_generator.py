@@ -158,6 +158,37 @@ def test_tuples_constants_and_several_outputs_are_taken_care_of(steps):
     assert Steps.log.count("split") == 1 and Steps.log.count("constant") == 1
 
 
+@pytest.mark.parametrize("takes", ["each place", "each value"])
+def test_what_a_composites_hook_is_given_does_not_depend_on_constants_that_are_shared(takes, forget):
+    class Twice(Steps):
+        if takes == "each place":
+
+            @makes(f"{NAME}.scaled")
+            def scaled(self, node, data, factor, shift):
+                return lambda *given: data(*given) * factor(*given) + shift(*given)
+
+        else:
+
+            @makes(f"{NAME}.scaled")
+            def scaled(self, node, data, both):
+                return lambda *given: data(*given) * both(*given) + both(*given)
+
+    class TwiceBackend(StepsBackend):
+        generator = Twice
+        constraints = (constraints.operators(*Twice.operators()), constraints.dtypes("float32"))
+
+        def patterns(self):
+            scaled = is_op("add")(is_op("multiply")(wildcard(), is_constant()), is_constant())
+            return [PatternEntry(f"{NAME}.scaled", scaled), *super().patterns()]
+
+    register_backend(TwiceBackend(), override=True)
+    forget(NAME)
+    row = relay.const(np.arange(6, dtype="float32"))
+    mod, library = compiled(lambda x: relay.add(relay.multiply(x, row), row))
+    assert library.plan.regions
+    same(mod, library)
+
+
 def test_a_call_without_a_hook_is_the_vendors_mistake_which_names_it(steps):
     with pytest.raises(CompileError) as raised:
         compiled(lambda x: relay.tanh(x))

@@ -99,11 +99,11 @@ WHEN_COMPILED = {
     ),
     "type_key": (
         MODULE.format("def __init__(self, symbol):\n        super().__init__(symbol)\n        self.type_key = 'json'"),
-        r"'NAME': its module for tvmgen_default_NAME_main_0 has the type_key 'json' of a module of byoc itself",
+        r"'NAME': its module for tvmgen_default_NAME_main_0 .* has the type_key 'json' of a module of byoc itself",
     ),
     "symbols": (
         MODULE.format("def __init__(self, symbol):\n        super().__init__(symbol)\n        self.symbols = symbol"),
-        r"symbols of its module for \w+ is the text 'tvmgen_default_NAME_main_0', expected a sequence of names",
+        r"symbols of its module for \w+ \(.*\) is the text 'tvmgen_default_NAME_main_0', expected a sequence of names",
     ),
 }
 

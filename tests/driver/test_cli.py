@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import byoc
 from byoc.cli import compile_command
@@ -309,6 +311,25 @@ def test_inspect_shows_a_model(capsys):
     assert data["operators"]["nn.conv2d"] == 3
     text = run(capsys, "inspect", DIGITS, "--text")[1]
     assert "nn.conv2d(" in text and "def @main(" in text
+
+
+def test_inspect_shows_the_graph_that_a_backend_of_integers_is_asked_about(capsys, tmp_path):
+    weight = numpy_helper.from_array(np.eye(4, dtype="int8"), "weight")
+    scale = numpy_helper.from_array(np.float32(0.5), "scale")
+    zero = numpy_helper.from_array(np.int8(0), "zero")
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+        helper.make_node("DequantizeLinear", ["weight", "scale", "zero"], ["w"]),
+        helper.make_node("MatMul", ["d", "w"], ["p"]),
+        helper.make_node("QuantizeLinear", ["p", "scale", "zero"], ["r"]),
+        helper.make_node("DequantizeLinear", ["r", "scale", "zero"], ["y"]),
+    ]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 4]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], [weight, scale, zero])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "q.onnx")
+    assert "qnn." not in run(capsys, "inspect", str(tmp_path / "q.onnx"), "--text")[1]
+    assert "qnn.dense(" in run(capsys, "inspect", str(tmp_path / "q.onnx"), "--text", "-t", "int8_npu,c")[1]
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,35 @@ def test_the_inputs_of_run_are_a_dictionary(library):
         library.run(IMAGE)
 
 
+WAYS = {
+    "run": lambda library, inputs: library.run(inputs),
+    "bind": lambda library, inputs: library.bind([]).run(inputs),
+    "map": lambda library, inputs: list(library.map([inputs])),
+    "executor": lambda library, inputs: library.executor(1).run(**inputs),
+    "prepare": lambda library, inputs: library.prepare({name: v.shape for name, v in inputs.items()}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_name_that_no_input_has_is_one_sentence_by_every_way(library, way):
+    for inputs in ({"imag": IMAGE}, {"image": IMAGE, "imag": IMAGE}):
+        with pytest.raises(InputError, match="^the model has no input 'imag'; its inputs are image$"):
+            WAYS[way](library, inputs)
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "prepare"])  # which takes sizes from other inputs
+def test_an_input_that_is_missing_is_one_sentence_by_every_way(library, way):
+    sentence = r"^input 'image' is missing; the inputs are image: float32\[batch, 1, 8, 8\]$"
+    with pytest.raises(InputError, match=sentence):
+        WAYS[way](library, {})
+
+
+@pytest.mark.parametrize("way", ["run", "bind", "map"])
+def test_inputs_without_names_are_one_sentence_by_every_way(library, way):
+    with pytest.raises(InputError, match="^run takes the inputs by name, as a dictionary, got a ndarray$"):
+        WAYS[way](library, IMAGE)
+
+
 @pytest.mark.parametrize("value", [None, {"image": IMAGE}, object()])
 def test_what_is_no_array_is_named_by_its_type(library, value):
     with pytest.raises(InputError, match=f"input 'image': a {type(value).__name__} is no array"):

@@ -378,6 +378,26 @@ def test_a_value_that_a_pattern_reads_twice_comes_as_often_as_the_kernel_takes_i
     np.testing.assert_allclose(library(x), expected / (1 + np.exp(-expected)), rtol=1e-5)
 
 
+@pytest.mark.parametrize("language", ["python", "c"])
+def test_the_parameters_of_a_kernel_do_not_depend_on_whether_a_model_shares_constants(language, backends):
+    byoc.register_backend(Twice)
+    source = CSource("""
+    void KERNEL(const IN0_TYPE *x, const IN1_TYPE *w, const IN2_TYPE *b, OUT0_TYPE *out SIZES) {
+      for (int i = 0; i < OUT0_SIZE; ++i) {
+        out[i] = b[i];
+        for (int k = 0; k < IN0_DIM1; ++k) out[i] += x[i / OUT0_DIM1 * IN0_DIM1 + k] * w[i % OUT0_DIM1 * IN0_DIM1 + k];
+      }
+    }""")
+    kernel(f"{Twice.name}.dense_bias", f"{Twice.name}/float/any")(
+        source if language == "c" else lambda x, w, b: x @ w.T + b
+    )
+    square = relay.const(np.arange(9, dtype="float32").reshape(3, 3))
+    library = byoc.compile(model(lambda x: relay.add(relay.nn.dense(x, square), square), (3, 3)), [Twice.name, "c"])
+    assert set(placed(library)) == {f"{Twice.name}.dense_bias"}
+    x, weight = np.eye(3, dtype="float32"), np.arange(9, dtype="float32").reshape(3, 3)
+    np.testing.assert_allclose(library(x), x @ weight.T + weight)
+
+
 def test_a_target_of_the_users_own_needs_no_backend():
     register_target("kernels_only_test", host_memory=True)
     kernel("exp", "kernels_only_test/any/any")(lambda x: np.exp(x))

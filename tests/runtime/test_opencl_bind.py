@@ -231,7 +231,7 @@ def test_mistakes_are_one_sentence():
         library.bind(["past"])
     bound = library.bind(["next"])
     x = np.zeros((4, D), "float32")
-    with pytest.raises(InputError, match="run takes the inputs x, state by name, got x"):
+    with pytest.raises(InputError, match="^input 'state' is missing; the inputs are x: "):
         bound.run({"x": x})
     _, state = bound.run({"x": x, "state": x})
     with pytest.raises(InputError, match=r"input 'x': expected shape \[4, 16\], got \[64\]"):

@@ -27,7 +27,7 @@ def test_a_backend_of_integers_has_cases_of_every_instruction():
         "nn.max_pool2d",
     }
     assert all(c.kind == QUANTIZED and not c.whole for c in cases)
-    assert any("with bias and relu" in c.name for c in cases)
+    assert any("with bias and relu" in c.name for c in cases) and any("with bias on" in c.name for c in cases)
     for case in cases:  # regions of integers, as the planner gives them
         assert {t.dtype for t in tensor_types(case.function.body.checked_type)} == {"int8"}
         assert {a.dtype for a in case.feeds[0]} == {np.dtype("int8")}

@@ -53,7 +53,7 @@ def plan_module(
         nodes = () if model is None or isinstance(model, IRModule) else named_nodes(model)
         lines += read_boundaries(placing.boundaries, nodes)
     names = accelerators(targets)
-    machine = MachineCosts(lambda: threads_for(mod), progress=progress)
+    machine = MachineCosts(lambda: threads_for(mod), progress=progress, measure_time=placing.measure_time)
     settings = {**part_of(placing, PlannerOptions), "policy": policy, "costs": machine.costs(placing.costs, names)}
     made = make_requested_plan(PlannerRequest(mod, names, **settings, boundary_lines=lines))
     return replace(made, notes=(*notes, *made.notes, *machine.problems))

@@ -68,7 +68,8 @@ class MachineCosts:
     """This machine's numbers, for *threads* of host code (all processors by default; a function is asked when it is
     known that somebody wants them), in *store*.
 
-    *progress* is called with each slow step; *time_limit* is what all calibrations may take, two minutes by default.
+    *progress* is called with each slow step; *time_limit* is what all calibrations may take, two minutes by default,
+    *measure_time* the seconds in which ``measured`` builds and times kernels.
     """
 
     def __init__(
@@ -77,7 +78,9 @@ class MachineCosts:
         store: CostStore | None = None,
         progress: Progress = silent,
         time_limit: CalibrationTime | None = None,
+        measure_time: float = LONGEST_SECONDS,
     ):
+        self._measure_time = measure_time
         self._asked_threads, self._progress = threads or usable_processors(), progress
         self._time_limit = time_limit
         self._backends: tuple[str, ...] = ()  # that costs are asked of
@@ -230,8 +233,17 @@ class MachineCosts:
             return {**self.facts(backend), "schedules": schedules_digest()}
 
         model = MeasuredModel(self._analytic, self._store, facts, _builds, self._threads)
-        model.progress = self._progress
+        model.progress, model.limit = self._progress, self._measure_time
+        model.late = self._report_late
         return model
+
+    def _report_late(self) -> None:
+        problem = (
+            f"measuring took longer than {self._measure_time:g} s, and what was not measured counts by estimates: plan "
+            "again, which measures on from there, or give it more time (measure_time, --measure-time)"
+        )
+        if problem not in self.problems:
+            self.problems.append(problem)
 
 
 # backends whose registered profile is only a default

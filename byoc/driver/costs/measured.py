@@ -4,6 +4,7 @@ Equal kernels are measured once, and never again where their context holds. The 
 its calls as the analytic model would, so that a sum over units counts them once. Of what runs on a device of its own,
 the launch and the transfers are taken off, which the model counts by themselves. What cannot be built is no candidate:
 its estimate is infinite and says why; on the host, which runs everything, the analytic estimate stands in and says so.
+It stands in, too, for what the time to measure did not reach, which is not kept: a later plan measures on from there.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from byoc.relay.expr import Call, Function
 
 OTHER = "channels innermost"
 BATCH = 32  # functions that are held ready at once
+TIMING_SECONDS = 5.0  # that kernels which are built may be timed beyond the time to measure
+LATE = "the time to measure was over"
 Builds = Callable[[str], Build]  # a precision -> what builds in it
 
 
@@ -46,11 +49,14 @@ class MeasuredModel(CostModel):
     """Seconds by measurement; *analytic* divides them, and knows launches and transfers by its calibration.
 
     *facts* gives a backend's context, *build* builds a module for a precision. *threads* run the host's code;
-    *progress* is called with each step.
+    *progress* is called with each step; *limit* is for how many seconds kernels are built and timed, and *late* is
+    called where something was not measured for that.
     """
 
     name = "measured"
     progress: Progress = staticmethod(silent)
+    limit: float = math.inf
+    late: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(
         self,
@@ -65,6 +71,7 @@ class MeasuredModel(CostModel):
         self._analytic, self._store, self._facts, self._build = analytic, store, facts, build
         self._threads, self._turns, self._clock = threads, turns, clock
         self._known: dict[tuple[str, str], dict[str, Measurement]] = {}
+        self._spent = 0.0  # seconds of the limit
         self.measured = 0  # functions that were timed, or failed, by this model
 
     def units(self, calls: Sequence[Call], target: str, precision: str = "") -> list[Estimate]:
@@ -118,6 +125,8 @@ class MeasuredModel(CostModel):
 
     def _without(self, measurement: Measurement, backend: str, analytic: float) -> Estimate:
         """What stands for a unit that could not be measured."""
+        if measurement.reason == LATE:
+            return Estimate(analytic, f"analytic, for {LATE}")
         if backend == HOST_BACKEND:
             return Estimate(analytic, f"analytic, for it cannot be measured: {measurement.reason}")
         return Estimate(math.inf, f"measured: {measurement.reason}")
@@ -147,20 +156,40 @@ class MeasuredModel(CostModel):
         known = self._known[backend, dtype]
         keys = [key_of(function) for function in functions]
         missing = {key: f for key, f in zip(keys, functions, strict=True) if key not in known}
-        names = list(missing)
-        for start in range(0, len(names), BATCH):
-            self.progress(f"measuring {backend}: {start} of {len(names)} kernels are timed")
-            made = self._time({key: missing[key] for key in names[start : start + BATCH]}, backend, dtype)
+        names, done = list(missing), 0
+        while done < len(names):
+            batch = {key: missing[key] for key in names[done : done + BATCH]}
+
+            def report(built: int, done: int = done) -> None:
+                self.progress(f"measuring {backend}: {done + built} of {len(names)} kernels")
+
+            made = self._time(batch, backend, dtype, report)
             self._store.add(facts, made.values())
             known.update(made)
-        self.measured += len(missing)
-        return [known[key] for key in keys]
+            done += BATCH
+            if len(made) < len(batch):
+                self.late()
+                break
+        self.measured += sum(key in known for key in names)
+        return [known.get(key) or Measurement(key, None, LATE) for key in keys]
 
-    def _time(self, functions: Mapping[str, Function], backend: str, dtype: str) -> dict[str, Measurement]:
-        """Of what the host runs on images also with their channels innermost: the faster is how a model has it."""
+    def _time(
+        self, functions: Mapping[str, Function], backend: str, dtype: str, report: Callable[[int], None]
+    ) -> dict[str, Measurement]:
+        """Of what the host runs on images also with their channels innermost: the faster is how a model has it.
+
+        What was not built when the time was over is left out, and what was not timed then. *report* is called with the
+        number of those that are built.
+        """
+        clock = self._clock or time.perf_counter
+        start = clock()
+        until = start + max(self.limit - self._spent, 0.0)
         runs: dict[str, Run] = {}
         made: dict[str, Measurement] = {}
-        for key, function in functions.items():
+        for number, (key, function) in enumerate(functions.items()):
+            if clock() >= until:
+                break
+            report(number)
             try:
                 runs[key] = ready(function, backend, self._build(dtype), self._threads)
             except ByocError as error:
@@ -170,12 +199,13 @@ class MeasuredModel(CostModel):
             if other is not None:
                 with suppress(ByocError):  # then the order of the model is the only one
                     runs[f"{key} {OTHER}"] = ready(other, backend, self._build(dtype), self._threads)
-        found = interleaved(runs, self._turns, self._clock or time.perf_counter)
+        found = interleaved(runs, self._turns, clock, max(until, clock()) + TIMING_SECONDS)
+        self._spent += clock() - start
         made.update(
             {
                 key: Measurement(key, min(found[key], found.get(f"{key} {OTHER}", math.inf)))
                 for key in functions
-                if key not in made
+                if key in found
             }
         )
         return made

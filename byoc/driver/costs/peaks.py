@@ -6,18 +6,14 @@ device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping, Sequence
 
 from byoc.contract.registration import backend_names, get_backend
 from byoc.driver.costs.machine import MachineCosts, is_calibrated
 from byoc.errors import DeviceError
 from byoc.partition.costs.analytic import registered_profile
 from byoc.partition.costs.profile import Profile
-from byoc.runtime.devices.peak import Peak
-
-if TYPE_CHECKING:
-    from byoc.runtime.opencl.devices import OpenDevice
+from byoc.runtime.devices.peak import Peak, PeakSource
 
 
 def kept_peaks(backends: Sequence[str], threads: int = 1) -> Mapping[str, Peak]:
@@ -34,11 +30,8 @@ def kept_peaks(backends: Sequence[str], threads: int = 1) -> Mapping[str, Peak]:
     return {name: peak_of(profile) for name, profile in found.items() if profile is not None}
 
 
-Effort = Literal["known_peak", "device_peak", "measure_peak"]  # in byoc.runtime.opencl.peaks
-
-
-def device_peak_of(backend: str, effort: Effort = "device_peak") -> Peak | None:
-    """The peak of the OpenCL device of *backend*: as it is kept, else measured now; or one of both alone.
+def device_peak_of(backend: str, source: PeakSource = PeakSource.KEPT_OR_MEASURED) -> Peak | None:
+    """The peak of the OpenCL device of *backend*, from *source*.
 
     None for a backend that has no such device, or where none is here or known. Raises DeviceError for one that cannot
     be measured.
@@ -51,8 +44,7 @@ def device_peak_of(backend: str, effort: Effort = "device_peak") -> Peak | None:
         opened = devices.open_device()
     except (DeviceError, ModuleNotFoundError):
         return None
-    find: Callable[[OpenDevice], Peak | None] = getattr(peaks, effort)
-    return find(opened)
+    return peaks.peak_from(opened, source)
 
 
 def peak_of(profile: Profile) -> Peak:

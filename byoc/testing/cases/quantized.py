@@ -1,9 +1,9 @@
 """Cases on integers, for a backend that takes operators of ``relay.qnn``: float samples, quantized as models are.
 
 Each sample of an operator that the backend computes on integers becomes a small model whose tensors are quantized and
-dequantized again (scales and zero points are constants, of the ranges that the sample has), a product once alone and
-once with its bias and a relu. The model goes through the planner; the regions that it gives the backend are the cases:
-what it is handed of a quantized model, and nothing else. The reference computes them on integers, exactly.
+dequantized again (scales and zero points are constants, of the ranges that the sample has), a product alone, with its
+bias, and with a bias and a relu. The model goes through the planner; the regions that it gives the backend are the
+cases: what it is handed of a quantized model, and nothing else. The reference computes them on integers, exactly.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from byoc.testing.core.reference import outputs_of
 
 QUANTIZED = "quantized"
 MOST_SAMPLES = 8  # of one operator
+WITH_BIAS, RELU = " with bias", " relu"
 WEIGHT_STEPS = 127
 
 
@@ -49,14 +50,14 @@ def quantized_cases(asked: BackendAnswers, seed: int) -> Iterator[Case]:
         chosen = [s for s in op.samples if _is_float(s, seed)][:MOST_SAMPLES]
         for number, sample in enumerate(chosen):
             for form in _forms(op):
-                yield from _cases(asked, op, sample, f"{name}[{number}]{form} on integers", (how, seed, bool(form)))
+                yield from _cases(asked, op, sample, f"{name}[{number}]{form} on integers", (how, seed, form))
 
 
 def _forms(op: Op) -> tuple[str, ...]:
     """The models that are made of one sample: the operator alone, and with what often stands behind it."""
     if op.traits.product is not None:
-        return ("", " with bias and relu")
-    return ("", " with relu") if len(op.input_names) == 2 else ("",)
+        return ("", WITH_BIAS, f"{WITH_BIAS} and{RELU}")
+    return ("", f" with{RELU}") if len(op.input_names) == 2 else ("",)
 
 
 def _is_float(sample: Sample, seed: int) -> bool:
@@ -65,12 +66,12 @@ def _is_float(sample: Sample, seed: int) -> bool:
 
 
 def _cases(
-    asked: BackendAnswers, op: Op, sample: Sample, name: str, made: tuple[Quantized, int, bool]
+    asked: BackendAnswers, op: Op, sample: Sample, name: str, made: tuple[Quantized, int, str]
 ) -> Iterator[Case]:
     """The regions that the backend is given of the model of one sample."""
-    how, seed, is_long = made
+    how, seed, form = made
     try:
-        regions = _regions(asked.backend, _model(op, sample, how, seed, is_long))
+        regions = _regions(asked.backend, _model(op, sample, how, seed, form))
     except ByocError:  # a sample that has no form on integers, or that fits no model
         return
     for place, region in enumerate(regions):
@@ -109,7 +110,7 @@ def _regions(backend: Backend, mod: IRModule) -> list[Function]:
     return [f for f in functions if f.attrs.get("Compiler") == backend.name]
 
 
-def _model(op: Op, sample: Sample, how: Quantized, seed: int, is_long: bool) -> IRModule:
+def _model(op: Op, sample: Sample, how: Quantized, seed: int, form: str) -> IRModule:
     """A model of one call of *op*, with what it reads and gives quantized and dequantized again."""
     attrs = attributes(op, sample)
     params: list[Var] = []
@@ -136,9 +137,9 @@ def _model(op: Op, sample: Sample, how: Quantized, seed: int, is_long: bool) -> 
         plain.append(Tuple([b for _, b in group]) if isinstance(item, list) else group[0][1])
     wanted = outputs_of(function_of(params, Call(op, plain, attrs)), given, False)
     body: RelayExpr = Call(op, args, _with_channels(attrs, wanted[0], plain))
-    if is_long and is_product:
+    if form.startswith(WITH_BIAS):
         body = _with_bias(body, function_of(params, body).body, scales[0] * scales[1])
-    body = nn.relu(body) if is_long else body
+    body = nn.relu(body) if form.endswith(RELU) else body
     function = function_of(params, body)
     if not isinstance(function.body.checked_type, TensorType):
         return IRModule.from_expr(function)

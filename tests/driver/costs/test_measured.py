@@ -217,3 +217,19 @@ def test_the_other_order_of_an_image_means_the_same():
 def test_what_takes_a_tuple_is_run_on_each_of_its_tensors():
     pair = relay.var("pair", relay.TupleType([relay.TensorType((4, 8)), relay.TensorType((2, 8))]))
     ready(relay.Function([pair], relay.concatenate(pair, axis=0)), "c", build_alone)()
+
+
+def test_what_the_limit_of_time_does_not_reach_counts_by_estimates_and_is_measured_by_the_next_plan(tmp_path):
+    machine, late = Machine(), []
+    short = model(machine, tmp_path)
+    short.late = lambda: late.append(True)
+    first = short.unit(unit_calls(chain(relay.exp))[0], "opencl")
+    assert first.source == "measured" and not late
+    short.limit = machine.now  # which is over
+    (call,) = unit_calls(chain(relay.tanh))
+    estimate = short.unit(call, "opencl")
+    assert late and estimate.source == "analytic, for the time to measure was over"
+    assert estimate.seconds == AnalyticModel({"c": HOST, "opencl": FAR}).unit(call, "opencl").seconds
+    assert machine.built == [["exp"], ["nn.relu"]]  # the call that does nothing is built for the first
+    later = model(Machine(), tmp_path).unit(call, "opencl")
+    assert later.source == "measured"

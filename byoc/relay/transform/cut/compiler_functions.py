@@ -61,14 +61,15 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(
             var = bound.get(before.op, global_of(call.op))
             return call if var is None else Call(var, call.args, call.attrs, span=call.span)
 
-        holding = [f for f in mod.functions.values() if isinstance(f, Function) and Function in contents_of(f).nodes]
-        for function in holding:
+        found_in = ((var, f) for var, f in mod.functions.items() if isinstance(f, Function))
+        holding = {var: f for var, f in found_in if Function in contents_of(f).nodes}
+        for function in holding.values():
             for node in post_order(function):
                 found = global_of(node.value) if isinstance(node, Let) else None
                 if isinstance(node, Let) and found is not None:
                     bound[node.variable] = found
-        for var, function in mod.functions.items():
-            if function in holding and not _is_of(function, compiler_filter):
+        for var, function in holding.items():
+            if not _is_of(function, compiler_filter):
                 result[var] = rewrite(function, globally)
         return infer_module(result)
 
