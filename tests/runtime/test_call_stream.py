@@ -218,10 +218,11 @@ def test_where_nothing_is_won_by_it_calls_are_runs(monkeypatch, targets):
     for k, want in enumerate(wanted(given)):
         np.testing.assert_allclose(next(stream)[0], want, rtol=1e-5, atol=1e-6)
         assert asked == list(range(k + 1))
+    assert next(stream, None) is None
     bound = []
     monkeypatch.setattr(library, "bind", bound.append)
     again = [outputs[0] for outputs in library.map({"image": x} for x in given)]
-    assert not bound  # it is known that nothing is won
+    assert not bound  # it is known whether anything is won
     for got, want in zip(again, wanted(given), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 

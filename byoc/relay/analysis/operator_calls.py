@@ -9,7 +9,7 @@ from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
-from byoc.ir.traits import Traits
+from byoc.ir.traits import ProductForm, Traits
 from byoc.ir.types import TensorType, Type, TypeCall, contains_type, tensor_types
 from byoc.relay.expr import Call
 
@@ -52,6 +52,12 @@ def calls(expr: RelayExpr, *names: str) -> TypeGuard[Call]:
 def traits_of(expr: RelayExpr) -> Traits | None:
     """What the operator that *expr* calls is; None for anything else."""
     return expr.op.traits if isinstance(expr, Call) and isinstance(expr.op, Op) else None
+
+
+def is_plain_product(expr: RelayExpr, form: ProductForm) -> TypeGuard[Call]:
+    """True for a call of an operator that computes a product of that *form* on plain numbers."""
+    traits = traits_of(expr)
+    return traits is not None and traits.product is form and not traits.quantized
 
 
 def is_symbolic(ty: Type) -> bool:

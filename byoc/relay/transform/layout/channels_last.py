@@ -18,9 +18,10 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.passes.pass_info import REWRITES, Law, Numbers
 from byoc.ir.passes.transform import PassContext, PassInfo
+from byoc.ir.traits import ProductForm
 from byoc.ir.types import Any, Dim, TensorType, TupleType, tensor_types
 from byoc.relay.analysis.module_types import infer_function
-from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.analysis.operator_calls import is_plain_product
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Tuple, TupleGetItem
 from byoc.relay.narrowing import as_call, tensor_type
@@ -61,10 +62,13 @@ class _Rewriter:
             return held[node.index]
         if isinstance(node, Call) and node in self._chosen:
             return self._formed(node, self._forms[node])
-        if calls(node, "nn.dense") and node.args[0] in self._chosen and self._forms[node.args[0]].mixes:
+        if is_plain_product(node, ProductForm.DENSE) and self._mixes(node.args[0]):
             return self._kept(node, self._weighed(node))
         inner = fusion_children(node)
         return self._kept(node, typed_rebuild(node, [self._as_given(c) for c in inner]) if inner else node)
+
+    def _mixes(self, node: RelayExpr) -> bool:
+        return isinstance(node, Call) and node in self._chosen and self._forms[node].mixes
 
     def _weighed(self, dense: Call) -> RelayExpr:
         """A product with data whose channels are innermost among what was flattened: its weights in that order."""

@@ -16,8 +16,9 @@ from functools import partial
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
+from byoc.ir.traits import ProductForm
 from byoc.ir.types import Any, Dim, TensorType, dtype_bytes, tensor_types
-from byoc.relay.analysis.operator_calls import calls, once_per_kind
+from byoc.relay.analysis.operator_calls import is_plain_product, once_per_kind
 from byoc.relay.expr import Call, Constant, Tuple, TupleGetItem
 from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.relay.transform.base.fusion_graph import fusion_children
@@ -110,7 +111,8 @@ def _only_weighed(nodes: Sequence[RelayExpr]) -> frozenset[RelayExpr]:
     otherwise = {nodes[-1]}
     for node in nodes:
         for child in fusion_children(node):
-            takes = calls(node, "nn.dense") and child is node.args[0] and isinstance(node.args[1], Constant)
+            is_dense = is_plain_product(node, ProductForm.DENSE)
+            takes = is_dense and child is node.args[0] and isinstance(node.args[1], Constant)
             (weighed if takes else otherwise).add(child)
     return frozenset(weighed - otherwise)
 
