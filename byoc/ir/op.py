@@ -220,8 +220,7 @@ class Op(RelayExpr):
         The function takes the types of the inputs and the attributes and returns the type of the result. Raises
         RegistryError where it is not given and no relation has this name. Source: ``Op.add_type_rel``.
         """
-        named = type_rel_func or get_global_func(f"tvm.relay.type_relation.{rel_name}")
-        self.rel = named
+        self.rel = type_rel_func or get_global_func(f"tvm.relay.type_relation.{rel_name}")
 
     def set_support_level(self, level: int) -> None:
         """Say how widely the operator is supported, from 1 (basic) to 10. Source: ``Op.set_support_level``."""
@@ -265,9 +264,8 @@ class Op(RelayExpr):
     def reset_attr(self, key: str) -> None:
         """Forget an attribute. Source: ``Op.reset_attr``."""
         Op.changes += 1
-        self._attr_map.pop(key, None)
-        self._attr_levels.pop(key, None)
-        self._attr_owners.pop(key, None)
+        for kept in (self._attr_map, self._attr_levels, self._attr_owners):
+            kept.pop(key, None)
 
     def cost(self, attrs: Attrs | None, in_types: Sequence[Type], out_type: Type) -> Cost:
         """Operations and bytes of one call; a dynamic dimension counts as 1."""
