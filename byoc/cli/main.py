@@ -33,6 +33,7 @@ from byoc.errors import (
     UserError,
     vendors_failure,
 )
+from byoc.runtime.core.entry_points import DISTRIBUTION, install_command
 
 EXIT_OK, EXIT_INTERNAL, EXIT_USER, EXIT_MACHINE = 0, 1, 2, 3
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141  # 128 and the number of the signal
@@ -209,7 +210,7 @@ def diagnose(error: Exception) -> tuple[int, str]:
     if isinstance(error, ModuleNotFoundError) and error.name in _required_packages():
         return EXIT_MACHINE, (
             f"this command needs the package {error.name}, which is not installed: pip install {error.name}, or "
-            "install byoc-compiler with its dependencies (byoc.runtime alone runs artefacts with numpy and cffi)"
+            f"{install_command()} for all (byoc.runtime alone runs artefacts with numpy and cffi)"
         )
     lost = _unloaded(error)
     if lost:
@@ -229,7 +230,7 @@ def _required_packages() -> set[str]:
     from importlib.metadata import PackageNotFoundError, requires
 
     try:
-        lines = requires("byoc-compiler") or []
+        lines = requires(DISTRIBUTION) or []
     except PackageNotFoundError:
         return set()
     return {re.split(r"[^A-Za-z0-9_.-]", line, maxsplit=1)[0] for line in lines if "extra ==" not in line}

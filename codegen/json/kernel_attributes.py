@@ -16,6 +16,7 @@ from byoc.errors import CompileError
 from byoc.ir.op import Op
 from byoc.ir.types import tensor_types
 from byoc.relay.dataflow_pattern import AttrPattern, DFPattern
+from byoc.relay.dataflow_pattern.pattern_graph import graph_of
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.json.table import Kernels, KernelTable, reference_attributes
@@ -139,17 +140,7 @@ def _same(value: object, default: object) -> bool:
 def asked_attributes(pattern: DFPattern) -> dict[str, object]:
     """The attributes that *pattern* asks for: a match has no others."""
     found: dict[str, object] = {}
-    pending: list[object] = [pattern]
-    seen: set[int] = set()
-    while pending:
-        part = pending.pop()
-        if isinstance(part, (list, tuple)):
-            pending.extend(part)
-        elif isinstance(part, DFPattern) and id(part) not in seen:
-            seen.add(id(part))
-            if isinstance(part, AttrPattern):
-                found.update(part.attrs)
-            pending.extend(
-                getattr(part, slot) for kind in type(part).__mro__ for slot in getattr(kind, "__slots__", ())
-            )
+    for part in graph_of(pattern).parts:
+        if isinstance(part, AttrPattern):
+            found.update(part.attrs)
     return found
