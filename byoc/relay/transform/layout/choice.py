@@ -111,10 +111,15 @@ def _only_weighed(nodes: Sequence[RelayExpr]) -> frozenset[RelayExpr]:
     otherwise = {nodes[-1]}
     for node in nodes:
         for child in fusion_children(node):
-            is_dense = is_plain_product(node, ProductForm.DENSE)
-            takes = is_dense and child is node.args[0] and isinstance(node.args[1], Constant)
-            (weighed if takes else otherwise).add(child)
+            (weighed if _weighs(node, child) else otherwise).add(child)
     return frozenset(weighed - otherwise)
+
+
+def _weighs(node: RelayExpr, data: RelayExpr) -> bool:
+    """Whether *node* is a product of *data* with constant weights, by rows."""
+    if not is_plain_product(node, ProductForm.DENSE):
+        return False
+    return data is node.args[0] and isinstance(node.args[1], Constant)
 
 
 class _Values:
