@@ -99,20 +99,16 @@ def steps_of(region: Function) -> RegionSteps:
         str(symbol),
         sum(len(numbers[param]) for param in region.params),
         {f"{symbol}_const_{k}": constant.data for k, constant in enumerate(constants)},
-        [
-            Step(
-                call,
-                tuple(k for value in _read(call) for k in numbers[value]),
-                numbers[call],
-                forms[0],
-                tuple(forms),
-            )
-            for call in calls
-            for forms in [[tuple(k for value in form for k in numbers[value]) for form in input_forms(call)]]
-        ],
+        [_step(call, numbers) for call in calls],
         numbers[region.body],
         types,
     )
+
+
+def _step(call: Call, numbers: Mapping[RelayExpr, tuple[int, ...]]) -> Step:
+    forms = [tuple(k for value in form for k in numbers[value]) for form in input_forms(call)]
+    inputs = tuple(k for value in _read(call) for k in numbers[value])
+    return Step(call, inputs, numbers[call], forms[0], tuple(forms))
 
 
 def _read(expr: RelayExpr) -> Sequence[RelayExpr]:

@@ -180,11 +180,11 @@ def _in_time(work: Callable[[], Module], seconds: float | None) -> Module:
 
 def _place(var: GlobalVar, region: Function) -> str:
     """A region for a message: its name, and the first ONNX nodes in it, or operators where it is of no ONNX model."""
-    nodes = span_names(region.span) or span_names(region.body.span)
-    found = [node.op.name for node in post_order(region) if isinstance(node, Call) and isinstance(node.op, Op)]
-    names = nodes or tuple(dict.fromkeys(found))
+    kind, names = "nodes", span_names(region.span) or span_names(region.body.span)
+    if not names:
+        found = [node.op.name for node in post_order(region) if isinstance(node, Call) and isinstance(node.op, Op)]
+        kind, names = "operators", tuple(dict.fromkeys(found))
     more = ", ..." if len(names) > MAX_NODES_NAMED else ""
-    kind = "nodes" if nodes else "operators"
     return var.name_hint + (f" ({kind} {', '.join(names[:MAX_NODES_NAMED])}{more})" if names else "")
 
 

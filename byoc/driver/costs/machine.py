@@ -28,6 +28,7 @@ from byoc.partition.costs.analytic import registered_profile
 from byoc.partition.costs.model import HOST_BACKEND, backend_of
 from byoc.partition.costs.profile import GPU_DEFAULTS, NUMPY_DEFAULTS, PROFILES, Profile
 from byoc.partition.costs.work import work_of
+from byoc.partition.options import MEASURE_TIME
 from byoc.runtime.core.processor import usable_processors
 from byoc.runtime.graph.executor_base import thread_count
 
@@ -78,7 +79,7 @@ class MachineCosts:
         store: CostStore | None = None,
         progress: Progress = silent,
         time_limit: CalibrationTime | None = None,
-        measure_time: float = LONGEST_SECONDS,
+        measure_time: float = MEASURE_TIME,
     ):
         self._measure_time = measure_time
         self._asked_threads, self._progress = threads or usable_processors(), progress

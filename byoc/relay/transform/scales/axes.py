@@ -62,12 +62,6 @@ class RulesOfScaling(Generic[Rule]):
         return self.dense if traits.product is ProductForm.DENSE else None
 
 
-def is_of_form(expr: RelayExpr, form: ProductForm) -> bool:
-    """True for a call of a product of that form."""
-    traits = traits_of(expr)
-    return traits is not None and traits.product is form
-
-
 def tensor(expr: RelayExpr) -> TensorType:
     """The type of a tensor expression that has been typed."""
     return tensor_types(expr.checked_type)[0]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from byoc.ir.expr import RelayExpr
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.traits import ProductForm
-from byoc.relay.analysis.operator_calls import calls
+from byoc.relay.analysis.operator_calls import calls, is_plain_product
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.call_rules import call_op
@@ -28,7 +28,6 @@ from byoc.relay.transform.scales.axes import (
     axes_of_convolution,
     is_all_positive,
     is_known,
-    is_of_form,
     tensor,
 )
 from byoc.relay.traverse import post_order, rewrite
@@ -146,7 +145,7 @@ class _Plan:
         new = list(args)
         place = _PLACES.of(call)
         if place is ScalePlace.WEIGHTS:
-            weight, dense = tensor(call.args[1]), is_of_form(call, ProductForm.DENSE)
+            weight, dense = tensor(call.args[1]), is_plain_product(call, ProductForm.DENSE)
             axes = (0,) if dense else axes_of_convolution(call).output_weight
             new[1] = _times(new[1], along_axes(scale, weight.shape, axes))
         elif place is ScalePlace.BIAS:

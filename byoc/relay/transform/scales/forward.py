@@ -15,6 +15,7 @@ from byoc.errors import InternalError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.span import AnySpan, merge_spans
 from byoc.ir.traits import ProductForm
+from byoc.relay.analysis.operator_calls import is_plain_product
 from byoc.relay.expr import Call, Function
 from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.call_rules import call_op
@@ -29,7 +30,6 @@ from byoc.relay.transform.scales.axes import (
     axes_of_convolution,
     is_all_positive,
     is_known,
-    is_of_form,
     tensor,
 )
 from byoc.relay.traverse import post_order, rebuild
@@ -150,7 +150,7 @@ def _into_weight(call: Call, args: Sequence[_State], message: Message | None) ->
     if not isinstance(data, _Scaled) or isinstance(weight, _Scaled):
         return None
     shape = tensor(call.args[1]).shape
-    axes = (1,) if is_of_form(call, ProductForm.DENSE) else axes_of_convolution(call).input_weight
+    axes = (1,) if is_plain_product(call, ProductForm.DENSE) else axes_of_convolution(call).input_weight
     factor = along_axes(data.scale, shape, axes)
     scaled = call_op("multiply", [weight, factor], merge_spans([weight.span, data.scale.span]))
     return Call(call.op, [data.value, scaled], call.attrs, call.type_args, merge_spans([call.span, data.span]))
