@@ -10,7 +10,7 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
-MANY = 50_000  # objects that are worth a look at what is frozen, which walks over all of that
+MANY = 50_000  # objects that are worth a look at what somebody has frozen, which walks over all of that
 
 
 @contextlib.contextmanager
@@ -29,12 +29,22 @@ def paused_collector() -> Iterator[None]:
             gc.enable()
 
 
+class _Seen:
+    """Whether objects of somebody else were frozen when that was looked at last."""
+
+    frozen = False
+
+
 def _grow_old() -> None:
-    """Let what was made count as old, if it is much: the collector does not walk over all of it when it is back.
+    """Let what was made count as old: the collector does not walk over all of it when it is back.
 
     Freezing and thawing moves lists, not objects. What somebody else has frozen stays so: a server that freezes its
-    objects before it forks, a test run what it has collected.
+    objects before it forks, a test run what it has collected; then it is looked at again only where much was made.
     """
-    if gc.get_count()[0] >= MANY and gc.get_freeze_count() == 0:
+    made = gc.get_count()[0]
+    if made <= gc.get_threshold()[0] or (_Seen.frozen and made < MANY):
+        return
+    _Seen.frozen = gc.get_freeze_count() > 0
+    if not _Seen.frozen:
         gc.freeze()
         gc.unfreeze()

@@ -157,7 +157,8 @@ class DeferredRegistry(Registry[T]):
         super().check_free(name, place, source)
 
     def get(self, name: str) -> T | None:
-        self._load(name)
+        if name in self._deferred:
+            self._load(name)
         return super().get(name)
 
     def source(self, name: str) -> str:
@@ -169,7 +170,8 @@ class DeferredRegistry(Registry[T]):
         return super().place(name)
 
     def __getitem__(self, name: str) -> T:
-        self._load(name)
+        if name in self._deferred:
+            self._load(name)
         return super().__getitem__(name)
 
     def __contains__(self, name: str) -> bool:

@@ -53,8 +53,9 @@ def infer_expr(root: RelayExpr, mod: IRModule | None = None) -> Type:
             root._checked_type = _infer_call(root, mod)
         if root._checked_type is not None:
             return root._checked_type
-    if _is_typed(root, mod):
-        return root.checked_type
+    known = root._checked_type
+    if known is not None and (type(root) is Var or type(root) is Constant or _is_typed(root, mod)):
+        return known
     stack: list[tuple[RelayExpr, bool]] = [(root, False)]
     open_functions: set[RelayExpr] = set()
     while stack:

@@ -62,7 +62,7 @@ def check_dims(dims: Sequence[Dim], where: str) -> None:
     """Raises ImportModelError, which says *where*, for a rank or a number of elements that nothing can hold."""
     if len(dims) > MAX_RANK:
         raise ImportModelError(f"{where} has {len(dims)} dimensions, supported are up to {MAX_RANK}")
-    if math.prod(int(d) for d in dims if isinstance(d, int)) > MAX_ELEMENTS:
+    if math.prod([d for d in dims if isinstance(d, int)]) > MAX_ELEMENTS:
         raise ImportModelError(f"{where} has the shape {list(dims)}, which is more than {MAX_ELEMENTS:,} elements")
 
 

@@ -158,8 +158,10 @@ def bound_attributes(
 
     A reference to an attribute that the caller left out takes the function's default, or disappears.
     """
-    default_of = {a.name: a for a in defaults}
     bound: list[AttributeProto] = []
+    if not node.attribute:
+        return bound
+    default_of = {a.name: a for a in defaults}
     for attribute in node.attribute:
         if not attribute.ref_attr_name:
             bound.append(attribute)

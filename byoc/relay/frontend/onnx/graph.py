@@ -6,7 +6,7 @@ an error names the node; what depends on constants alone is a constant. Value na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -103,12 +103,14 @@ class GraphImporter:
         missing: dict[str, list[str]] = {}
         supported: dict[tuple[object, ...], tuple[bool, FunctionTable]] = {}  # holds the table, whose id is in the key
         for position, (node, table) in enumerate(all_nodes(graph, self._table)):
-            names = (node.op_type, node.domain, node.overload, node.name, *node.input, *node.output)
-            if not all(isinstance(n, str) for n in names):  # protobuf gives bytes for what is not UTF-8
+            own = (node.domain, node.op_type, node.overload)
+            try:
+                "".join((*own, node.name, *node.input, *node.output))
+            except TypeError as error:  # protobuf gives bytes for what is not UTF-8
                 raise ImportModelError(
                     f"{self._model.name}: node {position} has a name that is not UTF-8 text; the model is damaged"
-                )
-            kind = (id(table), node.domain, node.op_type, node.overload)
+                ) from error
+            kind = (id(table), *own)
             known = supported.get(kind)
             if known is None:
                 known = supported[kind] = (table.supports(node), table)
@@ -144,13 +146,15 @@ class GraphImporter:
         names: Sequence[str] = (),
         declared: _Declared | None = None,
     ) -> None:
+        services = _Services(self, body)
+
         def convert_from(first: int, taken: bool | None = None) -> None:
             for position in range(first, len(nodes)):
                 proto = nodes[position]
                 name = names[position] if names else body.origin
                 name = name or self._names.inside(proto.name, proto.op_type, position)
                 try:
-                    made = self._convert(proto, name, body, taken if position == first else None)
+                    made = self._convert(proto, name, body, services, taken if position == first else None)
                 except BranchesDifferError as error:
                     if taken is not None and position == first:
                         raise
@@ -170,7 +174,7 @@ class GraphImporter:
         return self._trials
 
     def _convert(
-        self, proto: NodeProto, name: str, body: Body, taken: bool | None = None
+        self, proto: NodeProto, name: str, body: Body, services: GraphServices, taken: bool | None = None
     ) -> Sequence[RelayExpr | None]:
         """The outputs of a node; of an ``If`` those of the branch for a condition that is *taken*, where that says."""
         inputs = [self._input(i, proto, name, body.scope) for i in proto.input]
@@ -178,15 +182,15 @@ class GraphImporter:
         where = f"{self._model.name}: node {name} ({proto.op_type})"
         domain = domain_name(proto.domain)
         opset = body.table.opset(domain)
-        services = _Services(self, body)
         node = OnnxNode(name, proto.op_type, opset, inputs, proto.output, NodeAttributes(attributes, where), services)
-        convert = None if body.table.own(proto) is not None else find_converter(domain, proto.op_type, opset)
+        is_own = body.table.own(proto) is not None
+        convert = None if is_own else find_converter(domain, node.op_type, opset)
         if taken is not None:
             from byoc.relay.frontend.onnx.branch_trials import from_one_branch
 
             convert = partial(from_one_branch, taken=taken)
         try:
-            if body.table.own(proto) is None:
+            if not is_own:
                 check_element_types(node, domain)
             made = _outputs(convert, node) if convert is not None else None
             return self._expand(proto, node, attributes, body) if made is None else self._finish(node, made)
@@ -201,9 +205,7 @@ class GraphImporter:
         if not value_name:
             return None
         value = scope.find(value_name)
-        if value is None and scope.is_absent(value_name):
-            return None
-        if value is None:
+        if value is None and not scope.is_absent(value_name):
             raise ImportModelError(
                 f"{self._model.name}: node {name} ({proto.op_type}) reads {value_name!r}, which is neither an input, "
                 "an initialiser nor the output of an earlier node; the model is damaged or its nodes are out of order"
@@ -212,16 +214,14 @@ class GraphImporter:
 
     def _finish(self, node: OnnxNode, outputs: list[RelayExpr]) -> list[RelayExpr]:
         """Name, type and fold what a converter made."""
-        known = frozenset(i for i in node.inputs if i is not None)
         span = Span.named(node.name)
-        for expr in _nodes_below(outputs, lambda e: e in known or e.span is not None):
-            if not isinstance(expr, Var):
-                expr.span = span
+        _set_spans(outputs, node.inputs, span)
         for value in outputs:
             check_type(infer_expr(value), f"node {node.name} ({node.op_type}): its output")
         folded = fold_constants(outputs, node.inputs, span, self._budget)
         for value in folded:
-            infer_expr(value)
+            if value not in outputs:
+                infer_expr(value)
         known_shape = self.partial_shapes.note(node, folded)
         if known_shape is None:
             return folded
@@ -356,17 +356,14 @@ def _shown(nodes: Sequence[str]) -> str:
     return f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes[:5])}{more}"
 
 
-def _nodes_below(roots: Sequence[RelayExpr], is_old: Callable[[RelayExpr], bool]) -> Iterator[RelayExpr]:
-    """Each node under *roots* once, without what is old and what only that leads to."""
-    stack = [r for r in reversed(roots) if not is_old(r)]
-    seen: set[RelayExpr] = set(stack)
+def _set_spans(outputs: Sequence[RelayExpr], inputs: Sequence[RelayExpr | None], span: Span) -> None:
+    """Give *span* to what a converter made of *inputs*: what has none yet, but for variables."""
+    stack = list(outputs)
     while stack:
-        node = stack.pop()
-        yield node
-        for child in children(node):
-            if child not in seen and not is_old(child):
-                seen.add(child)
-                stack.append(child)
+        expr = stack.pop()
+        if expr.span is None and expr not in inputs and not isinstance(expr, Var):
+            expr.span = span
+            stack += children(expr)
 
 
 def all_nodes(graph: GraphProto, table: FunctionTable) -> Iterator[tuple[NodeProto, FunctionTable]]:
@@ -377,10 +374,11 @@ def all_nodes(graph: GraphProto, table: FunctionTable) -> Iterator[tuple[NodePro
         node, here = stack.pop()
         yield node, here
         own = here.own(node)
-        key = (domain_name(node.domain), node.op_type, node.overload)
-        if own is not None and key not in seen:
-            seen.add(key)
-            stack.extend((n, here.inside(own)) for n in reversed(own.node))
+        if own is not None:
+            key = (domain_name(node.domain), node.op_type, node.overload)
+            if key not in seen:
+                seen.add(key)
+                stack.extend((n, here.inside(own)) for n in reversed(own.node))
         for attribute in node.attribute:
             graphs = [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs
             stack.extend((n, here) for g in graphs for n in reversed(g.node))

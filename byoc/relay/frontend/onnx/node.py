@@ -132,7 +132,7 @@ class OnnxNode:
 
     def rank(self, expr: RelayExpr) -> int:
         """How many dimensions a tensor has."""
-        return len(self.shape(expr))
+        return self.type_of(expr).ndim
 
     def dtype(self, expr: RelayExpr) -> str:
         """The element type of a tensor."""

@@ -61,8 +61,9 @@ def load_families() -> None:
         importlib.import_module(module)
 
 
+@functools.cache
 def load_converters(domain: str, op_type: str) -> None:
-    """Import the modules that have converters of an operator."""
+    """Import the modules that have converters of an operator, once."""
     for module in homes().get(f"{domain}:{op_type}" if domain else op_type, ()):
         importlib.import_module(module)
 

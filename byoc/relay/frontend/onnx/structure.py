@@ -64,12 +64,13 @@ def _expanded(nodes: Iterable[NodeProto], table: Mapping[Key, FunctionProto], na
             node, depth = stack.pop()
             if depth > MAX_DEPTH:
                 raise ImportModelError(f"{name}: sub-graphs are nested deeper than {MAX_DEPTH}; flatten the model")
-            key = (domain_name(node.domain), node.op_type, node.overload)
             inner = (1, 0)
-            if key in table:
-                if key not in counts:
-                    return key
-                inner = counts[key]
+            if table:
+                key = (domain_name(node.domain), node.op_type, node.overload)
+                if key in table:
+                    if key not in counts:
+                        return key
+                    inner = counts[key]
             total, deepest = total + inner[0], max(deepest, inner[1])
             for attribute in node.attribute:
                 graphs = [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs

@@ -75,6 +75,8 @@ def as_tuple_expr(data: RelayExpr | Iterable[RelayExpr], what: str) -> RelayExpr
 
 def make_binary(op_name: str, lhs: Operand, rhs: Operand, span: AnySpan | None = None) -> Call:
     """The call of a binary operator; a Python number takes the dtype of the other side."""
+    if isinstance(lhs, RelayExpr) and isinstance(rhs, RelayExpr):
+        return make_call(op_name, [lhs, rhs], None, span)
     return make_call(op_name, [as_expr(lhs, known_dtype(rhs)), as_expr(rhs, known_dtype(lhs))], None, span)
 
 

@@ -128,6 +128,8 @@ def is_number(dtype: str) -> bool:
 def broadcast(types: Sequence[Type], attrs: Attrs | None) -> TensorType:
     """The result is both inputs broadcast, of their common dtype."""
     lhs, rhs = tensor_arg(types, 0, "lhs"), tensor_arg(types, 1, "rhs")
+    if lhs == rhs:
+        return lhs
     return TensorType(broadcast_shape(lhs.shape, rhs.shape), same_dtype((lhs, rhs)))
 
 

@@ -23,7 +23,7 @@ from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import compiler_begin, compiler_end, compiler_of, is_begin, is_end
 from byoc.relay.op.contrib.register import TARGET_PREDICATES, load_target
 from byoc.relay.transform.base.infer_type import FunctionPass, InferType
-from byoc.relay.traverse import children, keep_type, post_order, typed_rebuild
+from byoc.relay.traverse import children, post_order, typed_rebuild
 
 DEFAULT = "default"
 Choice = Callable[[Call], str | None]
@@ -43,7 +43,10 @@ def AnnotateTarget(targets: str | Sequence[str], include_non_call_ops: bool = Tr
         load_target(name)
 
     def first_taker(call: Call) -> str | None:
-        return next((t for t in names if takes(t, call)), None)
+        for target in names:
+            if takes(target, call):
+                return target
+        return None
 
     def annotate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return annotate_function(func, first_taker, include_non_call_ops)
@@ -143,11 +146,11 @@ class _Annotator:
         if isinstance(node.op, Var) and not self._whole:
             return typed_rebuild(node, [*callee, *map(self.end, new[len(callee) :])])
         args = new[len(callee) :]
-        target = next((self._kept[a] for a in args[:1] if a in self._kept), None)
+        target = self._kept.get(args[0]) if args else None
         if target is None:
             target = self._choose(node) or DEFAULT
         begun = [arg if is_begin(arg) else compiler_begin(self.end(arg), target) for arg in args]
-        after = keep_type(node, typed_rebuild(node, [*callee, *begun]))
+        after = typed_rebuild(node, [*callee, *begun])
         self._target[after] = target
         return after
 

@@ -57,16 +57,16 @@ def _matmul(node: OnnxNode) -> RelayExpr:
 
 def matrix_product(node: OnnxNode, left: RelayExpr, right: RelayExpr) -> RelayExpr:
     """numpy's ``matmul``: vectors are promoted, the leading dimensions are broadcast."""
-    if not node.rank(left) or not node.rank(right):
+    ranks = node.rank(left), node.rank(right)
+    if 0 in ranks:
         raise node.error("a scalar has no matrix product; use Mul")
     drop: list[int] = []
-    if node.rank(left) == 1:
+    if ranks[0] == 1:
         left, drop = relay.expand_dims(left, 0), [-2]
-    if node.rank(right) == 1:
+    if ranks[1] == 1:
         right, drop = relay.expand_dims(right, 1), [*drop, -1]
     result = _product(node, *_of_one_length(node, left, right, -2))
-    rank = node.rank(result)
-    return relay.squeeze(result, axis=[rank + axis for axis in drop]) if drop else result
+    return relay.squeeze(result, axis=[node.rank(result) + axis for axis in drop]) if drop else result
 
 
 def _of_one_length(node: OnnxNode, left: RelayExpr, right: RelayExpr, axis: int) -> tuple[RelayExpr, RelayExpr]:
