@@ -83,4 +83,6 @@ def span_names(span: AnySpan | None) -> tuple[str, ...]:
     """The source names in *span*, in order and without repetition: the ONNX nodes that a node came from."""
     if span is None:
         return ()
+    if type(span) is Span:
+        return () if span.source_name is None else (span.source_name.name,)
     return tuple(dict.fromkeys(s.source_name.name for s in span.spans if s.source_name is not None))

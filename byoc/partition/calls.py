@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from byoc.contract.verdict import Verdict, callee_name
 from byoc.ir.expr import GlobalVar, RelayExpr
@@ -38,9 +39,16 @@ def is_composite(call: Call) -> bool:
     return isinstance(call.op, Function) and "Composite" in call.op.attrs
 
 
-def calls_of(func: Function) -> Iterator[Call]:
-    """The calls of operators and of composites in *func*, in post-order, without annotations."""
-    return calls_among(post_order(func, open_children))
+class _CallsFact:
+    """The key of what :func:`calls_of` keeps with a function."""
+
+
+def calls_of(func: Function) -> tuple[Call, ...]:
+    """The calls of operators and of composites in *func*, in post-order, without annotations; kept with it."""
+    found = func.facts.get(_CallsFact)
+    if found is None:
+        found = func.facts[_CallsFact] = tuple(calls_among(post_order(func, open_children)))
+    return cast("tuple[Call, ...]", found)
 
 
 def calls_among(nodes: Iterable[RelayExpr]) -> Iterator[Call]:

@@ -10,6 +10,7 @@ from byoc.contract.verdict import Verdict, asked, callee_name, calls_in, refuse
 from byoc.errors import vendors_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
+from byoc.ir.op import Op
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType, TupleType, Type
 from byoc.partition.boundaries import Boundaries, BoundaryView
@@ -45,12 +46,24 @@ def judged(backend: Backend, call: Call) -> Verdict:
 
 def _unnamed_dtype(backend: Backend, call: Call) -> str | None:
     """An element type of 8 bits or less in *call*, or in a composite, that *backend* does not name."""
-    values = (v for inner in (call, *calls_in(call)) for v in (inner, *inner.args))
-    small = [dtype for v in values for dtype in _dtypes(v.checked_type_) if dtype in SMALL]
+    small = _small_dtypes([call] if isinstance(call.op, Op) else [call, *calls_in(call)])
     if not small:
         return None
     named = {*backend.small_dtypes, *(dtype for condition in backend.constraints for dtype in condition.dtypes)}
     return next((dtype for dtype in small if dtype not in named), None)
+
+
+def _small_dtypes(calls: Sequence[Call]) -> list[str]:
+    """The element types of 8 bits or less of *calls* and of what they read."""
+    small: list[str] = []
+    for call in calls:
+        for value in (call, *call.args):
+            ty = value._checked_type
+            if type(ty) is not TensorType:
+                small += [dtype for dtype in _dtypes(ty) if dtype in SMALL]
+            elif ty.dtype in SMALL:
+                small.append(ty.dtype)
+    return small
 
 
 def _dtypes(ty: Type | None) -> Iterator[str]:

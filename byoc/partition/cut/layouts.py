@@ -15,6 +15,7 @@ from byoc.contract.backend import Backend
 from byoc.errors import PartitionError
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
+from byoc.ir.types import tensor_types
 from byoc.partition.boundaries import Boundaries, BoundaryView
 from byoc.partition.calls import calls_of, functions_of
 from byoc.partition.cut.decide import judged
@@ -78,7 +79,9 @@ def asked_layouts(
 
 def _is_turnable(call: Call) -> bool:
     """Whether *call* has a channels-last form over images that its layout does not have already."""
-    form = channels_last_form(call) if isinstance(call.op, Op) else None
+    if not isinstance(call.op, Op) or all(t.ndim != AXES for t in tensor_types(call.checked_type)):
+        return False
+    form = channels_last_form(call)
     if form is None or form.is_nothing or form.mixes:
         return False
     return max(len(order) for order in form.outputs) == AXES

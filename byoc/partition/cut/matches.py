@@ -17,8 +17,9 @@ from byoc.contract.verdict import ConstraintCheck, Reason, Verdict, first_senten
 from byoc.errors import PartitionError, vendors_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.module import IRModule
-from byoc.partition.calls import calls_of, functions_of
+from byoc.partition.calls import calls_among, calls_of, functions_of
 from byoc.partition.cut.decide import judged
+from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.dataflow_pattern.grouper import Grouper, MatchedGroup
 from byoc.relay.dataflow_pattern.indexed_graph import IndexedGraph
 from byoc.relay.dataflow_pattern.mutable_graph import MutableGraph
@@ -28,6 +29,7 @@ from byoc.relay.match_check import MatchCheck
 from byoc.relay.narrowing import as_call, as_function
 from byoc.relay.transform.base.infer_type import InferType
 from byoc.relay.transform.cut.merge_composite import CompositeRecord, guarded_check
+from byoc.relay.traverse import post_order
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,7 @@ def with_composites(mod: IRModule, chosen: Iterable[ChosenMatch]) -> tuple[IRMod
     for var, func in functions_of(mod):
         made = by_function.get(var.name_hint)
         if made is None:
-            numbers += range(sum(1 for _ in calls_of(func)))
+            numbers += range(len(calls_of(func)))
             continue
         result[var], order = _formed(func, made)
         numbers += order
@@ -192,7 +194,7 @@ def with_composites(mod: IRModule, chosen: Iterable[ChosenMatch]) -> tuple[IRMod
 
 def _formed(func: Function, chosen: Sequence[ChosenMatch]) -> tuple[Function, list[int]]:
     graph = MutableGraph(func)
-    number = {call: k for k, call in enumerate(calls_of(as_function(graph.root)))}
+    number = {call: k for k, call in enumerate(calls_among(post_order(graph.root, open_children)))}
     changed: dict[RelayExpr, RelayExpr] = {}
     for _, group, name in sorted(_groups(graph, list(number), chosen), key=lambda item: item[0]):
         call = composite_call(group, {"Composite": name}, changed)
