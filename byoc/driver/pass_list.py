@@ -193,6 +193,7 @@ class GuardedPass(Pass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """*mod* after the pass. Raises CompileError where it raises, gives no module, or one that breaks the laws."""
         title = f"the pass {self.info.name}, which stands in stage {self._stage} of the pipeline,"
+        had_main = "main" in mod  # looked at first, since a pass may write into the module that it is given
         try:
             made = self._inner.transform_module(mod, ctx)
         except VerificationError as error:
@@ -201,6 +202,8 @@ class GuardedPass(Pass):
             raise CompileError(f"{title} raised {in_one_line(error)}") from error
         if not isinstance(made, IRModule):
             raise CompileError(f"{title} gives a {type(made).__name__}, and must give an IRModule")
+        if had_main and "main" not in made:
+            raise CompileError(f"{title} gives a module without the function main")
         problem = problem_of(made)
         if problem is not None:
             raise CompileError(f"{title} gives a module that is not well formed: {problem}")

@@ -21,7 +21,7 @@ from byoc.driver.pipeline import HOST, SIMPLIFY, optimize, pipeline, prepare_hos
 from byoc.errors import CompileError, InternalError, RegistryError, UserError
 from byoc.ir.passes.instrument import PassTimingInstrument
 from byoc.ir.passes.pass_info import PassOrderError
-from byoc.ir.passes.transform import PassContext, Sequential, module_pass
+from byoc.ir.passes.transform import ModulePass, PassContext, Sequential, module_pass
 from byoc.partition.plan.plan import Plan
 from byoc.relay.transform import EliminateCommonSubexpr, FunctionPass, function_pass
 
@@ -293,6 +293,12 @@ def test_a_pass_that_breaks_the_module_is_reported_with_its_name_whoever_verifie
         monkeypatch.setenv("BYOC_VERIFY", verify)
         with pytest.raises(CompileError, match="pass Mine, .* gives a module that is not well formed: %w is used by"):
             byoc.plan(network(), pipeline=pipeline().insert_after("FoldConstant", mine))
+
+
+def test_a_pass_that_takes_main_away_is_reported_with_its_name():
+    mine = ModulePass(lambda mod, ctx: relay.IRModule({}), step("Mine").info)
+    with pytest.raises(CompileError, match="pass Mine, .* gives a module without the function main"):
+        byoc.compile(network(), pipeline=pipeline().insert_after("FoldConstant", mine))
 
 
 def test_a_module_that_is_given_broken_is_refused_before_any_pass():

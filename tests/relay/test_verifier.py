@@ -119,6 +119,15 @@ def not_convex(func):
     return over(func, compiler_end(relay.add(first, compiler_begin(outside, "acme")), "acme"))
 
 
+def declared(func):
+    return relay.Function(func.params, func.body, relay.TensorType((3, 2)))
+
+
+def inner(declared_as, returns):
+    p = relay.var("p", shape=declared_as)
+    return relay.Function([p], relu(p), relay.TensorType(returns))
+
+
 CASES = {
     "a variable that nothing binds": (
         lambda f: over(f, relu(relay.var("w", shape=(2, 3)))),
@@ -157,6 +166,18 @@ CASES = {
     "a function with too few arguments": (arity_of_a_function, "it takes 2 arguments, and 1 are given"),
     "a field that is not there": (wrong_field, "takes field 1 of ("),
     "a region that is left and entered again": (not_convex, "is not convex"),
+    "a function that returns another type than it declares": (
+        declared,
+        "a function in @main returns Tensor[(2, 3), float32], and is declared to return Tensor[(3, 2), float32]",
+    ),
+    "a function inside that does": (
+        lambda f: over(f, Call(inner((2, 3), (3, 2)), [f.body])),
+        "a function in @main returns Tensor[(2, 3), float32], and is declared to return Tensor[(3, 2), float32]",
+    ),
+    "an argument of another type than the parameter": (
+        lambda f: over(f, Call(inner((3, 2), (3, 2)), [f.body])),
+        "a call of a function in @main: %p is Tensor[(3, 2), float32], and Tensor[(2, 3), float32] is given",
+    ),
 }
 
 
@@ -184,6 +205,21 @@ def test_who_was_given_a_broken_module_is_not_to_blame():
         broken = breaking(bound_twice)(model())
     same = ModulePass(lambda mod, ctx: mod, PassInfo("Same", ends=()))
     assert verified(same, broken) is broken
+
+
+def test_a_pass_that_writes_into_the_module_that_it_is_given_is_to_blame_for_it():
+    def writes(mod, ctx):
+        mod["main"] = bound_twice(mod["main"])
+        return mod
+
+    with pytest.raises(VerificationError, match="the pass Writer broke the module: %v is bound twice"):
+        verified(ModulePass(writes, PassInfo("Writer")))
+
+
+def test_a_function_pass_is_blamed_for_a_type_that_it_declares_and_does_not_return():
+    step = transform.function_pass(lambda func, mod, ctx: declared(func), opt_level=0, name="Mine")
+    with pytest.raises(VerificationError, match="the pass Mine broke the module: .* is declared to return"):
+        verified(step)
 
 
 def test_a_function_pass_is_blamed_for_types_that_do_not_fit_and_not_the_inference_in_it():

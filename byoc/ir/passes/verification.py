@@ -65,7 +65,7 @@ def verified(mod: IRModule, info: PassInfo, run: Callable[[], IRModule]) -> IRMo
     """
     if _THREAD.inside is not None:
         return run()
-    before = verdict_of(mod) if info.needs or info.ends is not None else None
+    before = verdict_of(mod)  # first, since a pass may write into the module that it is given
     _check_needs(info, before)
     _THREAD.inside = info.name
     try:
@@ -74,7 +74,7 @@ def verified(mod: IRModule, info: PassInfo, run: Callable[[], IRModule]) -> IRMo
         _THREAD.inside = None
     after = verdict_of(result)
     if after.problem is not None:
-        if verdict_of(mod).problem is None:
+        if before.problem is None:
             raise VerificationError(f"the pass {info.name}", after.problem)
         return result
     _check_statements(info, before, after)
@@ -117,8 +117,8 @@ def blame(info: PassInfo, given: IRModule, made: IRModule, error: Exception) -> 
     return VerificationError(f"the pass {info.name}", problem)
 
 
-def _check_needs(info: PassInfo, before: VerifiedForms | None) -> None:
-    if before is None or before.problem is not None:
+def _check_needs(info: PassInfo, before: VerifiedForms) -> None:
+    if before.problem is not None:
         return
     for form in info.needs:
         if form not in before.forms:
@@ -127,13 +127,13 @@ def _check_needs(info: PassInfo, before: VerifiedForms | None) -> None:
             )
 
 
-def _check_statements(info: PassInfo, before: VerifiedForms | None, after: VerifiedForms) -> None:
+def _check_statements(info: PassInfo, before: VerifiedForms, after: VerifiedForms) -> None:
     for form in info.gives:
         if form not in after.forms:
             raise VerificationError(
                 f"the pass {info.name}", f"it states to give the form {form} ({FORMS[form]}), and did not"
             )
-    if info.ends is None or before is None or before.problem is not None:
+    if info.ends is None or before.problem is not None:
         return
     for form in sorted(before.forms - after.forms):
         if form not in info.ends:

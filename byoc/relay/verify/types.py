@@ -64,6 +64,11 @@ def _check_call(call: Call, types: Types, mod: IRModule, name: str) -> Type | No
     ty = types.get(callee) if callee is func else func._checked_type
     if isinstance(func, Function) and len(func.params) != len(call.args):
         raise ProblemError(_arity(call, len(func.params), name))
+    if isinstance(func, Function) and ty is None and not func.type_params:
+        for param, arg in zip(func.params, call.args, strict=True):
+            declared, given = param._checked_type, types.get(arg)
+            if declared is not None and given is not None and not _agree(given, declared):
+                raise ProblemError(f"{place(call, name)}: %{param.name_hint} is {declared}, and {given} is given")
     if not isinstance(ty, FuncType) or ty.type_params:
         return None
     if len(ty.arg_types) != len(call.args):
@@ -94,7 +99,9 @@ def _check_operator(call: Call, op: Op, types: Types, name: str) -> Type | None:
 
 
 def _check_function(func: Function, types: Types, mod: IRModule, name: str) -> Type | None:
-    body, kept = types.get(func.body), func._checked_type
+    body, kept, declared = types.get(func.body), func._checked_type, func.declared_ret_type
+    if declared is not None and body is not None and not func.type_params and not _agree(body, declared):
+        raise ProblemError(f"{title(func)} in @{name} returns {body}, and is declared to return {declared}")
     if isinstance(kept, FuncType) and body is not None and not _agree(body, kept.ret_type):
         raise ProblemError(f"{title(func)} in @{name} returns {body}, and its type says {kept.ret_type}")
     return None
