@@ -168,6 +168,16 @@ def test_the_parts_of_a_product_with_constant_weights_are_products_with_their_ro
     assert calls_of(changed(relay.Tuple([rows[0], rows[1]]), x)).count("nn.dense") == 1
 
 
+def test_a_product_with_thousands_of_sums_behind_it_is_taken_apart_without_recursion():
+    x = var("x", 4, 12)
+    total = relay.nn.dense(x, weight(6, 12))
+    for k in range(1200):
+        total = relay.subtract(total, weight(6, seed=k))
+    parts = relay.split(total, 2, axis=1)
+    found = calls_of(changed(relay.Tuple([parts[0], parts[1]]), x))
+    assert [found.count(name) for name in ("nn.dense", "subtract", "split")] == [2, 2400, 0]
+
+
 def test_the_parts_of_a_split_are_slices():
     x = var("x", 4, 12)
     parts = relay.split(relay.nn.dense(x, x), 2, axis=1)

@@ -27,7 +27,7 @@ from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls, traits_of
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Constant, Function, TupleGetItem, constant
-from byoc.relay.narrowing import as_call, as_constant, tuple_type
+from byoc.relay.narrowing import as_call, tuple_type
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.fusion_graph import fusion_children
 from byoc.relay.transform.base.infer_type import FunctionPass
@@ -284,25 +284,25 @@ def _rule_of(op: Op) -> _Rule | None:
 
 def rows_of_product(product: RelayExpr, rows: slice) -> Call | None:
     """``dense(x, w) + b`` (or ``- b``) with *rows* of constants w and b alone; None for any other form."""
-    traits = traits_of(product)
-    if traits is not None and traits.scaling is Scaling.SUM:
-        product = as_call(product)
-        inner, bias = product.args
-        made = rows_of_product(inner, rows) if isinstance(bias, Constant) else None
-        if (
-            made is None
-            or not isinstance(bias, Constant)
-            or bias.data.shape[-1:] != as_constant(as_call(inner).args[1]).data.shape[:1]
-        ):
+    sums: list[tuple[Call, Constant]] = []  # from the last to the first
+    while (traits := traits_of(product)) is not None and traits.scaling is Scaling.SUM:
+        total = as_call(product)
+        product, bias = total.args
+        if not isinstance(bias, Constant):
             return None
-        part = constant(bias.data.numpy()[..., rows], span=bias.span)
-        return Call(product.op, [made, part], product.attrs, span=product.span)
+        sums.append((total, bias))
     if not calls(product, "nn.dense") or not isinstance(product.args[1], Constant):
         return None
     weight = product.args[1]
+    if any(bias.data.shape[-1:] != weight.data.shape[:1] for _, bias in sums):
+        return None
     attrs = replace(product.attrs, units=rows.stop - rows.start)
     part = constant(weight.data.numpy()[rows], span=weight.span)
-    return Call(product.op, [product.args[0], part], attrs, span=product.span)
+    made = Call(product.op, [product.args[0], part], attrs, span=product.span)
+    for total, bias in reversed(sums):
+        part = constant(bias.data.numpy()[..., rows], span=bias.span)
+        made = Call(total.op, [made, part], total.attrs, span=total.span)
+    return made
 
 
 def _steps(view: View, axis: int) -> int:
