@@ -88,6 +88,18 @@ def python_of_the_guide(word: str) -> str:
     return next(b for b in re.findall(r"^```python\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL) if word in b)
 
 
+@pytest.mark.slow
+def test_the_whole_modules_of_the_guide_have_no_type_errors(tmp_path: pathlib.Path) -> None:
+    words = {"relu_chip": "class ReluChip", "drop_double_negative": "def DropDouble", "operators": "def run(arguments"}
+    for name, word in words.items():
+        (tmp_path / f"{name}.py").write_text(python_of_the_guide(word))
+    subprocess.run([sys.executable, "-m", "tools.health.types", "--tree"], cwd=ROOT, check=True, capture_output=True)
+    options = ["--strict", "--config-file", "mypy.ini", "--cache-dir", ".mypy_cache/strict", "--no-error-summary"]
+    command = [sys.executable, "-m", "mypy", *options, *map(str, sorted(tmp_path.glob("*.py")))]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_backend_and_the_pass_of_the_guide_run_as_printed(tmp_path: pathlib.Path) -> None:
     (tmp_path / "relu_chip.py").write_text(python_of_the_guide("class ReluChip"))
     (tmp_path / "drop_double_negative.py").write_text(python_of_the_guide("def DropDoubleNegative"))
