@@ -76,8 +76,11 @@ def _cases() -> dict[str, Case]:
 
 
 @pytest.fixture(scope="module")
-def modules() -> Sequence[DsoModule]:
-    functions = {f"case_{k}": case.function for k, case in enumerate(_cases().values())}
+def modules(request: pytest.FixtureRequest) -> Sequence[DsoModule]:
+    """The cases of the tests that run, so that one operator alone (``-k NAME``) waits for its own code alone."""
+    items = [i for i in request.session.items if isinstance(i, pytest.Function) and i.path == request.path]
+    wanted = {i.callspec.params["name"] for i in items if "modules" in i.fixturenames}
+    functions = {f"case_{k}": case.function for k, (name, case) in enumerate(_cases().items()) if name in wanted}
     chunks = [dict(list(functions.items())[k::LIBRARIES]) for k in range(LIBRARIES)]
     return [CBackend().compile_functions(chunk, {"flags": WARNINGS}) for chunk in chunks if chunk]
 

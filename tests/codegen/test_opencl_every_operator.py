@@ -110,11 +110,19 @@ def _runs() -> dict[tuple[str, str, str], bool]:
     return runs
 
 
+@pytest.fixture(scope="module")
+def wanted(request: pytest.FixtureRequest) -> frozenset[str]:
+    """The cases of the tests that run, so that one operator alone (``-k NAME``) waits for its own code alone."""
+    items = [i for i in request.session.items if isinstance(i, pytest.Function) and i.path == request.path]
+    return frozenset(i.callspec.params["name"] for i in items if "wanted" in i.fixturenames)
+
+
 @functools.cache
-def _modules(schedules: str, memory: str, long: bool) -> Sequence[OpenCLModule]:
+def _modules(schedules: str, memory: str, long: bool, wanted: frozenset[str]) -> Sequence[OpenCLModule]:
     """The samples of one run; a device builds a program whole, so that those of the other run stand in others."""
     change = _between_copies if memory == "image" else (lambda function: function)
-    chosen = [(k, name) for k, name in enumerate(_cases()) if _runs()[name, schedules, memory] == long]
+    own = [(k, name) for k, name in enumerate(_cases()) if name in wanted]
+    chosen = [(k, name) for k, name in own if _runs()[name, schedules, memory] == long]
     functions = {f"case_{k}": change(_cases()[name].function) for k, name in chosen}
     count = -(-len(functions) // SAMPLES[memory])
     chunks = [dict(list(functions.items())[k::count]) for k in range(count)]
@@ -150,7 +158,7 @@ def test_the_samples_cover_most_operators_with_a_tensor_expression():
     ("schedules", "long", "least"), [("gpu", False, 0.4), pytest.param("cpu", True, 0.5, marks=pytest.mark.slow)]
 )
 def test_many_samples_read_or_fill_images(schedules, long, least):
-    plans = [plan for module in _modules(schedules, "image", long) for plan in module.plans]
+    plans = [plan for module in _modules(schedules, "image", long, frozenset(_cases())) for plan in module.plans]
     assert sum(bool(plan.images) for plan in plans) > least * len(plans)
 
 
@@ -158,10 +166,11 @@ def test_many_samples_read_or_fill_images(schedules, long, least):
     ("name", "schedules", "memory"),
     [pytest.param(*run, marks=[pytest.mark.slow] if long else []) for run, long in _runs().items()],
 )
-def test_generated_kernels_equal_the_numpy_kernel(name, schedules, memory):
+def test_generated_kernels_equal_the_numpy_kernel(name, schedules, memory, wanted):
     case = _cases()[name]
     symbol = f"case_{list(_cases()).index(name)}"
-    module = next(m for m in _modules(schedules, memory, _runs()[name, schedules, memory]) if symbol in m.symbols)
+    modules = _modules(schedules, memory, _runs()[name, schedules, memory], wanted)
+    module = next(m for m in modules if symbol in m.symbols)
     outputs = [np.empty(t.shape, t.dtype) for t in tensor_types(case.function.body.checked_type)]
     module[symbol](*case.arrays(), *outputs)
     for got, want in zip(outputs, case.expected(), strict=True):
