@@ -21,7 +21,6 @@ from byoc.partition.costs import AnalyticModel
 from byoc.partition.costs.analytic import registered_profile
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Call, Constant
-from byoc.relay.op.attributes.convolution import Conv1DAttrs, Conv2DAttrs, Conv3DAttrs
 
 LARGE_KERNEL = 5
 LANES = 4  # channels that a GPU holds in one vector
@@ -123,13 +122,13 @@ def _kernel(call: Call) -> _Kernel | None:
     """The kernel of a convolution with weights of known size; None for another call."""
     shape = _shape(call, 1) if _traits(call).product is ProductForm.CONVOLUTION else None
     attrs = call.attrs
-    if shape is None or not isinstance(attrs, (Conv1DAttrs, Conv2DAttrs, Conv3DAttrs)):
+    if shape is None or attrs is None:
         return None
-    layout = attrs.kernel_layout
+    layout = attrs.get_str("kernel_layout")
     if len(layout) != len(shape) or not {"O", "I"} <= set(layout):  # in blocks of channels, for one generator's code
         return None
     sizes = tuple(size for axis, size in zip(layout, shape, strict=True) if axis not in "OI")
-    return _Kernel(shape[layout.index("O")], shape[layout.index("I")], sizes, attrs.groups)
+    return _Kernel(shape[layout.index("O")], shape[layout.index("I")], sizes, attrs.get_int("groups"))
 
 
 def _has_large_kernel(call: Call) -> bool:
