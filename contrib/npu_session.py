@@ -16,7 +16,7 @@ from byoc.runtime import DeviceAPI, DeviceError, DeviceMemory, DeviceStream
 from byoc.runtime.core.errors import ByocError
 from byoc.runtime.region.abandoned_work import abandon
 
-Kernel = Callable[..., None]
+SessionKernel = Callable[..., None]
 
 
 class NpuSession:
@@ -32,7 +32,7 @@ class NpuSession:
         DeviceError: the device has too little memory, or is lost.
     """
 
-    def __init__(self, device: DeviceAPI, kernel: Kernel, buffers: Sequence[Sequence[int]], constants: bytes):
+    def __init__(self, device: DeviceAPI, kernel: SessionKernel, buffers: Sequence[Sequence[int]], constants: bytes):
         self._device, self._kernel = device, kernel
         held: list[DeviceMemory] = []
         self._stream = device.new_stream()

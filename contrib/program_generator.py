@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from byoc.contract import RegionGenerator, RegionNode
-from byoc.contrib.region_program import Program, step
+from byoc.contrib.region_program import RegionProgram, step
 from byoc.ir.attrs import Attrs
 from byoc.runtime.core.signature import Signature, TensorSpec
 
@@ -37,9 +37,9 @@ class ProgramGenerator(RegionGenerator[int]):
         made = [self._next() for _ in node.outputs]
         return made if len(made) != 1 else made[0]
 
-    def program(self, results: Sequence[int]) -> tuple[Program, Signature]:
+    def program(self, results: Sequence[int]) -> tuple[RegionProgram, Signature]:
         """The program that gives *results*, and the signature of its symbol."""
-        program: Program = {
+        program: RegionProgram = {
             "inputs": len(self.inputs),
             "constants": [spec.name for spec in self.specs],
             "steps": self.steps,

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from byoc.contrib.region_program import Program, checked_program
+from byoc.contrib.region_program import RegionProgram, checked_program
 from byoc.runtime.core.errors import ArtifactError, InputError
 from byoc.runtime.core.ndarray import from_any
 from byoc.runtime.core.signature import Signature, TensorSpec
@@ -37,7 +37,7 @@ class ProgramModule(Module):
     operators: ClassVar[Container[str]]
     settings: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, programs: Mapping[str, Program], signatures: Sequence[Signature], *settings: str):
+    def __init__(self, programs: Mapping[str, RegionProgram], signatures: Sequence[Signature], *settings: str):
         super().__init__()
         self.programs, self.signatures = dict(programs), {s.symbol: s for s in signatures}
         self.symbols = tuple(self.programs)

@@ -17,7 +17,7 @@ from byoc.runtime.core.strict_json import at, list_of, mapping_of, number_of, nu
 
 FIELDS = ("inputs", "constants", "steps", "outputs")
 STEP_FIELDS = ("operator", "arguments", "attributes", "results")
-Program = Mapping[str, Any]
+RegionProgram = Mapping[str, Any]
 
 
 def step(
@@ -40,7 +40,7 @@ def plain(value: object) -> object:
     return int(value) if isinstance(value, int) else str(value)
 
 
-def checked_program(data: object, where: str, operators: Container[str]) -> Program:
+def checked_program(data: object, where: str, operators: Container[str]) -> RegionProgram:
     """*data* as a program of these *operators* whose steps read what stands before them. Raises ArtifactError."""
     program = object_of(data, where, FIELDS)
     known = number_of(program["inputs"], at(where, "inputs")) + len(

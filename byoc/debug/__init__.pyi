@@ -3,7 +3,7 @@
 from byoc.debug.bisection import bisect as bisect
 from byoc.debug.bisection import replay as replay
 from byoc.debug.bisection_result import Bisection as Bisection
-from byoc.debug.bisection_result import Step as Step
+from byoc.debug.bisection_result import BisectionStep as BisectionStep
 from byoc.debug.comparing import compare as compare
 from byoc.debug.comparison import Comparison as Comparison
 from byoc.debug.comparison import TensorRow as TensorRow

@@ -21,7 +21,7 @@ import numpy as np
 from byoc.base.progress import Progress, silent
 from byoc.contract.registration import get_backend
 from byoc.contract.signature import spec_of
-from byoc.debug.bisection_result import Bisection, Step, worst
+from byoc.debug.bisection_result import Bisection, BisectionStep, worst
 from byoc.debug.limits import ErrorLimits
 from byoc.debug.onnx_runtime import model_outputs, part_outputs
 from byoc.debug.options import INTERPRETER, ONNXRUNTIME, BisectRequest
@@ -66,8 +66,8 @@ def bisect(asked: BisectRequest) -> Bisection:
 
 @dataclass(frozen=True)
 class _Found:
-    part: Step
-    operator: Step
+    part: BisectionStep
+    operator: BisectionStep
     case: Case
 
 
@@ -113,7 +113,7 @@ class Runner:
         self._progress("running the reference")
         values = model.values(named_inputs(model.main, arrays))
         whole = self._whole(model.main, arrays, flat(narrowed(values[model.main.body], model.main.body.checked_type)))
-        steps: list[Step] = []
+        steps: list[BisectionStep] = []
         for place, part in enumerate(model.parts(values)):
             self._progress(f"{part.kind} {part.name}")
             step = self.judged(part, place)
@@ -124,7 +124,7 @@ class Runner:
                 return self._result(whole, steps, self._operator(part, step))
         return self._result(whole, steps, None)
 
-    def judged(self, part: Part, place: int | None = None) -> Step | None:
+    def judged(self, part: Part, place: int | None = None) -> BisectionStep | None:
         """How *part* compares with the reference; None for a group that runs on the reference's own kernels.
 
         What was compiled for a *place* in the model is kept.
@@ -132,15 +132,15 @@ class Runner:
         try:
             got = self.run(part.case, part.target, place)
         except LostError as error:
-            return Step(part.name, part.target, part.kind, part.nodes, None, str(error), error.is_hung)
+            return BisectionStep(part.name, part.target, part.kind, part.nodes, None, str(error), error.is_hung)
         except (UnsupportedError, CompileError) as error:
             if part.kind == GROUP:  # what no code can be generated for
                 return None
-            return Step(part.name, part.target, part.kind, part.nodes, None, f"it does not compile: {error}")
+            return BisectionStep(part.name, part.target, part.kind, part.nodes, None, f"it does not compile: {error}")
         except ContractError as error:  # such as a kernel that wrote to its input, of whatever numbers its results are
-            return Step(part.name, part.target, part.kind, part.nodes, None, str(error))
+            return BisectionStep(part.name, part.target, part.kind, part.nodes, None, str(error))
         except UserError as error:
-            return Step(part.name, part.target, part.kind, part.nodes, None, f"it does not run: {error}")
+            return BisectionStep(part.name, part.target, part.kind, part.nodes, None, f"it does not run: {error}")
         return self._compared(part, got, self.wanted(part.case))
 
     def run(self, case: Case, target: str, place: int | None = None) -> list[np.ndarray]:
@@ -161,13 +161,13 @@ class Runner:
             return self.bench.run_part(case, reference, False)
         return outputs_of(case.function, case.feeds[0], True)
 
-    def _compared(self, part: Part, got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> Step:
+    def _compared(self, part: Part, got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> BisectionStep:
         problems = [self.limits.leaves(a, b) for a, b in zip(got, want, strict=True)]
         problem = next((f"output {k}: {p}" if len(got) > 1 else p for k, p in enumerate(problems) if p), "")
         found = worst([errors(a, b) for a, b in zip(got, want, strict=True)])
-        return Step(part.name, part.target, part.kind, part.nodes, found, problem)
+        return BisectionStep(part.name, part.target, part.kind, part.nodes, found, problem)
 
-    def _whole(self, main: Function, arrays: dict[str, np.ndarray], want: list[np.ndarray]) -> Step:
+    def _whole(self, main: Function, arrays: dict[str, np.ndarray], want: list[np.ndarray]) -> BisectionStep:
         """The whole model, as users run it."""
         asked = self.asked
         case = Case("the model", "", "model", main, ())
@@ -176,7 +176,7 @@ class Runner:
         try:
             got = self.bench.run_model(arrays, asked.saved)
         except LostError as error:
-            return Step(part.name, part.target, part.kind, (), None, str(error), error.is_hung)
+            return BisectionStep(part.name, part.target, part.kind, (), None, str(error), error.is_hung)
         if asked.reference == ONNXRUNTIME:
             by_interpreter, want = want, model_outputs(asked.model, arrays, want)
             problems = [self.limits.leaves(a, b) for a, b in zip(by_interpreter, want, strict=True)]
@@ -185,7 +185,7 @@ class Runner:
                 self._notes[f"the interpreter too leaves ONNX Runtime: {problem}; {PARTS_NOTE}"] = None
         return self._compared(part, got, want)
 
-    def _operator(self, part: Part, step: Step) -> _Found:
+    def _operator(self, part: Part, step: BisectionStep) -> _Found:
         """The operator of a *part* that is wrong, or the smallest group of operators that is."""
         backend = get_backend(part.target)
         single = [p for p in operator_parts(part)]
@@ -226,7 +226,7 @@ class Runner:
             raise UserError(f"the model has no input {unknown[0]!r}; its inputs are {known}")
         return {**seeded_inputs(specs, self.asked.sizes or {}, self.asked.seed + number), **given}
 
-    def _result(self, whole: Step, steps: list[Step], found: _Found | None) -> Bisection:
+    def _result(self, whole: BisectionStep, steps: list[BisectionStep], found: _Found | None) -> Bisection:
         asked = self.asked
         name = os.fspath(asked.model) if isinstance(asked.model, (str, os.PathLike)) else "the model"
         made = Bisection(
@@ -245,7 +245,7 @@ class Runner:
 
 def replay(
     case: str | os.PathLike[str], target: str, limits: ErrorLimits | None = None, seconds: float = PART_SECONDS
-) -> Step:
+) -> BisectionStep:
     """Run a case that bisect or certify wrote on *target*, against the outputs in it.
 
     It runs in a worker process, whose steps may take as many *seconds* each.
@@ -259,10 +259,10 @@ def replay(
         with Workbench([target], None, seconds) as bench:
             got = bench.run_part(found, target, False)
     except LostError as error:
-        return Step(part.name, target, part.kind, part.nodes, None, str(error), error.is_hung)
+        return BisectionStep(part.name, target, part.kind, part.nodes, None, str(error), error.is_hung)
     except ContractError as error:
-        return Step(part.name, target, part.kind, part.nodes, None, str(error))
+        return BisectionStep(part.name, target, part.kind, part.nodes, None, str(error))
     problems = [(limits or ErrorLimits()).leaves(a, b) for a, b in zip(got, want, strict=True)]
     worst_errors = worst([errors(a, b) for a, b in zip(got, want, strict=True)])
     problem = next((p for p in problems if p), "")
-    return Step(part.name, target, part.kind, part.nodes, worst_errors, problem)
+    return BisectionStep(part.name, target, part.kind, part.nodes, worst_errors, problem)

@@ -12,7 +12,7 @@ MOST_NODES = 4  # that are named in a sentence
 
 
 @dataclass(frozen=True)
-class Step:
+class BisectionStep:
     """A part, or a whole model: the worst errors of its outputs; *problem* says how it leaves the reference.
 
     *is_hung* where it did not come to an end.
@@ -51,10 +51,10 @@ class Bisection:
     model: str
     targets: tuple[str, ...]
     reference: str
-    whole: Step
-    steps: tuple[Step, ...]
-    part: Step | None = None
-    operator: Step | None = None
+    whole: BisectionStep
+    steps: tuple[BisectionStep, ...]
+    part: BisectionStep | None = None
+    operator: BisectionStep | None = None
     text: str = ""
     inputs: tuple[str, ...] = ()
     case: str = ""

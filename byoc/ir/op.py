@@ -66,7 +66,7 @@ ComputeOf = Callable[[A, Sequence[E], R], Sequence[E]]
 CountOf = Callable[[A, Sequence[Type], R], int]
 
 # The functions of an operator as they are kept, whatever its attributes are; register_op checks them against its class.
-TypeRelation = Callable[[Sequence[Type], "Attrs | None"], Type]
+TypeRule = Callable[[Sequence[Type], "Attrs | None"], Type]
 # (types of the inputs, None where unknown; type of the result or None; attributes) -> the same with what follows
 InputInference = Callable[[Sequence["Type | None"], "Type | None", "Attrs | None"], Sequence["Type | None"]]
 # (attributes, input tensors with tuples flattened, type of the result) -> output tensors; see byoc.te
@@ -144,7 +144,7 @@ class Op(RelayExpr):
         self.input_names: tuple[str, ...] = ()
         self.variadic = False
         self.attrs_type: type[Attrs] | None = None
-        self.rel: TypeRelation | None = None
+        self.rel: TypeRule | None = None
         self.pattern = OpPattern.OPAQUE
         self.compute: TensorCompute | None = None
         self.code_for: DtypePredicate | None = None
@@ -214,7 +214,7 @@ class Op(RelayExpr):
         if at < len(self.input_names):
             self.input_names = (*self.input_names[:at], name, *self.input_names[at + 1 :])
 
-    def add_type_rel(self, rel_name: str, type_rel_func: TypeRelation | None = None) -> None:
+    def add_type_rel(self, rel_name: str, type_rel_func: TypeRule | None = None) -> None:
         """Give the operator its type relation, or the one that is called *rel_name*.
 
         The function takes the types of the inputs and the attributes and returns the type of the result. Raises
@@ -342,7 +342,7 @@ def register_op(
     taken: Inputs[A] = inputs if isinstance(inputs, Inputs) else Inputs(inputs)
     made: Implementation[A, E, R] = compute if isinstance(compute, Implementation) else Implementation(compute)
     op.input_names, op.variadic, op.description = tuple(taken.names), taken.variadic, doc
-    op.attrs_type, op.rel, op.pattern = cast("type[Attrs] | None", attrs), cast(TypeRelation, rel), pattern
+    op.attrs_type, op.rel, op.pattern = cast("type[Attrs] | None", attrs), cast(TypeRule, rel), pattern
     op.compute = cast("TensorCompute | None", made.compute)
     op.code_for = cast("DtypePredicate | None", made.code_for)
     op.operations = cast("OperationCount | None", operations)

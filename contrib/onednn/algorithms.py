@@ -23,10 +23,10 @@ BINARY: Mapping[str, int] = {
     "subtract": SUB,
 }
 COMMUTATIVE = frozenset((ADD, MUL, MAX, MIN))
-Function = tuple[int, float, float]  # the number, and the two that it takes
+Algorithm = tuple[int, float, float]  # the number, and the two that it takes
 
 # its logarithm has no right digit near 1 (of 1 + 1e-6 it gives 2.4e-6), nor has its mish, which is made of it
-_PLAIN: Mapping[str, Function] = {
+_PLAIN: Mapping[str, Algorithm] = {
     "nn.relu": (0x20, 0.0, 0.0),
     "tanh": (0x21, 0.0, 0.0),
     "abs": (0x24, 0.0, 0.0),
@@ -41,12 +41,12 @@ _PLAIN: Mapping[str, Function] = {
 }
 
 
-def _same(function: Function) -> Callable[[Mapping[str, Any]], Function]:
+def _same(function: Algorithm) -> Callable[[Mapping[str, Any]], Algorithm]:
     """Of an operator without attributes."""
     return lambda attributes: function
 
 
-ELTWISE: Mapping[str, Callable[[Mapping[str, Any]], Function]] = {
+ELTWISE: Mapping[str, Callable[[Mapping[str, Any]], Algorithm]] = {
     **{name: _same(function) for name, function in _PLAIN.items()},
     "nn.leaky_relu": lambda attributes: (0x20, float(attributes["alpha"]), 0.0),
     "clip": lambda attributes: (0x2F, float(attributes["a_min"]), float(attributes["a_max"])),

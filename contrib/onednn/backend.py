@@ -42,7 +42,7 @@ from byoc.contrib.onednn.library import library, unavailable
 from byoc.contrib.onednn.module import OnednnModule
 from byoc.contrib.onednn.table import BUILDERS, PRODUCTS
 from byoc.contrib.program_generator import ProgramGenerator
-from byoc.contrib.region_program import Program
+from byoc.contrib.region_program import RegionProgram
 from byoc.contrib.window import CANONICAL, pads_of, per_axis
 from byoc.errors import ByocError, DeviceError, in_one_line
 from byoc.ir.expr import RelayExpr
@@ -287,14 +287,14 @@ class OnednnGenerator(ProgramGenerator):
         return OnednnModule({self.symbol: program}, [signature])
 
 
-def _written(function: Function) -> tuple[Signature, Program]:
+def _written(function: Function) -> tuple[Signature, RegionProgram]:
     """The program of *function*, with its signature."""
     module = OnednnBackend().compile(function, {})
     (signature,), (program,) = module.signatures.values(), module.programs.values()
     return signature, program
 
 
-def _refusal(written: tuple[Signature, Program]) -> str | None:
+def _refusal(written: tuple[Signature, RegionProgram]) -> str | None:
     """Why the library has no fast code for a program, whose constants are taken for zeros."""
     signature, program = written
     if signature.size_names:

@@ -21,7 +21,7 @@ from byoc.contrib.onednn.fusing import Chain, chains_of
 from byoc.contrib.onednn.library import OnednnLibrary
 from byoc.contrib.onednn.steps import Behind, DnnlStep, build
 from byoc.contrib.onednn.table import BUILDERS
-from byoc.contrib.region_program import Program
+from byoc.contrib.region_program import RegionProgram
 from byoc.runtime.core.errors import KernelError
 from byoc.runtime.core.ndarray import ALIGNMENT
 from byoc.runtime.core.signature import Signature, TensorSpec
@@ -35,7 +35,7 @@ class PrimitivePlan:
     def __init__(
         self,
         library: OnednnLibrary,
-        program: Program,
+        program: RegionProgram,
         signature: Signature,
         constants: Constants,
         sizes: Mapping[str, int],

@@ -14,7 +14,7 @@ from typing import Any
 
 from byoc.contrib.onednn.algorithms import BINARY, COMMUTATIVE, ELTWISE
 from byoc.contrib.onednn.steps import PRODUCTS
-from byoc.contrib.region_program import Program
+from byoc.contrib.region_program import RegionProgram
 
 Declared = Mapping[str, Any]
 
@@ -42,7 +42,7 @@ class Chain:
         return (*self.step["arguments"], *(p.operand for p in self.posts if p.operand is not None))
 
 
-def chains_of(program: Program) -> list[Chain]:
+def chains_of(program: RegionProgram) -> list[Chain]:
     """The steps of *program* in the order in which they run, those behind others with them."""
     count = int(program["inputs"]) + len(program["constants"])
     steps: list[tuple[Declared, tuple[int, ...]]] = []

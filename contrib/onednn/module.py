@@ -17,7 +17,7 @@ from byoc.contrib.onednn.fusing import chains_of
 from byoc.contrib.onednn.library import library, unavailable
 from byoc.contrib.onednn.table import BUILDERS
 from byoc.contrib.program_module import ProgramModule
-from byoc.contrib.region_program import Program
+from byoc.contrib.region_program import RegionProgram
 from byoc.runtime.core.fork import new_rlock
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import Signature
@@ -35,7 +35,7 @@ class OnednnModule(ProgramModule):
     content_kind = "onednn regions"
     operators = BUILDERS
 
-    def __init__(self, programs: Mapping[str, Program], signatures: Sequence[Signature]):
+    def __init__(self, programs: Mapping[str, RegionProgram], signatures: Sequence[Signature]):
         super().__init__(programs, signatures)
         self._constants: dict[str, Constants] = {}
         self._plans: dict[str, dict[Sizes, Planned]] = {symbol: {} for symbol in self.programs}

@@ -16,7 +16,7 @@ import numpy as np
 
 from byoc.contrib.model_module import aliased
 from byoc.contrib.program_module import ProgramModule
-from byoc.contrib.region_program import Program
+from byoc.contrib.region_program import RegionProgram
 from byoc.contrib.torch.kernels import TorchStep
 from byoc.contrib.torch.table import KERNELS
 from byoc.runtime.core.errors import ArtifactError, ByocError, DeviceError, KernelError, UnavailableError
@@ -35,7 +35,9 @@ class TorchModule(ProgramModule):
     operators = KERNELS
     settings = ("device", "precision")
 
-    def __init__(self, programs: Mapping[str, Program], signatures: Sequence[Signature], device: str, precision: str):
+    def __init__(
+        self, programs: Mapping[str, RegionProgram], signatures: Sequence[Signature], device: str, precision: str
+    ):
         super().__init__(programs, signatures, device, precision)
         if precision not in PRECISIONS:
             raise ArtifactError(f"the precision {precision!r} of a torch module is none of {', '.join(PRECISIONS)}")

@@ -15,7 +15,6 @@ SHARED = {
     "DataAndKernel": "the same operator, quantized",
     "If": OF_TVM,
     "Kernel": "two public registries: by place, and of numpy",
-    "Step": "public in `byoc.contract` and in `byoc.debug`",
     "Var": OF_TVM,
 }
 # where the field has words of its own
@@ -24,7 +23,11 @@ FIELDS_OWN = {"CACHE_WAYS"}  # of an associative cache
 CODE = re.compile(r"^(test_[A-H]\d{1,2}_|test_[a-h]\d{1,2}_)")
 
 
-def test_a_class_name_is_defined_in_one_module():
+MOST_ALIASES = 82  # write the new number here when there are fewer
+
+
+def classes() -> dict[str, list[str]]:
+    """The modules that define each public class."""
     found = defaultdict(list)
     for name, path in modules().items():
         if name.startswith("byoc.compat."):  # TVM's names once more
@@ -32,9 +35,47 @@ def test_a_class_name_is_defined_in_one_module():
         for node in tree(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(name)
+    return found
+
+
+def aliases(module: ast.Module) -> set[str]:
+    """The public names that a module gives to types: ``Shape = tuple[int, ...]``, ``Value = int | str``."""
+    made = [node for node in module.body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)]
+    types = [m for m in made if isinstance(m.value, ast.Subscript) or _is_union(m.value)]
+    named = {node.targets[0].id for node in types}
+    return {name for name in named if name[0].isupper() and not name.isupper()}
+
+
+def _is_union(value: ast.expr) -> bool:
+    return isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr)
+
+
+def test_a_class_name_is_defined_in_one_module():
+    found = classes()
     several = {name: where for name, where in found.items() if len(where) > 1}
     assert {name: where for name, where in several.items() if name not in SHARED} == {}
     assert [name for name in SHARED if name not in several] == [], "no longer shared: take it from the list"
+
+
+def test_types_are_not_given_the_names_of_classes_elsewhere():
+    known = classes()
+    found = [
+        f"{name}: {alias}"
+        for name, path in modules().items()
+        if not name.startswith("byoc.compat.")
+        for alias in sorted(aliases(tree(path)) & known.keys())
+    ]
+    assert len(found) <= MOST_ALIASES, "name the type by what it is for:\n" + "\n".join(found)
+    assert len(found) == MOST_ALIASES, f"there are {len(found)} now: lower MOST_ALIASES"
+    words = {"Function", "Program", "Region", "Group", "Kernel", "Plan", "Machine", "Graph", "Backend", "Verdict"}
+    assert [one for one in found if one.split(": ")[1] in words] == []
+
+
+def test_an_alias_is_found():
+    assert aliases(ast.parse("Shape = tuple[int, ...]\nValue = int | str\nLIMIT = A | B\nx = a[0]")) == {
+        "Shape",
+        "Value",
+    }
 
 
 def identifiers(module: ast.Module) -> set[str]:

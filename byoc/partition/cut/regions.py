@@ -16,10 +16,10 @@ from byoc.relay.narrowing import as_function
 from byoc.relay.op.annotation import compiler_begin, compiler_end
 from byoc.relay.traverse import keep_type, post_order, typed_rebuild
 
-Region = tuple[str, int]  # its target and its number
+RegionKey = tuple[str, int]  # its target and its number
 
 
-def annotated_calls(func: Function, region_of: Mapping[Call, Region]) -> tuple[Function, dict[RelayExpr, Call]]:
+def annotated_calls(func: Function, region_of: Mapping[Call, RegionKey]) -> tuple[Function, dict[RelayExpr, Call]]:
     """*func* with a begin at each edge that enters a region and an end at each that leaves one.
 
     And of which call of *func* each call in it was made.
@@ -32,10 +32,10 @@ def annotated_calls(func: Function, region_of: Mapping[Call, Region]) -> tuple[F
 
 
 class _Annotator:
-    def __init__(self, region_of: Mapping[Call, Region]):
+    def __init__(self, region_of: Mapping[Call, RegionKey]):
         self._region_of = region_of
         self.made: dict[RelayExpr, RelayExpr] = {}  # each node as it is inside its own region
-        self._entered: dict[tuple[RelayExpr, Region], RelayExpr] = {}
+        self._entered: dict[tuple[RelayExpr, RegionKey], RelayExpr] = {}
         self._left: dict[RelayExpr, RelayExpr] = {}
 
     def run(self, func: Function) -> Function:
@@ -60,14 +60,14 @@ class _Annotator:
         parts = [self._leave(c) for c in open_children(node)]
         return typed_rebuild(node, parts) if parts else node
 
-    def _home(self, node: RelayExpr) -> Region | None:
+    def _home(self, node: RelayExpr) -> RegionKey | None:
         """The region in which *node* is made."""
         node = resolved(node)
         while isinstance(node, TupleGetItem):
             node = resolved(node.tuple_value)
         return self._region_of.get(node) if isinstance(node, Call) else None
 
-    def _enter(self, node: RelayExpr, region: Region) -> RelayExpr:
+    def _enter(self, node: RelayExpr, region: RegionKey) -> RelayExpr:
         """*node* as it is read in *region*."""
         node = resolved(node)
         if self._home(node) == region:

@@ -26,8 +26,8 @@ from byoc.runtime.kernels.core.registry import KernelFunction
 if TYPE_CHECKING:
     from byoc.partition.places.tensor_type import TensorTy
 
-Implementation = KernelFunction | CSource | OpenCLSource
-Run = TypeVar("Run", bound=Implementation)
+KernelImplementation = KernelFunction | CSource | OpenCLSource
+Run = TypeVar("Run", bound=KernelImplementation)
 Key = tuple[str, Place, str]
 BACKENDS = "byoc.kernels.backend"  # runs declared kernels; imported when somebody asks for one of their targets
 
@@ -49,7 +49,7 @@ class Kernel:
     outputs: Mapping[str, TensorTy] = field(default_factory=dict)
     where: str = ""
     order: int = 0
-    run: Implementation | None = None
+    run: KernelImplementation | None = None
     constraints: tuple[Constraint, ...] = ()
     seconds: Callable[[Call], float] | None = None
 
@@ -227,7 +227,7 @@ class KernelBuilder:
         """Declare an output as :meth:`bind_input` does an input."""
         return self._bind(self._outputs, "output", name, ty, parts)
 
-    def finalize(self, run: Implementation | None = None) -> Kernel:
+    def finalize(self, run: KernelImplementation | None = None) -> Kernel:
         """Register the kernel; *run* computes it. Raises RegistryError when its key is taken."""
         return self._registry.add(replace(self._kernel, inputs=self._inputs, outputs=self._outputs, run=run))
 

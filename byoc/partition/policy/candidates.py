@@ -33,7 +33,9 @@ from byoc.relay import op
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, Function, Var
 
-Unit = tuple[Call, tuple[int, ...], CompositeMatch | None]  # a call or a match, and the numbers of the calls in it
+CandidateUnit = tuple[
+    Call, tuple[int, ...], CompositeMatch | None
+]  # a call or a match, and the numbers of the calls in it
 
 
 @dataclass(frozen=True)
@@ -112,8 +114,8 @@ def placing(name: str, func: Function, request: PlanInputs, costs: CostModel, vi
     builder.add_home(forced)
     spots, sites = [SiteSpot(HOST)], [Site(HOST, HOST)]
     for index, backend in enumerate(backends):
-        alone: list[Unit] = [(flow.calls[k], (k,), None) for k, v in enumerate(verdicts) if v[index][1]]
-        taken: list[Unit] = [
+        alone: list[CandidateUnit] = [(flow.calls[k], (k,), None) for k, v in enumerate(verdicts) if v[index][1]]
+        taken: list[CandidateUnit] = [
             (m.call, m.numbers, m) for m in matches if m.chosen.target == backend.name and _takes(m, flow, view)
         ]
         for spot, level in itertools.product(spots_of(backend), sorted(set(flow.levels)) or [0]):
@@ -186,7 +188,7 @@ class _Builder:
                 continue
             self._append(call, (number,), HOME, estimate)
 
-    def add(self, site: int, spot: SiteSpot, units: Sequence[Unit]) -> None:
+    def add(self, site: int, spot: SiteSpot, units: Sequence[CandidateUnit]) -> None:
         """*units* at *spot*, which is number *site*."""
         leaving = self._flow.leaving({k for _, numbers, _ in units for k in numbers})
         estimates = self._costs.share([call for call, _, _ in units], leaving, spot.target, spot.precision)

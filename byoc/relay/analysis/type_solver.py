@@ -29,7 +29,7 @@ from byoc.ir.types import (
 from byoc.relay.narrowing import as_function_type
 
 # tries to learn something, and says whether there is nothing more to learn
-Constraint = Callable[[], bool]
+SolverConstraint = Callable[[], bool]
 
 
 class TypeSolver:
@@ -37,7 +37,7 @@ class TypeSolver:
 
     def __init__(self) -> None:
         self._bound: dict[IncompleteType, Type] = {}
-        self._waiting: list[Constraint] = []
+        self._waiting: list[SolverConstraint] = []
         self._learned = 0
 
     # unknown types ------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class TypeSolver:
 
     # constraints --------------------------------------------------------------------------------------------------
 
-    def add(self, constraint: Constraint) -> None:
+    def add(self, constraint: SolverConstraint) -> None:
         """Try *constraint* now, and keep it while it is not settled."""
         if not constraint():
             self._waiting.append(constraint)

@@ -17,7 +17,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError, UserError
 from byoc.ir.attrs import Attrs
 from byoc.ir.layout import BijectiveLayout, Layout
-from byoc.ir.op import ComputeOf, Op, RelationOf, TensorCompute, TypeRelation
+from byoc.ir.op import ComputeOf, Op, RelationOf, TensorCompute, TypeRule
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.runtime.kernels.movement.layouts import layout_attributes, parse_layout, whole_layout
 from byoc.te import Tensor
@@ -64,7 +64,7 @@ def _whole_shape(ty: TensorType, source: Layout) -> tuple[Dim, ...]:
     return BijectiveLayout(source, Layout("".join(source.primal))).forward_shape(ty.shape)
 
 
-def _wrap_relation(rel: TypeRelation) -> RelationOf[Attrs]:
+def _wrap_relation(rel: TypeRule) -> RelationOf[Attrs]:
     def relation(types: Sequence[Type], attrs: Attrs) -> Type:
         blocks = _Blocks.of(attrs)
         if blocks is None:
@@ -121,7 +121,7 @@ def _wrap_compute(compute: ComputeOf[Attrs, Tensor, TensorType]) -> ComputeOf[At
 def allow_blocks(op: Op) -> None:
     """Let *op* take blocked layouts."""
     assert op.rel is not None
-    op.rel = cast(TypeRelation, _wrap_relation(op.rel))
+    op.rel = cast(TypeRule, _wrap_relation(op.rel))
     if op.infer_inputs is not None:
         op.infer_inputs = _wrap_inference(op.infer_inputs)
     if op.compute is not None:

@@ -141,15 +141,15 @@ def _matmul(call: Call) -> tuple[int, tuple[int, ...]] | None:
 
 
 # the axis of the weights along which outputs lie, and the shape in which a number for each goes beside the result
-Place = Callable[[Call], "tuple[int, tuple[int, ...]] | None"]
-PLACES: Mapping[ProductForm, Place] = {
+ProductPlace = Callable[[Call], "tuple[int, tuple[int, ...]] | None"]
+PLACES: Mapping[ProductForm, ProductPlace] = {
     ProductForm.CONVOLUTION: _conv,
     ProductForm.DENSE: lambda call: (0, (-1,)),
     ProductForm.MATRICES: _matmul,
 }
 
 
-def _rewritten(place: Place) -> Callable[[Call, Call], RelayExpr]:
+def _rewritten(place: ProductPlace) -> Callable[[Call, Call], RelayExpr]:
     def rewritten(before: Call, after: Call) -> RelayExpr:
         if tensor_type(before).dtype != FLOAT or not is_constant(after.args[1]):
             return after

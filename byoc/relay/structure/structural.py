@@ -33,7 +33,7 @@ from byoc.relay.traverse import binders, children, post_order
 from byoc.runtime.core.ndarray import NDArray
 
 # where in the graph: (the place above, the step down)
-Place = tuple["Place | None", str]
+ExprPath = tuple["ExprPath | None", str]
 
 
 class StructuralMismatch(UserError, AssertionError):
@@ -55,7 +55,7 @@ class _Comparison:
 
     def difference(self, a: RelayExpr, b: RelayExpr, root: str) -> str | None:
         """One sentence that says where *a* and *b* first differ, or None."""
-        stack: list[tuple[RelayExpr, RelayExpr, Place]] = [(a, b, (None, root))]
+        stack: list[tuple[RelayExpr, RelayExpr, ExprPath]] = [(a, b, (None, root))]
         while stack:
             a, b, place = stack.pop()
             why = self._visit(a, b, place, stack)
@@ -64,7 +64,7 @@ class _Comparison:
         return None
 
     def _visit(
-        self, a: RelayExpr, b: RelayExpr, place: Place, stack: list[tuple[RelayExpr, RelayExpr, Place]]
+        self, a: RelayExpr, b: RelayExpr, place: ExprPath, stack: list[tuple[RelayExpr, RelayExpr, ExprPath]]
     ) -> str | None:
         if type(a) is not type(b):
             return f"a {_title(a)} on the left, a {_title(b)} on the right"
@@ -86,7 +86,7 @@ class _Comparison:
         self._right[a], self._left[b] = b, a
 
     def _enter(
-        self, a: RelayExpr, b: RelayExpr, place: Place, stack: list[tuple[RelayExpr, RelayExpr, Place]]
+        self, a: RelayExpr, b: RelayExpr, place: ExprPath, stack: list[tuple[RelayExpr, RelayExpr, ExprPath]]
     ) -> str | None:
         if isinstance(a, Function) and isinstance(b, Function) and not self._types.bind(a.type_params, b.type_params):
             return f"the type parameters are {_shown(a.type_params)} on the left, {_shown(b.type_params)} on the right"
@@ -145,7 +145,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= 200 else f"{text[:200]}…"
 
 
-def _place_text(place: Place | None) -> str:
+def _place_text(place: ExprPath | None) -> str:
     steps: list[str] = []
     while place is not None and len(steps) < 12:
         place, step = place

@@ -35,8 +35,8 @@ SAMPLE, EMPTY, FREE, DTYPE = "sample", "empty tensors", "free sizes", "element t
 MOST_LOST_VERDICTS = 3  # of one operator, in which a worker crashes or comes to no end
 DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64")
 Inputs = list["np.ndarray | list[np.ndarray]"]  # a tuple argument is a list
-Place = tuple[int, int]  # an input, and which tensor of it
-Dims = Callable[[Place, int, int], "int | Any"]  # (place, axis, size) -> the dimension in the type
+InputPlace = tuple[int, int]  # an input, and which tensor of it
+Dims = Callable[[InputPlace, int, int], "int | Any"]  # (place, axis, size) -> the dimension in the type
 
 
 @dataclass
@@ -260,7 +260,7 @@ def _free(asked: BackendAnswers, op: Op, sample: Sample, named: tuple[str, int])
     name, inputs = f"{named[0]}, free size", sample_inputs(sample, named[1])
     for rows in _first_axes(inputs):
 
-        def dims(place: Place, axis: int, size: int, at: set[Place] = rows) -> int | Any:
+        def dims(place: InputPlace, axis: int, size: int, at: set[InputPlace] = rows) -> int | Any:
             return Any("N") if axis == 0 and place in at else size
 
         try:
@@ -279,7 +279,7 @@ def _free(asked: BackendAnswers, op: Op, sample: Sample, named: tuple[str, int])
             return
 
 
-def _longer(op: Op, sample: Sample, inputs: Inputs, rows: set[Place]) -> Iterator[Arrays]:
+def _longer(op: Op, sample: Sample, inputs: Inputs, rows: set[InputPlace]) -> Iterator[Arrays]:
     """The inputs with a row more in *rows*, where an operator of these sizes takes them."""
     longer: Inputs = [
         item if (k, 0) not in rows or isinstance(item, list) else np.concatenate([item, item[:1]])
@@ -300,7 +300,7 @@ def _is_planned(function: Function) -> bool:
     return all(not isinstance(d, Any) or (d.name and d.name in named) for d in dims)
 
 
-def _first_axes(inputs: Inputs) -> Iterator[set[Place]]:
+def _first_axes(inputs: Inputs) -> Iterator[set[InputPlace]]:
     """Sets of inputs whose first axes may be one dimension: all that are as long as the first, and it alone."""
     tensors = [
         ((k, j), a) for k, item in enumerate(inputs) for j, a in enumerate(item if isinstance(item, list) else [item])

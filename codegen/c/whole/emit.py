@@ -21,7 +21,7 @@ from byoc.codegen.c.whole.program import (
     CopyStep,
     ExternalStep,
     ProgramBuffer,
-    Step,
+    ProgramStep,
     WholePlan,
 )
 from byoc.codegen.kernel.expr_text import ExprWriter
@@ -193,7 +193,7 @@ def _buffer_sizes(buffer: ProgramBuffer) -> list[str]:
     return [n.name for d in dims for n in unique_nodes(d) if isinstance(n, Size)]
 
 
-def _step_sizes(step: Step) -> list[str]:
+def _step_sizes(step: ProgramStep) -> list[str]:
     if isinstance(step, CallStep):
         return list(step.call.sizes)
     return _buffer_sizes(step.buffers[0]) if isinstance(step, CopyStep) else []

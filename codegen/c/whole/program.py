@@ -69,7 +69,7 @@ class CopyStep:
     buffers: tuple[ProgramBuffer, ProgramBuffer]
 
 
-Step = CallStep | ExternalStep | CopyStep
+ProgramStep = CallStep | ExternalStep | CopyStep
 
 
 @dataclass
@@ -81,7 +81,7 @@ class WholePlan:
     inputs: list[ProgramBuffer] = field(default_factory=list)
     constants: list[tuple[str, int]] = field(default_factory=list)
     outputs: list[ProgramBuffer] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[ProgramStep] = field(default_factory=list)
     externals: list[ExternalCall] = field(default_factory=list)
 
     @property

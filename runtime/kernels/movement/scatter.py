@@ -7,11 +7,11 @@ import numpy as np
 from byoc.runtime.core.errors import OF_LENGTHS, KernelError, wrong_index, wrong_length
 from byoc.runtime.kernels.core.registry import kernel
 
-Index = tuple[np.ndarray, ...]
+IndexArrays = tuple[np.ndarray, ...]
 _UFUNCS: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 
 
-def _write(data: np.ndarray, index: Index, updates: np.ndarray, reduction: str) -> np.ndarray:
+def _write(data: np.ndarray, index: IndexArrays, updates: np.ndarray, reduction: str) -> np.ndarray:
     """A copy of *data* with *updates* combined in at *index*; ``mean`` counts the element that was there."""
     result = data.copy()
     if reduction == "update":

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.op import DtypePredicate, TypeRelation
+from byoc.ir.op import DtypePredicate, TypeRule
 from byoc.ir.size_var import broadcast as both
 from byoc.ir.types import Any, Dim, TensorType, TupleType, Type
 
@@ -105,7 +105,7 @@ def identity(types: Sequence[Type], attrs: Attrs | None) -> Type:
 identity.unifies = True  # type: ignore[attr-defined]  # the type solver may go from the result to the input
 
 
-def identity_as(dtype: str) -> TypeRelation:
+def identity_as(dtype: str) -> TypeRule:
     """The relation whose result has the shape of the first input and *dtype*."""
     return lambda types, attrs: TensorType(tensor_arg(types, 0).shape, dtype)
 

@@ -20,30 +20,30 @@ from byoc.te.expr import Dimension
 
 ROI_DENOMINATOR = 2**16
 Places = tuple[Dimension, Dimension, int]  # offset, step, denominator
-Region = tuple[float, float]
+RegionOfInterest = tuple[float, float]
 
 
-def _half_pixel(size: Dimension, out: int, roi: Region) -> Places:
+def _half_pixel(size: Dimension, out: int, roi: RegionOfInterest) -> Places:
     return size - out, size * 2, 2 * out
 
 
-def _pytorch_half_pixel(size: Dimension, out: int, roi: Region) -> Places:
+def _pytorch_half_pixel(size: Dimension, out: int, roi: RegionOfInterest) -> Places:
     return _half_pixel(size, out, roi) if out > 1 else (0, 0, 1)
 
 
-def _align_corners(size: Dimension, out: int, roi: Region) -> Places:
+def _align_corners(size: Dimension, out: int, roi: RegionOfInterest) -> Places:
     return (0, size - 1, out - 1) if out > 1 else (0, 0, 1)
 
 
-def _asymmetric(size: Dimension, out: int, roi: Region) -> Places:
+def _asymmetric(size: Dimension, out: int, roi: RegionOfInterest) -> Places:
     return 0, size, out
 
 
-def _tf_half_pixel_for_nn(size: Dimension, out: int, roi: Region) -> Places:
+def _tf_half_pixel_for_nn(size: Dimension, out: int, roi: RegionOfInterest) -> Places:
     return size, size * 2, 2 * out
 
 
-def _tf_crop_and_resize(size: Dimension, out: int, roi: Region) -> Places:
+def _tf_crop_and_resize(size: Dimension, out: int, roi: RegionOfInterest) -> Places:
     start, end = (Fraction(float(r)).limit_denominator(ROI_DENOMINATOR) for r in roi)
     scale = start.denominator * end.denominator
     a, b = int(start * scale), int(end * scale)
@@ -52,7 +52,7 @@ def _tf_crop_and_resize(size: Dimension, out: int, roi: Region) -> Places:
     return (size - 1) * (a * (out - 1)), (size - 1) * (b - a), scale * (out - 1)
 
 
-MODES: dict[str, Callable[[Dimension, int, Region], Places]] = {
+MODES: dict[str, Callable[[Dimension, int, RegionOfInterest], Places]] = {
     "half_pixel": _half_pixel,
     "pytorch_half_pixel": _pytorch_half_pixel,
     "align_corners": _align_corners,
@@ -142,7 +142,12 @@ def resize_axis(data: Tensor, axis: int, out: int, places: Places, how: Interpol
 
 
 def resize_stages(
-    data: Tensor, axes: Sequence[int], sizes: Sequence[int], regions: Sequence[Region], how: Interpolation, dtype: str
+    data: Tensor,
+    axes: Sequence[int],
+    sizes: Sequence[int],
+    regions: Sequence[RegionOfInterest],
+    how: Interpolation,
+    dtype: str,
 ) -> Tensor:
     """*data* resized along *axes* to *sizes*, as *dtype*; short numbers are interpolated in float32, others in float64.
 

@@ -26,7 +26,7 @@ from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.traverse import post_order, rewrite
 
 Branch = list[Call]
-Group = list[Branch]
+BranchGroup = list[Branch]
 
 
 def tensor(expr: RelayExpr) -> TensorType:
@@ -47,7 +47,7 @@ class ParallelCombiner:
         """True when two heads on one input can be one call."""
         raise NotImplementedError
 
-    def combine(self, group: Group) -> Call:
+    def combine(self, group: BranchGroup) -> Call:
         """The call that computes the heads of *group*."""
         raise NotImplementedError
 
@@ -55,11 +55,11 @@ class ParallelCombiner:
         """True when argument *index* of two calls at one level of their branches can be joined; *head* is a's."""
         raise NotImplementedError
 
-    def follow(self, data: RelayExpr, group: Group, level: int, parent: int) -> Call:
+    def follow(self, data: RelayExpr, group: BranchGroup, level: int, parent: int) -> Call:
         """The combined call of *level* on combined *data*, which is argument *parent* of each branch's call."""
         raise NotImplementedError
 
-    def shares(self, data: RelayExpr, group: Group) -> list[RelayExpr]:
+    def shares(self, data: RelayExpr, group: BranchGroup) -> list[RelayExpr]:
         """What each branch takes of the combined result."""
         raise NotImplementedError
 
@@ -87,16 +87,16 @@ def _branch(head: Call, readers: Mapping[RelayExpr, list[RelayExpr]]) -> Branch:
     return branch
 
 
-def find_groups(root: RelayExpr, combiner: ParallelCombiner) -> list[Group]:
+def find_groups(root: RelayExpr, combiner: ParallelCombiner) -> list[BranchGroup]:
     """The groups of branches under *root* by their input, in the order of their first heads."""
     readers = _readers(root)
     heads: dict[RelayExpr, list[Call]] = {}
     for node in post_order(root, fusion_children):
         if calls(node, combiner.operator) and combiner.is_supported(node):
             heads.setdefault(node.args[0], []).append(node)
-    groups: list[Group] = []
+    groups: list[BranchGroup] = []
     for alike in heads.values():
-        here: list[Group] = []
+        here: list[BranchGroup] = []
         for call in alike:
             group = next((g for g in here if combiner.are_compatible(call, g[0][0])), None)
             if group is None:
@@ -106,7 +106,7 @@ def find_groups(root: RelayExpr, combiner: ParallelCombiner) -> list[Group]:
     return groups
 
 
-def _combinable(group: Group, level: int, parent: int, combiner: ParallelCombiner) -> bool:
+def _combinable(group: BranchGroup, level: int, parent: int, combiner: ParallelCombiner) -> bool:
     """True when all branches do the same at *level*, on arguments that can be joined."""
     head, first = group[0][0], group[0][level]
     if tensor(first).ndim != tensor(head).ndim:
@@ -123,7 +123,7 @@ def _combinable(group: Group, level: int, parent: int, combiner: ParallelCombine
     return True
 
 
-def _combine(group: Group, combiner: ParallelCombiner) -> dict[RelayExpr, RelayExpr]:
+def _combine(group: BranchGroup, combiner: ParallelCombiner) -> dict[RelayExpr, RelayExpr]:
     """The last combined call of each branch, with what replaces it."""
     combined, level = combiner.combine(group), 0
     for level in count(1):

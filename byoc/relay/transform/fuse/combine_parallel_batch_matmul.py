@@ -13,7 +13,7 @@ from byoc.ir.types import Dim
 from byoc.relay.expr import Call, Tuple
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.fuse.combine_parallel import Group, ParallelCombiner, combiner_pass, tensor
+from byoc.relay.transform.fuse.combine_parallel import BranchGroup, ParallelCombiner, combiner_pass, tensor
 
 
 class BatchMatmulCombiner(ParallelCombiner):
@@ -30,7 +30,7 @@ class BatchMatmulCombiner(ParallelCombiner):
         same = a.attrs["out_dtype"] == b.attrs["out_dtype"]
         return same and left.dtype == right.dtype and left.shape[0] == right.shape[0]
 
-    def combine(self, group: Group) -> Call:
+    def combine(self, group: BranchGroup) -> Call:
         head = group[0][0]
         weights = call_op("concatenate", [Tuple([branch[0].args[1] for branch in group])], axis=1)
         return Call(head.op, [head.args[0], weights], head.attrs)
@@ -42,7 +42,7 @@ class BatchMatmulCombiner(ParallelCombiner):
         joined = left.shape[-1] == tensor(a).shape[-1] and right.shape[-1] == tensor(b).shape[-1]
         return joined and left.shape[:-1] == right.shape[:-1]
 
-    def follow(self, data: RelayExpr, group: Group, level: int, parent: int) -> Call:
+    def follow(self, data: RelayExpr, group: BranchGroup, level: int, parent: int) -> Call:
         call = group[0][level]
         args = [data] * len(call.args)
         for k in range(len(args)):
@@ -50,7 +50,7 @@ class BatchMatmulCombiner(ParallelCombiner):
                 args[k] = call_op("concatenate", [Tuple([branch[level].args[k] for branch in group])], axis=-1)
         return Call(call.op, args, call.attrs)
 
-    def shares(self, data: RelayExpr, group: Group) -> list[RelayExpr]:
+    def shares(self, data: RelayExpr, group: BranchGroup) -> list[RelayExpr]:
         start: Dim = 0
         taken: list[RelayExpr] = []
         for branch in group:

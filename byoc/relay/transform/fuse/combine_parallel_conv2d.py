@@ -15,7 +15,7 @@ from byoc.ir.types import Dim
 from byoc.relay.expr import Call, Tuple
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.fuse.combine_parallel import Group, ParallelCombiner, combiner_pass, tensor
+from byoc.relay.transform.fuse.combine_parallel import BranchGroup, ParallelCombiner, combiner_pass, tensor
 
 _SAME = ("strides", "padding", "dilation", "groups", "data_layout", "kernel_layout", "out_dtype", "out_layout")
 
@@ -58,7 +58,7 @@ class Conv2DCombiner(ParallelCombiner):
             and tensor(a.args[1]).dtype == tensor(b.args[1]).dtype
         )
 
-    def combine(self, group: Group) -> Call:
+    def combine(self, group: BranchGroup) -> Call:
         head = group[0][0]
         weights = Tuple([branch[0].args[1] for branch in group])
         axis = head.attrs["kernel_layout"].index("O")
@@ -79,7 +79,7 @@ class Conv2DCombiner(ParallelCombiner):
             return False
         return all(k == axis or m == n for k, (m, n) in enumerate(zip(left.shape, right.shape, strict=True)))
 
-    def follow(self, data: RelayExpr, group: Group, level: int, parent: int) -> Call:
+    def follow(self, data: RelayExpr, group: BranchGroup, level: int, parent: int) -> Call:
         call, channel = group[0][level], _channel_axis(group[0][0])
         args = [data] * len(call.args)
         for k in range(len(args)):
@@ -88,7 +88,7 @@ class Conv2DCombiner(ParallelCombiner):
                 args[k] = call_op("concatenate", [operands], axis=_operand_axis(channel, call, k))
         return Call(call.op, args, call.attrs)
 
-    def shares(self, data: RelayExpr, group: Group) -> list[RelayExpr]:
+    def shares(self, data: RelayExpr, group: BranchGroup) -> list[RelayExpr]:
         axis = _channel_axis(group[0][0])
         start: Dim = 0
         taken: list[RelayExpr] = []

@@ -15,10 +15,10 @@ from byoc.ir.types import Dim
 from byoc.relay.expr import Call, Tuple, TupleGetItem
 from byoc.relay.transform.base.call_rules import call_op
 from byoc.relay.transform.base.infer_type import FunctionPass
-from byoc.relay.transform.fuse.combine_parallel import Group, ParallelCombiner, combiner_pass, tensor
+from byoc.relay.transform.fuse.combine_parallel import BranchGroup, ParallelCombiner, combiner_pass, tensor
 
 
-def _args(group: Group, level: int, index: int) -> list[RelayExpr]:
+def _args(group: BranchGroup, level: int, index: int) -> list[RelayExpr]:
     return [branch[level].args[index] for branch in group]
 
 
@@ -34,7 +34,7 @@ class DenseToBatchCombiner(ParallelCombiner):
         same = a.attrs["out_dtype"] == b.attrs["out_dtype"]
         return same and tensor(a.args[1]) == tensor(b.args[1])
 
-    def combine(self, group: Group) -> Call:
+    def combine(self, group: BranchGroup) -> Call:
         stacked = [call_op("stack", [Tuple(_args(group, 0, k))], axis=0) for k in range(2)]
         out_dtype = group[0][0].attrs["out_dtype"]
         return call_op("nn.batch_matmul", stacked, out_dtype=out_dtype, transpose_a=False, transpose_b=True)
@@ -42,7 +42,7 @@ class DenseToBatchCombiner(ParallelCombiner):
     def is_argument_compatible(self, head: Call, a: Call, b: Call, index: int) -> bool:
         return tensor(a.args[index]) == tensor(b.args[index])
 
-    def follow(self, data: RelayExpr, group: Group, level: int, parent: int) -> Call:
+    def follow(self, data: RelayExpr, group: BranchGroup, level: int, parent: int) -> Call:
         call = group[0][level]
         args = [data] * len(call.args)
         for k in range(len(args)):
@@ -56,7 +56,7 @@ class DenseToBatchCombiner(ParallelCombiner):
         missing = 2 - tensor(operand).ndim
         return call_op("expand_dims", [operand], axis=0, num_newaxis=missing) if missing > 0 else operand
 
-    def shares(self, data: RelayExpr, group: Group) -> list[RelayExpr]:
+    def shares(self, data: RelayExpr, group: BranchGroup) -> list[RelayExpr]:
         parts = call_op("split", [data], indices_or_sections=len(group), axis=0)
         return [
             call_op("squeeze", [TupleGetItem(parts, k)], branch[0].span, axis=(0,)) for k, branch in enumerate(group)
@@ -76,7 +76,7 @@ class DenseToDenseCombiner(ParallelCombiner):
         same = a.attrs["out_dtype"] == b.attrs["out_dtype"]
         return same and left.dtype == right.dtype and left.shape[1] == right.shape[1]
 
-    def combine(self, group: Group) -> Call:
+    def combine(self, group: BranchGroup) -> Call:
         head = group[0][0]
         weights = call_op("concatenate", [Tuple(_args(group, 0, 1))], axis=0)
         units = functools.reduce(plus, [tensor(w).shape[0] for w in _args(group, 0, 1)])
@@ -88,7 +88,7 @@ class DenseToDenseCombiner(ParallelCombiner):
         known = all(isinstance(d, int) for d in (*left.shape[-1:], *right.shape[-1:]))
         return known and left.dtype == right.dtype and left.ndim == right.ndim and left.shape[:-1] == right.shape[:-1]
 
-    def follow(self, data: RelayExpr, group: Group, level: int, parent: int) -> Call:
+    def follow(self, data: RelayExpr, group: BranchGroup, level: int, parent: int) -> Call:
         call = group[0][level]
         args = [data] * len(call.args)
         for k in range(len(args)):
@@ -110,7 +110,7 @@ class DenseToDenseCombiner(ParallelCombiner):
             return call_op("repeat", [operand], repeats=units, axis=axis)
         return operand
 
-    def shares(self, data: RelayExpr, group: Group) -> list[RelayExpr]:
+    def shares(self, data: RelayExpr, group: BranchGroup) -> list[RelayExpr]:
         start: Dim = 0
         taken: list[RelayExpr] = []
         for branch in group:
