@@ -125,7 +125,10 @@ class _HostLowering:
         rule = _RULES.get(type(node))
         if rule is None:
             where = ", ".join(span_names(node.span)) or "main"
-            raise CompileError(f"{where}: the graph executor does not run a {type(node).__name__}; remove control flow")
+            raise CompileError(
+                f"{where}: the graph executor runs no {type(node).__name__}: compile the module with relay.vm.compile, or "
+                "remove control flow"
+            )
         return rule(self, node)
 
     def _visit_item(self, item: TupleGetItem) -> list[Entry]:
