@@ -7,6 +7,7 @@ An axis may be counted from the end, a list of axes be left out for all of them 
 from __future__ import annotations
 
 from byoc.errors import CompileError
+from byoc.ir.op import Op
 from byoc.ir.types import TensorType, TupleType, tensor_types
 from byoc.relay.expr import Call
 from byoc.relay.narrowing import as_tensor_type
@@ -17,12 +18,21 @@ from byoc.relay.op.numeric.reduce import reduced_axes as axes_of_reduction
 def axis_of(call: Call, name: str = "axis") -> int:
     """The attribute *name* of the typed *call* as an axis of its first operand, or tensor of a tuple, not below 0.
 
-    Raises CompileError where the call has no such attribute, or None or a list stands there.
+    Of ``expand_dims``, ``stack`` and ``one_hot``, whose ``axis`` says where a new one comes, it is that axis of the
+    result. Raises CompileError where the call has no such attribute, or None or a list stands there.
     """
     axis = getattr(call.attrs, name, None)
     if not isinstance(axis, int):
         raise CompileError(f"{call.op} has no attribute {name} that is an axis: {axis!r}")
-    return axis % max(_data(call).ndim, 1)
+    return axis % axis_count(call, name)
+
+
+def axis_count(call: Call, name: str = "axis") -> int:
+    """How many values the attribute *name* of the typed *call*, an axis, has from 0 on; a negative one is that many
+    below.
+    """
+    inserts = name == "axis" and isinstance(call.op, Op) and call.op.traits.inserts_axis
+    return max(_data(call).ndim + inserts, 1)
 
 
 def permutation_of(call: Call) -> tuple[int, ...]:

@@ -124,6 +124,8 @@ class Traits:
             to choose, the result has the least number of its dtype.
         names_axes: an attribute, ``axis`` or ``axes``, names axes of operand 0, so that a call over permuted axes
             needs other attributes; found from the class of attributes when an operator is registered.
+        inserts_axis: the attribute ``axis`` is a place before, between or behind the axes of operand 0, where new ones
+            come: there is one place more than axes, and a negative one counts from behind the last axis.
         fill: of kind CREATION, the number that every element is.
         product: of kind PRODUCT, which one.
         quantized: operands are integers that stand for numbers by scales and zero points among the operands.
@@ -164,6 +166,7 @@ class Traits:
     carries: tuple[int, ...] = ()
     chooses: bool = False
     names_axes: bool = False
+    inserts_axis: bool = False
     fill: int | None = None
     product: ProductForm | None = None
     quantized: bool = False

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 
+from byoc.contract.axes import axis_count
 from byoc.contract.verdict import callee_name, calls_in, place_of
 from byoc.errors import CompileError
 from byoc.ir.op import Op
@@ -117,8 +118,9 @@ def _means_nothing(call: Call, attr: str, value: object) -> bool:
         return True
     if attr == "out_layout":
         return value in (getattr(call.attrs, "data_layout", None), getattr(call.attrs, "layout", None))
-    if attr == "axis" and types and types[0].shape and isinstance(value, int) and isinstance(default, int):
-        return value % len(types[0].shape) == default % len(types[0].shape)
+    if attr == "axis" and types and isinstance(value, int) and isinstance(default, int):
+        count = axis_count(call)
+        return value % count == default % count
     return False
 
 

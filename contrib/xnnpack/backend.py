@@ -317,7 +317,7 @@ class XnnpackGenerator(RegionGenerator[XnnValue]):
 
     @makes("concatenate")
     def concatenate(self, node: RegionNode, *parts: XnnValue) -> XnnValue:
-        axis = int(node.call.attrs.axis) % len(node.outputs[0].shape)
+        axis = axis_of(node.call)
         return self.emit(node, Code.CONCATENATION, parts, (BuiltinOptions.CONCATENATION, {0: int32(axis)}))
 
     @makes("nn.pad")

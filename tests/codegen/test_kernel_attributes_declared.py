@@ -71,6 +71,37 @@ def test_a_default_however_it_is_written_needs_no_declaration(table, axis):
     np.testing.assert_allclose(compiled(lambda x: relay.nn.softmax(x, axis=axis))(X), softmax(X, -1), rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("build", "numpys"),
+    [
+        (lambda x, axis: relay.stack([x, x], axis), lambda x, axis=0: np.stack([x, x], axis)),
+        (
+            lambda x, axis: relay.one_hot(
+                relay.cast(x, "int32"), relay.const(np.float32(1)), relay.const(np.float32(0)), 3, axis, "float32"
+            ),
+            lambda x, axis=-1: np.moveaxis(np.eye(3, dtype="float32")[x.astype("int32")], -1, axis),
+        ),
+    ],
+    ids=["stack", "one_hot"],
+)
+@pytest.mark.parametrize("axis", range(-4, 4))
+def test_a_place_where_an_axis_comes_is_the_default_only_where_it_is(table, build, numpys, axis):
+    table.kernel("stack")(lambda first, second: numpys(first))
+
+    @table.kernel("one_hot")
+    def one_hot(indices, on, off, *, depth: int):
+        return numpys(indices)
+
+    x = np.abs(X).round()
+    try:
+        library = compiled(lambda v: build(v, axis))
+    except CompileError as error:
+        assert f"does not declare axis, which is {axis}" in str(error)
+        assert numpys(x, axis).shape != numpys(x).shape or not np.array_equal(numpys(x, axis), numpys(x))
+        return
+    np.testing.assert_array_equal(library(x), numpys(x, axis))
+
+
 def test_a_kernel_may_take_all_attributes_with_the_types_that_the_operator_has(table):
     seen = {}
 

@@ -5,7 +5,8 @@ import pytest
 
 from byoc import relay
 from byoc.contract import PaddingKind, axis_of, padding_kind, permutation_of, reduced_axes, slices_of
-from byoc.errors import CompileError
+from byoc.errors import CompileError, TypeInferenceError
+from byoc.ir.op import OPS
 from byoc.ir.types import Any
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.interpreter import evaluate
@@ -31,6 +32,57 @@ def test_an_axis_is_not_below_0():
 
 def test_an_axis_of_an_operator_of_a_tuple_is_one_of_its_tensors():
     assert axis_of(call_of(lambda x: relay.concatenate([x, x], axis=-2))) == 2
+
+
+INSERTING = {
+    "expand_dims": lambda x, axis: relay.expand_dims(x, axis),
+    "stack": lambda x, axis: relay.stack([x, x], axis),
+    "one_hot": lambda x, axis: relay.one_hot(x, np.float32(1), np.float32(0), 7, axis, "float32"),
+}
+
+
+@pytest.mark.parametrize("operator", INSERTING)
+@pytest.mark.parametrize("axis", range(-5, 5))
+def test_a_place_where_an_axis_comes_is_counted_by_the_axes_that_there_will_be(operator, axis):
+    x = relay.var("x", shape=SHAPE, dtype="int32")
+    call = infer_function(relay.Function([x], INSERTING[operator](x, axis))).body
+    place = axis_of(call)
+    assert place == axis % 5
+    new = {"expand_dims": 1, "stack": 2, "one_hot": 7}[operator]
+    assert call.checked_type.concrete_shape == (*SHAPE[:place], new, *SHAPE[place:])
+
+
+def test_new_axes_stand_before_the_place_that_is_meant():
+    call = call_of(lambda x: relay.expand_dims(x, -2, num_newaxis=2))
+    place = axis_of(call)
+    assert call.checked_type.concrete_shape == (*SHAPE[:place], 1, 1, *SHAPE[place:])
+
+
+def test_every_operator_that_makes_an_axis_says_so_of_its_attribute():
+    """Those are the operators whose type relations take an axis one below what the first operand has."""
+    for op in (OPS[name] for name in OPS):
+        if op.attrs_type is None or "axis" not in op.attrs_type.__dataclass_fields__ or op.rel is None:
+            continue
+        if op.traits.static_form and "axis" in op.traits.static_form.attributes.values():
+            continue  # its axis is an operand
+        if op.traits.quantized or op.name == "check_lengths":
+            continue  # no axis is looked at where a scale is a scalar; the axis of operand 1
+        for sample in op.samples:
+            assert op.traits.inserts_axis == _takes_one_axis_more(op, sample), (op.name, sample.attrs)
+
+
+def _takes_one_axis_more(op, sample):
+    """Whether the sample's operator takes the axis -1 - ndim of its first operand, or of its first tensor."""
+    arrays = sample.arrays()
+    first = arrays[0][0] if isinstance(arrays[0], list) else arrays[0]
+    arguments = [relay.Tuple([relay.const(a) for a in v]) if isinstance(v, list) else relay.const(v) for v in arrays]
+    axis = (-1 - np.ndim(first),) if isinstance(sample.attrs.get("axis"), tuple) else -1 - np.ndim(first)
+    try:
+        call = relay.Call(op, arguments, op.attrs_type(**{**sample.attrs, "axis": axis}))
+        infer_function(relay.Function([], call))
+    except (CompileError, TypeInferenceError):
+        return False
+    return True
 
 
 @pytest.mark.parametrize(

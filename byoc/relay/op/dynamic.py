@@ -238,7 +238,7 @@ register_op(
     inputs=("indices", "on_value", "off_value", "depth"),
     attrs=OneHotAttrs,
     rel=_one_hot_rel,
-    traits=Traits(OpKind.OTHER).static("one_hot", {3: "depth"}, ("depth",)),
+    traits=Traits(OpKind.OTHER, inserts_axis=True).static("one_hot", {3: "depth"}, ("depth",)),
     doc="One-hot vectors of a depth that an input holds.",
     samples=(Sample([_vector(0, 2), (), (), np.array(3, "int64")], {"depth": -1}),),
 )

@@ -12,7 +12,7 @@ from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, written
 from byoc.ir.op import OPS, ComputeOf, OpPattern, Sample, register_op
-from byoc.ir.traits import Conversion, creation
+from byoc.ir.traits import Conversion, OpKind, Traits, creation
 from byoc.ir.types import Any, TensorType, Type
 from byoc.relay.expr import Call, Constant, check_expr
 from byoc.relay.op.core.builder import Operand, as_expr, constant_ints, in_dtype_of, known_dtype, make_call
@@ -317,6 +317,7 @@ register_op(
     attrs=OneHotAttrs,
     rel=one_hot_rel,
     pattern=OpPattern.INJECTIVE,
+    traits=Traits(OpKind.OTHER, inserts_axis=True),
     compute=_one_hot_compute,
     doc="A vector of *off_value* for each index, with *on_value* at that place; none where the index is outside.",
     samples=(

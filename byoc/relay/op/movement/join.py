@@ -193,7 +193,7 @@ register_op(
     attrs=StackAttrs,
     rel=_stack_rel,
     pattern=OpPattern.INJECTIVE,
-    traits=move(),
+    traits=replace(move(), inserts_axis=True),
     compute=_stack_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="The tensors of a tuple along a new axis.",

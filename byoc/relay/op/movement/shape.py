@@ -7,7 +7,7 @@ themselves, so that an untouched or unit dimension costs no arithmetic.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -318,7 +318,7 @@ register_op(
     attrs=ExpandDimsAttrs,
     rel=_expand_dims_rel,
     pattern=OpPattern.INJECTIVE,
-    traits=view(),
+    traits=replace(view(), inserts_axis=True),
     compute=reshape_compute,
     operations=lambda attrs, in_types, out_type: 0,
     doc="Dimensions of 1 put before an axis.",
