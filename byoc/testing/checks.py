@@ -307,10 +307,10 @@ class Examiner:
 
 
 class _Poisoned(Fenced):
-    """An output between fences, filled with the number of which they are."""
+    """An output between fences, filled with the byte *poison*."""
 
     def __init__(self, like: np.ndarray, poison: int):
-        super().__init__(like, poison)
+        super().__init__(like)
         self.raise_fences()
         self.bytes[...] = self._poison = poison
 

@@ -109,7 +109,7 @@ class CheckedSteps:
         values: dict[int, np.ndarray] = dict(enumerate([*inputs, *self._constants]))
         for number, spec in enumerate(self._steps.values):
             if number not in values:
-                values[number] = Fenced(np.empty(spec.concrete_shape(bound), numpy_dtype(spec.dtype)), 0).array
+                values[number] = Fenced(np.empty(spec.concrete_shape(bound), numpy_dtype(spec.dtype))).array
         for number in range(len(self._steps.steps)):
             self._run_step(number, values, bound)
         for output, number in zip(outputs, self._steps.outputs, strict=True):

@@ -15,7 +15,9 @@ from byoc.ir.types import TensorType
 from byoc.kernels import CSource, KernelBackend, kernel
 from byoc.runtime import cpu, fill_outputs
 from byoc.runtime.core.errors import ContractError, DeviceError
+from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.region.checks import CallArrays, CallChecks, CheckedCall, checks_asked
+from byoc.runtime.region.fences import ZONE, FencedArrays
 from byoc.runtime.vm import VirtualMachine
 
 pytestmark = pytest.mark.needs_cc
@@ -215,7 +217,63 @@ def test_fill_outputs_takes_nothing_that_would_be_converted_or_broadcast():
             fill_outputs([out], wrong)
 
 
+DTYPES = ["bool", "int8", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64"]
+SMALL_FLOATS = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e8m0fnu", "float4_e2m1fn"]
+NUMBERS = [0, 1, -1, 0.5, 1e-3, 3.4e38, np.nan, np.inf, -np.inf, -np.nan]
+REPEATED = [bytes([byte]) for byte in range(256)] + [np.float32(x).tobytes() for x in NUMBERS]
+REPEATED += [np.float64(x).tobytes() for x in NUMBERS] + [np.float16(x).tobytes() for x in NUMBERS if abs(x) != 3.4e38]
+
+
+def fenced(dtype, count=2):
+    arrays = FencedArrays([np.zeros(12, numpy_dtype(dtype)) for _ in range(count)], 1)
+    arrays.raise_fences()
+    assert arrays.broken() is None
+    return arrays
+
+
+@pytest.mark.parametrize("dtype", DTYPES + SMALL_FLOATS)
+def test_no_number_that_is_written_again_and_again_looks_like_a_fence(dtype):
+    """Of two elements and of more, and of one where it is not a single byte; before an array and behind it."""
+    width, arrays = numpy_dtype(dtype).itemsize, fenced(dtype)
+    for repeated in REPEATED:
+        for size in {max(2 * width, 2), max(width, 4), ZONE} | ({width} if width > 1 else set()):
+            for number, memory in enumerate(arrays.arrays):
+                written = (repeated * size)[:size]
+                ctypes.memmove(memory.ctypes.data + memory.nbytes, written, size)
+                assert arrays.broken()[0] == number, (repeated, size)
+                arrays.raise_fences()
+                ctypes.memmove(memory.ctypes.data - size, written, size)
+                assert "before the beginning" in arrays.broken()[1], (repeated, size)
+                arrays.raise_fences()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("more", [1, 2, 3, 100])
+def test_a_copy_of_an_array_and_what_stands_beside_it_is_seen(dtype, more):
+    for source in range(2):
+        arrays = fenced(dtype, 3)
+        one, other = arrays.arrays[source], arrays.arrays[source + 1]
+        ctypes.memmove(other.ctypes.data, one.ctypes.data, one.nbytes + more * one.itemsize)
+        assert arrays.broken()[0] == source + 1
+        arrays = fenced(dtype, 3)
+        one, other = arrays.arrays[source], arrays.arrays[source + 1]
+        begin = more * one.itemsize
+        ctypes.memmove(other.ctypes.data - begin, one.ctypes.data - begin, one.nbytes + begin)
+        assert arrays.broken()[0] == source + 1
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if "float" in d or "complex" in d] + SMALL_FLOATS[:2])
+def test_what_is_read_beside_an_array_of_floats_is_no_number(dtype):
+    memory = fenced(dtype).arrays[0]
+    for begin in (memory.ctypes.data - ZONE, memory.ctypes.data + memory.nbytes):
+        beside = np.frombuffer((ctypes.c_ubyte * ZONE).from_address(begin), memory.dtype)
+        assert np.isnan(beside).all()
+
+
 EDGES = [
+    ("out[OUT0_SIZE] = 0.0f / 0.0f;", r"it wrote 4 bytes behind the end of its output 0 \(out0\)"),
+    ("for (int i = 0; i <= OUT0_SIZE; ++i) out[i] = x[i];", r"it wrote 4 bytes behind the end of its output 0"),
+    ("for (int i = 0; i < 16; ++i) ((char *)(out + OUT0_SIZE))[i] = -1;", r"it wrote 1[56] bytes behind the end"),
     ("out[OUT0_SIZE] = 1;", r"it wrote 4 bytes behind the end of its output 0 \(out0\)"),
     ("out[-2] = 1;", r"it wrote 8 bytes before the beginning of its output 0 \(out0\)"),
     ("((float *)x)[OUT0_SIZE] = 1;", r"it wrote 4 bytes behind the end of its input 0 \("),
