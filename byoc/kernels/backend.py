@@ -90,12 +90,6 @@ class KernelBackend(KernelLibrary):
     def unavailable(self) -> str | None:
         return why_unavailable() if "opencl" in self.devices else None
 
-    def composite_attributes(self, composite: Function) -> Mapping[str, object] | None:
-        """What a kernel in Python of a composite gets of it, by the names that it declares: None for the attributes of
-        the operators in it. Override it where two operators in it have one of the same name.
-        """
-        return None
-
     def compile(self, function: Function, options: Mapping[str, object]) -> Module:
         function = infer_function(function)
         region = steps_of(function)

@@ -8,6 +8,7 @@ from byoc.codegen.c.region_source import C_TYPES, compiled_region, dim_text, siz
 from byoc.contract.region_steps import RegionSteps
 from byoc.contract.signature import spec_of
 from byoc.errors import InternalError
+from byoc.kernels.choice import given_attributes
 from byoc.kernels.macros import between, heading
 from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.source import CSource
@@ -32,7 +33,7 @@ def c_module(region: RegionSteps, kernels: Sequence[Kernel]) -> DsoModule:
         if not isinstance(kernel.run, CSource):
             raise InternalError(f"{kernel} is no source in C")
         inputs, outputs = [specs[n] for n in step.inputs], [specs[n] for n in step.outputs]
-        head = heading(f"kernel_{k}", inputs, outputs, step.call, C_TYPES)
+        head = heading(f"kernel_{k}", inputs, outputs, given_attributes(kernel, step.call), C_TYPES)
         texts.append(f'{head}#line 1 "{kernel}"\n{kernel.run.text}\n{between(head + kernel.run.text)}')
         values = [f"value_{n}" for n in (*step.inputs, *step.outputs)]
         values += [dim_text(name) for name in size_names([*inputs, *outputs])]

@@ -6,7 +6,7 @@ Of kernels that fit equally well in precision and layout the fastest is taken wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 
 from byoc.codegen.c.region_source import C_TYPES
@@ -17,6 +17,7 @@ from byoc.contract.region_steps import input_forms, inputs_given
 from byoc.contract.registration import BACKENDS
 from byoc.contract.signature import spec_of
 from byoc.contract.verdict import Reason, callee_name, calls_in, judge
+from byoc.errors import CompileError
 from byoc.ir.attrs import Attrs
 from byoc.ir.op import OPS, Op
 from byoc.ir.types import TensorType, tensor_types
@@ -24,7 +25,7 @@ from byoc.kernels.macros import named_in, numbered, read_attributes
 from byoc.partition.place import ANY, FLOATS, DataLayout, Precision, precision_of
 from byoc.partition.places.grade import KernelArgument, KernelRequest
 from byoc.partition.places.kernel import Kernel
-from byoc.partition.places.libraries import runnable
+from byoc.partition.places.libraries import KernelLibrary, runnable
 from byoc.partition.places.pick import pick_kernel
 from byoc.partition.places.source import CSource, OpenCLSource
 from byoc.relay.dataflow_pattern import DFPattern
@@ -183,31 +184,101 @@ def unknown_attributes(kernel: Kernel) -> list[str]:
     return [n for n in table_of_kernels(kernel.place.target)[str(kernel)].attributes if n not in known]
 
 
+def said_attributes(target: str, call: Call) -> Mapping[str, object] | None:
+    """What the backend *target* says that its kernel of a composite gets; None where it says nothing of *call*.
+
+    Raises CompileError where it gives something else.
+    """
+    backend = BACKENDS.get(target)
+    if not isinstance(call.op, Function) or not isinstance(backend, KernelLibrary):
+        return None
+    said: object = backend.composite_attributes(call.op)
+    if said is not None and not isinstance(said, Mapping):
+        raise CompileError(
+            f"backend {target!r}: its composite_attributes gave {said!r}, expected a mapping of names to values, or None"
+        )
+    return said
+
+
+def given_attributes(kernel: Kernel, call: Call) -> list[tuple[str, object]]:
+    """The attributes of *call* that stand before the source of *kernel*, by name: what its backend says of a composite,
+    else those of the operators in it, in their order.
+    """
+    said = said_attributes(kernel.place.target, call)
+    if said is not None:
+        return list(said.items())
+    return [item for attrs in _attributes(call) if attrs is not None for item in attrs.items()]
+
+
 def _attribute_refusals(kernel: Kernel, call: Call) -> list[Reason]:
-    """Attributes that mean something and that the kernel does not look at."""
-    run = kernel.run
+    """Attributes that mean something and that the kernel does not look at, or that it would not be given."""
+    run, required = kernel.run, frozenset[str]()
     if isinstance(run, (CSource, OpenCLSource)):
         declared = read_attributes(run.text)
     else:
         function = table_of_kernels(kernel.place.target)[str(kernel)]
         if function.takes_all:
             return []
-        declared = frozenset(function.attributes)
+        declared, required = frozenset(function.attributes), function.required
+    said = said_attributes(kernel.place.target, call)
+    if said is not None:
+        return _said_refusals(kernel, said, declared) + _lacking(kernel, said, required)
     operators = [inner for inner in calls_in(call) if isinstance(inner.op, Op)]
     lost = [found for inner in operators for found in lost_attributes(inner, declared)]
     if lost and not isinstance(call.op, Op):
         pattern = _unchecked_pattern(kernel.place.target, callee_name(call))
-        if pattern is None:
-            return []  # its check, or whoever made the composite, says which attributes it has
-        asked = asked_attributes(pattern)
+        # a check, or whoever made the composite, says which attributes it has
+        asked = dict(lost) if pattern is None else asked_attributes(pattern)
         lost = [(name, value) for name, value in lost if name not in asked]
-    how = "name ATTR_{0} in its text" if isinstance(run, (CSource, OpenCLSource)) else "declare it (*, {0}: ...)"
-    return [
-        Reason("attribute", f"{kernel} knows nothing of {name}: {how.format(name)}, or refuse it", repr(value))
+    unknown = [
+        Reason("attribute", f"{kernel} knows nothing of {name}: {_how(kernel, name)}, or refuse it", repr(value))
         for name, value in lost
         if not (
             name in LAYOUTS and kernel.place.layout != ANY and value == str(kernel.place.layout)
         )  # its place says it
+    ]
+    if isinstance(call.op, Op):
+        return unknown
+    names = {name for inner in operators if inner.attrs is not None for name, _ in inner.attrs.items()}
+    return unknown + _ambiguities(kernel, operators, declared) + _lacking(kernel, names, required)
+
+
+def _how(kernel: Kernel, name: str) -> str:
+    source = isinstance(kernel.run, (CSource, OpenCLSource))
+    return f"name ATTR_{name} in its text" if source else f"declare it (*, {name}: ...)"
+
+
+def _ambiguities(kernel: Kernel, operators: Sequence[Call], declared: Collection[str]) -> list[Reason]:
+    """Attributes that *kernel* looks at, and that several operators of a composite have with different values."""
+    values: dict[str, list[object]] = {}
+    for name, value in (item for inner in operators if inner.attrs is not None for item in inner.attrs.items()):
+        if name in declared and value not in values.setdefault(name, []):
+            values[name].append(value)
+    wanted = "{0} looks at {1}, of which the operators in the composite have one value: say which by composite_attributes"
+    return [
+        Reason("attribute", wanted.format(kernel, name), " and ".join(map(repr, found)))
+        for name, found in values.items()
+        if len(found) > 1
+    ]
+
+
+def _said_refusals(kernel: Kernel, said: Mapping[str, object], declared: Collection[str]) -> list[Reason]:
+    """What the backend says that *kernel* gets of a composite and it does not look at."""
+    wanted = "{0} knows nothing of {1}, which composite_attributes gives it: {2}, or give it no {1}"
+    return [
+        Reason("attribute", wanted.format(kernel, name, _how(kernel, name)), repr(value))
+        for name, value in said.items()
+        if name not in declared
+    ]
+
+
+def _lacking(kernel: Kernel, names: Collection[str], required: Collection[str]) -> list[Reason]:
+    """What *kernel* of a composite needs, where the attributes that it is given have *names*."""
+    return [
+        Reason("attribute", f"{kernel} needs {name}: give it by composite_attributes, or declare a default", found)
+        for name in sorted(required)
+        if name not in names
+        for found in [", ".join(sorted(names)) or "no attributes"]
     ]
 
 

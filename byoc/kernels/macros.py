@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from byoc.codegen.c.region_source import dim_text, size_names, size_text
 from byoc.codegen.opencl.device.language import TYPES as OPENCL_TYPES
-from byoc.contract.verdict import calls_in
-from byoc.relay.expr import Call, Function
 from byoc.runtime.core.signature import TensorSpec
 
 _READ = re.compile(r"\bATTR_(\w+)")
@@ -33,9 +31,16 @@ def numbered(name: str) -> str:
 
 
 def heading(
-    name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], call: Call, types: Mapping[str, str]
+    name: str,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    attributes: Iterable[tuple[str, object]],
+    types: Mapping[str, str],
 ) -> str:
-    """The macros for one call, whose function is called *name*; sizes are spelled by :func:`size_text`."""
+    """The macros for one call, whose function is called *name*; sizes are spelled by :func:`size_text`.
+
+    Of *attributes* of one name the first counts.
+    """
     lines = [f"#define KERNEL {name}", f"#define UNIQUE(helper) {name}_##helper"]
     for kind, specs in (("IN", inputs), ("OUT", outputs)):
         for k, spec in enumerate(specs):
@@ -45,7 +50,7 @@ def heading(
             lines += [f"#define {kind}{k}_DIM{axis} {dim_text(d)}" for axis, d in enumerate(spec.shape)]
     kind = "const long" if types is OPENCL_TYPES else "int64_t"
     parameters = "".join(f", {kind} {dim_text(d)}" for d in size_names([*inputs, *outputs]))
-    return "\n".join([*lines, f"#define SIZES {parameters}".rstrip(), *_attribute_lines(call), ""])
+    return "\n".join([*lines, f"#define SIZES {parameters}".rstrip(), *_attribute_lines(attributes), ""])
 
 
 def between(text: str) -> str:
@@ -53,12 +58,11 @@ def between(text: str) -> str:
     return "".join(f"#undef {name}\n" for name in dict.fromkeys(_DEFINED.findall(text)))
 
 
-def _attribute_lines(call: Call) -> list[str]:
+def _attribute_lines(attributes: Iterable[tuple[str, object]]) -> list[str]:
     lines: dict[str, str] = {}
-    for inner in calls_in(call) if isinstance(call.op, Function) else (call,):
-        for name, value in inner.attrs.items() if inner.attrs is not None else ():
-            for key, text in _spelled(name, value):
-                lines.setdefault(key, text)
+    for name, value in attributes:
+        for key, text in _spelled(name, value):
+            lines.setdefault(key, text)
     return [f"#define ATTR_{key} {text}" for key, text in lines.items()]
 
 

@@ -11,6 +11,7 @@ from byoc.codegen.opencl.device.language import TYPES as OPENCL_TYPES
 from byoc.contract.region_steps import RegionSteps, Step
 from byoc.contract.signature import spec_of
 from byoc.errors import CompileError, InternalError
+from byoc.kernels.choice import given_attributes
 from byoc.kernels.macros import between, heading
 from byoc.partition.places.kernel import Kernel
 from byoc.partition.places.source import OpenCLSource
@@ -59,7 +60,7 @@ def _kernel(
     if not isinstance(run, OpenCLSource):
         raise InternalError(f"{kernel} is no source in OpenCL C")
     tensors = [specs[k] for k in (*step.inputs, *step.outputs)]
-    head = heading(name, tensors[: len(step.inputs)], tensors[len(step.inputs) :], step.call, OPENCL_TYPES)
+    head = heading(name, tensors[: len(step.inputs)], tensors[len(step.inputs) :], given_attributes(kernel, step.call), OPENCL_TYPES)
     text = f'{head}#line 1 "{kernel}"\n{run.text}\n{between(head + run.text)}'
     items = _elements(specs[step.outputs[0]]) if run.items is None else _items(kernel, run.items(step.call))
     buffers = tuple(buffer[k] for k in (*step.inputs, *step.outputs))

@@ -97,7 +97,8 @@ class JsonBackend(Backend):
 
     def composite_attributes(self, composite: Function) -> Mapping[str, object]:
         """What the engine gets of a composite, beside its name: those attributes of the operators in it that its
-        kernel declares. Override it to pass others. Raises CompileError where two operators differ in one.
+        kernel declares. Override it to pass others: the kernel must declare each of them, and is no longer asked about
+        the operators' own. Raises CompileError where two operators differ in one.
         """
         return attributes_inside(composite, get_table(self.table))
 
@@ -106,9 +107,8 @@ class JsonBackend(Backend):
         symbol = function.attrs.get("global_symbol")
         if not symbol:
             raise CompileError("a region needs the attribute global_symbol: run PartitionGraph")
-        overrides = type(self).composite_attributes is not JsonBackend.composite_attributes
-        unsaid = {} if overrides else {entry.name: entry.pattern for entry in self.patterns() if entry.asked is None}
-        check_declared(function, get_table(self.table), unsaid)
+        unchecked = {entry.name: entry.pattern for entry in self.patterns() if entry.asked is None}
+        check_declared(function, get_table(self.table), unchecked, self.composite_attributes)
         return compile_functions({str(symbol): function}, self.table, self.composite_attributes)
 
 

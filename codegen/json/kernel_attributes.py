@@ -8,7 +8,7 @@ weights give). A composite's kernel gets those attributes of the operators in it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 
 from byoc.contract.axes import axis_count
@@ -48,11 +48,16 @@ def attributes_inside(composite: Function, table: Kernels) -> dict[str, object]:
     return found
 
 
-def check_declared(region: Function, table: KernelTable, composites: Mapping[str, DFPattern]) -> None:
+def check_declared(
+    region: Function,
+    table: KernelTable,
+    composites: Mapping[str, DFPattern],
+    said: Callable[[Function], Mapping[str, object]],
+) -> None:
     """Raises CompileError for an attribute that a kernel of *table* would not get and that means something.
 
-    *composites* are the composites whose operators are asked as well, with their patterns: those for which nothing
-    else of the backend says what it does with their attributes.
+    *composites* are the composites whose operators are asked as well, with their patterns: those whose pattern has no
+    check. Where a backend says by *said* what a kernel gets of a composite, its kernel is asked for just that.
     """
     for call in _placed(region, table):
         name = callee_name(call)
@@ -61,10 +66,39 @@ def check_declared(region: Function, table: KernelTable, composites: Mapping[str
         declared = table[name].attributes
         if isinstance(call.op, Op):
             _check(call, name, declared, table)
+        elif isinstance(call.op, Function) and (own := _said(call.op, table, said)) is not None:
+            _check_said(own, name, table)
         elif name in composites:
             fixed = asked_attributes(composites[name])
             for inner in calls_in(call):
                 _check(inner, name, {**declared, **fixed}, table)
+
+
+def _said(
+    composite: Function, table: KernelTable, said: Callable[[Function], Mapping[str, object]]
+) -> Mapping[str, object] | None:
+    """What a backend says by *said* of *composite*; None where it is what its operators have."""
+    own = said(composite)
+    try:
+        return None if dict(own) == attributes_inside(composite, table) else own
+    except CompileError:  # they have two values of one name
+        return own
+
+
+def _check_said(said: Mapping[str, object], kernel: str, table: KernelTable) -> None:
+    declared = table[kernel]
+    for attr, value in said.items():
+        if attr not in declared.attributes:
+            raise CompileError(
+                f"composite_attributes gives the kernel {kernel!r} of table {table.name!r} {attr}, which is {value!r}, and "
+                f"it does not declare it: declare it as a keyword (*, {attr}: ...), take **attributes, or give it no {attr}"
+            )
+    missing = sorted(declared.required - set(said))
+    if missing:
+        raise CompileError(
+            f"the kernel {kernel!r} of table {table.name!r} needs {', '.join(missing)}, and composite_attributes gives "
+            f"{', '.join(said) or 'nothing'}: give it, or declare a default"
+        )
 
 
 def _placed(region: Function, table: KernelTable) -> Iterator[Call]:

@@ -128,6 +128,42 @@ def test_a_composites_kernel_gets_what_it_declares_of_the_operators_in_it_and_th
     np.testing.assert_allclose(compiled(build)(X), np.exp(softmax(X, 1)), rtol=1e-6)
 
 
+@pytest.fixture
+def says(table):
+    """What the backend's composite_attributes makes of what its base class gives."""
+    backend, said = BACKENDS[NAME], {}
+    base = backend.composite_attributes
+    type(backend).composite_attributes = lambda self, composite: {**base(composite), **said}
+    yield said
+
+
+def soft_exp_model(x):
+    return relay.exp(relay.nn.softmax(x, axis=1))
+
+
+def test_a_backend_that_says_nothing_of_a_composite_is_asked_about_its_operators(table, says):
+    table.kernel(f"{NAME}.soft_exp")(lambda data: np.exp(softmax(data, -1)))
+    with pytest.raises(CompileError, match=rf"{NAME}.soft_exp.*does not declare axis, which is 1 of nn.softmax"):
+        compiled(soft_exp_model)
+
+
+def test_what_a_backend_says_of_a_composite_its_kernel_must_know(table, says):
+    says["along"] = 1
+    table.kernel(f"{NAME}.soft_exp")(lambda data: np.exp(softmax(data, -1)))
+    with pytest.raises(CompileError, match=rf"gives the kernel '{NAME}.soft_exp' .* along, which is 1, and it does not"):
+        compiled(soft_exp_model)
+    del table._kernels[f"{NAME}.soft_exp"]
+
+    @table.kernel(f"{NAME}.soft_exp")
+    def soft_exp(data, *, along: int):
+        return np.exp(softmax(data, along))
+
+    np.testing.assert_allclose(compiled(soft_exp_model)(X), np.exp(softmax(X, 1)), rtol=1e-6)
+    says.clear()
+    with pytest.raises(CompileError, match="needs along, and composite_attributes gives|does not declare axis"):
+        compiled(soft_exp_model)
+
+
 def test_what_a_pattern_asks_for_its_kernel_knows(table):
     table.kernel(f"{NAME}.soft_negative")(lambda data: -softmax(data, 1))
     got = compiled(lambda x: relay.negative(relay.nn.softmax(x, axis=1)))(X)

@@ -92,6 +92,97 @@ def test_two_attributes_of_one_name_are_told_apart_by_the_backend(of_this_test):
     np.testing.assert_allclose(library(x), byoc.compile(mod, ["c"])(x), rtol=1e-5, atol=1e-6)
 
 
+def bias_softmax(run, said=None):
+    """A backend ``said_axes`` of the pattern bias_add, softmax, and what it makes of a model whose axes are 1 and -1."""
+
+    @byoc.contract.register_backend
+    class SaidAxes(KernelBackend):
+        """bias_add and softmax"""
+
+        name = "said_axes"
+
+        def patterns(self):
+            pattern = is_op("nn.softmax")(is_op("nn.bias_add")(wildcard(), is_constant()))
+            return [PatternEntry("said_axes.both", pattern)]
+
+        def composite_attributes(self, composite):
+            return None if said is None else said(composite.body)
+
+    kernel("said_axes.both", "said_axes/float/any")(run)
+    bias = relay.const(np.float32([1, 2, 3, 4]))
+    mod = model(lambda x: relay.nn.softmax(relay.nn.bias_add(x, bias, axis=1), axis=-1), 3, 4, 5)
+    library = byoc.compile(mod, ["said_axes", "c"])
+    x = np.random.default_rng(0).standard_normal((3, 4, 5)).astype("float32")
+    np.testing.assert_allclose(library(x), byoc.compile(mod, ["c"])(x), rtol=1e-5, atol=1e-6)
+    return library.plan
+
+
+def along(x, bias, *, softmax_axis: int, channel: int):
+    x = x + bias.reshape([-1 if k == channel else 1 for k in range(x.ndim)])
+    e = np.exp(x - x.max(softmax_axis, keepdims=True))
+    return e / e.sum(softmax_axis, keepdims=True)
+
+
+ALONG = CSource("""
+#include <math.h>
+void KERNEL(const float *x, const float *bias, float *out SIZES) {
+  _Static_assert(ATTR_channel == 1 && ATTR_softmax_axis == -1, "the axes");
+  for (int64_t i = 0; i < OUT0_SIZE; i += OUT0_DIM2) {
+    float sum = 0;
+    for (int k = 0; k < OUT0_DIM2; ++k) sum += out[i + k] = expf(x[i + k] + bias[i / OUT0_DIM2 % OUT0_DIM1]);
+    for (int k = 0; k < OUT0_DIM2; ++k) out[i + k] /= sum;
+  }
+}""")
+
+
+def both_axes(softmax):
+    return {"softmax_axis": softmax.attrs.axis, "channel": softmax.args[0].attrs.axis}
+
+
+@pytest.mark.parametrize("run", [along, ALONG], ids=["python", "c"])
+def test_attributes_that_a_backend_names_are_its_kernels(of_this_test, run):
+    assert bias_softmax(run, both_axes).regions
+
+
+@pytest.mark.parametrize(
+    "said, sentence",
+    [
+        (lambda s: {**both_axes(s), "scale": 2}, "knows nothing of scale, which composite_attributes gives it: declare it"),
+        (lambda s: {"channel": 1}, "needs softmax_axis: give it by composite_attributes, or declare a default, got channel"),
+        (None, "needs channel: give it by composite_attributes, or declare a default, got axis"),
+    ],
+)
+def test_what_a_backend_gives_and_its_kernel_takes_agree(of_this_test, said, sentence):
+    plan = bias_softmax(along, said)
+    assert not plan.regions and sentence in str(plan)
+
+
+def test_source_is_asked_for_what_a_backend_gives_too(of_this_test):
+    plan = bias_softmax(ALONG, lambda s: {**both_axes(s), "scale": 2})
+    assert not plan.regions and "gives it: name ATTR_scale in its text, or give it no scale, got 2" in str(plan)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda x, bias, *, axis: x,
+        CSource("void KERNEL(const float *x, const float *b, float *out SIZES) { out[0] = ATTR_axis; }"),
+    ],
+    ids=["python", "c"],
+)
+def test_a_name_of_two_values_is_refused_until_the_backend_says_which(of_this_test, run):
+    if callable(run):
+        run.__kwdefaults__, run.__annotations__ = None, {"axis": "int"}
+    plan = bias_softmax(run)
+    assert not plan.regions
+    assert "have one value: say which by composite_attributes, got 1 and -1" in str(plan)
+
+
+def test_what_is_no_mapping_is_reported(of_this_test):
+    plan = bias_softmax(along, lambda softmax: [3])
+    assert not plan.regions and "its composite_attributes gave [3], expected a mapping of names" in str(plan)
+
+
 @pytest.mark.parametrize(
     "text, sentence",
     [

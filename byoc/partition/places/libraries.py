@@ -7,7 +7,7 @@ kernels of ``host`` are those of ``host_kernels``, which stands last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from byoc.contract.backend import Backend
 from byoc.contract.registration import BACKENDS
@@ -16,7 +16,7 @@ from byoc.ir import entry_points
 from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.partition.place import HOST, Place
 from byoc.partition.places.kernel import KERNELS, Kernel
-from byoc.relay.expr import Call
+from byoc.relay.expr import Call, Function
 
 _SUFFIX = "_kernels"
 
@@ -29,6 +29,14 @@ class KernelLibrary(Backend):
     def fitting(self, call: Call) -> Sequence[Kernel]:
         """The kernels that may compute *call*, one for each precision and layout in which they do."""
         raise NotImplementedError
+
+    def composite_attributes(self, composite: Function) -> Mapping[str, object] | None:
+        """The attributes that the kernel of a composite gets, by the names under which it declares them, or reads them
+        as ``ATTR_name``; None for those of the operators in it. Override it where two operators in it have one of the
+        same name, or where the kernel wants another name or value. The kernel must know each of them, and is no longer
+        asked about the operators' own.
+        """
+        return None
 
 
 def kernels_run_by(backend: Backend) -> str:
