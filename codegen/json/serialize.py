@@ -29,7 +29,7 @@ from byoc.runtime.json.attributes import (
     encode_shape,
     sequences_of_one,
 )
-from byoc.runtime.json.table import reference_attributes
+from byoc.runtime.json.table import operator_of, reference_attributes
 
 Entry = tuple[int, int, int]
 CompositeAttributes = Callable[[Function], Mapping[str, object]]
@@ -130,7 +130,7 @@ class JSONSerializer:
         if not isinstance(call.op, Function):
             raise UnsupportedError(f"{self.symbol}: only operators and inline functions can be called in a JSON graph")
         if "Composite" in call.op.attrs and self._has_kernel(str(call.op.attrs["Composite"])):
-            pattern = {"PartitionedFromPattern": call.op.attrs.get("PartitionedFromPattern", "")}
+            pattern = {key: call.op.attrs[key] for key in ["PartitionedFromPattern"] if key in call.op.attrs}
             attrs = {**pattern, **self._composite_attributes(call.op)}
             name = str(call.op.attrs["Composite"])
             return self._add("kernel", name, call.checked_type, self._composite_inputs(call, name), attrs)
@@ -164,7 +164,7 @@ class JSONSerializer:
         node["attrs"] = attrs
         attrs["shape"] = [[encode_shape(t.shape) for t in outputs]]
         attrs["dtype"] = [[t.dtype for t in outputs]]
-        sequences = sequences_of_one(attributes, reference_attributes(name))
+        sequences = sequences_of_one(attributes, reference_attributes(operator_of(name)))
         if sequences is not None:
             attrs[SEQUENCES_OF_ONE] = encode_attribute(sequences)
         attrs.update({attribute_key(key): encode_attribute(value) for key, value in attributes.items()})

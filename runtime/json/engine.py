@@ -17,7 +17,7 @@ from byoc.runtime.core.errors import ArtifactError, KernelError
 from byoc.runtime.core.ndarray import dtype_name
 from byoc.runtime.core.time_limit import check_time
 from byoc.runtime.json.attributes import decode_attributes, guessed_annotations
-from byoc.runtime.json.table import Kernels, reference_attributes
+from byoc.runtime.json.table import Kernels, operator_of, reference_attributes
 from byoc.runtime.kernels.core.registry import Kernel
 
 Step = Callable[[list[object]], None]
@@ -66,10 +66,10 @@ class JsonEngine:
     def _step(node: Mapping[str, Any], rows: Sequence[int], first: int, stop: int, table: Kernels) -> Step:
         name = str(node["name"])
         kernel = table[name]
-        annotations = kernel.attributes
+        annotations, reference = kernel.attributes, reference_attributes(operator_of(name))
         if kernel.takes_all:
-            annotations = {**guessed_annotations(node["attrs"]), **reference_attributes(name), **annotations}
-        attrs = decode_attributes(node["attrs"], annotations, reference_attributes(name))
+            annotations = {**guessed_annotations(node["attrs"]), **reference, **annotations}
+        attrs = decode_attributes(node["attrs"], annotations, reference)
         kernel.check_attributes(attrs)
         sources = [rows[nid] + index for nid, index, _ in node.get("inputs", [])]
         types = _declared(node["attrs"]) if table.has_own(name) else []

@@ -17,7 +17,7 @@ from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.core.strict_json import at, list_of, object_of, read_json, text_of
 from byoc.runtime.json.module import JsonModule, read_members
-from byoc.runtime.json.table import Kernels, KernelTable, get_table
+from byoc.runtime.json.table import Kernels, KernelTable, get_table, operator_of
 from byoc.runtime.kernels.core.registry import Kernel
 from byoc.runtime.modules.module import Members, PackedFunction, members_below, module_class
 from byoc.runtime.region.checks import checks_asked, guarded
@@ -62,7 +62,7 @@ class RegionTable:
 
     def _known(self, kernel: str) -> str:
         """What the table calls *kernel*: its whole name, or the operator's where one function serves all of its."""
-        return kernel if kernel in self._declared else kernel.partition(":")[0]
+        return kernel if kernel in self._declared else operator_of(kernel)
 
     def has_own(self, name: str) -> bool:
         return name in self

@@ -110,6 +110,15 @@ def reference_attributes(name: str) -> Mapping[str, str]:
     return KERNELS[name].attributes if name in KERNELS else {}
 
 
+def operator_of(name: str) -> str:
+    """The operator or composite of the kernel *name*: declared kernels have its name before a colon.
+
+    >>> operator_of("nn.conv2d:def@arm/float/any"), operator_of("nn.conv2d")
+    ('nn.conv2d', 'nn.conv2d')
+    """
+    return name.partition(":")[0]
+
+
 NUMPY = KernelTable("numpy", fallback=True)
 
 

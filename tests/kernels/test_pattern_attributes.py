@@ -7,8 +7,10 @@ import byoc
 from byoc import relay
 from byoc.contract import PatternEntry
 from byoc.errors import CompileError
+from byoc.ir.op import OPS
 from byoc.kernels import CSource, KernelBackend, kernel
 from byoc.relay.dataflow_pattern import is_constant, is_op, wildcard
+from byoc.runtime.kernels import get_kernel
 
 pytestmark = pytest.mark.needs_cc
 ARM = "arm/float/any"
@@ -195,3 +197,31 @@ def test_a_function_of_another_type_is_refused_when_it_is_compiled(of_this_test,
     kernel("nn.relu", ARM)(CSource(text))
     with pytest.raises(CompileError, match=f"the call of nn.relu:def@arm/float/any.*{sentence}"):
         byoc.compile(model(relay.nn.relu, 2, 3), ["arm", "c"])
+
+
+ATTRIBUTES = {
+    "nn.conv1d": lambda x: relay.nn.conv1d(x, relay.const(np.ones((2, 3, 1), "float32")), strides=2),
+    "nn.avg_pool1d": lambda x: relay.nn.avg_pool1d(x, 2, count_include_pad=True),
+    "nn.layer_norm": lambda x: relay.nn.layer_norm(x, *[relay.const(np.ones(8, "float32"))] * 2, axis=-1),
+    "sum": lambda x: relay.sum(x, axis=[1]),
+    "nn.softmax": lambda x: relay.nn.softmax(x, axis=1),
+}
+
+
+@pytest.mark.parametrize("operator", ATTRIBUTES)
+def test_a_kernel_that_takes_all_attributes_gets_those_of_the_operator_as_they_are(of_this_test, operator):
+    seen = {}
+
+    @kernel(operator, ARM)
+    def takes_all(*arrays, **attributes):
+        seen.update(attributes)
+        return get_kernel(OPS[operator].kernel)(
+            *arrays, **{k: v for k, v in attributes.items() if k in get_kernel(OPS[operator].kernel).attributes}
+        )
+
+    mod = relay.transform.InferType()(model(ATTRIBUTES[operator], 2, 3, 8))
+    x = np.random.default_rng(0).standard_normal((2, 3, 8)).astype("float32")
+    library = byoc.compile(mod, ["arm", "c"])
+    np.testing.assert_allclose(library(x), byoc.compile(mod, ["c"])(x), rtol=1e-4, atol=1e-6)
+    assert seen == {k: v for k, v in mod["main"].body.attrs.items() if k in seen}
+    assert set(seen) == set(dict(mod["main"].body.attrs.items()))
