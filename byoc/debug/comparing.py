@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from byoc.base.progress import silent
+from byoc.contract.options import HOST_BACKEND
 from byoc.debug.comparison import Comparison, TensorRow
 from byoc.debug.element_order import exchanged, is_reordered
 from byoc.debug.limits import ErrorLimits
@@ -90,17 +91,27 @@ def _sent(asked: CompareRequest, folder: Path) -> tuple[tuple[str, str], Compare
     if asked.second is None:
         if isinstance(asked.first, Library):
             raise UserError("compare takes two libraries, or a model and two targets")
-        if len(targets) != 2:
+        sides = _sides(targets)
+        if len(sides) != 2:
             raise UserError(
-                f"a model is compared on two targets, got {', '.join(targets) or 'none'}; write -t c -t acme"
+                f"a model is compared on two targets, got {', '.join(targets) or 'none'}; write -t c -t acme (each is "
+                "compiled with the host beside it)"
             )
-        return (targets[0], targets[1]), asked
+        return (sides[0], sides[1]), replace(asked, targets=sides)
     if targets:
         raise UserError("targets are of a model: give an ONNX model and two targets, or two artefacts without any")
     one, first = _file(asked.first, folder / "first.byoc")
     other, second = _file(asked.second, folder / "second.byoc")
     names = (f"{one} (first)", f"{other} (second)") if one == other else (one, other)
     return names, replace(asked, first=first, second=second)
+
+
+def _sides(targets: Sequence[str]) -> list[str]:
+    """The two of *targets* that are meant: of ``acme,c`` against ``c``, or against ``blas,c``, the host stands once."""
+    if len(targets) <= 2:
+        return list(targets)
+    distinct = list(dict.fromkeys(targets))
+    return distinct if len(distinct) <= 2 else [t for t in distinct if t not in (HOST_BACKEND, "host")]
 
 
 def _file(given: object, place: Path) -> tuple[str, Path]:

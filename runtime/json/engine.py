@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from byoc.runtime.core.device_event import DeviceEvent
+from byoc.runtime.core.device_event import NO_FACTS, DeviceEvent, EventFacts
 from byoc.runtime.core.errors import ArtifactError, KernelError
 from byoc.runtime.core.ndarray import dtype_name
 from byoc.runtime.core.time_limit import check_time
@@ -96,7 +96,9 @@ class JsonEngine:
             check_time()
             begin = time.perf_counter()
             step(values)
-            events.append(DeviceEvent(self.symbol, name, begin, time.perf_counter()))
+            end, operator = time.perf_counter(), operator_of(name)
+            facts = NO_FACTS if operator == name else EventFacts(operators=(operator,))
+            events.append(DeviceEvent(self.symbol, name, begin, end, facts=facts))
 
 
 def _run_kernel(

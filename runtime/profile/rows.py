@@ -267,7 +267,7 @@ def _reported_work(function: FunctionRecord, part: PartRecord, calls: int, peak:
     facts = part.facts
     if facts.operations is not None or facts.bytes is not None:
         return _Work.of(facts.operations, facts.bytes, facts.dtype, None if part.is_copy else peak).times(calls)
-    alike = [operator for operator in function.operators if operator.operator == part.name]
+    alike = [operator for operator in function.operators if operator.operator == _computes(part)]
     if not alike:
         return _Work()
     works = [_Work.of(o.operations, o.bytes, o.dtype, peak) for o in alike]
@@ -294,15 +294,16 @@ def _divided(function: FunctionRecord, key_of: Callable[[OperatorWork], str], pe
     """A piece for each operator of the function, its time by weight."""
     seconds, calls = function.seconds(), _calls(function)
     operators = function.operators or (OperatorWork(function.symbol, function.nodes, weight=1),)
-    shares = _shares_of_parts(operators, function.parts)
-    parts, is_reported = {part.name: run_seconds(part.runs) for part in function.parts}, _is_reported(function)
+    shares, measured = _shares_of_parts(operators, function.parts), _measured(function)
+    others = [o for o in operators if o.operator not in measured]
+    left = measured.get("", seconds)  # what no operator of that name took
     for number, operator in enumerate(operators):
         if shares is not None:
             spent, is_divided = shares[number]
         else:
-            alike = [o for o in operators if o.operator == operator.operator] if is_reported else operators
+            alike = [o for o in operators if o.operator == operator.operator] if operator not in others else others
             share = _share(operator, alike)
-            spent = [share * s for s in (parts[operator.operator] if is_reported else seconds)]
+            spent = [share * s for s in measured.get(operator.operator, left)]
             is_divided = 0 < share < 1
         work = _Work.of(operator.operations, operator.bytes, operator.dtype, peak).times(calls)
         key = key_of(operator), function.backend
@@ -336,15 +337,29 @@ def _shares_of_parts(
     return found
 
 
-def _is_reported(function: FunctionRecord) -> bool:
-    """Whether its module measured each of its operators."""
-    names = {part.name for part in function.parts}
-    return bool(function.operators) and all(operator.operator in names for operator in function.operators)
+def _computes(part: PartRecord) -> str:
+    """The operator that a part is: as its module says where it knows no nodes, else by its name."""
+    operators = part.facts.operators
+    return operators[0] if len(operators) == 1 and not part.nodes else part.name
+
+
+def _measured(function: FunctionRecord) -> dict[str, list[float]]:
+    """The seconds of parts of the function by its operators, where its module measured these; by "" the seconds of the
+    parts that are none, which the other operators share. Nothing where these would have no time to share.
+    """
+    names = {operator.operator for operator in function.operators}
+    found: dict[str, list[float]] = {}
+    for part in function.parts:
+        name, spent = _computes(part), run_seconds(part.runs)
+        key = name if name in names else ""
+        found[key] = [a + b for a, b in zip(found.get(key, [0.0] * len(spent)), spent, strict=True)]
+    return found if names and (names <= set(found) or "" in found) else {}
 
 
 def _by_operator(function: FunctionRecord, name: str, peak: Peak | None) -> Iterator[_Piece]:
+    measured = _measured(function)
     for piece in _divided(function, lambda operator: operator.operator, peak):
-        yield replace(piece, is_divided=piece.is_divided and not _is_reported(function))
+        yield replace(piece, is_divided=piece.is_divided and piece.operators[0] not in measured)
 
 
 def _by_node(function: FunctionRecord, name: str, peak: Peak | None) -> Iterator[_Piece]:

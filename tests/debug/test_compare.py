@@ -121,6 +121,13 @@ def test_an_order_of_elements_is_that_of_a_layout_or_none():
     assert exchanged(np.zeros(1, "float32"), np.ones(1, "float32"), leaves) is None
 
 
+@pytest.mark.parametrize("targets", [["c", "json", "c"], ["json", "c", "c"], ["json", "c", "blas", "c"]])
+def test_a_side_may_name_the_host_that_stands_beside_its_target(targets):
+    found = compare(DIGITS, targets=targets)
+    wanted = [t for t in dict.fromkeys(targets) if t != "c" or "blas" not in targets]
+    assert found.ok and [found.first, found.second] == wanted
+
+
 def test_libraries_of_different_models_are_refused():
     with pytest.raises(UserError, match="do not take the same inputs"):
         compare(byoc.compile(DIGITS), byoc.compile(MODEL))

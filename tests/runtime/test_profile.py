@@ -2,13 +2,17 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from started_module import Late, StartedModule, apply, graph_of, tree
 
+import byoc
+from byoc import relay
+from byoc.kernels import kernel
 from byoc.runtime import MetadataModule, Module, UserError
-from byoc.runtime.core.device_event import DeviceEvent
+from byoc.runtime.core.device_event import DeviceEvent, EventFacts
 from byoc.runtime.core.function_work import FunctionWork, OperatorWork
 from byoc.runtime.devices.peak import Peak
 from byoc.runtime.executors.graph_executor import GraphExecutor
@@ -157,6 +161,36 @@ def test_the_kernels_of_a_device_are_the_times_of_the_nodes_that_they_come_from(
     assert "gws/lws" in profile.table("kernel") and "1024/64" in profile.table("kernel")
     assert "gws/lws" not in profile.table("node")
     assert RunProfile.from_json(json.dumps(profile.to_json())) == profile
+
+
+def declared(kernel, seconds, operator):
+    return PartRecord(kernel, (((0, seconds),), ((0, 2 * seconds),)), facts=EventFacts(operators=(operator,)))
+
+
+def test_the_time_of_a_declared_kernel_is_its_operators_whatever_that_was_estimated_to_take():
+    """An estimate says that the convolution takes nearly all; the parts say that it is the addition."""
+    conv, add = replace(CONV, weight=1000), OperatorWork("add", ("Add_1",), "float32", 1)
+    tanh, exp = OperatorWork("tanh", ("Tanh_2",), "float32", 1), OperatorWork("exp", ("Exp_3",), "float32", 3)
+    parts = (declared("nn.conv2d:def@acme/float/any", 1, "nn.conv2d"), declared("add:def@acme/float/any", 6, "add"))
+    fused = declared("acme.tanh_exp:def@acme/float/any", 2, "acme.tanh_exp")
+    one = FunctionRecord("one", "acme", (((0, 8),), ((0, 16),)), True, (conv, add), parts=parts)
+    two = FunctionRecord("two", "acme", (((0, 10),), ((0, 20),)), True, (conv, add, tanh, exp), parts=(*parts, fused))
+    for function, inside in ((one, {}), (two, {"tanh": ([0.5, 1], True), "exp": ([1.5, 3], True)})):
+        profile = RunProfile("m", "graph executor", (10.0, 20.0), (function,))
+        rows = {row.name: (row.seconds, row.is_divided) for row in profile.rows("operator")}
+        assert rows == {"nn.conv2d": ([1, 2], False), "add": ([6, 12], False), **inside}
+        rows = {row.name: row.seconds for row in profile.rows("node")}
+        assert rows["Conv_0"] == [1, 2] and rows["Add_1"] == [6, 12]
+
+
+def test_an_engine_says_which_operator_a_declared_kernel_is(of_this_test):
+    kernel("exp", "arm/float/any")(np.exp)
+    kernel("tanh", "arm/float/any")(np.tanh)
+    x = relay.var("x", shape=(2, 3))
+    model = byoc.IRModule.from_expr(relay.Function([x], relay.exp(relay.tanh(x))))
+    profile = byoc.compile(model, targets=["arm", "c"]).profile({"x": np.ones((2, 3), "float32")}, repeat=2)
+    assert {row.name: row.is_divided for row in profile.rows("operator")} == {"exp": False, "tanh": False}
+    assert [list(row.operators) for row in profile.rows("kernel") if "exp" in row.name] == [["exp"]]
 
 
 def test_every_level_but_that_of_reported_operators_divides_all_the_time():
