@@ -61,7 +61,7 @@ def bisect(asked: BisectRequest) -> Bisection:
     """
     names = [*asked.target_names, *([] if asked.reference in (INTERPRETER, ONNXRUNTIME) else [asked.reference])]
     with Workbench(names, asked, asked.part_seconds) as bench:
-        return Runner(asked, ErrorLimits(asked.tolerance or {}, asked.snr), bench).bisect()
+        return Runner(asked, ErrorLimits.of(asked.tolerance, asked.snr, asked.precision), bench).bisect()
 
 
 @dataclass(frozen=True)
@@ -244,11 +244,15 @@ class Runner:
 
 
 def replay(
-    case: str | os.PathLike[str], target: str, limits: ErrorLimits | None = None, seconds: float = PART_SECONDS
+    case: str | os.PathLike[str],
+    target: str,
+    limits: ErrorLimits | None = None,
+    seconds: float = PART_SECONDS,
+    precision: str = "f32",
 ) -> BisectionStep:
     """Run a case that bisect or certify wrote on *target*, against the outputs in it.
 
-    It runs in a worker process, whose steps may take as many *seconds* each.
+    It runs in a worker process, whose steps may take as many *seconds* each; its products in *precision*.
 
     Raises InputError for a file that is no case, UserError where it does not compile or run.
     """
@@ -256,7 +260,8 @@ def replay(
     nodes = found.notes.get("nodes")
     part = Part(found.name, target, found.kind, tuple(map(str, nodes)) if isinstance(nodes, list) else (), found)
     try:
-        with Workbench([target], None, seconds) as bench:
+        asked = None if precision == "f32" else BisectRequest(b"", target, precision=precision)
+        with Workbench([target], asked, seconds) as bench:
             got = bench.run_part(found, target, False)
     except LostError as error:
         return BisectionStep(part.name, target, part.kind, part.nodes, None, str(error), error.is_hung)

@@ -75,7 +75,8 @@ def _compared(asked: CompareRequest, one: ComparedSide, other: ComparedSide) -> 
     before = one.run(arrays)
     progress(f"running {other.name}")
     after = other.run(arrays)
-    found = _Found(ErrorLimits(asked.tolerance or {}, asked.snr), has_layouts=asked.second is not None)
+    limits = ErrorLimits.of(asked.tolerance, asked.snr, asked.precision)
+    found = _Found(limits, has_layouts=asked.second is not None)
     if before.values and after.values:
         found.compare(before.values, after.values)
     rows = found.rows + _outputs(before, after, found.limits)

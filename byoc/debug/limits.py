@@ -25,6 +25,12 @@ class ErrorLimits:
     tolerance: Mapping[str, float] = field(default_factory=dict)
     snr: float | None = None
 
+    @staticmethod
+    def of(tolerance: Mapping[str, float] | None, snr: float | None, precision: str = "f32") -> ErrorLimits:
+        """Those that a user asks for; of products in float16 a float32 may be off as a float16 may."""
+        rounded = {"float32": PARTS["float16"]} if precision == "fp16" else {}
+        return ErrorLimits({**rounded, **(tolerance or {})}, snr)
+
     def leaves(self, got: np.ndarray, want: np.ndarray) -> str | None:
         """How *got* leaves *want*, in a sentence; None where it does not."""
         found = errors(got, want)

@@ -40,6 +40,14 @@ class InputOptions(Options):
         "unless a tolerance is given",
         flag=Flag("--snr", metavar="DB", read=float),
     )
+    precision: str = option(
+        "f32",
+        "what the model's products are asked to compute in; fp16 allows float32 what is allowed float16, unless a "
+        "tolerance is given",
+        choices=("f32", "fp16"),
+        flag=Flag("--precision"),
+    )
+    keep_f32: Sequence[str] = like(HostOptions, "keep_f32", ())
     progress: Callable[[str], object] | None = option(
         None, "a function that is called with what is done next", key=Keyed.APART
     )

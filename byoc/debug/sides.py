@@ -128,14 +128,28 @@ class SideBench:
         assert not isinstance(asked.first, Library)
         if asked.vm:
             request = CompileRequest(
-                asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline, progress=self.progress
+                asked.first,
+                cut,
+                shapes=asked.shapes,
+                pipeline=asked.pipeline,
+                precision=asked.precision,
+                keep_f32=asked.keep_f32,
+                progress=self.progress,
             )
             self._executable = compile_for_vm(request)
             return
         self.progress("compiling it")
-        whole = compile_model(asked.first, cut, shapes=asked.shapes, pipeline=asked.pipeline)
+        precision = asked.precision, asked.keep_f32
+        whole = compile_model(
+            asked.first,
+            cut,
+            shapes=asked.shapes,
+            pipeline=asked.pipeline,
+            precision=precision[0],
+            keep_f32=precision[1],
+        )
         self.progress("compiling it operator by operator")
-        self._pair = whole, compile_unfused(asked.first, cut, asked)
+        self._pair = whole, compile_unfused(asked.first, cut, asked, *precision)
 
     def _load(self, path: Path) -> None:
         self.progress("loading it")

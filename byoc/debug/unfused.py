@@ -42,7 +42,15 @@ def compile_unfused(
     vendors = [t for t in targets if t not in (HOST_BACKEND, "host")]
     if vendors:
         limits = {name: Limits(max_operators=_largest_pattern(name)) for name in vendors}
-        singly = plan(model, targets, shapes=given[0], pipeline=given[1], limits=limits)
+        singly = plan(
+            model,
+            targets,
+            shapes=given[0],
+            pipeline=given[1],
+            limits=limits,
+            precision=precision,
+            keep_f32=keep_f32,
+        )
     return compile_model(
         model,
         targets,

@@ -84,7 +84,14 @@ class WorkerBench:
             assert self.asked is not None
             self.progress(COMPILING)
             asked = self.asked
-            self._whole = compile_model(asked.model, asked.target_names, shapes=asked.shapes, pipeline=asked.pipeline)
+            self._whole = compile_model(
+                asked.model,
+                asked.target_names,
+                shapes=asked.shapes,
+                pipeline=asked.pipeline,
+                precision=asked.precision,
+                keep_f32=asked.keep_f32,
+            )
         return self._whole
 
     def part(self, sent: SentCase, target: str, place: int | None) -> Library:
@@ -93,7 +100,8 @@ class WorkerBench:
         if known is not None:
             return known
         self.progress(COMPILING)
-        made = region_library(sent.case.function, target)
+        is_asked = self.asked is not None and target in self.asked.target_names
+        made = region_library(sent.case.function, target, precision=self.asked.precision if is_asked else "f32")
         if place is not None:
             self.libraries[target, place] = made
         return made
@@ -191,7 +199,14 @@ class RunPart:
 
 def plan_request(asked: BisectRequest) -> PlanRequest:
     """What the plan of the model of *asked* is asked for."""
-    return PlanRequest(asked.model, asked.target_names, shapes=asked.shapes, pipeline=asked.pipeline)
+    return PlanRequest(
+        asked.model,
+        asked.target_names,
+        shapes=asked.shapes,
+        pipeline=asked.pipeline,
+        precision=asked.precision,
+        keep_f32=asked.keep_f32,
+    )
 
 
 def _refused(work: Callable[[], T]) -> T | Refused:

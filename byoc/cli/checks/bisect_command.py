@@ -42,8 +42,9 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         targets = given.get("targets", ())
         if len(targets) != 1:
             raise UserError("--replay runs on one target: write -t acme")
-        limits = ErrorLimits(given.get("tolerance") or {}, given.get("snr"))
-        step = replay(arguments.replay, targets[0], limits, given.get("part_seconds", PART_SECONDS))
+        precision = given.get("precision", "f32")
+        limits = ErrorLimits.of(given.get("tolerance"), given.get("snr"), precision)
+        step = replay(arguments.replay, targets[0], limits, given.get("part_seconds", PART_SECONDS), precision)
         data = {"case": arguments.replay, "target": targets[0], "ok": step.is_right, "text": str(step)}
         return data, f"{'right' if step.is_right else 'wrong'}: {step}", 0 if step.is_right else EXIT_FOUND
     inputs, sizes = given_arrays(arguments), given_sizes(arguments)
