@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from byoc.cli.compile_command import fallback_lines, memory_note_lines
+from byoc.cli.flags.option_values import PROGRAM_ENDING
 from byoc.cli.report.quantization_text import quantization_lines
-from byoc.contract.signature import spec_of
-from byoc.driver.compiler.integers import simplified
-from byoc.driver.compiler.module_plan import accelerators
-from byoc.driver.model import is_torch_program, module_of
-from byoc.driver.pipeline import optimize
 from byoc.errors import UserError
-from byoc.ir.module import IRModule
-from byoc.ir.op import Op
-from byoc.ir.types import tensor_types
 from byoc.options.texts import parse_targets
 from byoc.partition.plan.plan import Plan
-from byoc.relay.expr import Call, Function
-from byoc.relay.traverse import post_order
 from byoc.runtime.artefact.artifact import read_artifact
 from byoc.runtime.core.strict_json import mapping_of
 from byoc.runtime.files.whole_file import open_file
@@ -52,7 +42,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     if not path.is_file():
         raise UserError(f"{path}: this is a folder" if path.is_dir() else f"{path}: there is no such file")
     with open_file(path) as file:
-        is_artifact = not is_torch_program(path) and (file.read(2) == b"PK" or path.suffix == ".byoc")
+        is_artifact = path.suffix != PROGRAM_ENDING and (file.read(2) == b"PK" or path.suffix == ".byoc")
     if arguments.text and is_artifact:
         raise UserError(f"--text is for ONNX models; {path} is an artefact: --source shows what it holds")
     if arguments.source and not is_artifact:
@@ -61,6 +51,8 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         raise UserError(f"--target is for ONNX models; {path} is an artefact, and was cut already")
     if is_artifact:
         return inspect_artifact(path, arguments.source)
+    from byoc.cli.report.inspected_model import inspect_model  # a process that looks into artefacts needs no compiler
+
     return inspect_model(path, arguments.text, parse_targets(arguments.target))
 
 
@@ -107,37 +99,3 @@ def _memory_lines(report: Mapping[str, object]) -> list[str]:
 
 def _sources(library: Library) -> dict[str, str]:
     return {f"module {k} ({m.type_key})": m.get_source() for k, m in enumerate(library.module.imports)}
-
-
-def inspect_model(path: Path, text: bool, targets: Sequence[str] = ()) -> tuple[Mapping[str, object], str, int]:
-    """Inputs, outputs and operators of a model, as imported and as simplified for *targets*."""
-    mod = module_of(path)
-    before = _operators(mod)
-    mod = simplified(mod, accelerators(targets)) if targets else optimize(mod)
-    after = _operators(mod)
-    main = mod["main"]
-    assert isinstance(main, Function)
-    inputs = [spec_of(p.name_hint, t) for p in main.params for t in tensor_types(p.checked_type)]
-    given = main.attrs.get("output_names")
-    names = [str(n) for n in given] if isinstance(given, (list, tuple)) else []
-    outputs = [spec_of(n, t) for n, t in zip(names, tensor_types(main.body.checked_type), strict=False)]
-    data = {
-        "inputs": [s.to_json() for s in inputs],
-        "outputs": [s.to_json() for s in outputs],
-        "operators": before,
-        "operators_simplified": after,
-    }
-    lines = [
-        *(f"input   {s.name}: {s.dtype}{s}" for s in inputs),
-        *(f"output  {s.name}: {s.dtype}{s}" for s in outputs),
-        f"operators: {sum(before.values())} imported, {sum(after.values())} after simplification",
-        *(f"  {count:5d}  {name}" for name, count in after.items()),
-    ]
-    return data, mod.astext(show_meta_data=False) if text else "\n".join(lines), 0
-
-
-def _operators(mod: IRModule) -> dict[str, int]:
-    names = Counter(
-        node.op.name for node in post_order(mod["main"]) if isinstance(node, Call) and isinstance(node.op, Op)
-    )
-    return dict(sorted(names.items(), key=lambda item: (-item[1], item[0])))

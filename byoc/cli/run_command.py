@@ -14,11 +14,10 @@ import numpy as np
 
 from byoc.cli.flags.devices import HELP as DEVICE_HELP
 from byoc.cli.flags.devices import use_device, with_device
+from byoc.cli.flags.option_values import PROGRAM_ENDING
 from byoc.cli.report.progress import StageProgress
 from byoc.cli.report.run_times import RunSetting, RunTimes, largest_difference, run_settings, table_of
 from byoc.cli.tensors.arrays import nameless, npz_bytes, parse_sizes, random_inputs, read_inputs
-from byoc.driver.compiler.compile import compile_model
-from byoc.driver.model import is_torch_program
 from byoc.driver.options import CompileRequest
 from byoc.errors import InputError, UserError
 from byoc.options.flags import add_flags, given_flags, given_options
@@ -141,6 +140,8 @@ def open_library(arguments: argparse.Namespace, progress: StageProgress, device:
     elif arguments.trusted:
         raise UserError(f"--trusted is for artefacts; {path} is a model, which nobody signed")
     else:
+        from byoc.driver.compiler.compile import compile_model  # a process that runs artefacts needs no compiler
+
         given = with_device(given_options(arguments, CompileRequest), device)
         library = compile_model(CompileRequest(path, **given, progress=progress))
     if device:
@@ -152,7 +153,7 @@ def is_model(path: Path) -> bool:
     """Whether the file at *path* is a model and no artefact. Raises UserError where there is none."""
     if not path.exists():
         raise UserError(f"{path}: there is no such file")
-    return is_torch_program(path) or (path.suffix == ".onnx" and not _is_zip(path))
+    return path.suffix == PROGRAM_ENDING or (path.suffix == ".onnx" and not _is_zip(path))
 
 
 def load_artifact(path: Path, arguments: argparse.Namespace, progress: StageProgress) -> Library:

@@ -60,7 +60,13 @@ def _kernel(
     if not isinstance(run, OpenCLSource):
         raise InternalError(f"{kernel} is no source in OpenCL C")
     tensors = [specs[k] for k in (*step.inputs, *step.outputs)]
-    head = heading(name, tensors[: len(step.inputs)], tensors[len(step.inputs) :], given_attributes(kernel, step.call), OPENCL_TYPES)
+    head = heading(
+        name,
+        tensors[: len(step.inputs)],
+        tensors[len(step.inputs) :],
+        given_attributes(kernel, step.call),
+        OPENCL_TYPES,
+    )
     text = f'{head}#line 1 "{kernel}"\n{run.text}\n{between(head + run.text)}'
     items = _elements(specs[step.outputs[0]]) if run.items is None else _items(kernel, run.items(step.call))
     buffers = tuple(buffer[k] for k in (*step.inputs, *step.outputs))

@@ -90,8 +90,9 @@ def _check_said(said: Mapping[str, object], kernel: str, table: KernelTable) -> 
     for attr, value in said.items():
         if attr not in declared.attributes:
             raise CompileError(
-                f"composite_attributes gives the kernel {kernel!r} of table {table.name!r} {attr}, which is {value!r}, and "
-                f"it does not declare it: declare it as a keyword (*, {attr}: ...), take **attributes, or give it no {attr}"
+                f"composite_attributes gives the kernel {kernel!r} of table {table.name!r} {attr}, which is {value!r}, "
+                f"and it does not declare it: declare it as a keyword (*, {attr}: ...), take **attributes, or give it "
+                f"no {attr}"
             )
     missing = sorted(declared.required - set(said))
     if missing:

@@ -296,11 +296,27 @@ class OnednnLibrary:
         return self.new("dnnl_stream_t", self.lib.dnnl_stream_create, self.engine, _IN_ORDER)
 
 
-def _candidates() -> list[str]:
-    """Where the library may be: what the user names, files of installed packages, what the system's loader finds."""
+def _search() -> OnednnLibrary | str:
+    """The library, else why there is none; it is asked for each call of a plan.
+
+    What works is kept for each text of the user's variable. What was not there is looked for again, but for what the
+    system's loader finds, which asks compilers in processes of their own.
+    """
     named = os.environ.get(VARIABLE)
-    if named:
-        return [named]
+    if named in _KNOWN:
+        return _KNOWN[named]
+    found = _found(tuple([named] if named else _candidates()))
+    if not isinstance(found, str):
+        _KNOWN[named] = found
+    return found
+
+
+_KNOWN: dict[str | None, OnednnLibrary] = {}
+_system_library = functools.cache(ctypes.util.find_library)
+
+
+def _candidates() -> list[str]:
+    """Where the library may be: files of installed packages, what the system's loader finds."""
     found = []
     for package in PACKAGES:
         try:
@@ -308,7 +324,7 @@ def _candidates() -> list[str]:
         except importlib.metadata.PackageNotFoundError:
             continue
         found += [str(Path(str(file.locate())).resolve()) for file in files if file.name == f"libdnnl.so.{MAJOR}"]
-    system = ctypes.util.find_library("dnnl")
+    system = _system_library("dnnl")
     return [*found, *([system] if system else [])]
 
 
@@ -331,13 +347,13 @@ def _found(candidates: tuple[str, ...]) -> OnednnLibrary | str:
 
 def unavailable() -> str | None:
     """Why the library is not here, in one sentence; None where it is."""
-    found = _found(tuple(_candidates()))
+    found = _search()
     return f"oneDNN is not here ({found}): {ADVICE}" if isinstance(found, str) else None
 
 
 def library() -> OnednnLibrary:
     """The library. Raises UnavailableError where it is not here."""
-    found = _found(tuple(_candidates()))
+    found = _search()
     if isinstance(found, str):
         raise UnavailableError(f"oneDNN is not here ({found}): {ADVICE}")
     return found

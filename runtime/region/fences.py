@@ -83,7 +83,7 @@ class Fenced:
         return f"{_bytes(ZONE - int(written[0]))} before the beginning" if written.size else None
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _pattern(dtype: np.dtype, number: int) -> np.ndarray:
     """The bytes of fence *number* around arrays of *dtype*."""
     made = _mixed(np.arange(ZONE // 4, dtype=np.uint32) + np.uint32(number * ZONE)).view(np.uint8)

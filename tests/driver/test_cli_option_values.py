@@ -7,7 +7,7 @@ from byoc.codegen.c.export.options import WEIGHTS
 from byoc.codegen.c.winograd.options import CHOICES
 from byoc.codegen.tune.level import LEVELS
 from byoc.contract import Limits
-from byoc.driver import assembly, options
+from byoc.driver import assembly, model, options
 from byoc.options.texts import LIMITS
 from byoc.partition.options import FORMULAS, OBJECTIVES, POLICIES
 from byoc.partition.places import grade
@@ -20,6 +20,7 @@ def test_the_command_line_says_what_the_compiler_says():
     assert tuple(METHODS) == option_values.CALIBRATIONS and option_values.PERCENTILE == PERCENTILE
     assert tuple(CHOICES) == option_values.WINOGRAD
     assert option_values.AVAILABLE == assembly.AVAILABLE
+    assert option_values.PROGRAM_ENDING == model.PROGRAM_ENDING
 
 
 def test_options_are_declared_with_the_words_of_the_compiler():

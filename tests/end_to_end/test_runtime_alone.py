@@ -11,7 +11,7 @@ from tools.health.sources import ROOT
 
 pytestmark = pytest.mark.needs_cc
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
-HIDDEN = ("onnx", "safetensors", "filelock", "platformdirs", "rich")
+HIDDEN = ("onnx", "safetensors", "filelock", "platformdirs", "rich", "networkx", "scipy", "pyopencl")
 WITHOUT = f"""
 import importlib.abc
 import sys
@@ -56,7 +56,24 @@ def test_a_model_is_loaded_run_and_profiled(artefact):
     np.testing.assert_array_equal(np.load(artefact / "found.npy"), np.load(artefact / "expected.npy"))
 
 
-@pytest.mark.parametrize("words", [["inspect", "digits.byoc"], ["compile", str(DIGITS)], ["run", "digits.byoc"]])
+def command(folder, *words):
+    return python(folder, f"from byoc.cli.main import main\nsys.exit(main({list(words)!r}))\n")
+
+
+def test_an_artefact_is_run_and_looked_into_from_the_command_line(artefact):
+    done = command(artefact, "run", "digits.byoc", "-i", "image=image.npy", "-o", "outputs.npz")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    with np.load(artefact / "outputs.npz") as found:
+        np.testing.assert_array_equal(found[found.files[0]], np.load(artefact / "expected.npy"))
+    assert command(artefact, "run", "digits.byoc", "--random", "--size", "batch=3", "--repeat", "2").returncode == 0
+    done = command(artefact, "inspect", "digits.byoc", "--source")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert "tvmgen_default_json_main_0" in done.stdout and "cannot run here" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words", [["inspect", str(DIGITS)], ["compile", str(DIGITS)], ["run", str(DIGITS)], ["plan", str(DIGITS)]]
+)
 def test_a_command_that_needs_more_names_the_package(artefact, words):
     done = python(artefact, f"from byoc.cli.main import main\nsys.exit(main({words!r}))\n")
     assert done.returncode == 3 and "internal error" not in done.stderr

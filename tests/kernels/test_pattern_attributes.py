@@ -95,7 +95,7 @@ def test_two_attributes_of_one_name_are_told_apart_by_the_backend(of_this_test):
 
 
 def bias_softmax(run, said=None):
-    """A backend ``said_axes`` of the pattern bias_add, softmax, and what it makes of a model whose axes are 1 and -1."""
+    """A backend ``said_axes`` of the pattern bias_add, softmax: its plan of a model whose axes are 1 and -1."""
 
     @byoc.contract.register_backend
     class SaidAxes(KernelBackend):
@@ -149,8 +149,14 @@ def test_attributes_that_a_backend_names_are_its_kernels(of_this_test, run):
 @pytest.mark.parametrize(
     "said, sentence",
     [
-        (lambda s: {**both_axes(s), "scale": 2}, "knows nothing of scale, which composite_attributes gives it: declare it"),
-        (lambda s: {"channel": 1}, "needs softmax_axis: give it by composite_attributes, or declare a default, got channel"),
+        (
+            lambda s: {**both_axes(s), "scale": 2},
+            "knows nothing of scale, which composite_attributes gives it",
+        ),
+        (
+            lambda s: {"channel": 1},
+            "needs softmax_axis: give it by composite_attributes, or declare a default, got",
+        ),
         (None, "needs channel: give it by composite_attributes, or declare a default, got axis"),
     ],
 )

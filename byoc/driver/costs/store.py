@@ -16,8 +16,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock
-
 from byoc.errors import PartitionError
 from byoc.partition.costs.profile import Profile
 from byoc.runtime.files.whole_file import read_file, read_text, write_whole
@@ -106,6 +104,8 @@ class CostStore:
 
     def add(self, facts: Facts, found: Iterable[Measurement]) -> str | None:
         """Keep what was measured. Returns why that was not possible, or None."""
+        from filelock import FileLock  # which commands that run artefacts do without
+
         text = "".join(f"{m.to_line()}\n" for m in found)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

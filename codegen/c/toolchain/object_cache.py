@@ -17,9 +17,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-from platformdirs import user_cache_dir
-
 from byoc.errors import UserError
 from byoc.runtime.files.whole_file import read_file, write_whole
 from byoc.runtime.files.work_folder import work_folder
@@ -30,7 +27,11 @@ _DIGEST_BYTES = 32
 
 def cache_dir() -> Path:
     """Where compiled code is kept: ``$BYOC_CACHE_DIR``, or the user's cache folder."""
-    return Path(os.environ.get("BYOC_CACHE_DIR") or user_cache_dir("byoc"))
+    if own := os.environ.get("BYOC_CACHE_DIR"):
+        return Path(own)
+    from platformdirs import user_cache_dir  # which commands that run artefacts do without
+
+    return Path(user_cache_dir("byoc"))
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class ObjectCache:
     @contextmanager
     def _alone(self, name: str, limit: float) -> Iterator[None]:
         """Hold the lock of an entry, where there can be one: without it work may be done twice, and no more."""
+        from filelock import FileLock, Timeout  # which commands that run artefacts do without
+
         with ExitStack() as stack:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
