@@ -100,8 +100,9 @@ class WorkerBench:
         if known is not None:
             return known
         self.progress(COMPILING)
-        is_asked = self.asked is not None and target in self.asked.target_names
-        made = region_library(sent.case.function, target, precision=self.asked.precision if is_asked else "f32")
+        asked = self.asked
+        precision = asked.precision if asked is not None and target in asked.target_names else "f32"
+        made = region_library(sent.case.function, target, precision=precision)
         if place is not None:
             self.libraries[target, place] = made
         return made

@@ -255,9 +255,7 @@ def _ambiguities(kernel: Kernel, operators: Sequence[Call], declared: Collection
     for name, value in (item for inner in operators if inner.attrs is not None for item in inner.attrs.items()):
         if name in declared and value not in values.setdefault(name, []):
             values[name].append(value)
-    wanted = (
-        "{0} looks at {1}, of which operators in the composite have one value: say which by composite_attributes"
-    )
+    wanted = "{0} looks at {1}, of which operators in the composite have one value: say which by composite_attributes"
     return [
         Reason("attribute", wanted.format(kernel, name), " and ".join(map(repr, found)))
         for name, found in values.items()

@@ -150,9 +150,7 @@ def test_a_backend_that_says_nothing_of_a_composite_is_asked_about_its_operators
 def test_what_a_backend_says_of_a_composite_its_kernel_must_know(table, says):
     says["along"] = 1
     table.kernel(f"{NAME}.soft_exp")(lambda data: np.exp(softmax(data, -1)))
-    with pytest.raises(
-        CompileError, match=rf"gives the kernel '{NAME}.soft_exp' .* along, which is 1, and it"
-    ):
+    with pytest.raises(CompileError, match=rf"gives the kernel '{NAME}.soft_exp' .* along, which is 1, and it"):
         compiled(soft_exp_model)
     del table._kernels[f"{NAME}.soft_exp"]
 
