@@ -126,8 +126,8 @@ class _HostLowering:
         if rule is None:
             where = ", ".join(span_names(node.span)) or "main"
             raise CompileError(
-                f"{where}: the graph executor runs no {type(node).__name__}: compile the module with relay.vm.compile, or "
-                "remove control flow"
+                f"{where}: the graph executor runs no {type(node).__name__}: compile the module with "
+                "relay.vm.compile, or remove control flow"
             )
         return rule(self, node)
 
