@@ -13,6 +13,7 @@ from byoc.contract.registration import get_backend
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.compiler.plan import plan
 from byoc.driver.options import ModelOptions
+from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import pipeline
 from byoc.relay import transform
 from byoc.relay.dataflow_pattern.pattern_graph import pattern_post_order
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from byoc.ir.module import IRModule
-FUSION = "FuseOps"
+FUSION, JOINING = "FuseOps", "JoinGroups"
 
 
 def compile_unfused(
@@ -55,12 +56,18 @@ def compile_unfused(
         model,
         targets,
         shapes=given[0],
-        pipeline=(given[1] or pipeline()).replace(FUSION, transform.FuseOps(0)),
+        pipeline=_unfused(given[1] or pipeline()),
         plan=singly,
         precision=precision,
         keep_f32=keep_f32,
         backend_options={HOST_BACKEND: {"layout": "default"}},
     )
+
+
+def _unfused(passes: Pipeline) -> Pipeline:
+    """*passes* of which none puts operators into one group."""
+    singly = passes.replace(FUSION, transform.FuseOps(0))
+    return singly.remove(JOINING) if JOINING in singly.names else singly
 
 
 def _largest_pattern(target: str) -> int:

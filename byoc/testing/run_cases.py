@@ -10,12 +10,16 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from byoc.base.progress import Progress, silent
+from byoc.contract.verdict import callee_name
+from byoc.relay.expr import Call
+from byoc.relay.traverse import dataflow_children, post_order
+from byoc.testing.cases.combined import COMBINED
 from byoc.testing.cases.operators import SAMPLE
 from byoc.testing.causes import by_cause, is_common
 from byoc.testing.certificate import FAILURES, CaseResult, SmallestCase
@@ -134,8 +138,29 @@ class CaseRun:
             if number < MOST_REDUCED and not self.is_over:
                 self.progress(f"making the case of {operator} smaller")
                 case, finding = self.reduced(first, finding)
-            if not any(t.text == case.text and t.check == check for t in self.smallest):
+                if first.kind == COMBINED:
+                    operator = self._blamed(operator, check, case)
+            is_anothers = operator != first.operator
+            if not any(
+                small.check == check and (small.text == case.text or (is_anothers and small.operator == operator))
+                for small in self.smallest
+            ):
                 self.smallest.append(_smallest(operator, check, case, finding, _written(case, number, folder)))
+
+    def _blamed(self, operator: str, check: str, case: Case) -> str:
+        """The operator that fails *check* in combinations of *operator* with others, by the smallest *case* of them:
+        where only another one is left in it, the combinations count as that one's.
+        """
+        nodes = post_order(case.function.body, dataflow_children)
+        left = {callee_name(node) for node in nodes if isinstance(node, Call)}
+        if len(left) != 1 or operator in left:
+            return operator
+        blamed = left.pop()
+        for number, result in enumerate(self.results):
+            if result is not None and (result.operator, result.kind) == (operator, COMBINED):
+                if any(finding.check == check for finding in result.findings):
+                    self.results[number] = replace(result, operator=blamed)
+        return blamed
 
     def reduced(self, case: Case, finding: Finding) -> tuple[Case, Finding]:
         """The smallest case that still fails as *finding* says, and what is found of it."""

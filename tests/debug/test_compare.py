@@ -45,6 +45,18 @@ def test_the_first_tensor_that_diverges_is_named(backend_with):
     assert "first tensor that diverges: second (nodes second)" in str(found)
 
 
+def test_a_sum_that_the_host_would_join_to_what_reads_it_stands_in_a_row_of_its_own():
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]> g (float[2, 3] x) => (float[2, 4] y)
+        <float[3, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}, float[4] b = {1, 0, 2, 1}> {
+            [linear] a = Gemm(x, w, b)
+            [last] y = Softmax<axis = -1>(a)
+        }"""
+    )
+    found = compare(model, targets=["json", "c"])
+    assert [row.name for row in found.rows] == ["linear (1 of 2)", "linear (2 of 2)", "last", "y"]
+
+
 def test_two_artefacts_are_compared(tmp_path, backend_with, capsys):
     name = backend_with("stride")
     paths = []
