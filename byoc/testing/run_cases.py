@@ -138,7 +138,7 @@ class CaseRun:
             if number < MOST_REDUCED and not self.is_over:
                 self.progress(f"making the case of {operator} smaller")
                 case, finding = self.reduced(first, finding)
-                if first.kind == COMBINED:
+                if first.kind == COMBINED and finding.verdict != CRASHED:
                     operator = self._blamed(operator, check, case)
             is_anothers = operator != first.operator
             if not any(

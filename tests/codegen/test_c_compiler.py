@@ -8,6 +8,7 @@ import os
 import stat
 import threading
 
+import filelock
 import pytest
 
 from byoc.codegen.c.toolchain import compiler as compilers
@@ -59,7 +60,7 @@ def test_a_damaged_entry_is_built_anew(cache, tmp_path, damage):
 def test_a_cache_that_can_only_be_read_is_read(cache, monkeypatch):
     built = find_compiler().build(SOURCE)
     monkeypatch.setattr(object_cache, "write_whole", lambda *a: pytest.fail("written to"))
-    monkeypatch.setattr(object_cache, "FileLock", lambda *a, **k: pytest.fail("locked"))
+    monkeypatch.setattr(filelock, "FileLock", lambda *a, **k: pytest.fail("locked"))
     assert find_compiler().build(SOURCE) == built
 
 

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 
+import filelock
 import pytest
 
 from byoc.codegen.c.toolchain import compiler as compilers
@@ -181,7 +182,7 @@ def test_a_system_without_a_free_process_says_so_and_the_compiler_is_found_later
 
 def test_a_process_that_holds_an_entry_for_ever_is_not_waited_for(folders, monkeypatch):
     monkeypatch.setenv("BYOC_COMPILER_SECONDS", "5")
-    real, waits = object_cache.FileLock, []
+    real, waits = filelock.FileLock, []
 
     class Held:
         def __init__(self, path, timeout):
@@ -189,12 +190,12 @@ def test_a_process_that_holds_an_entry_for_ever_is_not_waited_for(folders, monke
             self.lock = real(path, timeout=0.1)
 
         def __enter__(self):
-            raise object_cache.Timeout("held")
+            raise filelock.Timeout("held")
 
         def __exit__(self, *error):
             raise AssertionError
 
-    monkeypatch.setattr(object_cache, "FileLock", Held)
+    monkeypatch.setattr(filelock, "FileLock", Held)
     assert find_compiler().build(SOURCE).startswith(b"\x7fELF")
     assert set(waits) == {10.0}
 
