@@ -18,7 +18,7 @@ from byoc.runtime.core.ndarray import dtype_name
 from byoc.runtime.core.time_limit import check_time
 from byoc.runtime.json.attributes import decode_attributes, guessed_annotations
 from byoc.runtime.json.table import Kernels, operator_of, reference_attributes
-from byoc.runtime.kernels.core.registry import Kernel
+from byoc.runtime.kernels.core.registry import NumpyKernel
 
 Step = Callable[[list[object]], None]
 KINDS = frozenset(["input", "const", "kernel"])
@@ -102,7 +102,7 @@ class JsonEngine:
 
 
 def _run_kernel(
-    kernel: Kernel,
+    kernel: NumpyKernel,
     attrs: dict[str, object],
     sources: list[int],
     slots: range,

@@ -18,7 +18,7 @@ from byoc.runtime.core.signature import Signature
 from byoc.runtime.core.strict_json import at, list_of, object_of, read_json, text_of
 from byoc.runtime.json.module import JsonModule, read_members
 from byoc.runtime.json.table import Kernels, KernelTable, get_table, operator_of
-from byoc.runtime.kernels.core.registry import Kernel
+from byoc.runtime.kernels.core.registry import NumpyKernel
 from byoc.runtime.modules.module import Members, PackedFunction, members_below, module_class
 from byoc.runtime.region.checks import checks_asked, guarded
 
@@ -74,7 +74,7 @@ class RegionTable:
         (symbol,) = self._inner[name].symbols
         return len(self._inner[name].signatures[symbol].inputs)
 
-    def __getitem__(self, name: str) -> Kernel:
+    def __getitem__(self, name: str) -> NumpyKernel:
         if name in self._inner:
             return _of_module(name, self._inner[name])
         plain, *floats = name.split(_MARK)
@@ -86,7 +86,7 @@ class RegionTable:
         return _converting(kernel, *(numpy_dtype(f) for f in floats))
 
 
-def _of_module(name: str, module: SourceModule) -> Kernel:
+def _of_module(name: str, module: SourceModule) -> NumpyKernel:
     """A kernel that calls the only function of *module*."""
     (symbol,) = module.symbols
     signature = module.signatures[symbol]
@@ -99,10 +99,10 @@ def _of_module(name: str, module: SourceModule) -> Kernel:
         known[0](*arrays, *outputs)
         return tuple(outputs)
 
-    return Kernel(name, run, {}, frozenset(), len(signature.inputs))
+    return NumpyKernel(name, run, {}, frozenset(), len(signature.inputs))
 
 
-def _converting(kernel: Kernel, computed: np.dtype[Any], given: np.dtype[Any]) -> Kernel:
+def _converting(kernel: NumpyKernel, computed: np.dtype[Any], given: np.dtype[Any]) -> NumpyKernel:
     """*kernel*, which computes in the float *computed*, for values of *given*."""
     function = kernel.function
 
@@ -117,7 +117,7 @@ def _converting(kernel: Kernel, computed: np.dtype[Any], given: np.dtype[Any]) -
         results = result if isinstance(result, (tuple, list)) else (result,)
         return tuple(np.asarray(converted(r, computed, given)) for r in results)
 
-    return Kernel(
+    return NumpyKernel(
         kernel.name,
         run,
         kernel.attributes,

@@ -16,7 +16,7 @@ from byoc.runtime.core.entry_points import RUNTIME, caller_source
 from byoc.runtime.core.errors import KernelError, UnavailableError
 from byoc.runtime.json.attributes import check_annotation
 from byoc.runtime.kernels import get_kernel
-from byoc.runtime.kernels.core.registry import KERNELS, Kernel, KernelFunction
+from byoc.runtime.kernels.core.registry import KERNELS, KernelFunction, NumpyKernel
 
 TABLES: dict[str, KernelTable] = {}
 
@@ -30,7 +30,7 @@ class Kernels(Protocol):
 
     def __contains__(self, name: str) -> bool: ...
 
-    def __getitem__(self, name: str) -> Kernel: ...
+    def __getitem__(self, name: str) -> NumpyKernel: ...
 
     def has_own(self, name: str) -> bool:
         """Whether the kernel *name* is the vendor's, not numpy's reference."""
@@ -52,7 +52,7 @@ class KernelTable:
                 f"a kernel table is called {name!r} already, of {taken.source}; choose another name, or pass "
                 "override=True to replace it"
             )
-        self._kernels: dict[str, Kernel] = {}
+        self._kernels: dict[str, NumpyKernel] = {}
         TABLES[name] = self
 
     def kernel(self, *names: str, override: bool = False) -> Callable[[KernelFunction], KernelFunction]:
@@ -64,7 +64,7 @@ class KernelTable:
 
         def register(function: KernelFunction) -> KernelFunction:
             for name in names:
-                made = Kernel.of(name, function)
+                made = NumpyKernel.of(name, function)
                 for attribute, annotation in made.attributes.items():
                     check_annotation(annotation, f"kernel {name!r} of the table {self.name!r}: attribute {attribute!r}")
                 taken = self._kernels.get(name)
@@ -86,7 +86,7 @@ class KernelTable:
         return name in self._kernels
 
     @property
-    def own(self) -> Mapping[str, Kernel]:
+    def own(self) -> Mapping[str, NumpyKernel]:
         """The vendor's kernels by name, without numpy's."""
         return MappingProxyType(self._kernels)
 
@@ -95,7 +95,7 @@ class KernelTable:
         found = self[name]
         return None if found.tuple_arguments or found.variadic else found.positional
 
-    def __getitem__(self, name: str) -> Kernel:
+    def __getitem__(self, name: str) -> NumpyKernel:
         if name in self._kernels:
             return self._kernels[name]
         if self.fallback:

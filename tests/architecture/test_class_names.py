@@ -14,7 +14,6 @@ SHARED = {
     "Conv2DArguments": "the same operator, quantized",
     "DataAndKernel": "the same operator, quantized",
     "If": OF_TVM,
-    "Kernel": "two public registries: by place, and of numpy",
     "Var": OF_TVM,
 }
 # where the field has words of its own

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from byoc.runtime.core.errors import KernelError
-from byoc.runtime.kernels import KERNELS, Kernel, get_kernel
+from byoc.runtime.kernels import KERNELS, NumpyKernel, get_kernel
 from byoc.runtime.kernels.core.attributes import KernelAttributes, by_keywords
 from byoc.runtime.kernels.nn.conv import ConvAttributes, conv
 
@@ -35,24 +35,24 @@ def of_keywords(data: np.ndarray, *, factor: float, attrs: str = "x") -> np.ndar
 
 
 def test_the_fields_are_the_attributes_with_their_types():
-    kernel = Kernel.of("rounded", rounded)
+    kernel = NumpyKernel.of("rounded", rounded)
     assert dict(kernel.attributes) == {"factor": "float", "offset": "float", "digits": "int"}
     assert kernel.required == {"factor"} and kernel.positional == 1
 
 
 def test_attributes_are_given_by_name_and_unknown_ones_are_ignored():
-    kernel = Kernel.of("rounded", rounded)
+    kernel = NumpyKernel.of("rounded", rounded)
     np.testing.assert_array_equal(kernel(np.array([1.26]), factor=1, digits=1, other=3), [2.3])
 
 
 def test_a_missing_attribute_is_reported_by_its_name():
     with pytest.raises(KernelError, match="attribute factor is missing"):
-        Kernel.of("rounded", rounded)(np.array([1.0]), offset=2.0)
+        NumpyKernel.of("rounded", rounded)(np.array([1.0]), offset=2.0)
 
 
 def test_a_kernel_with_keywords_is_left_as_it_is():
     assert by_keywords(of_keywords) is of_keywords
-    kernel = Kernel.of("of_keywords", of_keywords)
+    kernel = NumpyKernel.of("of_keywords", of_keywords)
     np.testing.assert_array_equal(kernel(np.array([2.0]), factor=3.0, attrs="yy"), [12.0])
 
 

@@ -51,7 +51,7 @@ def annotation_text(annotation: object) -> str:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class NumpyKernel:
     """A kernel by its name, the attributes that it takes (name to annotation) and those without a default.
 
     ``tuple_arguments`` are the positions of the arguments that are lists of arrays; several are equally long.
@@ -70,7 +70,7 @@ class Kernel:
     takes_all: bool = False
 
     @staticmethod
-    def of(name: str, function: KernelFunction) -> Kernel:
+    def of(name: str, function: KernelFunction) -> NumpyKernel:
         """The kernel that *function* is, read from its signature."""
         if isinstance(function, np.ufunc):  # no signature before numpy 2.4, and its keywords are no attributes
             names = (f"x{k}" for k in range(function.nin))
@@ -81,7 +81,7 @@ class Kernel:
         keywords = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
         arrays = [p for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
         lists = [k for k, p in enumerate(arrays) if annotation_text(p.annotation).lower().startswith(_LISTS)]
-        return Kernel(
+        return NumpyKernel(
             name,
             function,
             {p.name: annotation_text(p.annotation) for p in keywords},
@@ -203,11 +203,11 @@ FAMILIES = (
 )
 
 
-class NumpyKernels(MutableMapping[str, Kernel]):
+class NumpyKernels(MutableMapping[str, NumpyKernel]):
     """Kernels by name. A family is imported when a name is asked for that is not there yet; a listing imports all."""
 
     def __init__(self, families: Iterable[str]):
-        self._kernels: dict[str, Kernel] = {}
+        self._kernels: dict[str, NumpyKernel] = {}
         self._waiting = list(families)
 
     def has_registered(self, name: str) -> bool:
@@ -232,7 +232,7 @@ class NumpyKernels(MutableMapping[str, Kernel]):
             self._load_next()
         return name in self._kernels
 
-    def __getitem__(self, name: str) -> Kernel:
+    def __getitem__(self, name: str) -> NumpyKernel:
         found = self._kernels.get(name)
         if found is None and name in self:
             found = self._kernels[name]
@@ -240,7 +240,7 @@ class NumpyKernels(MutableMapping[str, Kernel]):
             raise KeyError(name)
         return found
 
-    def __setitem__(self, name: str, kernel: Kernel) -> None:
+    def __setitem__(self, name: str, kernel: NumpyKernel) -> None:
         self._kernels[name] = kernel
 
     def __delitem__(self, name: str) -> None:
@@ -268,7 +268,7 @@ def kernel(*names: str) -> Callable[[F], F]:
 
     def register(function: F) -> F:
         for name in names:
-            made = Kernel.of(name, function)
+            made = NumpyKernel.of(name, function)
             if KERNELS.has_registered(name) and KERNELS[name].source != made.source:
                 raise KernelError(f"kernel {name!r} is registered twice: by {KERNELS[name].source} and {made.source}")
             KERNELS[name] = made
@@ -277,7 +277,7 @@ def kernel(*names: str) -> Callable[[F], F]:
     return register
 
 
-def get_kernel(name: str) -> Kernel:
+def get_kernel(name: str) -> NumpyKernel:
     """The kernel *name*. Raises KernelError with the nearest names."""
     try:
         return KERNELS[name]
