@@ -83,7 +83,9 @@ def inspect_artifact(path: Path, source: bool) -> tuple[Mapping[str, object], st
 
 def _summary(report: Mapping[str, object]) -> str:
     """What the artefact records of itself beside its plan."""
-    return "".join(lines(report) for lines in (fallback_lines, quantization_lines, memory_note_lines))
+    found = report.get("labels")
+    labels = "".join(f"label {name}: {text}\n" for name, text in found.items()) if isinstance(found, dict) else ""
+    return labels + "".join(lines(report) for lines in (fallback_lines, quantization_lines, memory_note_lines))
 
 
 def _memory_lines(report: Mapping[str, object]) -> list[str]:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from byoc.options.declaration import Flag, FlagModule, Keyed, Options, configures, described, option
+from byoc.errors import UserError
+from byoc.options.declaration import Flag, FlagModule, Keyed, Options, configures, described, finishes, option
 from byoc.options.texts import parse_shapes, parse_targets
 from byoc.partition.options import PLANNING, CutOptions, DeviceOptions, PlacingOptions
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from byoc.driver.quantization import Calibration
     from byoc.ir.module import IRModule
     from byoc.partition.plan.plan import Plan
+    from byoc.runtime.library import Library
 
 PRECISIONS = ("f32", "bf16", "fp16", "int8")
 TUNE_LEVELS = ("none", "fast", "normal", "wide", "heavy")  # of byoc.codegen.tune.level
@@ -135,10 +137,33 @@ class ProgressOptions(Options):
     )
 
 
+def _label(library: Library, labels: Mapping[str, str]) -> None:
+    """Keep *labels* in the report of *library*, which its artefact has too."""
+    if not all(isinstance(text, str) for pair in labels.items() for text in pair):
+        raise UserError(f"labels are texts by names, got {dict(labels)!r}")
+    library.report["labels"] = dict(labels)
+
+
+def _labels_of(texts: Sequence[str]) -> dict[str, str]:
+    """``NAME=TEXT`` texts as labels. Raises UserError for another form."""
+    for text in texts:
+        if "=" not in text.lstrip("="):
+            raise UserError(f"--label {text!r}: expected NAME=TEXT")
+    return {name: label for name, _, label in (text.partition("=") for text in texts)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class CompileRequest(ProgressOptions, DeviceOptions, CutOptions, HostOptions, ModelOptions, _ModelAndTargets):
     """What ``byoc.compile`` is asked for."""
 
+    labels: Mapping[str, str] | None = finishes(
+        _label,
+        option(
+            None,
+            "texts by names that the artefact carries, such as the version of the model: Library.report lists them",
+            flag=Flag("--label", metavar="NAME=TEXT", many=True, read=_labels_of, commands=("compile",)),
+        ),
+    )
     plan: Plan | str | os.PathLike[str] | None = option(
         None,
         "the cut, with the targets in it: a plan of this model or its .json file",

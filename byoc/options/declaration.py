@@ -73,7 +73,8 @@ class Option:
 
     The ``sentence`` says what it is for. A text must be one of ``choices``, where there are any; where the type is
     ``str`` alone, so must any value. A number is ``least`` or more. ``error`` is the class of what is raised else.
-    ``config`` is the key of a pass's configuration that it sets (:func:`configures`).
+    ``config`` is the key of a pass's configuration that it sets (:func:`configures`), ``act`` what it does with what
+    the function made (:func:`finishes`).
     """
 
     sentence: str
@@ -83,6 +84,7 @@ class Option:
     key: Keyed = Keyed.TEXT
     error: type[UserError] = UserError
     config: str = ""
+    act: Callable[[Any, Any], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,24 @@ def configures(config: str, declared: T) -> T:
     made = cast("dataclasses.Field[T]", declared)
     about = dataclasses.replace(made.metadata[_KEY], config=config)
     return dataclasses.field(default=cast(T, made.default), metadata={_KEY: about})
+
+
+def finishes(act: Callable[[Any, Any], None], declared: T) -> T:
+    """The field *declared*, made by :func:`option`, of one that acts on what the function made: *act* is called with it
+    and the option's value, where that is not the default.
+    """
+    made = cast("dataclasses.Field[T]", declared)
+    return dataclasses.field(
+        default=cast(T, made.default), metadata={_KEY: dataclasses.replace(made.metadata[_KEY], act=act)}
+    )
+
+
+def finish(options: Options, made: object) -> None:
+    """Have *options* act on what was *made* as they ask for. Raises what an option raises of its value."""
+    for declared in options_of(type(options)):
+        value = getattr(options, declared.name)
+        if declared.about.act is not None and not _is_same(value, declared.default):
+            declared.about.act(made, value)
 
 
 def configuration(options: Options) -> dict[str, object]:

@@ -218,6 +218,7 @@ OTHERS = {
     "replan": [True],
     "fallback": [True],
     "compile_timeout": [60.0],
+    "labels": [{"version": "3"}],
     "region_timeout": [60.0],
     "prefer": [{"nn.relu": ["c"]}],
     "configuration": ["first"],

@@ -243,7 +243,10 @@ def test_no_option_takes_an_object_that_nobody_knows(function, asked):
 ONE_FILE = """
 import importlib.machinery, inspect, sys
 LINE = (
-    "    label: str = option('', 'a text for the report', choices=('red', 'green'), flag=Flag('--label'))\\n"
+    "    colour: str = finishes(\\n"
+    "        lambda library, colour: library.report.update(colour=colour),\\n"
+    "        option('', 'a colour for the report', choices=('red', 'green'), flag=Flag('--colour')),\\n"
+    "    )\\n"
 )
 
 class Loader(importlib.machinery.SourceFileLoader):
@@ -267,18 +270,20 @@ from byoc.cli.main import parser
 from byoc.driver.library_key import request_text
 from byoc.driver.options import CompileRequest
 
-assert inspect.signature(byoc.compile).parameters["label"].default == ""
-row = next(line for line in byoc.compile.__doc__.splitlines() if line.startswith("label"))
-assert row.split() == "label str '' red, green a text for the report".split()
-texts = {request_text(CompileRequest("m.onnx", label=label)) for label in ("", "red", "green")}
+assert inspect.signature(byoc.compile).parameters["colour"].default == ""
+row = next(line for line in byoc.compile.__doc__.splitlines() if line.startswith("colour"))
+assert row.split() == "colour str '' red, green a colour for the report".split()
+texts = {request_text(CompileRequest("m.onnx", colour=colour)) for colour in ("", "red", "green")}
 assert len(texts) == 3 and None not in texts
 try:
-    byoc.compile("m.onnx", label="gren")
+    byoc.compile("m.onnx", colour="gren")
 except byoc.errors.UserError as error:
     said = str(error)
-assert said == "label is one of red, green, got 'gren'; the nearest: green"
-assert parser(["compile"]).parse_args(["compile", "m.onnx", "--label", "red"]).label == "red"
-for command in sys.argv[1:]:
+assert said == "colour is one of red, green, got 'gren'; the nearest: green"
+assert parser(["compile"]).parse_args(["compile", "m.onnx", "--colour", "red"]).colour == "red"
+model, *commands = sys.argv[1:]
+assert byoc.compile(model, colour="red").report["colour"] == "red" and "colour" not in byoc.compile(model).report
+for command in commands:
     try:
         parser([command]).parse_args([command, "--help"])
     except SystemExit:
@@ -286,10 +291,13 @@ for command in sys.argv[1:]:
 """
 
 
-def test_a_new_option_of_compile_is_declared_in_one_file():
-    done = subprocess.run([sys.executable, "-c", ONE_FILE, "compile", "run", "tune"], capture_output=True, text=True)
+@pytest.mark.needs_cc
+def test_a_new_option_of_compile_that_acts_on_the_library_is_one_file():
+    model = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+    command = [sys.executable, "-c", ONE_FILE, str(model), "compile", "run", "tune"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert " ".join(done.stdout.split()).count("--label {red,green} a text for the report") == 3
+    assert " ".join(done.stdout.split()).count("--colour {red,green} a colour for the report") == 3
 
 
 CALLS = """

@@ -38,7 +38,7 @@ from byoc.errors import (
 from byoc.ir.module import IRModule
 from byoc.ir.passes.transform import PassContext
 from byoc.ir.passes.verification import check_made
-from byoc.options.declaration import configuration, part_of
+from byoc.options.declaration import configuration, finish, part_of
 from byoc.partition.calls import known_names
 from byoc.partition.options import PlacingOptions
 from byoc.partition.plan.plan import Plan
@@ -102,7 +102,9 @@ class CompileOptions:
 def compile_model(asked: CompileRequest) -> Library:
     """What ``byoc.compile`` gives, compiled whatever is in the cache."""
     with PassContext.current().with_config(configuration(asked)), advising_fallback():
-        return _compile_model(asked)
+        library = _compile_model(asked)
+    finish(asked, library)
+    return library
 
 
 def _compile_model(asked: CompileRequest) -> Library:
