@@ -18,6 +18,7 @@ from byoc.ir.op import OPS, Op
 from byoc.ir.types import TensorType, TupleType
 from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Call, Function
+from byoc.relay.op.annotation import is_mark
 from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.json.module import JsonModule
 from byoc.runtime.json.table import TABLES, get_table, reference_attributes
@@ -36,7 +37,7 @@ def has_kernel(call: Call) -> str | None:
 @constraint("annotation")
 def no_annotation(call: Call) -> str | None:
     """an operator that computes, not a mark for the compiler"""
-    return call.op.name if isinstance(call.op, Op) and call.op.name.startswith("annotation.") else None
+    return call.op.name if isinstance(call.op, Op) and is_mark(call.op) else None
 
 
 @constraint("shape")

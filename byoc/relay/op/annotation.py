@@ -35,13 +35,16 @@ def _same_type(types: Sequence[Type], attrs: Attrs | None) -> Type:
     return types[0]
 
 
+_MARKS: set[Op] = set()
 _SAMPLES = (Sample([(2, 3)], {"compiler": "acme"}),)
 
 
 def _register(name: str, doc: str) -> Op:
-    return register_op(
+    op = register_op(
         name, inputs=("data",), rel=_same_type, traits=SAME, doc=doc, attrs=CompilerAttrs, samples=_SAMPLES
     )
+    _MARKS.add(op)
+    return op
 
 
 BEGIN = _register("annotation.compiler_begin", "A value that enters the share of a compiler.")
@@ -70,7 +73,8 @@ def _attrs_of(compiler: str) -> CompilerAttrs:
 
 
 def _register_marker(name: str, doc: str) -> None:
-    register_op(name, inputs=("data",), rel=_same_type, traits=SAME, doc=doc, samples=(Sample([(2, 3)]),))
+    op = register_op(name, inputs=("data",), rel=_same_type, traits=SAME, doc=doc, samples=(Sample([(2, 3)]),))
+    _MARKS.add(op)
 
 
 _register_marker("annotation.stop_fusion", "The value unchanged, which is not fused with what comes after.")
@@ -87,6 +91,11 @@ def checkpoint(data: RelayExpr | TupleWrapper) -> Call:
     from byoc.relay.tuple_wrapper import TupleWrapper
 
     return make_call("annotation.checkpoint", [data.astuple() if isinstance(data, TupleWrapper) else data])
+
+
+def is_mark(op: object) -> bool:
+    """True for an operator of this file, which says something to the compiler and computes nothing."""
+    return op in _MARKS
 
 
 def is_begin(expr: RelayExpr) -> TypeGuard[Call]:
