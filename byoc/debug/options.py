@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from byoc.driver.options import HostOptions, ModelOptions
 from byoc.options.declaration import Flag, Keyed, Options, described, like, option
@@ -51,6 +51,11 @@ class InputOptions(Options):
     progress: Callable[[str], object] | None = option(
         None, "a function that is called with what is done next", key=Keyed.APART
     )
+
+
+def as_asked(options: Options) -> dict[str, Any]:
+    """How the model of *options* is read and in what it computes, as ``byoc.compile`` and ``byoc.plan`` take it."""
+    return {name: getattr(options, name) for name in ("shapes", "pipeline", "precision", "keep_f32")}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from byoc.contract.options import HOST_BACKEND
 from byoc.contract.registration import BACKENDS, get_backend
 from byoc.debug.comparison import LostSide
 from byoc.debug.machine_runs import input_specs, load_executable, run_executable
-from byoc.debug.options import CompareRequest
+from byoc.debug.options import CompareRequest, as_asked
 from byoc.debug.unfused import compile_unfused
 from byoc.debug.values import InnerValue, values_of
 from byoc.driver.compiler.entry import compile as compile_model
@@ -127,29 +127,13 @@ class SideBench:
         cut = [HOST_BACKEND] if target in (HOST_BACKEND, "host") else [target, HOST_BACKEND]
         assert not isinstance(asked.first, Library)
         if asked.vm:
-            request = CompileRequest(
-                asked.first,
-                cut,
-                shapes=asked.shapes,
-                pipeline=asked.pipeline,
-                precision=asked.precision,
-                keep_f32=asked.keep_f32,
-                progress=self.progress,
-            )
+            request = CompileRequest(asked.first, cut, progress=self.progress, **as_asked(asked))
             self._executable = compile_for_vm(request)
             return
         self.progress("compiling it")
-        precision = asked.precision, asked.keep_f32
-        whole = compile_model(
-            asked.first,
-            cut,
-            shapes=asked.shapes,
-            pipeline=asked.pipeline,
-            precision=precision[0],
-            keep_f32=precision[1],
-        )
+        whole = compile_model(asked.first, cut, **as_asked(asked))
         self.progress("compiling it operator by operator")
-        self._pair = whole, compile_unfused(asked.first, cut, asked, *precision)
+        self._pair = whole, compile_unfused(asked.first, cut, asked)
 
     def _load(self, path: Path) -> None:
         self.progress("loading it")

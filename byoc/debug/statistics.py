@@ -102,7 +102,7 @@ def statistics(asked: StatisticsRequest) -> ValueStatistics:
         library = asked.model
     else:
         targets = [asked.targets] if isinstance(asked.targets, str) else list(asked.targets)
-        library = compile_unfused(asked.model, targets, asked, asked.precision, asked.keep_f32)
+        library = compile_unfused(asked.model, targets, asked)
     known = [s.name for s in library.inputs]
     unknown = [name for name in asked.inputs or {} if name not in known]
     if unknown:

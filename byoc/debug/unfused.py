@@ -10,11 +10,12 @@ from byoc.contract.checks import pattern_entries
 from byoc.contract.limits import Limits
 from byoc.contract.options import HOST_BACKEND
 from byoc.contract.registration import get_backend
+from byoc.debug.options import as_asked
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.compiler.plan import plan
-from byoc.driver.options import ModelOptions
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import pipeline
+from byoc.options.declaration import Options
 from byoc.relay import transform
 from byoc.relay.dataflow_pattern.pattern_graph import pattern_post_order
 from byoc.relay.dataflow_pattern.patterns import CallPattern
@@ -30,38 +31,21 @@ FUSION, JOINING = "FuseOps", "JoinGroups"
 def compile_unfused(
     model: str | os.PathLike[str] | bytes | ModelProto | IRModule,
     targets: Sequence[str],
-    options: ModelOptions,
-    precision: str = "f32",
-    keep_f32: Sequence[str] = (),
+    asked: Options,
 ) -> Library:
-    """*model* for *targets*, each operator (or pattern) in a region or a group of its own.
+    """*model* for *targets*, each operator (or pattern) in a region or a group of its own, as *asked*.
 
     The host's values are in the model's layout. Raises as ``byoc.compile``.
     """
-    given = options.shapes, options.pipeline
+    given = as_asked(asked)
     singly = None
     vendors = [t for t in targets if t not in (HOST_BACKEND, "host")]
     if vendors:
         limits = {name: Limits(max_operators=_largest_pattern(name)) for name in vendors}
-        singly = plan(
-            model,
-            targets,
-            shapes=given[0],
-            pipeline=given[1],
-            limits=limits,
-            precision=precision,
-            keep_f32=keep_f32,
-        )
-    return compile_model(
-        model,
-        targets,
-        shapes=given[0],
-        pipeline=_unfused(given[1] or pipeline()),
-        plan=singly,
-        precision=precision,
-        keep_f32=keep_f32,
-        backend_options={HOST_BACKEND: {"layout": "default"}},
-    )
+        singly = plan(model, targets, limits=limits, **given)
+    passes = _unfused(given.pop("pipeline") or pipeline())
+    layout = {HOST_BACKEND: {"layout": "default"}}
+    return compile_model(model, targets, pipeline=passes, plan=singly, backend_options=layout, **given)
 
 
 def _unfused(passes: Pipeline) -> Pipeline:

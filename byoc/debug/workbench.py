@@ -17,7 +17,7 @@ import numpy as np
 from byoc.base.progress import Progress
 from byoc.contract.options import HOST_BACKEND
 from byoc.contract.registration import get_backend
-from byoc.debug.options import BisectRequest
+from byoc.debug.options import BisectRequest, as_asked
 from byoc.debug.parts import cut_model
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.options import PlanRequest
@@ -84,14 +84,7 @@ class WorkerBench:
             assert self.asked is not None
             self.progress(COMPILING)
             asked = self.asked
-            self._whole = compile_model(
-                asked.model,
-                asked.target_names,
-                shapes=asked.shapes,
-                pipeline=asked.pipeline,
-                precision=asked.precision,
-                keep_f32=asked.keep_f32,
-            )
+            self._whole = compile_model(asked.model, asked.target_names, **as_asked(asked))
         return self._whole
 
     def part(self, sent: SentCase, target: str, place: int | None) -> Library:
@@ -200,14 +193,7 @@ class RunPart:
 
 def plan_request(asked: BisectRequest) -> PlanRequest:
     """What the plan of the model of *asked* is asked for."""
-    return PlanRequest(
-        asked.model,
-        asked.target_names,
-        shapes=asked.shapes,
-        pipeline=asked.pipeline,
-        precision=asked.precision,
-        keep_f32=asked.keep_f32,
-    )
+    return PlanRequest(asked.model, asked.target_names, **as_asked(asked))
 
 
 def _refused(work: Callable[[], T]) -> T | Refused:

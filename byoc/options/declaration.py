@@ -188,19 +188,21 @@ def configures(config: str, declared: T) -> T:
     What it is given stands in the context under which a model is planned and compiled; its default leaves what the
     context has.
     """
-    made = cast("dataclasses.Field[T]", declared)
-    about = dataclasses.replace(made.metadata[_KEY], config=config)
-    return dataclasses.field(default=cast(T, made.default), metadata={_KEY: about})
+    return _with(declared, config=config)
 
 
 def finishes(act: Callable[[Any, Any], None], declared: T) -> T:
     """The field *declared*, made by :func:`option`, of one that acts on what the function made: *act* is called with it
     and the option's value, where that is not the default.
     """
+    return _with(declared, act=act)
+
+
+def _with(declared: T, **more: object) -> T:
+    """The field *declared*, made by :func:`option`, with *more* of its :class:`Option`."""
     made = cast("dataclasses.Field[T]", declared)
-    return dataclasses.field(
-        default=cast(T, made.default), metadata={_KEY: dataclasses.replace(made.metadata[_KEY], act=act)}
-    )
+    about = dataclasses.replace(made.metadata[_KEY], **more)
+    return dataclasses.field(default=cast(T, made.default), metadata={_KEY: about})
 
 
 def finish(options: Options, made: object) -> None:

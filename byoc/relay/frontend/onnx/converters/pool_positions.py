@@ -67,14 +67,17 @@ def _positions_of_run(node: OnnxNode, window: SlidingWindow, pooled: RelayExpr) 
     axes = [_axis_places(node, window, k, sizes[k], outputs[k], rank) for k in range(rank)]
     images = _count(relay.multiply(_at(shape, 0), _at(shape, 1)))
     starts = relay.multiply(images, _product(sizes))
-    read = relay.reshape(_joined(axes, sizes, reversed(range(rank))), [math.prod(window.kernel), -1])
-    cells = relay.add(relay.reshape(starts, [-1, 1, 1]), relay.expand_dims(read, 0))  # [image, offset, output]
-    seen = relay.take(relay.reshape(node[0], [-1]), cells, axis=0)
+
+    def cells(order: Iterable[int]) -> RelayExpr:
+        """The places ``[image, offset, output]`` in all of the data."""
+        inside = relay.reshape(_joined(axes, sizes, order), [1, math.prod(window.kernel), -1])
+        return relay.add(relay.reshape(starts, [-1, 1, 1]), inside)
+
+    read = cells(reversed(range(rank)))
+    seen = relay.take(relay.reshape(node[0], [-1]), read, axis=0)
     best = relay.expand_dims(relay.cast(relay.argmax(seen, axis=[1]), "int64"), 1)
-    if node.attrs.flag("storage_order"):
-        named = relay.reshape(_joined(axes, sizes, range(rank)), [math.prod(window.kernel), -1])
-        cells = relay.add(relay.reshape(starts, [-1, 1, 1]), relay.expand_dims(named, 0))
-    places = relay.reshape(relay.gather(cells, 1, best), found)
+    named = cells(range(rank)) if node.attrs.flag("storage_order") else read
+    places = relay.reshape(relay.gather(named, 1, best), found)
     return matched(node, places, node.shape(pooled))
 
 
