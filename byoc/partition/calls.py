@@ -10,13 +10,13 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import cast
 
 from byoc.contract.verdict import Verdict, callee_name
 from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.module import IRModule
 from byoc.ir.op import Op
 from byoc.ir.span import span_names
+from byoc.relay.analysis.contents import kept_with
 from byoc.relay.analysis.regions.annotated_regions import open_children
 from byoc.relay.expr import Call, Function
 from byoc.relay.op.annotation import BEGIN, END
@@ -39,16 +39,13 @@ def is_composite(call: Call) -> bool:
     return isinstance(call.op, Function) and "Composite" in call.op.attrs
 
 
-class _CallsFact:
-    """The key of what :func:`calls_of` keeps with a function."""
-
-
 def calls_of(func: Function) -> tuple[Call, ...]:
     """The calls of operators and of composites in *func*, in post-order, without annotations; kept with it."""
-    found = func.facts.get(_CallsFact)
-    if found is None:
-        found = func.facts[_CallsFact] = tuple(calls_among(post_order(func, open_children)))
-    return cast("tuple[Call, ...]", found)
+    return kept_with(func, _calls)
+
+
+def _calls(func: Function) -> tuple[Call, ...]:
+    return tuple(calls_among(post_order(func, open_children)))
 
 
 def calls_among(nodes: Iterable[RelayExpr]) -> Iterator[Call]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 from byoc.ir.op import Op
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import post_order
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -29,12 +32,16 @@ class Contents:
         return any(op.has_attr(key) for op in self.operators)
 
 
+def kept_with(function: Function, find: Callable[[Function], T]) -> T:
+    """What *find* says of *function*; kept with it, since it does not change."""
+    if find not in function.facts:
+        function.facts[find] = find(function)
+    return cast(T, function.facts[find])
+
+
 def contents_of(function: Function) -> Contents:
-    """What *function* holds; kept with it, since it does not change."""
-    found = function.facts.get(Contents)
-    if found is None:
-        found = function.facts[Contents] = _contents(function)
-    return cast(Contents, found)
+    """What *function* holds; kept with it."""
+    return kept_with(function, _contents)
 
 
 def _contents(function: Function) -> Contents:
