@@ -14,7 +14,7 @@ import json
 import math
 import os
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,6 +41,9 @@ ERRORS = {"float32": 2e-5, "tf32": 3e-3, "3xtf32": 1e-4, "bfloat16": 2e-2, "floa
 FLUSH = 256 << 20  # bytes that are written so that caches have nothing else
 LAUNCH = 2.0  # microseconds that an event takes beside the kernel
 LOCK = "/tmp/byoc_tiles.lock"
+GRID = [0.05 * 1.07**n for n in range(60)]  # paces that are tried first
+CHANGES = (0.7, 0.8, 0.87, 0.93, 0.96, 1.04, 1.08, 1.15, 1.25, 1.4)  # then these of each, in so many rounds
+ROUNDS = 6
 
 
 def arrays(case: Case, dtype: str) -> tuple[np.ndarray, np.ndarray]:
@@ -186,6 +189,7 @@ class TileBench:
         from byoc.codegen.opencl.device.choosing import Chooser
         from byoc.codegen.opencl.emit import emit_prepared
         from byoc.codegen.opencl.products import candidates, split
+        from byoc.runtime.opencl.build import build_trial
 
         every, tiles, chosen = candidates.candidates, dict[str, Any](), ""
 
@@ -203,7 +207,7 @@ class TileBench:
             source, (plan,) = emit_prepared([self.program], Chooser(self.profile), self.halves)
             row = {"case": self.case, "format": self.format, "tile": name}
             try:
-                yield {**row, "built": (self.cl.Program(self.opened.context, source).build(), plan, tiles[name].tile)}
+                yield {**row, "built": (build_trial(source, self.opened), plan, tiles[name].tile)}
             except Exception as error:
                 yield {**row, "failed": str(error)[-300:]}
 
@@ -263,8 +267,12 @@ def main() -> int:
     )
     parser.add_argument("--cold", action="store_true", help="with nothing of the operands in the device's cache")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--fit", action="store_true", help="print the paces for the tables of codegen/opencl/products")
+    parser.add_argument("--measured", type=Path, help="the file of an earlier --json, in the place of measuring")
     asked = parser.parse_args()
+    if asked.measured:
+        fit(json.loads(asked.measured.read_text(encoding="utf-8")))
+        return 0
     cases = [c for c in CASES if asked.only in f"{c[0]}{c[1]}"]
     numbers = {
         "rounds": asked.rounds,
@@ -306,15 +314,15 @@ def show(found: list[dict[str, Any]]) -> None:
 
 
 def fit(rows: list[dict[str, Any]]) -> None:
-    """The pace of each tile: alone and busy microseconds of a step, least squares of logarithms over a grid."""
+    """The paces that a format's tiles are best chosen by, from least squares of logarithms over a grid."""
     timed = [r for r in rows if "seconds" in r]
-    grid = [0.05 * 1.07**n for n in range(60)]
-    for key in dict.fromkeys((r["format"], r["tile"]) for r in timed):
-        own = [r for r in timed if (r["format"], r["tile"]) == key]
-        tried = ((loss(own, a, b), a, b) for a in grid for b in grid if b <= 3 * a)
-        least, alone, busy = min(tried, key=lambda t: t[0])
-        off = math.exp(math.sqrt(least / len(own)))
-        print(f"pace {key[0]} {key[1]}: alone {alone:.3f}, busy {busy:.3f}, off by {off:.2f}")
+    for name in dict.fromkeys(r["format"] for r in timed):
+        chosen = Paces([r for r in timed if r["format"] == name])
+        chosen.refine()
+        for tile, (alone, busy) in chosen.paces.items():
+            print(f"pace {name} {tile}: alone {alone:.3f}, busy {busy:.3f}")
+        _, lost, error = chosen.score()
+        print(f"paces of {name}: the tiles that they choose take {lost:.3f} longer than the best; off by {error:.3f}")
 
 
 @dataclass(frozen=True)
@@ -326,15 +334,61 @@ class Shape:
     points: int
 
 
-def loss(own: list[dict[str, Any]], alone: float, busy: float) -> float:
-    """How far a pace is off what was measured of one tile."""
+class Paces:
+    """Microseconds of a step, alone and busy, of each tile of one format that was timed."""
+
+    def __init__(self, rows: list[dict[str, Any]]):
+        self.cases: dict[str, dict[str, dict[str, Any]]] = {}
+        for r in rows:
+            self.cases.setdefault(str(r["case"]), {})[r["tile"]] = {**r, "us": 1e6 * r["seconds"], "steps": steps_of(r)}
+        self.paces: dict[str, list[float]] = {}
+        for tile in dict.fromkeys(r["tile"] for r in rows):
+            own = [case[tile] for case in self.cases.values() if tile in case]
+            tried = ([a, b] for a in GRID for b in GRID if b <= 3 * a)
+            self.paces[tile] = min(tried, key=lambda pace: sum(error_of(r, pace) ** 2 for r in own))
+
+    def score(self) -> tuple[float, float, float]:
+        """What is to be small: the mean logarithm of what choosing loses, and half the squared errors of good tiles."""
+        lost, error, weight = 0.0, 0.0, 0.0
+        for own in self.cases.values():
+            least = min(r["us"] for r in own.values())
+            errors = {tile: error_of(row, self.paces[tile]) for tile, row in own.items()}
+            chosen = min(own, key=lambda tile: math.exp(errors[tile]) * own[tile]["us"])
+            lost += math.log(own[chosen]["us"] / least) / len(self.cases)
+            for tile, row in own.items():
+                share = (least / row["us"]) ** 2
+                error, weight = error + share * errors[tile] ** 2, weight + share
+        return lost + 0.5 * error / weight, lost, error / weight
+
+    def refine(self) -> None:
+        """Change one pace at a time as long as that helps: the paces of the best fit do not choose best."""
+        best = self.score()[0]
+        for _ in range(ROUNDS):
+            for pace in self.paces.values():
+                for k in (0, 1):
+                    begin = pace[k]
+                    for change in CHANGES:
+                        before, pace[k] = pace[k], round(begin * change, 3)
+                        now = self.score()[0]
+                        if now < best - 1e-6:
+                            best = now
+                        else:
+                            pace[k] = before
+
+
+def steps_of(row: Mapping[str, Any]) -> tuple[float, float]:
+    """By what the two paces of a timed tile are multiplied, of which the larger product counts."""
     from byoc.codegen.opencl.products.tile import Pace, cost_of
 
-    shape, total = Shape(*(own[0][n] for n in ("rows", "columns", "points"))), 0.0
-    for r in own:
-        cost = cost_of((1, *sizes(r["case"])), shape, Pace(alone, busy), 1, r["units"]) + LAUNCH
-        total += math.log(cost / (1e6 * r["seconds"])) ** 2
-    return total
+    shape, size = Shape(row["rows"], row["columns"], row["points"]), (1, *sizes(row["case"]))
+    alone, busy = (cost_of(size, shape, pace, 1, row["units"]) for pace in (Pace(1.0, 0.0), Pace(0.0, 1.0)))
+    return alone, busy
+
+
+def error_of(row: Mapping[str, Any], pace: Sequence[float]) -> float:
+    """The logarithm of how far the model is off, with what an event takes."""
+    alone, busy = row["steps"]
+    return math.log((max(alone * pace[0], busy * pace[1]) + LAUNCH) / row["us"])
 
 
 if __name__ == "__main__":

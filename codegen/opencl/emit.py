@@ -41,6 +41,7 @@ from byoc.codegen.opencl.launch_plan import WrittenKernels, WrittenProgram, func
 from byoc.codegen.opencl.products.matrix_format import MATRIX_SUPPORT
 from byoc.codegen.opencl.products.split import SCHEDULE, split_sums
 from byoc.codegen.opencl.products.terms_last import terms_last
+from byoc.codegen.opencl.products.warpgroup import WARPGROUP_SUPPORT
 from byoc.codegen.opencl.read_through import read_through_padding, read_through_transposes
 from byoc.codegen.opencl.recurrent_steps import step_kernel
 from byoc.codegen.opencl.rows.attention_sizes import attention_space
@@ -58,6 +59,7 @@ from byoc.te.walk import checks_of, loaded_tensors, unique_nodes
 LONGEST_ORIGIN = 400
 FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 FP16 = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+_SUPPORT = {**SUPPORT, **MATRIX_SUPPORT, **WARPGROUP_SUPPORT}  # helpers of kernels, by their names
 TYPED = ("float16",)  # what is a type where the device has cl_khr_fp16
 NO_CONTRACTION = "#pragma OPENCL FP_CONTRACT OFF\n"  # products and sums of different operators round each
 
@@ -324,7 +326,7 @@ def emit_prepared(
     alone = chooser.profile.is_cpu or memory == IMAGE  # an image has one shape
     places = [{} if alone else views(p) for p in programs]
     written = [emitter.program(p, own) for p, own in zip(programs, places, strict=True)]
-    support = {**SUPPORT, **MATRIX_SUPPORT} if emitter.blocks is None else emitter.blocks.language.support
+    support = _SUPPORT if emitter.blocks is None else emitter.blocks.language.support
     helpers = [support[name](dtype) + "\n" for name, dtype in emitter.helpers]
     vectors = [] if emitter.blocks is None else emitter.blocks.definitions()
     texts = [s.text for of_program in written for s in of_program.stages]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.time_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
+from byoc.runtime.opencl import newer_ptx
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.kernel_cache import DeviceCache, cache_folder, identity_of
 from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
@@ -95,14 +96,20 @@ def build_program(source: str, opened: OpenDevice) -> pyopencl.Program:
             "again with the option half=memory of the backend opencl, or use another device"
         )
     driver_use().keep(_built)
-    result: pyopencl.Program = _built(source, build_options(opened), opened, str(cache_folder()))
+    result: pyopencl.Program = _built(source, _options_of(source, opened), opened, str(cache_folder()))
     return result
 
 
 @in_driver
 def build_trial(source: str, opened: OpenDevice) -> pyopencl.Program:
     """As :func:`build_program`, for a program that is run a few times: nothing is taken from a cache, nor kept."""
-    return _from_source(import_pyopencl(), source, build_options(opened), opened, with_binary=False)[0]
+    return _from_source(import_pyopencl(), source, _options_of(source, opened), opened, with_binary=False)[0]
+
+
+def _options_of(source: str, opened: OpenDevice) -> str:
+    """Those of :func:`build_options`, with the instructions that this *source* marks where the device has them."""
+    options = build_options(opened)
+    return f"{options} {newer_ptx.DEFINED}" if opened.info.warpgroups and newer_ptx.MARK in source else options
 
 
 @functools.lru_cache(maxsize=32)
@@ -171,10 +178,19 @@ def _from_source(
     """The program, its binary (empty where there is none), and the seconds that both took."""
     start = time.perf_counter()
 
-    def build() -> tuple[pyopencl.Program, bytes]:
+    def compiled(options: str) -> pyopencl.Program:
         program = cl.Program(opened.context, source)
         program.get_info(cl.program_info.REFERENCE_COUNT)  # makes the program outside pyopencl's own cache
-        built: pyopencl.Program = program.build(options)
+        result: pyopencl.Program = program.build(options)
+        return result
+
+    def build() -> tuple[pyopencl.Program, bytes]:
+        built = compiled(options)
+        if newer_ptx.DEFINED in options:
+            newer = _with_instructions(cl, built, options, opened)
+            if newer is not None:
+                return newer
+            built = compiled(options.replace(newer_ptx.DEFINED, "").strip())
         return built, _binary(cl, built) if with_binary else b""
 
     try:
@@ -188,6 +204,20 @@ def _from_source(
     seconds = time.perf_counter() - start
     _COUNTER.add(from_source=1, seconds=seconds)
     return built, binary, seconds
+
+
+def _with_instructions(
+    cl: ModuleType, built: pyopencl.Program, options: str, opened: OpenDevice
+) -> tuple[pyopencl.Program, bytes] | None:
+    """*built* with the instructions that its source marks, and its binary; None where the driver does not take it."""
+    binary = newer_ptx.with_instructions(_binary(cl, built))
+    if binary is None:
+        return None
+    try:
+        newer: pyopencl.Program = cl.Program(opened.context, [opened.device], [binary]).build(options)
+        return (newer, binary) if _kernels(cl, newer) == _kernels(cl, built) else None
+    except cl.Error:
+        return None
 
 
 def _binary(cl: ModuleType, program: pyopencl.Program) -> bytes:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from byoc.runtime.core.entry_points import install_command
 from byoc.runtime.core.errors import DeviceError
+from byoc.runtime.opencl import newer_ptx
 from byoc.runtime.opencl.linker import provide_linker
 from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
 from byoc.runtime.opencl.pocl import compile_for_any_size, repair
@@ -58,6 +59,7 @@ class DeviceInfo:
     image_width: int = 0  # texels that a two-dimensional image may have; 0 where the device has no images
     image_height: int = 0
     matrix_units: str = ""  # how kernels reach units that multiply matrices: "ptx", or not at all
+    warpgroups: bool = False  # four warps of NVIDIA's multiply matrices together (``newer_ptx.py``)
 
     def __str__(self) -> str:
         about = f"[{self.index}] {self.name} ({self.kind}; {self.platform}, driver {self.driver_version})"
@@ -220,6 +222,7 @@ def _describe(cl: ModuleType, index: int, platform: pyopencl.Platform, device: p
         image_width=int(device.image2d_max_width) if device.image_support else 0,
         image_height=int(device.image2d_max_height) if device.image_support else 0,
         matrix_units="ptx" if _compute_capability(device) >= FIRST_WITH_MATRICES else "",
+        warpgroups=_compute_capability(device) == newer_ptx.CAPABILITY,
     )
 
 

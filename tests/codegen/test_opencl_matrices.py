@@ -24,9 +24,10 @@ from byoc.codegen.opencl.products.matrix_tile import matrix_tiles
 from byoc.errors import UserError
 from byoc.ir.types import Any, TensorType
 from byoc.relay.expr import Function, Var
+from byoc.runtime.opencl import newer_ptx
 
 DEVICE = dataclasses.replace(ANY_GPU, units=132, local_memory=48 << 10, max_group=1024, matrix_units=EMULATED)
-TILES = [t for t, _ in matrix_tiles(TF32)]
+TILES = [t for t, _ in matrix_tiles(TF32, warpgroups=True)]
 SMALL, COPIED = (next(t for t in TILES if str(t) == "32x32" and t.copied == copied) for copied in (False, True))
 WAYS = pytest.mark.parametrize("tile", [SMALL, COPIED], ids=["by registers", "copied"])
 
@@ -52,7 +53,7 @@ def units(monkeypatch):
             monkeypatch.setattr(
                 candidates,
                 "matrix_tiles",
-                lambda format: [(dataclasses.replace(tile, format=format), candidates.Pace(1.0, 1.0))],
+                lambda format, warpgroups: [(dataclasses.replace(tile, format=format), candidates.Pace(1.0, 1.0))],
             )
 
     return use
@@ -258,6 +259,42 @@ def test_on_nvidias_devices_operands_are_copied_while_others_are_multiplied(unit
     source = backend.compile_functions({"f": fuse_body(dense(128, 256, 512))}, {"products": "tf32"}).get_source()
     assert source.count("cp.async.commit_group") == COPIED.ahead + 1, "before the loop, and in it"
     assert f"cp.async.wait_group {COPIED.ahead - 1};" in source and "rounded_tf32(load_matrices(" in source
+
+
+@pytest.mark.parametrize("format", [TF32, FLOAT16], ids=lambda f: f.name)
+@pytest.mark.parametrize("copied", [True, False], ids=["copied", "by registers"])
+def test_four_warps_have_one_instruction_beside_code_for_a_driver_without_it(units, format, copied):
+    device = dataclasses.replace(DEVICE, matrix_units=PTX, warpgroups=True)
+    tile = next(t for t in TILES if t.warpgroups and t.copied == copied and str(t) == "128x128")
+    units(tile, device=device)
+    dtype = "float16" if format is FLOAT16 else "float32"
+    x, w = (Var(n, TensorType((128, 256), dtype)) for n in "xw")
+    function = Function([x, w], relay.nn.dense(x, w, out_dtype="float32"))
+    options = {"half": "memory"} if format is FLOAT16 else {"half": "memory", "products": "tf32"}
+    source = backend.compile_functions({"f": fuse_body(function)}, options).get_source()
+    marked = [line for line in source.splitlines() if "wgmma" in line]
+    assert len(marked) == 5 and all(newer_ptx.MARK in line for line in marked), "two of 32 bytes, of a line of 64"
+    kind = "k16.f32.f16.f16" if format is FLOAT16 else "k8.f32.tf32.tf32"
+    assert sum(f"wgmma.mma_async.sync.aligned.m64n128{kind}" in line for line in marked) == 2
+    kernel = source[source.index("__kernel") :]
+    newer, older = kernel[kernel.index(f"#ifdef {newer_ptx.MACRO}") : kernel.index("#endif")].split("#else")
+    assert "load_matrices(" not in newer and "load_matrices(" in older
+    assert ("copy_chunk(" in kernel) == copied and "see_stored();" in kernel
+
+
+@pytest.mark.needs_opencl
+@pytest.mark.parametrize(("columns", "pairs"), [(64, True), (50, True), (51, False)])
+def test_neighbours_are_stored_together_where_a_vector_may_begin(units, columns, pairs):
+    """With an epilogue, of a bias by column and of another tensor."""
+    units(SMALL)
+    x, w, b, r = randoms((37, 96), (columns, 96), (columns,), (37, columns))
+    names = [Var(n, TensorType(a.shape)) for n, a in (("x", x), ("w", w), ("b", b), ("r", r))]
+    body = relay.nn.bias_add(relay.nn.dense(names[0], names[1]), names[2])
+    function = Function(names, relay.nn.relu(relay.add(body, names[3])))
+    got = run(function, x, w, b, r, shape=(37, columns), products="tf32")
+    close(got, np.maximum(rounded(x, "tf32") @ rounded(w, "tf32").T + b + r, 0))
+    source = backend.compile_functions({"f": fuse_body(function)}, {"products": "tf32"}).get_source()
+    assert ("*(__global float2 *)&" in source) == pairs
 
 
 def test_no_tile_is_copied_whose_operands_memory_has_otherwise(units):

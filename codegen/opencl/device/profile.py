@@ -27,8 +27,8 @@ class DeviceProfile:
     ``float_lanes``: the float32 of one vector register, 1 where work-items are the lanes. ``thresholds``: where the
     schedules of reductions change over. ``image_width`` and ``image_height``: the most texels of a two-dimensional
     image, 0 where there are none. ``matrix_units``: how kernels reach units that multiply matrices
-    (``products/matrix_format.py``), empty where there are none; ``products``: the format in which they may multiply
-    float32, empty for none.
+    (``products/matrix_format.py``), empty where there are none; ``warpgroups``: they multiply for four warps at once,
+    too; ``products``: the format in which they may multiply float32, empty for none.
     """
 
     kind: str
@@ -41,6 +41,7 @@ class DeviceProfile:
     image_height: int = 0
     matrix_units: str = ""
     products: str = ""
+    warpgroups: bool = False
 
     @property
     def is_cpu(self) -> bool:
@@ -76,6 +77,7 @@ def profile_of(info: DeviceInfo) -> DeviceProfile:
         info.image_width,
         info.image_height,
         info.matrix_units,
+        warpgroups=info.warpgroups,
     )
 
 

@@ -80,9 +80,10 @@ class LocalItem(Stmt):
 
 @dataclass(frozen=True, eq=False)
 class LocalArray(Stmt):
-    """Declare *tensor* in the memory that a group shares; it begins where a vector may."""
+    """Declare *tensor* in the memory that a group shares; it begins at a multiple of *alignment* bytes."""
 
     tensor: Tensor
+    alignment: int = LINE_BYTES
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +237,7 @@ class KernelWriter:
         tensor, length = stmt.tensor, math.prod(int(d) for d in stmt.tensor.shape)
         self.exprs.locals.add(tensor)
         name, ctype = self.exprs.names(tensor, tensor.name), self.exprs.language.types[tensor.dtype]
-        self.writer.line(f"__local {ctype} {name}[{length}] __attribute__((aligned({LINE_BYTES})));")
+        self.writer.line(f"__local {ctype} {name}[{length}] __attribute__((aligned({stmt.alignment})));")
 
     def local_item(self, stmt: LocalItem) -> None:
         self.writer.line(f"const {self.index_type} {self._index(stmt.index)} = get_local_id(0);")

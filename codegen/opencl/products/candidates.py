@@ -54,7 +54,8 @@ def candidates(p: BlockProduct, profile: DeviceProfile, parts: Sequence[int] = (
     found: list[tuple[DeviceTile | MatrixTile, Pace]] = [*TILES]
     format = format_of(p, profile)
     if format is not None:
-        found += [(tile, pace) for tile, pace in matrix_tiles(format) if not tile.copied or _copied(p, tile)]
+        tiles = matrix_tiles(format, profile.warpgroups)
+        found += [(tile, pace) for tile, pace in tiles if not tile.copied or _copied(p, tile)]
     legal = [
         (tile, pace)
         for tile, pace in found

@@ -14,8 +14,9 @@ from byoc.codegen.kernel.loops import For, IfThenElse, Stmt
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range
 from byoc.codegen.opencl.device.statements import GroupBarrier, KernelWriter, OwnText
-from byoc.codegen.opencl.products.matrix_format import CHUNK, PTX
+from byoc.codegen.opencl.products.matrix_format import PTX
 from byoc.codegen.opencl.products.matrix_kernel import Chunk, Chunks, MatrixKernel
+from byoc.codegen.opencl.products.matrix_statements import SeeStored, chunk_place
 from byoc.codegen.opencl.products.matrix_terms import ChunkTerms, DirectLoad
 from byoc.codegen.opencl.products.matrix_tile import MatrixTile
 from byoc.codegen.opencl.products.shape import BlockProduct
@@ -42,11 +43,15 @@ class _CopyingKernel(MatrixKernel):
             first += [*(own if known is None or k < known else []), Commit(self.units)]
         step = Index("step", steps)
         later = step + tile.ahead
-        follows = IfThenElse(binary("lt", later, steps), self._copies(chunks, later, later % tile.sides))
-        body: list[Stmt] = [WaitForCopies(tile.ahead - 1, self.units), GroupBarrier()]
+        side, free = (Index(name, tile.sides) for name in ("side", "free_side"))
+        follows = IfThenElse(binary("lt", later, steps), self._copies(chunks, later, free))
+        body: list[Stmt] = [WaitForCopies(tile.ahead - 1, self.units)]
+        body += [SeeStored(self.units)] if tile.warpgroups else []
+        body += [GroupBarrier()]
         if known is None or known > tile.ahead:
             body += [follows]
-        return [*first, For(step, steps, [*body, Commit(self.units), self.multiply(step % tile.sides)])]
+        body += [Commit(self.units), self.multiply(side), NextSide(side), NextSide(free)]
+        return [*first, FirstSide(side, 0), FirstSide(free, tile.ahead), For(step, steps, body)]
 
     def _copies(self, chunks: Chunks, step: PrimExpr, side: PrimExpr) -> list[Stmt]:
         """The chunks of both operands at *step* begin to go to a *side* of local memory."""
@@ -83,11 +88,7 @@ class CopyChunk(OwnText):
 
     def write(self, writer: KernelWriter) -> None:
         exprs, line = writer.exprs, writer.writer.line
-        side, lane, number = (exprs.text(exprs.simplify(e), 13) for e in self.place)
-        array, length = exprs.names(self.target, self.target.name), self.tile.line
-        lanes = int(self.target.shape[1])
-        chunk = f"({number} ^ {self.tile.turned(lane)}) * {CHUNK}"
-        to = f"&{array}[{side} * {lanes * length} + {lane} * {length} + {chunk}]"
+        to = f"&{chunk_place(writer, self.target, self.place, self.tile)}"
         source = f"&{exprs.element(self.direct.load.tensor, tuple(self.direct.load.indices))}"
         whether = " && ".join(exprs.text(exprs.simplify(g), 11) for g in self.guards) or "1"
         exprs.helpers.setdefault(("matrix_copies", self.units))
@@ -115,3 +116,25 @@ class WaitForCopies(OwnText):
     def write(self, writer: KernelWriter) -> None:
         if self.units == PTX:
             writer.writer.line(f'asm volatile("cp.async.wait_group {self.steps};" ::: "memory");')
+
+
+@dataclass(frozen=True, eq=False)
+class FirstSide(OwnText):
+    """Declare *side* of local memory, which is number *first* until :class:`NextSide`."""
+
+    side: Index
+    first: int
+
+    def write(self, writer: KernelWriter) -> None:
+        writer.writer.line(f"int {writer.index(self.side)} = {self.first};")
+
+
+@dataclass(frozen=True, eq=False)
+class NextSide(OwnText):
+    """*side* is the one behind it, or the first again: without the division of a modulo."""
+
+    side: Index
+
+    def write(self, writer: KernelWriter) -> None:
+        name = writer.index(self.side)
+        writer.writer.line(f"{name} = {name} == {int(self.side.extent) - 1} ? 0 : {name} + 1;")

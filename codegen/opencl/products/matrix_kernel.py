@@ -15,10 +15,13 @@ from byoc.codegen.kernel.loops import UNROLL, Alloc, For, Stmt, Store
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, unravel
 from byoc.codegen.opencl.device.statements import LocalArray, LocalItem, WorkGroup
-from byoc.codegen.opencl.products.matrix_format import CHUNK, COLUMNS, ROWS, WARP
+from byoc.codegen.opencl.products.matrix_format import COLUMNS, ROWS, WARP
 from byoc.codegen.opencl.products.matrix_statements import (
+    PAIRED,
     ChunkToLocal,
     MatrixStep,
+    SeeStored,
+    StorePair,
     VectorLoad,
     VectorRegisters,
     vectors_of,
@@ -89,8 +92,8 @@ class MatrixKernel(TiledProduct):
         right = self._chunks(p.right, "r", tile.columns, self.column_block, before)
         chunks = {self.left: left, self.right: right}
         statements: list[Stmt] = [
-            LocalArray(self.left),
-            LocalArray(self.right),
+            LocalArray(self.left, tile.alignment),
+            LocalArray(self.right, tile.alignment),
             WorkGroup(self.group),
             *unravel(self.group, self.order),
             LocalItem(self.item),
@@ -167,11 +170,23 @@ class MatrixKernel(TiledProduct):
         return loaded
 
     def _to_local(self, chunks: Chunks, side: PrimExpr, k: int) -> list[Stmt]:
-        return [
-            ChunkToLocal(tensor, (side, c.line, c.number * CHUNK), c.registers[k], self.format, self.units, c.direct)
+        stored: list[Stmt] = [
+            ChunkToLocal(tensor, (side, c.line, c.number), c.registers[k], self.tile, self.units, c.direct)
             for tensor, own in chunks.items()
             for c in own
         ]
+        return [*stored, SeeStored(self.units)] if self.tile.warpgroups else stored
+
+    def _stores_pairs(self) -> Index | None:
+        """The axis of the columns where an even one and the next lie side by side, where a vector may begin."""
+        p = self.p
+        moving = [a for a in p.columns if a.extent != 1]
+        if len(moving) != 1 or p.nest.stage.dtype not in PAIRED or not self.divides(self.count(p.columns), 2):
+            return None
+        place = self.simplify.flat_index(p.nest.stage, p.nest.indices)
+        rest = place.terms.values()
+        odd = [n for n in (place.constant, *rest) if n % 2]
+        return moving[0] if place.coefficient(moving[0]) == 1 and odd == [1] else None
 
     def _store(self) -> list[Stmt]:
         """The epilogue of each sum: of an instruction's 16 by 8, a work-item has two neighbours in two rows."""
@@ -181,11 +196,21 @@ class MatrixKernel(TiledProduct):
             Index(name, n) for name, n in (("high", tile.high), ("lower", 2), ("wide", tile.wide), ("next", 2))
         )
         row = warp // tile.across * (tile.high * ROWS) + (high * ROWS + lower * 8) + lane // 4
-        column = warp % tile.across * (tile.wide * COLUMNS) + wide * COLUMNS + lane % 4 * 2 + next_
-        sums = self.sums[high, wide, lower * 2 + next_]
-        value = map_expr(p.nest.value, lambda e: sums if e is p.reduce else None)
-        store = Store(p.nest.stage, p.nest.indices, value)
-        at_column = self.at_lane("column", p.columns, self.column_block * tile.columns + column, tile.columns, [store])
-        inner = For(wide, wide.extent, [For(next_, 2, at_column, UNROLL)], UNROLL)
+        column = warp % tile.across * (tile.wide * COLUMNS) + wide * COLUMNS + lane % 4 * 2
+        place = self.column_block * tile.columns + column
+
+        def value(neighbour: PrimExpr) -> PrimExpr:
+            sums = self.sums[high, wide, lower * 2 + neighbour]
+            return map_expr(p.nest.value, lambda e: sums if e is p.reduce else None)
+
+        pair = self._stores_pairs()
+        if pair is not None:
+            values = value(as_index(0)), substitute_axes(value(as_index(1)), [pair], [pair + 1])
+            stores = self.at_lane("column", p.columns, place, tile.columns, [StorePair(p.nest, values)])
+        else:
+            store = Store(p.nest.stage, p.nest.indices, value(next_))
+            at_column = self.at_lane("column", p.columns, place + next_, tile.columns, [store])
+            stores = [For(next_, 2, at_column, UNROLL)]
+        inner = For(wide, wide.extent, stores, UNROLL)
         at_row = self.at_lane("row", p.rows, self.row_block * tile.rows + row, tile.rows, [inner])
         return [For(high, high.extent, [For(lower, 2, at_row, UNROLL)], UNROLL)]

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.opencl.device.statements import KernelWriter, OwnText
-from byoc.codegen.opencl.products.matrix_format import CHUNK, EMULATED, PTX, TF32, WARP, MatrixFormat
+from byoc.codegen.opencl.products.matrix_format import CHUNK, EMULATED, PTX, ROWS, TF32, WARP, MatrixFormat
 from byoc.codegen.opencl.products.matrix_terms import DirectLoad
 from byoc.codegen.opencl.products.matrix_tile import MatrixTile
+from byoc.codegen.opencl.products.warpgroup import WARPGROUP, warpgroup_call
+from byoc.runtime.opencl.newer_ptx import MACRO
 from byoc.te import Index, PrimExpr, Tensor
 
+PAIRED = ("float32", "float16", "bfloat16")  # of which two are a vector
 FUNCTIONS = {PTX: "matrix_ptx", EMULATED: "matrix_plain"}  # helpers, by how units are reached
 
 
@@ -51,24 +55,63 @@ class VectorLoad(OwnText):
 
 @dataclass(frozen=True, eq=False)
 class ChunkToLocal(OwnText):
-    """The numbers in *registers* go to local memory, to *target* from *indices* on."""
+    """The numbers in *registers* go to local memory: to a side, a lane and a number of *target*."""
 
     target: Tensor
-    indices: Sequence[PrimExpr]
+    place: tuple[PrimExpr, PrimExpr, PrimExpr]
     registers: Sequence[Tensor]
-    format: MatrixFormat
+    tile: MatrixTile
     units: str
     direct: DirectLoad | None
 
     def write(self, writer: KernelWriter) -> None:
-        writer.exprs.helpers.setdefault((FUNCTIONS[self.units], self.format.short))
+        format = self.tile.format
+        writer.exprs.helpers.setdefault((FUNCTIONS[self.units], format.short))
         names = [writer.exprs.names(r, r.name) for r in self.registers]
         if self.direct is None or not self.direct.raw:
             numbers = names if self.direct is None else [f"{n}.s{k}" for n in names for k in range(4)]
-            vector = f"(uint4)({', '.join(self.format.word(numbers) for _ in range(CHUNK))})"
+            vector = f"(uint4)({', '.join(format.word(numbers) for _ in range(CHUNK))})"
         else:
             (vector,) = names
-        writer.writer.line(f"*(__local uint4 *)&{writer.exprs.element(self.target, tuple(self.indices))} = {vector};")
+        writer.writer.line(f"*(__local uint4 *)&{chunk_place(writer, self.target, self.place, self.tile)} = {vector};")
+
+
+def chunk_place(
+    writer: KernelWriter, target: Tensor, place: tuple[PrimExpr, PrimExpr, PrimExpr], tile: MatrixTile
+) -> str:
+    """The first word of a chunk, by the side, the lane and the number that *place* is, of *target*."""
+    exprs, length = writer.exprs, tile.line
+    side, lane, number = (exprs.text(exprs.simplify(e), 13) for e in place)
+    chunk = f"({number} ^ {tile.turned(lane)})" if tile.exchanged else number
+    array = exprs.names(target, target.name)
+    return f"{array}[{side} * {int(target.shape[1]) * length} + {lane} * {length} + {chunk} * {CHUNK}]"
+
+
+@dataclass(frozen=True, eq=False)
+class SeeStored(OwnText):
+    """The instructions of a warpgroup see what this work-item brought to local memory."""
+
+    units: str
+
+    def write(self, writer: KernelWriter) -> None:
+        if self.units == PTX:
+            writer.exprs.helpers.setdefault(("see_stored", self.units))
+            writer.writer.line("see_stored();")
+
+
+@dataclass(frozen=True, eq=False)
+class StorePair(OwnText):
+    """Two *values* go to the element of *nest* and to the next, at once: scalars would fill half a sector each."""
+
+    nest: Nest
+    values: tuple[PrimExpr, PrimExpr]
+
+    def write(self, writer: KernelWriter) -> None:
+        stage, exprs = self.nest.stage, writer.exprs
+        vector = f"{exprs.language.types[stage.dtype]}2"
+        first, second = (writer.value(v) for v in self.values)
+        place = exprs.element(stage, tuple(self.nest.indices))
+        writer.writer.line(f"*(__global {vector} *)&{place} = ({vector})({first}, {second});")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +155,10 @@ class MatrixStep(OwnText):
         tile, names, line = self.tile, writer.exprs.names, writer.writer.line
         item, sums = writer.index(self.item), names(self.sums, self.sums.name)
         half, length = f"{item} / 8 % 2", tile.line
+        if tile.warpgroups:
+            line(f"#ifdef {MACRO}")
+            self._of_warpgroup(writer, item, sums)
+            line("#else")
         left, right = self._lines(
             writer, f"({item} % 8 + {half} * 8) * {length}", f"({item} % 8 + {item} / 16 % 2 * 8) * {length}"
         )
@@ -138,10 +185,22 @@ class MatrixStep(OwnText):
                             line(f"const uint4 {part}_{name}{k} = (uint4)({of});")
                 for one, other in (("low_a", "high_b"), ("high_a", "low_b"), ("high_a", "high_b")):
                     self._multiply(writer, base, sums, one, other)
+        if tile.warpgroups:
+            line("#endif")
+
+    def _of_warpgroup(self, writer: KernelWriter, item: str, sums: str) -> None:
+        """Four warps say where the first of their 64 lanes is, and where the columns begin."""
+        tile, names, lanes = self.tile, writer.exprs.names, WARPGROUP * ROWS
+        writer.exprs.helpers.setdefault(("matrix_warpgroup", call := warpgroup_call(tile)))
+        side = writer.exprs.text(writer.exprs.simplify(self.side), 13)
+        left, right = names(self.left, self.left.name), names(self.right, self.right.name)
+        rows = f"&{left}[{side} * {tile.rows * tile.line} + {item} / {WARPGROUP * WARP} * {lanes * tile.line}]"
+        columns = f"&{right}[{side} * {tile.columns * tile.line}]"
+        writer.writer.line(f"multiply_{call}({sums}, lines_{call}({rows}), lines_{call}({columns}));")
 
     def _chunk_at(self, first: int, next_: str, lane: str) -> str:
         """The words before chunk *first*, or the *next_* one, of a line whose lane of eight is that of *lane*."""
-        if not self.tile.copied:
+        if not self.tile.exchanged:
             return f"{first * CHUNK} + {next_} * {CHUNK}"
         return f"(({first} + {next_}) ^ {self.tile.turned(lane)}) * {CHUNK}"
 
@@ -164,7 +223,7 @@ class MatrixStep(OwnText):
             row = f"({k} / {4 * tile.wide} * 16 + {k} / 2 % 2 * 8) * {length}"
             column = f"({k} / 4 % {tile.wide} * 8 + {k} % 2) * {length}"
             turns = "0, 0"
-            if tile.copied:
+            if tile.exchanged:
                 lanes = f"({item} % {WARP} / 4)", f"({item} % 4 * 2 + {k} % 2)"
                 turns = ", ".join(f"({tile.turned(lane)}) * {CHUNK}" for lane in lanes)
             call = f"dot_{tile.format.short}({sums}[{k}], {left} + {row}, {right} + {column}, {tile.words}, {turns})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from byoc.codegen.opencl.device.statements import LINE_BYTES
 from byoc.codegen.opencl.products.matrix_format import CHUNK, COLUMNS, ROWS, WARP, MatrixFormat
 from byoc.codegen.opencl.products.tile import Pace
 
@@ -16,7 +17,9 @@ class MatrixTile:
     """*rows* by *columns* of a group, divided among *down* by *across* warps of work-items.
 
     A lane has so many *words* of 32 bits in a step; operands are fetched *ahead* steps before their own. *copied*: they
-    go from memory to local memory as they lie, without registers. All numbers but *ahead* are powers of two.
+    go from memory to local memory as they lie, without registers. *warpgroups*: an instruction is that of four warps,
+    one below the other, and reads local memory itself; the warps of such a tile are in one column. All numbers but
+    *ahead* are powers of two.
     """
 
     rows: int
@@ -27,6 +30,7 @@ class MatrixTile:
     ahead: int
     format: MatrixFormat
     copied: bool = False
+    warpgroups: bool = False
 
     @property
     def items(self) -> int:
@@ -46,7 +50,12 @@ class MatrixTile:
     @property
     def line(self) -> int:
         """The words from one lane to the next in local memory."""
-        return self.words if self.copied else self.words + _PAD
+        return self.words if self.exchanged else self.words + _PAD
+
+    @property
+    def exchanged(self) -> bool:
+        """Whether the chunks of a lane change places (:meth:`turned`), so that lines need no pad between them."""
+        return self.copied or self.warpgroups
 
     @property
     def sides(self) -> int:
@@ -54,11 +63,16 @@ class MatrixTile:
         return self.ahead + 1 if self.copied else 2
 
     def turned(self, lane: str) -> str:
-        """By which number the chunks of a lane are exchanged (exclusive or) where lines have no pad between them.
+        """By which number the chunks of a lane are exchanged (exclusive or) where they are.
 
         Eight neighbouring lanes then have the same chunk in different banks.
         """
         return f"{lane} % 8 / {8 // self.chunks}" if self.chunks < 8 else f"{lane} % 8"
+
+    @property
+    def alignment(self) -> int:
+        """Where an operand may begin in local memory, in bytes: eight lines, of what is exchanged."""
+        return max(LINE_BYTES, 8 * 4 * self.line) if self.warpgroups else LINE_BYTES
 
     @property
     def high(self) -> int:
@@ -80,49 +94,69 @@ class MatrixTile:
     @property
     def name(self) -> str:
         """What identifies it."""
-        return f"{self}x{self.down}x{self.across}w{self.words}{'c' if self.copied else 'a'}{self.ahead}"
+        kind = ("g" if self.warpgroups else "") + ("c" if self.copied else "a")
+        return f"{self}x{self.down}x{self.across}w{self.words}{kind}{self.ahead}"
 
 
-# of tf32, and of 16 bits: measured as those of tile.py
-# (python -m benchmarks.opencl.tiles --formats tf32,float16 --cold --fit)
+# of tf32, and of 16 bits: measured on an H200 as those of tile.py; the tiles that the model takes need 1.015 of the
+# time of the best ones in the mean (python -m benchmarks.opencl.tiles --formats tf32,float16 --cold --fit)
 _TILES: Sequence[tuple[tuple[int, int, int, int, int, int], Pace, Pace]] = (
-    ((128, 128, 2, 2, 16, 2), Pace(0.80, 0.60), Pace(0.90, 0.64)),
-    ((128, 64, 2, 2, 16, 2), Pace(0.64, 0.43), Pace(0.79, 0.55)),
-    ((64, 128, 2, 2, 16, 2), Pace(0.68, 0.44), Pace(0.87, 0.60)),
-    ((64, 64, 2, 2, 32, 2), Pace(0.77, 0.46), Pace(0.93, 0.58)),
-    ((64, 64, 2, 2, 32, 4), Pace(0.66, 0.47), Pace(0.85, 0.59)),
-    ((64, 32, 2, 2, 32, 2), Pace(0.70, 0.30), Pace(0.80, 0.40)),
-    ((64, 32, 2, 2, 32, 4), Pace(0.60, 0.31), Pace(0.76, 0.41)),
-    ((32, 64, 2, 2, 32, 4), Pace(0.60, 0.31), Pace(0.83, 0.42)),
-    ((32, 32, 2, 2, 32, 4), Pace(0.43, 0.195), Pace(0.66, 0.24)),
-    ((64, 16, 2, 1, 32, 4), Pace(0.54, 0.225), Pace(0.60, 0.26)),
-    ((16, 64, 1, 2, 32, 2), Pace(0.74, 0.21), Pace(0.83, 0.26)),
-    ((16, 32, 1, 1, 32, 4), Pace(0.64, 0.12), Pace(0.80, 0.18)),
+    ((128, 128, 2, 2, 16, 2), Pace(0.900, 0.728), Pace(1.292, 0.917)),
+    ((128, 64, 2, 2, 16, 2), Pace(0.706, 0.453), Pace(0.971, 0.449)),
+    ((64, 128, 2, 2, 16, 2), Pace(0.756, 0.466), Pace(0.947, 0.675)),
+    ((64, 64, 2, 2, 32, 2), Pace(0.833, 0.504), Pace(0.991, 0.636)),
+    ((64, 64, 2, 2, 32, 4), Pace(0.700, 0.519), Pace(0.954, 0.734)),
+    ((64, 32, 2, 2, 32, 2), Pace(0.700, 0.336), Pace(0.697, 0.370)),
+    ((64, 32, 2, 2, 32, 4), Pace(0.571, 0.336), Pace(0.756, 0.468)),
+    ((32, 64, 2, 2, 32, 4), Pace(0.594, 0.346), Pace(0.779, 0.471)),
+    ((32, 32, 2, 2, 32, 4), Pace(0.405, 0.238), Pace(0.568, 0.355)),
+    ((64, 16, 2, 1, 32, 4), Pace(0.571, 0.249), Pace(0.728, 0.292)),
+    ((16, 64, 1, 2, 32, 2), Pace(0.728, 0.239), Pace(0.917, 0.312)),
+    ((16, 32, 1, 1, 32, 4), Pace(0.749, 0.148), Pace(0.962, 0.193)),
 )
 # of operands that memory has as the units take them, likewise
 _COPIED: Sequence[tuple[tuple[int, int, int, int, int, int], Pace, Pace]] = (
-    ((128, 128, 2, 2, 16, 2), Pace(0.75, 0.499), Pace(0.75, 0.571)),
-    ((128, 64, 2, 2, 32, 1), Pace(0.98, 0.534), Pace(1.12, 0.571)),
-    ((64, 128, 2, 2, 32, 1), Pace(0.92, 0.534), Pace(1.05, 0.571)),
-    ((64, 64, 2, 1, 32, 1), Pace(0.92, 0.290), Pace(1.05, 0.311)),
-    ((64, 64, 2, 2, 32, 2), Pace(0.57, 0.381), Pace(0.65, 0.381)),
-    ((64, 32, 2, 2, 32, 2), Pace(0.47, 0.271), Pace(0.57, 0.254)),
-    ((64, 32, 2, 2, 32, 3), Pace(0.36, 0.254), Pace(0.41, 0.254)),
-    ((32, 64, 2, 2, 32, 2), Pace(0.57, 0.222), Pace(0.70, 0.193)),
-    ((32, 32, 2, 1, 32, 3), Pace(0.33, 0.138), Pace(0.44, 0.129)),
-    ((16, 64, 1, 2, 32, 3), Pace(0.36, 0.148), Pace(0.47, 0.129)),
-    ((64, 16, 2, 1, 32, 3), Pace(0.33, 0.207), Pace(0.38, 0.207)),
+    ((128, 128, 2, 2, 16, 2), Pace(0.680, 0.448), Pace(0.728, 0.466)),
+    ((128, 64, 2, 2, 32, 1), Pace(1.021, 0.534), Pace(1.169, 0.555)),
+    ((64, 128, 2, 2, 32, 1), Pace(0.991, 0.534), Pace(1.134, 0.555)),
+    ((64, 64, 2, 1, 32, 1), Pace(0.954, 0.302), Pace(1.060, 0.314)),
+    ((64, 64, 2, 2, 32, 2), Pace(0.534, 0.356), Pace(0.636, 0.370)),
+    ((64, 32, 2, 2, 32, 2), Pace(0.453, 0.254), Pace(0.594, 0.236)),
+    ((64, 32, 2, 2, 32, 3), Pace(0.356, 0.254), Pace(0.381, 0.254)),
+    ((32, 64, 2, 2, 32, 2), Pace(0.534, 0.215), Pace(0.654, 0.195)),
+    ((32, 32, 2, 1, 32, 3), Pace(0.332, 0.139), Pace(0.523, 0.120)),
+    ((16, 64, 1, 2, 32, 3), Pace(0.399, 0.114), Pace(0.454, 0.129)),
+    ((64, 16, 2, 1, 32, 3), Pace(0.332, 0.168), Pace(0.356, 0.168)),
+)
+# likewise, with an instruction of four warps: by registers, and of operands that memory has as the units take them
+_BY_FOUR: Sequence[tuple[tuple[int, int, int, int, int, int], Pace, Pace]] = (
+    ((128, 128, 8, 1, 16, 2), Pace(0.773, 0.680), Pace(0.332, 1.021)),
+    ((128, 64, 8, 1, 16, 2), Pace(0.660, 0.440), Pace(0.749, 0.534)),
+    ((64, 128, 4, 1, 16, 2), Pace(0.680, 0.424), Pace(0.991, 0.617)),
+    ((64, 64, 4, 1, 32, 1), Pace(1.313, 0.329), Pace(1.298, 0.594)),
+    ((64, 64, 4, 1, 32, 2), Pace(0.833, 0.436), Pace(1.021, 0.593)),
+    ((64, 32, 4, 1, 32, 2), Pace(0.680, 0.282), Pace(0.892, 0.384)),
+)
+_BY_FOUR_COPIED: Sequence[tuple[tuple[int, int, int, int, int, int], Pace, Pace]] = (
+    ((128, 128, 8, 1, 16, 2), Pace(0.555, 0.332), Pace(0.686, 0.418)),
+    ((128, 64, 8, 1, 16, 3), Pace(0.396, 0.230), Pace(0.471, 0.271)),
+    ((64, 128, 4, 1, 16, 3), Pace(0.396, 0.215), Pace(0.471, 0.264)),
+    ((64, 64, 4, 1, 32, 2), Pace(0.594, 0.247), Pace(0.700, 0.263)),
+    ((64, 32, 4, 1, 32, 3), Pace(0.332, 0.187), Pace(0.476, 0.206)),
 )
 _SPLIT = 1.7  # by which three products are slower than one
 
 
-def matrix_tiles(format: MatrixFormat) -> Sequence[tuple[MatrixTile, Pace]]:
-    """The tiles of *format*, with what a step of each takes."""
+def matrix_tiles(format: MatrixFormat, warpgroups: bool = False) -> Sequence[tuple[MatrixTile, Pace]]:
+    """The tiles of *format*, with what a step of each takes; those of *warpgroups* too where a device has them."""
     found = []
-    for copied, tiles in ((True, _COPIED), (False, _TILES)):
+    tables = [(_COPIED, True, False), (_TILES, False, False)]
+    if warpgroups and not format.split:
+        tables = [(_BY_FOUR_COPIED, True, True), (_BY_FOUR, False, True), *tables]
+    for tiles, copied, by_four in tables:
         for shape, wide, narrow in tiles:
             pace = wide if format.bits == 32 else narrow
             if format.split:
                 pace = Pace(_SPLIT * pace.alone, _SPLIT * pace.busy)
-            found.append((MatrixTile(*shape, format, copied), pace))
+            found.append((MatrixTile(*shape, format, copied, by_four), pace))
     return found

@@ -1,0 +1,73 @@
+"""The instruction by which four warps multiply: ``wgmma`` of NVIDIA's compute capability 9.0.
+
+Sixteen rows of each warp by all columns of the tile are summed in the registers that instructions of one warp have for
+them; both operands are lines of terms in local memory, of 64 or 128 bytes, whose chunks are exchanged as the
+instruction knows it (``MatrixTile.turned``). Numbers of tf32 are cut off by it, not rounded. Source: PTX ISA 8.0,
+``wgmma.mma_async``, its matrix descriptor and its 64-byte and 128-byte swizzles.
+"""
+
+from __future__ import annotations
+
+from byoc.codegen.opencl.products.matrix_tile import MatrixTile
+from byoc.runtime.opencl.newer_ptx import MACRO, MARK
+
+WARPGROUP = 4  # warps
+_STEP_BYTES = 32  # of a lane, that one instruction takes
+_EXCHANGED = {64: 2, 128: 1}  # how a descriptor names the exchange of a line's chunks, by the bytes of the line
+_INSTRUCTIONS = {
+    "tf32": ("k8.f32.tf32.tf32", "1, 1"),
+    "float16": ("k16.f32.f16.f16", "1, 1, 0, 0"),
+    "bfloat16": ("k16.f32.bf16.bf16", "1, 1, 0, 0"),
+}
+
+
+def warpgroup_call(tile: MatrixTile) -> str:
+    """What the functions are called by which a step of *tile* is multiplied."""
+    return f"{tile.format.name}_{tile.columns}x{tile.words}"
+
+
+def _functions(call: str) -> str:
+    """Them: where a descriptor of lines is made, and what adds a step's products to a work-item's *sums*."""
+    name, sizes = call.rsplit("_", 1)
+    columns, words = (int(n) for n in sizes.split("x"))
+    sums, line = columns // 2, 4 * words
+    exchanged, apart = _EXCHANGED[line] << 62, 8 * line >> 4 << 32
+    kind, signs = _INSTRUCTIONS[name]
+    registers = ", ".join(f"%{k}" for k in range(sums))
+    code = ["{", "wgmma.fence.sync.aligned;", ".reg .pred p;", "setp.eq.u32 p, 0, 0;"]
+    for k in range(line // _STEP_BYTES):
+        further = k * _STEP_BYTES >> 4
+        code += [f".reg .b64 {own}{k}; add.u64 {own}{k}, %{n}, {further};" for own, n in (("a", sums), ("b", sums + 1))]
+        code.append(f"wgmma.mma_async.sync.aligned.m64n{columns}{kind} {{{registers}}}, a{k}, b{k}, p, {signs};")
+    code += ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;", "}"]
+    text = "\n".join(f'      "{MARK}{c}\\n"' for c in code)
+    outputs = ", ".join(f'"+f"(sums[{k}])' for k in range(sums))
+    return f"""\
+#ifdef {MACRO}
+static inline ulong lines_{call}(__local const uint *first) {{
+  return ((ulong)(uint)(size_t)first & 0x3ffff) >> 4 | 1UL << 16 | {hex(exchanged | apart)}UL;
+}}
+
+static inline void multiply_{call}(float *sums, ulong a, ulong b) {{
+  asm volatile(
+{text}
+      : {outputs}
+      : "l"(a), "l"(b)
+      : "memory");
+}}
+#endif
+"""
+
+
+def _see_stored(units: str) -> str:
+    """What work-items call so that instructions of a warpgroup see what they brought to local memory."""
+    return f"""\
+static inline void see_stored(void) {{
+#ifdef {MACRO}
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}}
+"""
+
+
+WARPGROUP_SUPPORT = {"matrix_warpgroup": _functions, "see_stored": _see_stored}  # helpers of kernels, by their names
