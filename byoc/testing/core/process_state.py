@@ -20,7 +20,7 @@ SMALLEST = np.array([1e-45], "float32")  # a denormal number
 class ProcessState:
     """How the process was at one moment."""
 
-    errors: dict[str, str]
+    errors: dict[str, Any]
     folder: str
     numpy_random: tuple[Any, ...]
     python_random: tuple[Any, ...]
@@ -39,7 +39,7 @@ class ProcessState:
         now = ProcessState.now()
         found = []
         if now.errors != self.errors:
-            np.seterr(**self.errors)  # type: ignore[arg-type]
+            np.seterr(**self.errors)
             found.append("how numpy treats errors (np.seterr; np.errstate is for a block)")
         if now.folder != self.folder:
             os.chdir(self.folder)
