@@ -100,8 +100,9 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     written = write_package(name, arguments.kind, folder)
     steps = (f"cd {shlex.quote(str(folder))}", "python -m pip install -e '.[test]'", "python demo.py", "pytest")
     page = f"byoc targets {name} --markdown -o docs/{name}.md"
+    certificate = f"byoc certify {name} -o certificate.json"
     lines = [f"wrote {folder}: {KINDS[arguments.kind].about}", *(f"  {file}" for file in written), "next:"]
-    lines += [f"  {step}" for step in (*steps, page)]
+    lines += [f"  {step}" for step in (*steps, certificate, page)]
     return {"folder": str(folder), "kind": arguments.kind, "files": written}, "\n".join(lines), 0
 
 

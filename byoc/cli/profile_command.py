@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from byoc.cli.profile_values import profile_values
+from byoc.cli.report.executed_graph import executed_graph
 from byoc.cli.report.profile_vm import profile_by_machine
 from byoc.cli.report.progress import StageProgress
 from byoc.cli.run_command import is_model, load_artifact
@@ -27,10 +28,10 @@ from byoc.runtime.profile.rows import LEVELS
 from byoc.runtime.profile.run_profile import RunProfile
 
 HELP = "time each region, kernel, operator and ONNX node of an artefact or a model"
-WRITTEN: Mapping[str, Callable[[RunProfile], str]] = {
-    ".trace.json": lambda p: json.dumps(p.trace()),
-    ".json": lambda p: json.dumps(p.to_json(), indent=1),
-    ".html": RunProfile.to_html,
+WRITTEN: Mapping[str, Callable[[RunProfile, Library | None], str]] = {
+    ".trace.json": lambda profile, _: json.dumps(profile.trace()),
+    ".json": lambda profile, _: json.dumps(profile.to_json(), indent=1),
+    ".html": lambda profile, library: profile.to_html("" if library is None else executed_graph(library, profile)),
 }
 
 
@@ -88,10 +89,14 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         _writer(path)
     other = read_profile(Path(arguments.compare)) if arguments.compare else None
     with StageProgress(quiet=arguments.json) as progress:
-        measured, times = _by_machine(arguments, progress) if arguments.vm else _by_graph(arguments, progress)
+        library, times = (None, CompileTimes()) if arguments.vm else _library(arguments, progress)
+        if library is None:
+            measured, times = _by_machine(arguments, progress)
+        else:
+            measured = _by_graph(library, arguments, progress)
     profile = dataclasses.replace(measured, model=Path(arguments.file).stem, compiling=times)
     for path in outputs:
-        write(path, profile)
+        write(path, profile, library)
     most = None if arguments.all else 40
     text = profile.table(arguments.by, most)
     if other is not None:
@@ -101,16 +106,15 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     return data, text + wrote, 0
 
 
-def _by_graph(arguments: argparse.Namespace, progress: StageProgress) -> tuple[RunProfile, CompileTimes]:
-    """What an artefact or a model takes as a graph, and what compiling it took."""
-    library, times = _library(arguments, progress)
+def _by_graph(library: Library, arguments: argparse.Namespace, progress: StageProgress) -> RunProfile:
+    """What an artefact or a model takes as a graph."""
     library.threads = arguments.threads
     inputs = {
         **random_inputs(library, parse_sizes(library, arguments.size)),
         **read_inputs(library, arguments.inputs),
     }
     progress("running")
-    return library.profile(inputs, repeat=arguments.repeat, warmup=arguments.warmup), times
+    return library.profile(inputs, repeat=arguments.repeat, warmup=arguments.warmup)
 
 
 def _by_machine(arguments: argparse.Namespace, progress: StageProgress) -> tuple[RunProfile, CompileTimes]:
@@ -148,14 +152,14 @@ def read_profile(path: Path) -> RunProfile:
     return RunProfile.from_json(data, str(path))
 
 
-def _writer(path: Path) -> Callable[[RunProfile], str]:
+def _writer(path: Path) -> Callable[[RunProfile, Library | None], str]:
     for suffix, writer in WRITTEN.items():
         if path.name.endswith(suffix):
             return writer
     raise UserError(f"--output {path}: a profile is written as {', '.join(WRITTEN)}")
 
 
-def write(path: Path, profile: RunProfile) -> None:
-    """Write *profile* in the form that the name of *path* says, whole or not at all."""
-    text = _writer(path)(profile)
+def write(path: Path, profile: RunProfile, library: Library | None = None) -> None:
+    """Write *profile*, of *library*, in the form that the name of *path* says, whole or not at all."""
+    text = _writer(path)(profile, library)
     replace_file(path, lambda file: file.write(text.encode()))

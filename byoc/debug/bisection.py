@@ -27,7 +27,7 @@ from byoc.debug.onnx_runtime import model_outputs, part_outputs
 from byoc.debug.options import INTERPRETER, ONNXRUNTIME, BisectRequest
 from byoc.debug.parts import GROUP, CutModel, Part, cut_model, named_inputs, operator_parts, operators
 from byoc.debug.workbench import LostError, Workbench, plan_request
-from byoc.errors import CompileError, UnsupportedError, UserError
+from byoc.errors import CompileError, InputError, UnavailableError, UnsupportedError, UserError
 from byoc.ir.span import span_names
 from byoc.ir.types import TensorType
 from byoc.options.entry import takes
@@ -38,7 +38,7 @@ from byoc.testing.core.case import Case, read_case, write_case
 from byoc.testing.core.difference import errors
 from byoc.testing.core.inputs import seeded_inputs
 from byoc.testing.core.reduction import reduce
-from byoc.testing.core.reference import flat, narrowed, outputs_of
+from byoc.testing.core.reference import Values, flat, narrowed, outputs_of
 from byoc.testing.core.shrink import cut, one_output
 from byoc.testing.run_cases import shown
 
@@ -122,7 +122,23 @@ class Runner:
             steps.append(step)
             if not step.is_right:
                 return self._result(whole, steps, self._operator(part, step))
-        return self._result(whole, steps, None)
+        found = self._result(whole, steps, None)
+        return found if whole.is_right else replace(found, disturbed=self._disturbed(model, arrays, values))
+
+    def _disturbed(self, model: CutModel, arrays: dict[str, np.ndarray], values: Values) -> BisectionStep | None:
+        """The first region that leaves the reference in a run of the whole model, of which each part is right alone."""
+        self._progress("looking at the regions of a whole run")
+        try:
+            given = self.bench.run_regions(arrays)
+        except UserError:  # the whole does not run, and that is reported
+            return None
+        for part in model.parts(values):
+            got, want = given.get(part.name), self.wanted(part.case)
+            if got is not None and [a.shape for a in got] == [a.shape for a in want]:
+                step = self._compared(part, got, want)
+                if not step.is_right:
+                    return step
+        return None
 
     def judged(self, part: Part, place: int | None = None) -> BisectionStep | None:
         """How *part* compares with the reference; None for a group that runs on the reference's own kernels.
@@ -177,6 +193,10 @@ class Runner:
             got = self.bench.run_model(arrays, asked.saved)
         except LostError as error:
             return BisectionStep(part.name, part.target, part.kind, (), None, str(error), error.is_hung)
+        except (InputError, UnavailableError):
+            raise
+        except UserError as error:  # such as what a region raises
+            return BisectionStep(part.name, part.target, part.kind, (), None, f"it does not run: {error}")
         if asked.reference == ONNXRUNTIME:
             by_interpreter, want = want, model_outputs(asked.model, arrays, want)
             problems = [self.limits.leaves(a, b) for a, b in zip(by_interpreter, want, strict=True)]

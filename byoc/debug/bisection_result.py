@@ -43,9 +43,10 @@ class Bisection:
     """What :func:`bisect` found. ``str()`` is what the command prints; ``ok`` where nothing leaves the reference.
 
     *part* is the first region or group that does, *operator* the operator in it, or the last of the smallest group of
-    operators that does together. *text* and *inputs* are its case, *case* the file in which it is. *sample* is the
-    number, from 0, of the setting of inputs that is reported, of as many as *samples*: the first that shows a mistake,
-    else the one with the most noise.
+    operators that does together. Where each part is right alone and the model is not, *disturbed* is the first region
+    that leaves the reference in a run of all of it. *text* and *inputs* are its case, *case* the file in which it is.
+    *sample* is the number, from 0, of the setting of inputs that is reported, of as many as *samples*: the first that
+    shows a mistake, else the one with the most noise.
     """
 
     model: str
@@ -55,6 +56,7 @@ class Bisection:
     steps: tuple[BisectionStep, ...]
     part: BisectionStep | None = None
     operator: BisectionStep | None = None
+    disturbed: BisectionStep | None = None
     text: str = ""
     inputs: tuple[str, ...] = ()
     case: str = ""
@@ -81,11 +83,15 @@ class Bisection:
             lines.append(f"operator: {self.operator}")
             lines += [f"  {line}" for line in self.text.strip().splitlines()]
             lines += [f"  {text}" for text in self.inputs]
-        elif not self.whole.is_right and self.part is None:
+        elif self.disturbed is not None:
             lines.append(
-                f"each of its {len(self.steps)} parts is right alone: errors add up, or parts disturb each other; "
-                "byoc compare shows where"
+                f"each of its {len(self.steps)} parts is right alone; in the whole model the first that leaves it is "
+                f"{self.disturbed}; does it share something with another region: an attribute of a class, a global, a "
+                "buffer? Or do errors add up? byoc compare shows each value"
             )
+        elif not self.whole.is_right and self.part is None:
+            why = "errors add up, or parts disturb each other" if self.whole.errors else "parts disturb each other"
+            lines.append(f"each of its {len(self.steps)} parts is right alone: {why}; byoc compare shows where")
         if self.case:
             lines.append(f"wrote {self.case}; byoc bisect --replay {self.case} -t {self._target()} runs it")
         return "\n".join([*lines, *(f"note: {n}" for n in self.notes)])

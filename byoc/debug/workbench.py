@@ -19,6 +19,7 @@ from byoc.contract.options import HOST_BACKEND
 from byoc.contract.registration import get_backend
 from byoc.debug.options import BisectRequest, as_asked
 from byoc.debug.parts import cut_model
+from byoc.debug.values import values_of
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.options import PlanRequest
 from byoc.errors import ByocError, UserError
@@ -170,6 +171,26 @@ class RunModel(_OfModel):
 
 
 @dataclass(frozen=True)
+class RunRegions(_OfModel):
+    """Run the whole model node by node, and look at what its regions give."""
+
+    inputs: Arrays
+
+    def do(self, bench: WorkerBench) -> dict[str, list[np.ndarray]] | Refused:
+        """The outputs of each region, by its name."""
+
+        def outputs() -> dict[str, list[np.ndarray]]:
+            library, found = bench.whole, dict[str, list[np.ndarray]]()
+            bench.progress(RUNNING)
+            for value in values_of(library, self.inputs):
+                if value.function in library.module.regions:
+                    found.setdefault(value.function, []).append(value.array)
+            return found
+
+        return _refused(outputs)
+
+
+@dataclass(frozen=True)
 class RunPart:
     """Compile a part alone and run it."""
 
@@ -245,6 +266,12 @@ class Workbench:
     def run_model(self, inputs: Arrays, saved: bool) -> list[np.ndarray]:
         """The outputs of the whole model. Raises UserError, and LostError."""
         return self._arrays(RunModel(inputs, saved))
+
+    def run_regions(self, inputs: Arrays) -> dict[str, list[np.ndarray]]:
+        """The outputs of each region in a run of the whole model. Raises UserError, and LostError."""
+        found = self._done(RunRegions(inputs))
+        assert isinstance(found, dict)
+        return found
 
     def run_part(self, case: Case, target: str, saved: bool, place: int | None = None) -> list[np.ndarray]:
         """The outputs of a part, compiled alone by *target*. Raises UserError, and LostError."""

@@ -10,10 +10,10 @@ from byoc.contract.backend import Backend
 from byoc.contract.support_table import registered_operators
 from byoc.ir.op import OPS
 from byoc.testing.cases.combined import COMBINED, combined_cases
-from byoc.testing.cases.large import LARGE, large_cases
+from byoc.testing.cases.large import DEEP, LARGE, deep_cases, large_cases
 from byoc.testing.cases.large_integers import large_integer_cases
 from byoc.testing.cases.layouts import LAYOUT, layout_cases
-from byoc.testing.cases.operators import DTYPE, EMPTY, FREE, SAMPLE, BackendAnswers, operator_cases
+from byoc.testing.cases.operators import DTYPE, EMPTY, EXCHANGED, FREE, SAMPLE, BackendAnswers, operator_cases
 from byoc.testing.cases.patterns import PATTERN, PATTERN_SAMPLES, pattern_cases
 from byoc.testing.cases.quantized import QUANTIZED, quantized_cases
 from byoc.testing.cases.special import SPECIAL, special_cases
@@ -21,8 +21,8 @@ from byoc.testing.core.case import CONSTANT, LARGE_INTEGERS, Case
 
 # kinds in the order in which they are tried: what models have first
 KINDS = (
-    *(SAMPLE, PATTERN, PATTERN_SAMPLES, QUANTIZED, LARGE, COMBINED, CONSTANT, LAYOUT, SPECIAL, LARGE_INTEGERS),
-    *(EMPTY, FREE, DTYPE),
+    *(SAMPLE, PATTERN, PATTERN_SAMPLES, QUANTIZED, LARGE, DEEP, COMBINED, CONSTANT, EXCHANGED, LAYOUT, SPECIAL),
+    *(LARGE_INTEGERS, EMPTY, FREE, DTYPE),
 )
 MOST_REASONS = 3  # that are shown of an operator that is named and not taken
 OF_PATTERNS = (PATTERN, PATTERN_SAMPLES, LARGE)
@@ -35,7 +35,8 @@ def all_cases(asked: BackendAnswers, seed: int, only: Sequence[str]) -> list[Cas
         if is_wanted(only, op.name) or not only or any(is_wanted(only, kind) for kind in KINDS):
             found += [*operator_cases(asked, op, seed), *large_integer_cases(asked, op, seed)]
     samples = [c for c in found if c.kind == SAMPLE]
-    found += [*combined_cases(asked, found), *large_cases(asked, samples), *special_cases(samples)]
+    found += [*combined_cases(asked, found), *large_cases(asked, samples)]
+    found += [*deep_cases(asked, samples), *special_cases(samples)]
     is_every = not only or any(is_wanted(only, kind) for kind in OF_PATTERNS)
     found += pattern_cases(asked, seed, lambda name: is_every or is_wanted(only, name))
     found += layout_cases(asked, seed, {c.operator for c in found})

@@ -32,6 +32,7 @@ from byoc.testing.core.case import CONSTANT, LARGE_INTEGERS, Arrays, Case
 from byoc.testing.core.conditioning import allowed_scale, movements
 from byoc.testing.core.difference import difference, is_float, tolerances
 from byoc.testing.core.precision_bounds import added_tolerance
+from byoc.testing.core.process_state import ProcessState
 from byoc.testing.core.reference import outputs_of
 from byoc.testing.core.region_library import region_library, region_symbol
 from byoc.testing.core.saved import SavedRunner
@@ -42,8 +43,9 @@ DEVIATES, FAILED = "deviates", "failed when asked"
 VERDICT, PATTERN_MATCH = "verdict", "pattern"
 COMPILE, RUN, NUMBERS, INPUTS = "compile", "run", "numbers", "inputs untouched"
 OUTPUTS, REPEAT, SAVED = "outputs filled", "repeated runs", "saved and loaded"
+PROCESS = "process untouched"
 THREADS, DETERMINISM, FALLBACK, SPEED = "threads", "same bytes", "fallback", "speed"
-EVERY_CASE = (NUMBERS, INPUTS, OUTPUTS, REPEAT, SAVED)
+EVERY_CASE = (NUMBERS, INPUTS, PROCESS, OUTPUTS, REPEAT, SAVED)
 ONCE = (THREADS, DETERMINISM)  # for the first case of an operator, since they take longer
 CHECKS = (*EVERY_CASE, *ONCE, FALLBACK)
 POISONS = (0xFF, 0x5A)
@@ -102,12 +104,17 @@ class Examiner:
         except Exception as error:  # kernels raise what they please
             return [Finding(NUMBERS, UNTRIED, f"the reference does not compute it: {error}")]
         self.progress(COMPILE)
+        state = ProcessState.now()
         try:
             library = self.compiled(case)
         except CompilerNotFoundError as error:
             return [Finding(COMPILE, UNTRIED, str(error))]
         except Exception as error:  # whatever a vendor's code raises
             return [Finding(COMPILE, LATE, _error_text(error))]
+        finally:
+            by_compiling = state.changed()
+        if by_compiling is not None and PROCESS in checks:
+            return [Finding(PROCESS, WRONG, f"compiling it changes {by_compiling}")]
         found, deviates = self._runs(case, library, wanted, checks)
         if found:
             unset = (
@@ -187,10 +194,15 @@ class Examiner:
         deviates: list[Finding] = []
         for k in range(len(case.feeds)):
             given = {name: np.array(a) for name, a in case.inputs(k).items()}
+            state = ProcessState.now()
             try:
                 got = library.run(given)
             except Exception as error:  # whatever a vendor's code raises
                 return [Finding(RUN, LATE, _error_text(error))], []
+            finally:
+                by_running = state.changed()
+            if by_running is not None and PROCESS in checks:
+                return [Finding(PROCESS, WRONG, f"a run changes {by_running}")], []
             if INPUTS in checks:
                 changed = [name for name, a in case.inputs(k).items() if not same_bytes(given[name], a)]
                 if changed:

@@ -1,11 +1,11 @@
-"""A profile as a page: the last run as a time line, and its rows at every level with bars."""
+"""A profile as a page: the graph that ran, the last run as a time line, and its rows at every level with bars."""
 
 from __future__ import annotations
 
 from html import escape
 
 from byoc.runtime.page.document import document, fragment
-from byoc.runtime.page.parts import Mark, TableCell, legend, table, time_line
+from byoc.runtime.page.parts import Mark, TableCell, legend, picture, table, time_line
 from byoc.runtime.profile.record import FunctionRecord, ProfileRecord, names_of_functions
 from byoc.runtime.profile.rows import HOST, LEVELS, ProfileRow, rows
 from byoc.runtime.profile.table import heading
@@ -29,12 +29,12 @@ HEADER = (
 TITLES = {"region": "Regions", "kernel": "Kernels", "operator": "Operators", "node": "ONNX nodes"}
 
 
-def profile_page(profile: ProfileRecord) -> str:
-    """The page of *profile*."""
-    return document(_title(profile), profile_fragment(profile))
+def profile_page(profile: ProfileRecord, graph: str = "") -> str:
+    """The page of *profile*, with the SVG of the *graph* that ran, where it is given."""
+    return document(_title(profile), profile_fragment(profile, graph))
 
 
-def profile_fragment(profile: ProfileRecord) -> str:
+def profile_fragment(profile: ProfileRecord, graph: str = "") -> str:
     """The content of the page, for a notebook too."""
     places = [HOST, *dict.fromkeys(f.backend for f in profile.functions if f.is_region)]
     lines = "".join(f"<p>{escape(line)}</p>" for line in (*heading(profile).split("\n"), *profile.notes))
@@ -44,6 +44,7 @@ def profile_fragment(profile: ProfileRecord) -> str:
         [
             f"<h1>{escape(_title(profile))}</h1>{lines}",
             legend(places),
+            picture(graph, "graph", "an operator or node") if graph else "",
             "<h2>The last run</h2>",
             time_line(_marks(profile), places),
             *levels,

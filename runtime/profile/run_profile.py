@@ -40,9 +40,11 @@ class RunProfile(ProfileRecord):
         """The runs in Chrome's trace-event format, for ``json.dump``: Perfetto (ui.perfetto.dev) shows it."""
         return trace(self)
 
-    def to_html(self) -> str:
-        """A page of its own: bars, a time line, rows to sort and search; nothing is fetched."""
-        return profile_page(self)
+    def to_html(self, graph: str = "") -> str:
+        """A page of its own: bars, a time line, rows to sort and search, and the SVG of the *graph* that ran, where it
+        is given; nothing is fetched.
+        """
+        return profile_page(self, graph)
 
     def _repr_html_(self) -> str:
         return profile_fragment(self)

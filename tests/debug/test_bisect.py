@@ -43,6 +43,34 @@ def test_a_model_without_mistakes_is_right():
     assert "right, " in str(found)
 
 
+TWO_REGIONS = onnx.parser.parse_model(
+    """<ir_version: 9, opset_import: ["" : 17]>
+    g (float[2, 4] x) => (float[2, 4] y) {
+        [first] a = Relu(x)
+        [host] b = Exp(a)
+        [second] c = Tanh(b)
+        [third] d = Relu(c)
+        [last] y = Exp(d)
+    }"""
+)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_region_that_another_disturbs_is_named_although_each_is_right_alone(backend_with, saved):
+    name = backend_with("shared")
+    found = bisect(TWO_REGIONS, [name, "c"], saved=saved)
+    assert not found.ok and found.part is None and all(step.is_right for step in found.steps)
+    assert found.disturbed.nodes == ("first",) and found.disturbed.target == name
+    assert "in the whole model the first that leaves it is region" in str(found) and "a global" in str(found)
+
+
+def test_an_operator_that_raises_in_a_region_of_several_is_named(backend_with, tmp_path):
+    found = bisect(TWO_REGIONS, [backend_with("raises"), "c"], case=tmp_path / "case")
+    assert "RuntimeError: the queue is full" in found.whole.problem and found.part.nodes == ("second", "third")
+    assert (found.operator.name, found.operator.nodes) == ("tanh", ("second",))
+    assert "the queue is full" in found.operator.problem and "tanh" in found.text
+
+
 @pytest.mark.needs_cc
 def test_the_hosts_groups_are_parts_too():
     found = bisect(DIGITS, ["c"])

@@ -71,7 +71,8 @@ class Environment:
 def test_the_package_is_built_installed_and_runs_a_real_model(kind, tmp_path, capsys):
     package = tmp_path / "vendor"
     assert main(["new-backend", "zed", "--kind", kind, "-o", str(package)]) == 0
-    assert "python demo.py" in capsys.readouterr().out
+    steps = capsys.readouterr().out.partition("next:\n")[2].split("\n")
+    assert "  python demo.py" in steps and "  byoc certify zed -o certificate.json" in steps
     environment = Environment(tmp_path)
     environment.install(package)
     work = tmp_path / "work"
@@ -95,6 +96,8 @@ def test_the_package_is_built_installed_and_runs_a_real_model(kind, tmp_path, ca
     # what the vendor does next: the tests and the page
     shown = environment.ok(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
     assert " passed" in shown and "skipped" not in shown
+    shown = environment.ok(package, "-m", "byoc", "certify", "zed", "-o", "certificate.json")
+    assert "zed: certified (" in shown and json.loads((package / "certificate.json").read_text())["summary"]["ok"]
     environment.ok(package, "-m", "byoc", "targets", "zed", "--markdown", "-o", "docs/zed.md")
     assert "# What the backend `zed` supports" in (package / "docs" / "zed.md").read_text()
 

@@ -7,10 +7,12 @@ import pathlib
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
 import byoc
+from byoc.cli.report.executed_graph import executed_graph
 from byoc.partition.show.report_page import fragment, to_html
 from byoc.runtime.core.function_work import OperatorWork
 from byoc.runtime.page.parts import Mark, TableCell, table, time_line
@@ -170,6 +172,39 @@ def opened(page, folder, words, column):
     found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
     assert found, done.stderr[-2000:]
     return json.loads(html.unescape(found[1]))
+
+
+@pytest.fixture(scope="module")
+def profiled():
+    """The digit classifier on a backend and the host, and its page with the graph that ran."""
+    library = byoc.compile(DIGITS, targets=["json", "c"], exclude=["nn.relu"])
+    profile = replace(library.profile(repeat=2), model="digits")
+    return library, profile, profile.to_html(executed_graph(library, profile))
+
+
+@pytest.mark.needs_cc
+def test_the_page_of_a_profile_has_the_graph_that_ran(profiled):
+    library, profile, page = profiled
+    (drawn,) = re.findall(r'class="picture graph".*?</svg>', page, re.DOTALL)
+    boxes = re.findall(r'<g data-place="(\w+)"><title>([^<]*)</title>', drawn)
+    regions = [title for place, title in boxes if place == "json"]
+    assert len(regions) == len(library.plan.regions) > 1
+    for record in profile.functions:
+        (title,) = [title for _, title in boxes if record.symbol in title.split("\n")]
+        assert " ms" in title and ", ".join(record.nodes) in title
+    assert drawn.count("<path d=") >= len(boxes) - 1  # what reads what, views drawn through
+    assert next(title for place, title in boxes if place == "host").startswith("image")
+
+
+@pytest.mark.needs_cc
+@in_browser
+def test_a_browser_searches_the_graph_of_a_profile(profiled, tmp_path):
+    seen = opened(profiled[2], tmp_path, "node_conv_27", "median")
+    assert seen["errors"] == [] and seen["live"] and seen["title"] == "Profile of digits on json, c"
+    assert (seen["found"], seen["hits"]) == ("1 found", 1) and seen["moved"] != seen["whole"]
+    assert seen["wheel"][2] < seen["whole"][2] and seen["fit"] == seen["whole"]
+    assert " ms" in seen["tip"] or "image" in seen["tip"]
+    assert seen["dim"] > 0 and seen["down"] == sorted(seen["down"], reverse=True)
 
 
 @in_browser

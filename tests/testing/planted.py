@@ -51,6 +51,13 @@ FAULTS = {
     "positive": "a relu of positive numbers is off by one",
     "crash": "a softmax reads at address 0, a relu ends the process, a tanh has no end, the verdict of a split crashes",
     "float": "integers are computed in float32",
+    "deep": "a product over more than 200 elements is off by one",
+    "lower": "an addition whose first operand has fewer axes is off by one",
+    "itself": "an addition of a value and itself is off by one",
+    "constants": "two additions of constants of one shape are off by one",
+    "process": "a relu has numpy raise errors, a tanh changes the folder, a sum seeds numpy's random numbers",
+    "shared": "a region is off by one where another was initialised after it",
+    "raises": "a tanh raises an error",
     "nan": "a relu makes 0 of a NaN, which it declares",
 }
 COUNT = itertools.count()
@@ -61,6 +68,7 @@ class PlantedModule(Module):
 
     type_key = KEY
     thread_safe = True  # it says so
+    newest = None  # of all, the one that was initialised last
 
     def __init__(self, inner, fault, operators, mark=""):
         super().__init__()
@@ -77,6 +85,7 @@ class PlantedModule(Module):
         return self.inner.constants()
 
     def initialize(self, symbol, constants):
+        PlantedModule.newest = self
         self.inner.initialize(symbol, constants)
 
     def get_function(self, name, query_imports=False):
@@ -89,16 +98,27 @@ class PlantedModule(Module):
             values = [a.numpy() for a in arrays]
             if self.fault == "crash":
                 self.crash()
+            if self.fault == "raises" and "tanh" in self.operators:
+                raise RuntimeError("the queue is full")
             last = [v.reshape(-1)[-1:].copy() for v in values[count:]]
             if self.fault == "race":
                 self.race(function, arrays, values, count)
             else:
                 function(*arrays)
             self.plant(values[:count], values[count:])
+            self.disturb()
             if self.fault == "unfilled" and "tanh" in self.operators:
                 values[count].reshape(-1)[-1:] = last[0]
 
         return call
+
+    def disturb(self):
+        if self.fault == "process" and "nn.relu" in self.operators:
+            np.seterr(all="raise")
+        if self.fault == "process" and "tanh" in self.operators:
+            os.chdir("/")
+        if self.fault == "process" and "sum" in self.operators:
+            np.random.seed(0)
 
     def crash(self):
         if "nn.softmax" in self.operators:
@@ -116,7 +136,9 @@ class PlantedModule(Module):
 
     def plant(self, inputs, outputs):
         fault, output = self.fault, outputs[0]
-        if fault == "stride" and "stride 2" in self.operators:
+        if self.is_off_by_one(inputs):
+            output += 1
+        elif fault == "stride" and "stride 2" in self.operators:
             output += output.dtype.type(0.5)
         elif fault == "positive" and "nn.relu" in self.operators and inputs[0].max(initial=0) > 0:
             output += 1
@@ -139,6 +161,17 @@ class PlantedModule(Module):
         elif fault == "outside" and "add" in self.operators and output.size:
             behind = np.lib.stride_tricks.as_strided(output.reshape(-1), (output.size + 1,), (output.itemsize,))
             behind[-1] = 0
+
+    def is_off_by_one(self, inputs):
+        shapes, many = [a.shape for a in inputs], len(self.constant_arrays)
+        when = {
+            "deep": "nn.dense" in self.operators and shapes[0][-1] > 200,
+            "lower": "add" in self.operators and len(shapes) == 2 and len(shapes[0]) < len(shapes[1]),
+            "itself": self.operators == ["add"] and len(shapes) == 1 and many == 0,
+            "constants": self.operators == ["add", "add"] and many == 2,
+            "shared": self is not PlantedModule.newest,
+        }
+        return when.get(self.fault, False)
 
     def save(self):
         inner = {k: v.decode() for k, v in self.inner.save().items()}

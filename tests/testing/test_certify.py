@@ -1,6 +1,7 @@
 """Certification finds what is planted, each with its smallest case, and nothing where nothing is."""
 
 import json
+import os
 import re
 
 import numpy as np
@@ -30,6 +31,11 @@ PLANTED = [
     ("empty", "sum", "numbers", "wrong", "Tensor[(0"),
     ("race", "add", "threads", "wrong", "add"),
     ("outside", "add", "outputs filled", "wrong", "add"),
+    ("deep", "nn.dense", "numbers", "wrong", "Tensor[(1, 201), float32]"),
+    ("lower", "add", "numbers", "wrong", "add"),
+    ("itself", "add", "numbers", "wrong", "add(%x0, %x0)"),
+    ("constants", "add", "numbers", "wrong", "meta[relay.Constant][1]"),
+    ("process", "nn.relu", "process untouched", "wrong", "nn.relu"),
 ]
 
 
@@ -41,6 +47,19 @@ def test_a_planted_mistake_is_found_with_its_smallest_case(backend_with, fault, 
     small = next(s for s in found.smallest if s.check == check)
     assert piece in small.text and small.verdict == verdict
     assert f"smallest case of {only}, {check}" in str(found)
+
+
+@pytest.mark.parametrize(
+    "operator, words",
+    [("nn.relu", "how numpy treats errors"), ("tanh", "the current folder"), ("sum", "numpy's global random numbers")],
+)
+def test_what_a_run_changes_in_its_process_is_named_and_restored(backend_with, operator, words):
+    examiner = Examiner(get_backend(backend_with("process")))
+    (case, *_) = operator_cases(BackendAnswers(examiner.backend), OPS[operator], 0)
+    before = np.geterr(), os.getcwd(), np.random.get_state()[1].tolist()
+    (found,) = examiner.examine(case)
+    assert (found.check, found.verdict) == ("process untouched", "wrong") and words in found.text
+    assert (np.geterr(), os.getcwd(), np.random.get_state()[1].tolist()) == before
 
 
 def test_an_output_that_is_not_filled_is_found_on_memory_that_was_not_zero(backend_with):

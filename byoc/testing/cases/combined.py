@@ -1,4 +1,5 @@
-"""Cases of several operators in one region: fused with what follows, two outputs, tuples in and out.
+"""Cases of several operators in one region: fused with what follows, two outputs, tuples in and out; an operator behind
+itself with other constants, and one that reads a value twice.
 
 Each begins with the first sample of an operator that the backend takes; what follows is another that it takes and that
 fits behind it.
@@ -18,7 +19,7 @@ from byoc.relay.op import concatenate
 from byoc.relay.traverse import substitute
 from byoc.testing.cases.fitting import Given, calls_on, closed_calls, typed
 from byoc.testing.cases.operators import SAMPLE, BackendAnswers, is_computed
-from byoc.testing.core.case import Case, function_of
+from byoc.testing.core.case import Case, constant, function_of
 from byoc.testing.core.reference import outputs_of
 
 COMBINED = "combinations"
@@ -35,6 +36,8 @@ def combined_cases(asked: BackendAnswers, alone: Sequence[Case]) -> Iterator[Cas
     followers = sorted(ops, key=lambda op: (not op.traits.is_pointwise, len(op.input_names)))
     for case in firsts.values():
         yield from _of(asked, case, followers)
+        yield from _read_twice(asked, case)
+        yield from _behind_itself(asked, case)
     signed = list(itertools.islice(filter(_has_both_signs, firsts.values()), MOST_TRIED))
     for op in followers:
         if op.traits.is_pointwise and len(op.input_names) == 1:
@@ -51,6 +54,39 @@ def _read_beside(asked: BackendAnswers, op: Op, cases: Sequence[Case]) -> Iterat
         made = list(_made(asked, case, f"read by {op.name} too", Tuple([behind, call]), {}))
         if made:
             yield replace(made[0], operator=op.name)
+            return
+
+
+def _read_twice(asked: BackendAnswers, case: Case) -> Iterator[Case]:
+    """The operator of *case* on one value for two inputs, which is one parameter of the region."""
+    call, params = case.function.body, case.function.params
+    if isinstance(call, Call) and len(params) == 2 and list(call.args) == list(params):
+        for chosen, given in zip(params, case.feeds[0], strict=True):
+            body = Call(call.op, [chosen, chosen], call.attrs)
+            if typed(body):
+                function = function_of([Var("x0", chosen.type_annotation)], body)
+                function = function_of(function.params, substitute(body, {chosen: function.params[0]}))
+                name = f"{case.name} of a value and itself"
+                if asked.takes(function, name) and is_computed(function, (given,)):
+                    yield Case(name, case.operator, COMBINED, function, ((given,),))
+                    return
+
+
+def _behind_itself(asked: BackendAnswers, case: Case) -> Iterator[Case]:
+    """The operator of *case* twice, each with constants of its own, of the same shapes where those fit."""
+    call, params = case.function.body, case.function.params
+    if not isinstance(call, Call) or len(params) < 2 or list(call.args) != list(params):
+        return
+    held: dict[RelayExpr, RelayExpr] = {p: constant(a) for p, a in zip(params[1:], case.feeds[0][1:], strict=True)}
+    places: list[RelayExpr | None] = [call, *(None for _ in params[1:])]
+    assert isinstance(call.op, Op)
+    for behind, given in itertools.islice(calls_on(call.op, places, 3), 4):
+        others: dict[RelayExpr, RelayExpr] = {var: constant(array) for var, array in given.items()}
+        first = Var("x0", params[0].type_annotation)
+        function = function_of([first], substitute(behind, {**held, **others, params[0]: first}))
+        name = f"{case.name} behind itself, constant inputs"
+        if asked.takes(function, name) and is_computed(function, case.feeds[0][:1]):
+            yield Case(name, case.operator, COMBINED, function, (case.feeds[0][:1],))
             return
 
 

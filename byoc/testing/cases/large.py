@@ -2,11 +2,13 @@
 
 Samples are small, so that what goes wrong beyond a block, a tile or a thread's share is not seen on them. Axes of one
 size grow together, to primes, as long as the types fit, until the result, or where that cannot grow an input, has
-``LEAST`` elements.
+``LEAST`` elements. Of what an operator reduces, so that the result stays as small as it is, one case has as many as
+``LONG``: products and sums go over such an axis in blocks, too.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
@@ -16,17 +18,21 @@ import numpy as np
 from byoc.errors import ByocError
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
-from byoc.ir.op import Op
+from byoc.ir.op import OPS, Op
+from byoc.ir.traits import OpKind
 from byoc.ir.types import TensorType, tensor_types
 from byoc.relay.expr import Call, Constant, Function, Var
-from byoc.relay.traverse import dataflow_children, post_order, rewrite
+from byoc.relay.traverse import dataflow_children, post_order, rewrite, substitute
 from byoc.runtime.core.ndarray import dtype_name
 from byoc.testing.cases.operators import BackendAnswers, is_computed
 from byoc.testing.core.case import Arrays, Case, constant, function_of
 from byoc.testing.core.difference import is_float
 
 LARGE = "large tensors"
+DEEP = "long sums"
 LEAST, MOST = 5_000, 40_000  # elements of the result; of an input at most as many too
+LONG = 277  # elements of the axis that a result has not; no block of a power of two divides it
+SUMMING = (OpKind.PRODUCT, OpKind.REDUCTION)
 MOST_WORK = 6_000_000  # operations of the call, where the operator counts them
 PRIMES = (
     *(5, 7, 11, 13, 17, 19, 23, 29, 37, 43, 53, 61, 71, 83, 97, 113, 131, 151, 173, 199, 229, 263, 307, 353, 409, 541),
@@ -47,6 +53,60 @@ def large_cases(asked: BackendAnswers, cases: Sequence[Case]) -> Iterator[Case]:
             if found is not None and asked.takes(found[0], name) and is_computed(*found):
                 met.add(case.operator)
                 yield replace(case, name=name, kind=LARGE, function=found[0], feeds=(found[1],))
+
+
+def deep_cases(asked: BackendAnswers, cases: Sequence[Case]) -> Iterator[Case]:
+    """One case of each operator of *cases*, which are its samples, with a longer axis that its result has not."""
+    met: set[str] = set()
+    for case in cases:
+        if case.operator not in met and OPS[case.operator].traits.kind in SUMMING:
+            found = deepened(case.function, case.feeds[0])
+            name = f"{case.name}, long"
+            if found is not None and asked.takes(found[0], name) and is_computed(*found):
+                met.add(case.operator)
+                yield replace(case, name=name, kind=DEEP, function=found[0], feeds=(found[1],))
+
+
+def deepened(function: Function, arrays: Arrays) -> Grown | None:
+    """*function* with ``LONG`` in the place of a size that makes inputs larger and no result; None where none does."""
+    for places in _equal_axes(arrays):
+        shapes = [
+            tuple(LONG if (k, axis) in places else size for axis, size in enumerate(a.shape))
+            for k, a in enumerate(arrays)
+        ]
+        if max(map(math.prod, shapes)) > MOST:
+            continue
+        new = tuple(_of_shape(a, shape, k) for k, (a, shape) in enumerate(zip(arrays, shapes, strict=True)))
+        try:
+            trial = (_on(function, new), new)
+        except UNFIT:
+            continue
+        if _counts(trial[0])[0] == _counts(function)[0] and _is_moderate(*trial):
+            return trial
+    return None
+
+
+def _equal_axes(arrays: Arrays) -> Iterator[set[tuple[int, int]]]:
+    """Sets of (input, axis) of one size, of more than 1: all that have it, then pairs of the first two inputs."""
+    axes = [((k, axis), size) for k, a in enumerate(arrays) for axis, size in enumerate(a.shape) if size > 1]
+    for size in sorted({size for _, size in axes}, reverse=True):
+        yield {place for place, own in axes if own == size}
+    for (place, size), (other, own) in itertools.product(axes, axes):
+        if (place[0], other[0]) == (0, 1) and size == own:
+            yield {place, other}
+
+
+def _on(function: Function, arrays: Arrays) -> Function:
+    """*function* on parameters like *arrays*. Raises what its types raise."""
+    params = _params_like(function, arrays)
+    given: dict[RelayExpr, RelayExpr] = dict(zip(function.params, params, strict=True))
+    return function_of(params, substitute(function.body, given))
+
+
+def _params_like(function: Function, arrays: Arrays) -> list[Var]:
+    return [
+        Var(p.name_hint, TensorType(a.shape, dtype_name(a.dtype))) for p, a in zip(function.params, arrays, strict=True)
+    ]
 
 
 def grown(function: Function, arrays: Arrays) -> Grown | None:
@@ -108,9 +168,7 @@ def _same(size: int) -> int:
 
 def _resized(function: Function, arrays: Arrays, size: Size, attribute: Size) -> Grown:
     new = tuple(_filled(a, size, k) for k, a in enumerate(arrays))
-    params = [
-        Var(p.name_hint, TensorType(a.shape, dtype_name(a.dtype))) for p, a in zip(function.params, new, strict=True)
-    ]
+    params = _params_like(function, new)
     given: dict[RelayExpr, RelayExpr] = dict(zip(function.params, params, strict=True))
 
     def over(before: RelayExpr, after: RelayExpr) -> RelayExpr:
@@ -139,7 +197,10 @@ def _with_sizes(attrs: Attrs | None, size: Size) -> Attrs | None:
 
 def _filled(array: np.ndarray, size: Size, seed: int) -> np.ndarray:
     """An array like *array* with larger axes: new floats between its own, its other elements again."""
-    shape = tuple(size(s) for s in array.shape)
+    return _of_shape(array, tuple(size(s) for s in array.shape), seed)
+
+
+def _of_shape(array: np.ndarray, shape: tuple[int, ...], seed: int) -> np.ndarray:
     if shape == array.shape:
         return array
     if is_float(array.dtype) and array.size:

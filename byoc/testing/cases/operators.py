@@ -32,6 +32,7 @@ from byoc.testing.core.case import CONSTANT, Arrays, Case, constant, function_of
 from byoc.testing.core.reference import outputs_of
 
 SAMPLE, EMPTY, FREE, DTYPE = "sample", "empty tensors", "free sizes", "element types"
+EXCHANGED = "exchanged inputs"
 MOST_LOST_VERDICTS = 3  # of one operator, in which a worker crashes or comes to no end
 DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64")
 Inputs = list["np.ndarray | list[np.ndarray]"]  # a tuple argument is a list
@@ -163,7 +164,7 @@ def operator_cases(asked: BackendAnswers, op: Op, seed: int) -> Iterator[Case]:
     """
     is_taken = False
     for k, sample in enumerate(op.samples):
-        makers = (_as_it_is, _constant, _empty, _free, *([_other_types] if k == 0 else []))
+        makers = (_as_it_is, _constant, _exchanged, _empty, _free, *([_other_types] if k == 0 else []))
         for make in makers:
             for case in make(asked, op, sample, (f"{op.name}[{k}]", seed)):
                 is_taken = is_taken or case.kind != DTYPE
@@ -233,6 +234,18 @@ def _constant(asked: BackendAnswers, op: Op, sample: Sample, named: tuple[str, i
     if len(inputs) > 1:
         rest = frozenset(range(1, len(inputs)))
         yield from _attempt(asked, op, CONSTANT, name, lambda: call_function(op, attributes(op, sample), inputs, rest))
+
+
+def _exchanged(asked: BackendAnswers, op: Op, sample: Sample, named: tuple[str, int]) -> Iterator[Case]:
+    """The second input in the place of the first: of two that are broadcast, the lower rank then stands first."""
+    inputs = sample_inputs(sample, named[1])
+    tensors = [item for item in inputs if isinstance(item, np.ndarray)]
+    if not op.traits.is_pointwise or len(tensors) != 2 or len(inputs) != 2 or tensors[0].shape == tensors[1].shape:
+        return
+    for constants in (frozenset[int](), frozenset({0})):
+        name = f"{named[0]}, inputs exchanged{', the first constant' if constants else ''}"
+        build = partial(call_function, op, attributes(op, sample), [inputs[1], inputs[0]], constants)
+        yield from _attempt(asked, op, EXCHANGED, name, build)
 
 
 def _empty(asked: BackendAnswers, op: Op, sample: Sample, named: tuple[str, int]) -> Iterator[Case]:

@@ -1,0 +1,59 @@
+"""What a process has one of, and a backend's code leaves alone: how numpy treats errors, the current folder, the global
+random numbers, and whether the processor keeps denormal numbers.
+
+A library that changes one of these changes what the user's own code does afterwards, and no number of its own shows it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+SMALLEST = np.array([1e-45], "float32")  # a denormal number
+
+
+@dataclass(frozen=True)
+class ProcessState:
+    """How the process was at one moment."""
+
+    errors: dict[str, Any]
+    folder: str
+    numpy_random: tuple[Any, ...]
+    python_random: tuple[Any, ...]
+    keeps_denormals: bool
+
+    @classmethod
+    def now(cls) -> ProcessState:
+        """How it is."""
+        drawn = np.random.get_state(legacy=True)
+        assert isinstance(drawn, tuple)
+        kept = bool((SMALLEST * np.float32(1))[0] > 0)
+        return cls({**np.geterr()}, os.getcwd(), drawn, random.getstate(), kept)
+
+    def changed(self) -> str | None:
+        """What is otherwise now, in a few words; None where nothing is. What can be restored is restored."""
+        now = ProcessState.now()
+        found = []
+        if now.errors != self.errors:
+            np.seterr(**self.errors)
+            found.append("how numpy treats errors (np.seterr; np.errstate is for a block)")
+        if now.folder != self.folder:
+            os.chdir(self.folder)
+            found.append("the current folder (os.chdir)")
+        if not _same_numbers(now.numpy_random, self.numpy_random):
+            np.random.set_state(self.numpy_random)
+            found.append("numpy's global random numbers (np.random.default_rng gives others)")
+        if now.python_random != self.python_random:
+            random.setstate(self.python_random)
+            found.append("Python's global random numbers (random.Random gives others)")
+        if now.keeps_denormals != self.keeps_denormals:
+            found.append("whether the processor keeps denormal numbers (a library linked with -ffast-math?)")
+        return ", ".join(found) or None
+
+
+def _same_numbers(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
