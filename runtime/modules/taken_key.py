@@ -42,7 +42,8 @@ def unknown_type(type_key: str, known: Iterable[str], base: type) -> str:
     entry_point = f"entry point {type_key!r} of {RUNTIME.group}"
     there = _defined(base, type_key)
     advice = (
-        f"install the vendor's package (its {entry_point} brings the class), or import what registers the class"
+        f"install the vendor's package (its {entry_point} brings the class), or import what registers the class "
+        "(on the command line by --import)"
         if there is None
         else f"{_described(there)} is of that type, and nobody registered it: write register_module_loader("
         f"{type_key!r}, {there.__qualname__}) below it, or name it by the {entry_point}"
