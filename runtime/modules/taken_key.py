@@ -52,7 +52,8 @@ def unknown_type(type_key: str, known: Iterable[str], base: type) -> str:
 
 
 def _defined(base: type, type_key: str) -> type | None:
-    for kind in base.__subclasses__():
+    kinds: list[type] = base.__subclasses__()
+    for kind in kinds:
         found = kind if vars(kind).get("type_key") == type_key else _defined(kind, type_key)
         if found is not None:
             return found
