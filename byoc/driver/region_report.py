@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from byoc.contract.registration import get_backend
-from byoc.errors import CompileError, vendors_text
+from byoc.errors import CompileError
+from byoc.runtime.core.errors import vendors_text
 from byoc.runtime.core.signature import TensorSpec, item_bytes
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Module
