@@ -27,6 +27,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from byoc.contract.limits import Limits
 from byoc.contract.verdict import (
     Constraint,
@@ -37,12 +39,13 @@ from byoc.contract.verdict import (
     judge,
     place_of,
 )
-from byoc.errors import CompileError, InternalError
+from byoc.errors import CompileError, InternalError, UserError
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
 from byoc.relay.expr import Call, Function
 from byoc.relay.traverse import post_order
 from byoc.runtime.core.device import HardwareLevel
+from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.modules.module import Module
 
 if TYPE_CHECKING:
@@ -232,6 +235,25 @@ def constants_by_symbol(module: Module) -> Mapping[str, Sequence[str]]:
     if strange is not None:
         raise CompileError(f"{where} names the symbol {strange!r}, which is none of its own, {expected}")
     return needed
+
+
+def constant_arrays_of(module: Module) -> dict[str, NDArray]:
+    """The constants that *module* gives, in C order, numpy's arrays as ours. Raises UserError for what is no array."""
+    given: Mapping[str, object] = module.constant_arrays
+    return {name: _constant(f"the constant {name!r} of the module for", value, module) for name, value in given.items()}
+
+
+def _constant(what: str, value: object, module: Module) -> NDArray:
+    where = f"{what} {', '.join(module.symbols)}"
+    if not isinstance(value, (np.ndarray, NDArray)):
+        raise UserError(f"{where} is a {type(value).__name__}, expected an array of byoc or numpy")
+    array = np.asarray(from_any(value), order="C")
+    strange = [v for v in array.flat if not isinstance(v, (str, bytes))] if array.dtype.hasobject else []
+    if strange:
+        raise UserError(
+            f"{where} has a {type(strange[0]).__name__} among its elements, expected numbers, or texts alone"
+        )
+    return value if isinstance(value, NDArray) and value.numpy() is array else NDArray(array)
 
 
 def contradiction(backend: Backend, region: Function, refusal: str) -> InternalError | CompileError:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from byoc.base.progress import Progress
-from byoc.contract.backend import Backend, constants_by_symbol, contradiction
+from byoc.contract.backend import Backend, constant_arrays_of, constants_by_symbol, contradiction
 from byoc.contract.registration import get_backend
 from byoc.driver.losses import Loss, RegionLostError, host_can, lost, with_advice
 from byoc.errors import (
@@ -38,7 +38,7 @@ from byoc.relay.transform.cut.compiler_functions import RAISED, UNCONVERTED
 from byoc.relay.traverse import post_order
 from byoc.runtime.core.errors import vendors_failure, vendors_text
 from byoc.runtime.core.time_limit import TimeLimitError, bounded
-from byoc.runtime.modules.module import OWN, Module, constant_arrays_of, module_class
+from byoc.runtime.modules.module import OWN, Module, module_class
 
 if TYPE_CHECKING:
     from byoc.driver.half_regions import HalfRegions

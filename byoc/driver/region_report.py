@@ -9,6 +9,7 @@ import numpy as np
 
 from byoc.contract.registration import get_backend
 from byoc.errors import CompileError
+from byoc.runtime.core.errors import vendors_text
 from byoc.runtime.core.signature import TensorSpec, item_bytes
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Module
@@ -36,13 +37,15 @@ def region_memory(root: MetadataModule) -> list[dict[str, object]]:
 
 def _sizes(module: Module, symbol: str, target: str) -> dict[str, int]:
     """What ``Module.memory`` of a vendor reports. Raises CompileError for what are no bytes by names."""
-    found: object = module.memory(symbol)
+    where = f"backend {target!r}: memory({symbol!r}) of its module {type(module).__name__}"
+    expected = 'expected bytes by what they are for, as in {"scratch": 4096}'
+    try:
+        found: object = module.memory(symbol)
+    except Exception as error:  # whatever a vendor's code raises
+        raise CompileError(f"{where} failed: {vendors_text(error)}, {expected}") from error
     if isinstance(found, Mapping) and all(isinstance(size, (int, np.integer)) for size in found.values()):
         return {str(name): int(size) for name, size in found.items()}
-    raise CompileError(
-        f"backend {target!r}: memory({symbol!r}) of its module {type(module).__name__} gave {found!r}, expected bytes "
-        'by what they are for, as in {"scratch": 4096}'
-    )
+    raise CompileError(f"{where} gave {found!r}, {expected}")
 
 
 def region_deviations(root: MetadataModule) -> dict[str, list[str]]:

@@ -167,7 +167,8 @@ def as_input(value: object, spec: TensorSpec) -> np.ndarray:
         raise InputError(f"input {spec.name!r}: a {type(value).__name__} that is no array ({error})") from error
     plain = isinstance(value, (int, float, list, tuple))
     if array.dtype.hasobject and not plain and not hasattr(value, "dtype"):
-        raise InputError(f"input {spec.name!r}: a {type(value).__name__} is no array")
+        by_name = "; inputs by name are for run: library.run(inputs)" if isinstance(value, Mapping) else ""
+        raise InputError(f"input {spec.name!r}: a {type(value).__name__} is no array{by_name}")
     wanted = numpy_dtype(spec.dtype)
     if spec.dtype == "string":
         return as_strings(spec.name, array)

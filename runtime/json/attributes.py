@@ -21,10 +21,11 @@ Texts = list[list[str]]
 SEQUENCES_OF_ONE = "sequences_of_one"
 # what a node says of its outputs; an operator's own attribute of such a name has another key
 _OF_OUTPUTS = frozenset(["shape", "dtype", "num_inputs", "num_outputs"])
+_TRUTHS = ("0", "1")
 _SCALARS: dict[str, Callable[[str], object]] = {
     "int": int,
     "float": float,
-    "bool": lambda text: text == "1",
+    "bool": lambda text: bool(_TRUTHS.index(text)),
     "str": str,
 }
 _FLAT = re.compile(r"tuple\[(int|float|bool|str)(?:, *(?:\.\.\.|int|float|bool|str))*\]$")
@@ -150,10 +151,19 @@ def _parse(text: str, kind: str) -> object:
 def decode_attributes(
     attrs: Mapping[str, Texts], annotations: Mapping[str, str], reference: Mapping[str, str] | None = None
 ) -> dict[str, object]:
-    """The attributes that *annotations* names, decoded; others are left out. *reference* has numpy's annotations."""
+    """The attributes that *annotations* names, decoded; others are left out. *reference* has numpy's annotations.
+
+    Raises KernelError with the name of one whose annotation does not fit.
+    """
     keys = {name: key for name in annotations if (key := attribute_key(name)) in attrs}
     sequences = _sequences(attrs, reference or {})
-    return {name: decode_attribute(attrs[key], annotations[name], name in sequences) for name, key in keys.items()}
+    found = {}
+    for name, key in keys.items():
+        try:
+            found[name] = decode_attribute(attrs[key], annotations[name], name in sequences)
+        except KernelError as error:
+            raise KernelError(f"{name}: {annotations[name]}, and {error}: declare it as the model has it") from error
+    return found
 
 
 def _sequences(attrs: Mapping[str, Texts], reference: Mapping[str, str]) -> Collection[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from byoc.runtime.core.device_event import NO_FACTS, DeviceEvent, EventFacts
-from byoc.runtime.core.errors import ArtifactError, KernelError
+from byoc.runtime.core.errors import ArtifactError, ContractError, KernelError
 from byoc.runtime.core.ndarray import dtype_name
 from byoc.runtime.core.time_limit import check_time
 from byoc.runtime.json.attributes import decode_attributes, guessed_annotations
@@ -27,7 +27,8 @@ KINDS = frozenset(["input", "const", "kernel"])
 class JsonEngine:
     """One symbol's graph, ready to run: ``engine(inputs, constants) -> outputs``.
 
-    Raises ArtifactError for a graph that is not in the layout, KernelError for a kernel that is not in the table.
+    Raises ArtifactError for a graph that is not in the layout, KernelError for a kernel that is not in the table,
+    ContractError for one whose annotations do not fit its attributes.
     """
 
     def __init__(self, graph: Mapping[str, Any], table: Kernels):
@@ -35,7 +36,7 @@ class JsonEngine:
         try:
             self._read(graph, table)
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            if isinstance(error, KernelError):
+            if isinstance(error, (KernelError, ContractError)):
                 raise
             raise ArtifactError(f"the JSON graph is not in the layout of byoc ({error!r})") from error
 
@@ -69,7 +70,10 @@ class JsonEngine:
         annotations, reference = kernel.attributes, reference_attributes(operator_of(name))
         if kernel.takes_all:
             annotations = {**guessed_annotations(node["attrs"]), **reference, **annotations}
-        attrs = decode_attributes(node["attrs"], annotations, reference)
+        try:
+            attrs = decode_attributes(node["attrs"], annotations, reference)
+        except KernelError as error:
+            raise ContractError(f"the kernel {name!r} of table {table.name!r} declares {error}") from error
         kernel.check_attributes(attrs)
         sources = [rows[nid] + index for nid, index, _ in node.get("inputs", [])]
         types = _declared(node["attrs"]) if table.has_own(name) else []

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from byoc.runtime.region.guard import RegionGuard
+    from byoc.runtime.region.locked import Lock
     from byoc.runtime.region.record import Fallback, Region
 
 REGIONS_MEMBER, NEEDS_MEMBER = "regions.json", "constants.json"
@@ -66,6 +67,7 @@ class MetadataModule(Module):
         self._stand_ins: dict[str, str] = {}
         self._guards: dict[str, RegionGuard] = {}
         self._ready: set[str] = set()
+        self._initializing: dict[str, Lock] = {}
         self._seconds: dict[str, float] = {}  # of the symbols that have constants
         self._sets_of_sizes = 0  # for which modules are to stay ready
         self._lock = new_rlock()
@@ -150,7 +152,9 @@ class MetadataModule(Module):
         """Give *symbol* its constants unless it has them; a region without constants is given none, once."""
         if symbol in self._ready:
             return
-        with self._lock:
+        with self._lock:  # for no longer than that: what a vendor does may take its time, or not end
+            lock = self._initializing.setdefault(symbol, new_rlock())
+        with lock:
             if symbol not in self._ready:
                 keys = self.needs.get(symbol, ())
                 if keys or symbol in self.regions:

@@ -14,13 +14,11 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-
 from byoc.runtime.artefact.artifact import write_artifact
 from byoc.runtime.core.device import HardwareLevel
 from byoc.runtime.core.entry_points import RUNTIME, package_of
 from byoc.runtime.core.errors import ByocError, UnavailableError, UserError, vendors_text
-from byoc.runtime.core.ndarray import NDArray, from_any
+from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.ndarray import PackedFunction as PackedFunction
 from byoc.runtime.files.weights import write_weights
 from byoc.runtime.modules.on_device import OnDevice
@@ -265,8 +263,11 @@ def saved_members(module: Module) -> Mapping[str, bytes]:
 def member_name(name: object, where: str) -> str:
     """The relative *name* of a file. Raises UserError for what leads out of the module's folder."""
     parts = name.split("/") if isinstance(name, str) else [""]
-    if not all(parts) or {".", ".."} & set(parts):
-        raise UserError(f"{where} cannot be saved: it names a member {name!r}, expected a file's relative name")
+    if not all(parts) or {".", ".."} & set(parts) or "\\" in str(name) or not str(name).isprintable():
+        raise UserError(
+            f"{where} cannot be saved: it names a member {name!r}, expected a file's relative name, with / between its "
+            "parts"
+        )
     return str(name)
 
 
@@ -283,18 +284,6 @@ def packages_of(module: Module) -> dict[str, list[str]]:
     names = [name for name in module.brought_by if name not in OWN]
     packages = [package for name in names if (package := package_of(name)) is not None]
     return {"packages": packages} if packages else {}
-
-
-def constant_arrays_of(module: Module) -> dict[str, NDArray]:
-    """The constants that *module* gives, numpy's arrays as ours. Raises UserError for what is no array."""
-    given: Mapping[str, object] = module.constant_arrays
-    wrong = next((n for n, value in given.items() if not isinstance(value, (np.ndarray, NDArray))), None)
-    if wrong is not None:
-        raise UserError(
-            f"the constant {wrong!r} of the module for {', '.join(module.symbols)} is a {type(given[wrong]).__name__}, "
-            "expected an array of byoc or numpy"
-        )
-    return {name: value if isinstance(value, NDArray) else NDArray(from_any(value)) for name, value in given.items()}
 
 
 def members_below(members: Members, folder: str) -> dict[str, bytes | memoryview]:
@@ -392,7 +381,6 @@ def _load_brought(type_key: str) -> None:
     if (gave := RUNTIME.gave(type_key)) or loaded.problem:
         why = loaded.problem or f"{gave}, expected the class with that type_key, or the module that has it"
         raise UnavailableError(f"modules of type {type_key!r} cannot be loaded here: {why}")
-    raise UnavailableError(
-        f"nothing here loads modules of type {type_key!r}; known: {', '.join(LOADERS)}; "
-        f"install the vendor's package (its entry point {type_key!r} of {RUNTIME.group} brings the class), or import it"
-    )
+    from byoc.runtime.modules.taken_key import unknown_type
+
+    raise UnavailableError(unknown_type(type_key, LOADERS, Module))

@@ -1,8 +1,10 @@
-"""Which class may take the place of another as what loads modules of a type."""
+"""Which class may take the place of another as what loads modules of a type, and what to do where none is known."""
 
 from __future__ import annotations
 
-from byoc.runtime.core.entry_points import definition_of, source_of
+from collections.abc import Iterable
+
+from byoc.runtime.core.entry_points import RUNTIME, definition_of, source_of
 from byoc.runtime.core.errors import UserError
 
 
@@ -33,3 +35,26 @@ def _written(location: str | type) -> str:
 
 def _described(location: str | type) -> str:
     return location if isinstance(location, str) else f"{_written(location)} ({definition_of(location)})"
+
+
+def unknown_type(type_key: str, known: Iterable[str], base: type) -> str:
+    """The sentence for modules of *type_key*, which nothing loads: which classes made of *base* may be of."""
+    entry_point = f"entry point {type_key!r} of {RUNTIME.group}"
+    there = _defined(base, type_key)
+    advice = (
+        f"install the vendor's package (its {entry_point} brings the class), or import what registers the class "
+        "(on the command line by --import)"
+        if there is None
+        else f"{_described(there)} is of that type, and nobody registered it: write register_module_loader("
+        f"{type_key!r}, {there.__qualname__}) below it, or name it by the {entry_point}"
+    )
+    return f"nothing here loads modules of type {type_key!r}; known: {', '.join(known)}; {advice}"
+
+
+def _defined(base: type, type_key: str) -> type | None:
+    kinds: list[type] = base.__subclasses__()
+    for kind in kinds:
+        found = kind if vars(kind).get("type_key") == type_key else _defined(kind, type_key)
+        if found is not None:
+            return found
+    return None

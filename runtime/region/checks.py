@@ -140,7 +140,7 @@ class CallArrays:
         if checks is None or count is None:
             return cls(arrays, count, signature)
         fences = FencedArrays(arrays, count) if checks.edges else None
-        known = constants() if checks.inputs else {}
+        known = constants() if checks.inputs or checks.nan else {}
         return cls(arrays if fences is None else fences.arrays, count, signature, fences, known)
 
 
@@ -176,10 +176,11 @@ class CheckedCall:
         """Get ready: inputs are copied, outputs filled with the pattern."""
         if self._given.fences is not None:
             self._given.fences.raise_fences()
-        self._constants = {name: _content(array) for name, array in self._given.constants.items()}
+        constants = self._given.constants
+        self._constants = {name: _content(a) for name, a in constants.items()} if self._checks.inputs else {}
         own = [k for k, a in enumerate(self._inputs) if not any(np.may_share_memory(a, o) for o in self._outputs)]
         self._copies = [(k, self._inputs[k], _content(self._inputs[k])) for k in own if self._checks.inputs]
-        self._had_nan = not self._checks.nan or any(map(_has_nan, self._inputs))
+        self._had_nan = not self._checks.nan or any(map(_has_nan, (*self._inputs, *constants.values())))
         if self._checks.outputs:
             self._poison(0)
 

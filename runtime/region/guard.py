@@ -30,19 +30,24 @@ from byoc.runtime.core.errors import (
 from byoc.runtime.core.fork import new_rlock
 from byoc.runtime.core.ndarray import PackedFunction
 from byoc.runtime.core.signature import Signature
+from byoc.runtime.core.time_limit import seconds_left
 from byoc.runtime.region.checks import CallChecks, checks_asked, guarded
 from byoc.runtime.region.known_outputs import has_known_outputs, next_outputs
-from byoc.runtime.region.locked import Lock, held
+from byoc.runtime.region.locked import Lock, held, locked
 from byoc.runtime.region.record import (
+    INITIALIZE,
+    LAUNCH,
     WARM,
     Fallback,
     Region,
     Shapes,
+    StageError,
     explained,
     running,
     stage_of,
 )
 from byoc.runtime.region.seconds import region_seconds, wait_seconds
+from byoc.runtime.region.vendor_time_limit import within_time_limit
 
 KEPT_FAILURES = 64  # shapes for which a backend is known to fail
 KEPT_RECORDS = 256
@@ -87,11 +92,25 @@ class RegionGuard:
         with self._lock:
             if self._function is None:
                 start = time.perf_counter()
-                loading = running(f"{self.region.describe(self.symbol)} was loaded and initialised")
-                with loading, held(self.lock, self.place, self.seconds or self.wait_seconds):
-                    self._function = guarded(self._load(), self.checks)
+                with running(f"{self.region.describe(self.symbol)} was loaded and initialised"):
+                    self._function = guarded(self._loaded(), self.checks)
                 self.initialize_seconds = time.perf_counter() - start
             return self._function
+
+    def _loaded(self) -> PackedFunction:
+        """What *load* gives: on this thread, or as a call is made where the run or the region has a time limit.
+
+        That of the region is for a call: to be loaded and initialised it may take as long as a wait.
+        """
+        seconds = self.wait_seconds if self.seconds else None
+        if seconds is None and seconds_left() is None:
+            with held(self.lock, self.place, self.wait_seconds):
+                return self._load()
+        doing = f"{self.region.target} loaded and initialised {self._named}"
+        try:
+            return within_time_limit(locked(self._load, self.lock), doing, seconds)
+        except RunTimeoutError as error:
+            raise StageError(INITIALIZE, error) from error
 
     @property
     def has_known_outputs(self) -> bool:
@@ -115,7 +134,12 @@ class RegionGuard:
     @property
     def place(self) -> str:
         """What a run waits for that waits for the region."""
-        return f"{self.region.target} computed {self.symbol} (nodes {', '.join(self.region.nodes)})"
+        return f"{self.region.target} computed {self._named}"
+
+    @property
+    def _named(self) -> str:
+        nodes, operators = self.region.nodes, self.region.operators
+        return f"{self.symbol} ({'nodes' if nodes else 'operators'} {', '.join(nodes or operators)})"
 
     @property
     def doing(self) -> str:
@@ -166,9 +190,9 @@ class RegionGuard:
         Raises RunAgainError where something does, and the backend may still be at work on the arrays.
         """
         stage, error = stage_of(error)
-        is_late = isinstance(error, RegionTimeoutError)
-        if isinstance(error, IndexOutsideError | RunTimeoutError) and not is_late:  # the caller's, whoever computes
-            raise error
+        is_time_over = isinstance(error, RegionTimeoutError)
+        if isinstance(error, IndexOutsideError | RunTimeoutError) and not is_time_over:
+            raise error  # the caller's, whoever computes
         region = self.region
         if not self.has_stand_in:
             if isinstance(error, InputError):
@@ -184,7 +208,7 @@ class RegionGuard:
             self.fallbacks.append(
                 Fallback(self.symbol, region.target, stage, name, _message(error), region.nodes, shapes)
             )
-        if is_late:  # it may still write to the outputs of this call
+        if is_time_over and stage == LAUNCH:  # it may still write to the outputs of this call
             raise RunAgainError(f"{region.describe(self.symbol)} is the host's from now on: {error}") from error
 
 

@@ -4,9 +4,13 @@ What a vendor's own code raises is reported with the line of it. Each stands in 
 ``--import`` does, so that a mistake is met where a vendor would meet it.
 """
 
+import subprocess
+import sys
+import textwrap
+
 import numpy as np
 import pytest
-from vendor_files import BACKEND, COMPILE, MODULE, compiled, shown
+from vendor_files import BACKEND, COMPILE, HEAD, MODULE, compiled, shown
 
 import byoc
 from byoc import relay
@@ -142,6 +146,20 @@ WHEN_COMPILED = {
         MODULE.format("def constants(self): return {self.symbols[0]: 'w'}"),
         r"constants\(\) of its module .* gave \{'tvmgen_default_NAME_main_0': 'w'\}, expected the names",
     ),
+    "optimize_type": (
+        BACKEND.format("def optimize(self, region): return relay.Function(region.params, relay.sum(region.params[0]))"),
+        r"NAME.optimize gave a region of type .* -> float32, and it was .*: parameters and result keep their types",
+    ),
+    "elements": (
+        MODULE.format(
+            "constant_arrays = {'w': np.array(['a', None])}\n    def constants(self): return {self.symbols[0]: ['w']}"
+        ),
+        r"'NAME': the constant 'w' of the module for \w+ has a NoneType among its elements, expected numbers, or texts",
+    ),
+    "memory_raises": (
+        MODULE.format("def memory(self, symbol): return 1 / 0"),
+        r"memory\('\w+'\) of its module N failed: ZeroDivisionError: .* \(NAME.py:\d+\), expected bytes",
+    ),
     "memory": (
         MODULE.format("def memory(self, symbol): return 'lots'"),
         r"'NAME': memory\('tvmgen_default_NAME_main_0'\) of its module N gave 'lots', expected bytes",
@@ -237,6 +255,80 @@ def test_a_load_that_gives_no_module_or_another_one(vendor, text, words, tmp_pat
     with pytest.raises(ByocError) as raised:
         byoc.runtime.load(path)
     shown(raised, words, name)
+
+
+LEAKY = """
+def leaky(x, *, alpha: ANNOTATION):
+    return np.where(x < 0, x * alpha, x).astype("float32")
+"""
+AS = {
+    "kernel": """
+        @register_backend
+        class B(KernelBackend):
+            name = "NAME"
+        kernel("nn.leaky_relu", "NAME/float/any")(leaky)
+        """,
+    "table": """
+        from byoc.codegen.json.backend import JsonBackend
+        from byoc.runtime.json import KernelTable
+        KernelTable("NAME").kernel("nn.leaky_relu")(leaky)
+        @register_backend
+        class B(JsonBackend):
+            name = table = "NAME"
+        """,
+}
+
+
+@pytest.mark.parametrize("declared", AS)
+@pytest.mark.parametrize("annotation", ["int", "bool", "int | None"])
+def test_an_annotation_that_does_not_fit_the_attribute_is_named(vendor, declared, annotation):
+    name = f"annotated_{declared}_{annotation[-4:]}".lower()
+    vendor(name, LEAKY.replace("ANNOTATION", annotation) + textwrap.dedent(AS[declared]))
+    x = relay.var("x", shape=(2, 3))
+    mod = byoc.IRModule.from_expr(relay.Function([x], relay.nn.leaky_relu(x, 0.25)))
+    with pytest.raises(
+        ByocError, match=r"kernel '\S+' of table '\S+' declares alpha: .*'0.25' is not of type .*: declare"
+    ):
+        byoc.compile(mod, [name, "c"])
+
+
+@pytest.mark.parametrize("name", [r"a\\b", r"a\nb"])
+def test_a_member_that_could_not_be_read_back_is_not_saved(vendor, name, tmp_path, request):
+    backend = f"member_{request.node.callspec.indices['name']}"
+    vendor(backend, MODULE.format(f"def save(self): return {{'{name}': b''}}"))
+    with pytest.raises(ByocError, match=r"names a member 'a\\.*b', expected a file's relative name, with / between"):
+        compiled(backend).save(tmp_path / "m.byoc")
+    assert list(tmp_path.glob("*.byoc")) == []
+
+
+def test_a_constant_is_in_c_order_before_it_is_saved_too(vendor):
+    vendor(
+        "turned",
+        MODULE.format(
+            "def constants(self): return {self.symbols[0]: ['w']}\n"
+            "    constant_arrays = {'w': np.float32([[1, 4], [2, 5], [3, 6]]).T}\n"
+            "    def initialize(self, symbol, constants): self.given = constants[0].numpy()\n"
+            "    def run(self, x, y): assert self.given.flags.c_contiguous; np.copyto(y.numpy(), self.given)"
+        ),
+    )
+    found = compiled("turned")(np.ones((2, 3), "float32"))
+    np.testing.assert_allclose(found, np.exp([[1, 2, 3], [4, 5, 6]]), rtol=1e-6)
+
+
+def test_a_class_that_nobody_registered_is_named_with_what_to_write(tmp_path):
+    """A vendor's file that is imported as a module of Python is: ``--import`` registers what stands in it."""
+    file = tmp_path / "plain_import.py"
+    file.write_text((HEAD + MODULE.format("pass") + "register_backend(B)\n").replace("NAME", "plain_import"))
+    code = "import plain_import, numpy as np, byoc\nfrom byoc import relay\nx = relay.var('x', shape=(2,))\n"
+    code += "mod = byoc.IRModule.from_expr(relay.Function([x], relay.nn.relu(x)))\n"
+    code += "path = byoc.compile(mod, ['plain_import', 'c']).save('m.byoc')\n"
+    load = "print(byoc.runtime.load(path)(np.float32([-1, 2])))"
+    done = subprocess.run([sys.executable, "-c", code + load], cwd=tmp_path, capture_output=True, text=True)
+    advice = "register_module_loader('plain_import', N)"
+    assert f"plain_import:N ({file}:" in done.stderr and f"nobody registered it: write {advice} below it" in done.stderr
+    mended = f"from byoc.runtime import register_module_loader\n{advice.replace('N)', 'plain_import.N)')}\n{load}"
+    done = subprocess.run([sys.executable, "-c", code + mended], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "[0. 2.]\n", done.stderr
 
 
 def test_limits_and_constraints_may_be_told_in_other_forms(vendor):

@@ -5,6 +5,7 @@ from byoc import relay
 
 HEAD = """
 import numpy as np
+from byoc import relay
 from byoc.contract import Backend, Quantized, constraints as C, register_backend
 from byoc.kernels import KernelBackend, kernel
 from byoc.relay.dataflow_pattern import is_op, wildcard

@@ -86,12 +86,14 @@ class FaultyModule(Module):
 
     def initialize(self, symbol, constants):
         FAULTS.counts["initialize"] += 1
+        hang("initialize")
         if "initialize" in FAULTS.errors:
             raise FAULTS.errors["initialize"]
         self.inner.initialize(symbol, constants)
 
     def get_function(self, name, query_imports=False):
         FAULTS.counts["load"] += 1
+        hang("load")
         if "load" in FAULTS.errors:
             raise FAULTS.errors["load"]
         function = self.inner.get_function(name)

@@ -265,6 +265,47 @@ def test_the_runs_own_limit_is_the_callers_and_no_fallback(faults):
     assert not isinstance(raised.value, RegionTimeoutError) and library.fallbacks == []
 
 
+@pytest.mark.parametrize("fallback", [False, True])
+@pytest.mark.parametrize("stage", ["initialize", "load"])
+def test_a_run_has_its_limit_while_a_region_is_initialised_too(faults, stage, fallback):
+    library = byoc.compile(model(), [NAME, "c"], fallback=fallback)
+    faults.hanging = (stage,)
+    for _ in range(2):
+        with pytest.raises(RunTimeoutError, match=rf"of 0.3 s while {NAME} loaded and initialised tvmgen\w+ \("):
+            library.run({"x": X}, timeout=0.3)
+    faults.hanging = ()
+    FAULTS.hang.set()  # it was slow, and goes on
+    same(library.run({"x": X}), want(model()))
+    assert library.fallbacks == []
+    assert faults.counts["initialize"] == len(library.module.regions)
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+def test_a_region_that_hangs_while_it_is_initialised_is_an_error_or_the_hosts(faults, fallback, monkeypatch):
+    """It may take as long as a wait: its ``region_timeout`` is for a call."""
+    monkeypatch.setenv("BYOC_WAIT_SECONDS", "0.3")
+    library = byoc.compile(model(), [NAME, "c"], fallback=fallback, region_timeout=50)
+    faults.hanging = ("initialize",)
+    if fallback:
+        same(library.run({"x": X}), want(model()))
+        assert {(f.stage, f.exception) for f in library.fallbacks} == {("initialize", "RegionTimeoutError")}
+        assert {f.subgraph for f in library.fallbacks} == set(library.module.regions)
+    else:
+        with pytest.raises(RegionTimeoutError, match=r"failed at initialize: it took longer than the 0.3 s"):
+            library.run({"x": X})
+
+
+def test_a_region_of_another_vendor_does_not_wait_for_one_that_hangs(faults, monkeypatch):
+    """Initialising is one at a time by symbol, and by the library of a vendor that asks for it."""
+    monkeypatch.setenv("BYOC_WAIT_SECONDS", "0.3")
+    library = byoc.compile(model(), [NAME, "json", "c"], fallback=True, region_timeout=50)
+    others = {symbol for symbol, region in library.module.regions.items() if region.target == "json"}
+    assert others
+    faults.hanging = ("initialize",)
+    same(library.run({"x": X}), want(model()))
+    assert not others & {f.subgraph for f in library.fallbacks}
+
+
 def test_what_was_started_is_waited_for_no_longer_than_the_variable_says(faults, monkeypatch):
     monkeypatch.setenv("BYOC_WAIT_SECONDS", "0.2")
     faults.is_asynchronous = True

@@ -128,7 +128,8 @@ def test_inputs_without_names_are_one_sentence_by_every_way(library, way):
 
 @pytest.mark.parametrize("value", [None, {"image": IMAGE}, object()])
 def test_what_is_no_array_is_named_by_its_type(library, value):
-    with pytest.raises(InputError, match=f"input 'image': a {type(value).__name__} is no array"):
+    by_name = "; inputs by name are for run: library.run" if isinstance(value, dict) else "$"
+    with pytest.raises(InputError, match=f"input 'image': a {type(value).__name__} is no array{by_name}"):
         library(value)
 
 

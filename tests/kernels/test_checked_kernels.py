@@ -96,6 +96,35 @@ def test_constants_and_values_that_are_outputs_too_are_right_under_checks(monkey
             np.testing.assert_array_equal(got, want)
 
 
+ADD = HEAD.replace("x,", "a, const IN1_TYPE *b,") + "{ " + LOOP + "out[i] = a[i] + TERM; }"
+BESIDE_CONSTANTS = {
+    "reads": ("b[i]", r"its output 0 \(out0\) has NaN in 8 of 12 elements, the first at \[1, 0\]"),
+    "writes": ("b[i % 4]; ((float *)b)[IN1_SIZE] = 3", "it wrote 4 bytes behind the end of its constant "),
+}
+
+
+def sum_with(constant):
+    x = relay.var("x", shape=(3, 4))
+    return byoc.IRModule.from_expr(relay.Function([x], relay.add(x, relay.const(np.float32(constant)))))
+
+
+@pytest.mark.parametrize("checks", ["1", "edges,nan"])
+@pytest.mark.parametrize("mistake", BESIDE_CONSTANTS)
+def test_a_kernel_that_goes_beyond_a_constant_is_found(mistake, checks, monkeypatch):
+    term, sentence = BESIDE_CONSTANTS[mistake]
+    kernel("add", ARM)(CSource(ADD.replace("TERM", term)))
+    monkeypatch.setenv("BYOC_CHECK", checks)
+    with pytest.raises(ContractError, match=rf"kernel add:\S+, step 1 of 1: {sentence}"):
+        byoc.compile(sum_with([1, 2, 3, 4]), ["arm", "c"])(np.ones((3, 4), "float32"))
+
+
+def test_a_nan_that_a_constant_has_is_no_mistake(monkeypatch):
+    kernel("add", ARM)(CSource(ADD.replace("TERM", "b[i % 4]")))
+    monkeypatch.setenv("BYOC_CHECK", "1")
+    found = byoc.compile(sum_with([1, np.nan, 3, 4]), ["arm", "c"])(np.ones((3, 4), "float32"))
+    assert np.isnan(found).tolist() == [[False, True, False, False]] * 3
+
+
 def test_a_kernel_whose_inputs_are_no_pointers_to_const_is_taken_and_looked_at(monkeypatch):
     declared(RIGHT.replace("const ", ""))
     x = np.float32([[-1, 2, -3, 4]] * 3)

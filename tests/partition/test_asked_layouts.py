@@ -5,7 +5,7 @@ import pytest
 
 import byoc
 from byoc import relay
-from byoc.contract import Backend, PatternEntry, callee_name, constraint, judge
+from byoc.contract import Backend, Limits, PatternEntry, callee_name, constraint, judge
 from byoc.partition.plan.planner import make_plan
 from byoc.relay.bind import bind
 from byoc.relay.dataflow_pattern import is_op, wildcard
@@ -110,6 +110,36 @@ def test_a_constraint_on_layout_is_asked_about_composites_too(backend):
     mod = network()
     plan = make_plan(mod, ["asks"])
     assert [d.operator for d in plan.decisions if d.target] == ["asks.conv2d_relu"] * 2
+
+
+@pytest.mark.parametrize("policy", ["order", "score", "cost"])
+def test_a_layout_that_nobody_uses_in_the_end_is_not_made(backend, policy):
+    """What limits or costs leave to the host is computed there in the layout of the model."""
+    backend("asks", CONVOLUTIONS, (), (channels_last_only,), kind=Taking)
+    mod = network()
+    settings = {
+        "order": {"limits": {"asks": Limits(min_operators=99)}},
+        "score": {"limits": {"asks": Limits(min_operators=99)}},
+        "cost": {"costs": lambda unit, place: 1.0 if place.target == "asks" else 1e-6},
+    }
+    plan = make_plan(mod, ["asks"], policy=policy, **settings[policy])
+    assert {d.target for d in plan.decisions} == {None} and plan.layouts == ()
+    assert transforms(plan.apply(mod)) == 0
+
+
+@pytest.mark.parametrize("seconds, layouts", [(0.1, 2), (2.9, 0)])
+def test_by_cost_a_layout_is_made_where_it_pays_with_its_transforms(backend, seconds, layouts):
+    """The backend saves something of each convolution: more than what both transforms take, or less."""
+    backend("asks", ("nn.conv2d",), (), (channels_last_only,), kind=Taking)
+
+    def on_the_host(unit, place):
+        return 3.0 if unit.op.name == "nn.conv2d" else 1.0
+
+    mod = network()
+    costs = {"host": on_the_host, "asks": lambda unit, place: seconds}
+    plan = make_plan(mod, ["asks"], policy="cost", costs=costs)
+    assert transforms(plan.apply(mod)) == layouts
+    assert len([d for d in plan.decisions if d.target == "asks"]) == layouts
 
 
 def test_weights_are_turned_when_compiling(backend):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from byoc.contract.backend import constant_arrays_of
 from byoc.contract.registration import get_backend
 from byoc.driver.host import check_inputs, lower_host
 from byoc.driver.pipeline import optimize, prepare_host
@@ -18,7 +19,7 @@ from byoc.relay.narrowing import as_function
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.library import Library
 from byoc.runtime.modules.metadata import MetadataModule
-from byoc.runtime.modules.module import Module, constant_arrays_of
+from byoc.runtime.modules.module import Module
 
 PRECISIONS = {"": "f32", "float32": "f32", "bfloat16": "bf16"}  # of the host's products
 

@@ -30,10 +30,13 @@ AXES = 4  # of images
 
 @dataclass(frozen=True)
 class AskedLayouts:
-    """For each call of a module the place whose layout it has, none where nothing is asked for; and what went wrong."""
+    """For each call of a module the place whose layout it has, none where nothing is asked for; what went wrong; and
+    the backends *by* which a layout is asked for.
+    """
 
     places: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
 
 
 def asked_layouts(
@@ -74,7 +77,7 @@ def asked_layouts(
             chosen.setdefault(number, place)
     if LAST not in chosen.values():
         return AskedLayouts()
-    return AskedLayouts(tuple(chosen.get(n, EITHER) for n in range(len(calls))))
+    return AskedLayouts(tuple(chosen.get(n, EITHER) for n in range(len(calls))), by=tuple(b.name for b in asking))
 
 
 def _is_turnable(call: Call) -> bool:

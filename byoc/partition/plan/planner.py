@@ -33,6 +33,7 @@ from byoc.partition.places.libraries import check_places, with_libraries
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Call
 from byoc.relay.transform import InferType
+from byoc.relay.transform.cut.merge_composite import CompositeRecord
 
 if TYPE_CHECKING:
     from byoc.partition.content.region_measures import PlannedRegion
@@ -81,11 +82,19 @@ def make_requested_plan(asked: PlannerRequest) -> Plan:
             )
         request.prefer.check(known_names(mod))
     asked_for = asked_layouts(mod, backends, request.boundaries, asked.policy != "order")
-    if asked_for.places:
-        from byoc.partition.cut.casting import with_casts
+    as_given = replace(request, layouts=replace(asked_for, places=(), by=()), record=CompositeRecord())
+    if not asked_for.places:
+        return remake(mod, as_given, {})
+    from byoc.partition.cut.casting import with_casts
 
-        mod, _ = with_casts(mod, asked_for.places)
-    return remake(mod, replace(request, layouts=asked_for), {})
+    turned = remake(with_casts(mod, asked_for.places)[0], replace(request, layouts=asked_for), {})
+    costs = turned.total  # of policy cost
+    is_used = any(d.target in asked_for.by for d in turned.decisions)
+    if is_used and costs is None:
+        return turned
+    plan = remake(mod, as_given, {})
+    is_worth_it = is_used and (costs is None or plan.total is None or costs.seconds <= plan.total.seconds)
+    return turned if is_worth_it else plan
 
 
 def _limits(given: object, names: Sequence[str]) -> dict[str, Limits]:

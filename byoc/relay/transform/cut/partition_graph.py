@@ -160,13 +160,20 @@ def _optimized(func: Function, target: str) -> Function:
 
 
 def _changed(func: Function, target: str, optimize: Callable[[IRModule], object]) -> Function:
+    given = infer_module(IRModule({"main": func}))
+    before = as_function(given["main"]).checked_type
     try:
-        result = optimize(infer_module(IRModule({"main": func})))
+        result = optimize(given)
     except Exception as error:
         raise PartitionError(f"relay.ext.{target}.optimize failed: {vendors_line(error)}") from error
     if not isinstance(result, IRModule) or "main" not in result or not isinstance(result["main"], Function):
         raise PartitionError(f"relay.ext.{target}.optimize must return a module with a function main, got {result!r}")
     changed = as_function(infer_module(result)["main"])
+    if changed.checked_type != before:
+        raise PartitionError(
+            f"relay.ext.{target}.optimize gave a region of type {changed.checked_type}, and it was {before}: "
+            "parameters and result keep their types, since the rest of the model is as it was"
+        )
     changed.span = changed.span or func.span
     return changed
 
