@@ -2,8 +2,8 @@
 
 The list is ordered: GPUs first, then accelerators, then CPUs (PoCL), each in the order of the platforms. The first is
 the default; the environment variable ``BYOC_OPENCL_DEVICE``, or the backend's option ``device``, names another: by its
-index in this list (``1``), its type (``gpu``, ``accelerator``, ``cpu``), a part of its name (``h100``), of its
-platform's (``portable``, or as that is usually called: ``pocl``) or of its vendor's (``nvidia``), or platform and device
+index in this list (``1``), its type (``gpu``, ``accelerator``, ``cpu``), a part of its name (``h100``), its
+platform's (``portable``, or as it is usually called: ``pocl``) or its vendor's (``nvidia``), or platform and device
 (``nvidia:0``, ``pocl:cpu``), of which the device is again an index among the platform's, a type or a part of a name.
 A process may use any number of them. pyopencl is imported only when a device is asked for, so that this module can be
 imported without it.
