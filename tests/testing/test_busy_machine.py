@@ -165,3 +165,22 @@ def test_the_time_of_a_process_is_what_went_by_where_nothing_stopped_it():
     finally:
         process.kill()
         process.wait()
+
+
+def naps(file):
+    time.sleep(0.3)
+    return os.getpid()
+
+
+def test_with_many_tasks_a_second_worker_starts_with_the_first_and_nobody_waits_for_it(tmp_path):
+    with WorkerPool(opening, 2, 60.0, "its tasks are of this test") as pool:
+        pool.expect(100)
+        ended = dict(pool.run((k, Work(naps, tmp_path / "pids")) for k in range(12)))
+    assert sorted(ended) == list(range(12)) and all(isinstance(e, Done) for e in ended.values())
+    assert len({e.value for e in ended.values()}) == 2
+
+
+def test_a_few_tasks_are_worth_one_worker(tmp_path):
+    with WorkerPool(opening, 2, 60.0, "its tasks are of this test") as pool:
+        ended = dict(pool.run((k, Work(naps, tmp_path / "pids")) for k in range(4)))
+    assert len({e.value for e in ended.values()}) == 1

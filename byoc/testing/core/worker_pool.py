@@ -99,6 +99,7 @@ class WorkerPool:
     def __init__(self, opening: Opening, count: int, limit: float, forked: str = ""):
         self._opening, self._count, self._limit = opening, max(1, count), limit
         self._members: list[_Member] = []
+        self._expected = 0  # tasks that will come
         self.forked = forked
         try:
             pickle.dumps(opening)
@@ -117,6 +118,10 @@ class WorkerPool:
         """End all workers; the next task starts others."""
         while self._members:
             self._members.pop().process.end()
+
+    def expect(self, count: int) -> None:
+        """Start as many workers as *count* tasks are worth as soon as the first of them comes."""
+        self._expected = count
 
     def one(self, task: Task[C], deadline: float | None = None) -> Ended:
         """What becomes of one task."""
@@ -214,19 +219,23 @@ class WorkerPool:
     def _replaced(self, member: _Member) -> _Member:
         """Another worker in the place of *member*, which is ended."""
         member.process.end()
-        self._members[self._members.index(member)] = fresh = self._started()
+        self._members[self._members.index(member)] = fresh = _Member.of(self._started())
         return fresh
 
     def _free(self, given: int) -> _Member | None:
-        """A worker without a task; a new one where there are few, as many as *given* tasks are worth."""
+        """A worker without a task; new ones where there are few, as many as *given* tasks are worth. One that is not
+        ready yet is waited for where no other is at work.
+        """
+        is_busy = any(m.key is not None for m in self._members)
         for member in sorted((m for m in self._members if m.key is None), key=lambda m: not m.is_ready):
+            if is_busy and not member.is_ready and not member.process.pipe.poll(0):
+                continue
             if self._is_usable(member):
                 return member
             member.process.end()
             self._members.remove(member)
-        if len(self._members) < min(self._count, 1 + given // TASKS_A_WORKER):
-            member = self._started()
-            self._members.append(member)
+        if len(self._members) < min(self._count, 1 + max(given, self._expected) // TASKS_A_WORKER):
+            self._members.append(_Member.of(self._started()))
             return self._free(given)
         return None
 
@@ -247,12 +256,12 @@ class WorkerPool:
             self.forked = str(value)
         return member.is_ready
 
-    def _started(self) -> _Member:
+    def _started(self) -> ChildProcess:
         if self.forked:
-            return _Member.of(ChildProcess(partial(serve, self._opening)))
+            return ChildProcess(partial(serve, self._opening))
         process = ChildProcess()
         process.pipe.send(partial(serve, self._opening))
-        return _Member.of(process)
+        return process
 
 
 def _counted(places: Sequence[str]) -> str:
