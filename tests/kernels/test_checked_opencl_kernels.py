@@ -1,4 +1,4 @@
-"""``BYOC_CHECK`` looks at what each kernel in OpenCL C leaves in the device's memory, and names the one that is wrong."""
+"""``BYOC_CHECK`` looks at what each kernel in OpenCL C leaves in device memory, and names the one that is wrong."""
 
 import subprocess
 import sys
@@ -13,7 +13,8 @@ from byoc.runtime.errors import ContractError
 
 pytestmark = pytest.mark.needs_opencl
 PLACE = "arm/float/any"
-HEAD = "__kernel void KERNEL(__global const IN0_TYPE *x, __global OUT0_TYPE *out SIZES) { const long i = get_global_id(0); "
+HEAD = "__kernel void KERNEL(__global const IN0_TYPE *x, __global OUT0_TYPE *out SIZES) { const long i = "
+HEAD += "get_global_id(0); "
 NEGATIVE = HEAD + "out[i] = -x[i]; }"
 RIGHT = HEAD + "out[i] = x[i] < 0 ? 0 : x[i]; }"
 MISTAKES = {
