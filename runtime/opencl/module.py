@@ -280,7 +280,7 @@ class DeviceFunction:
 class CheckedFunction:
     """A symbol, whose launches are made one by one between fences (``commands/checked_launches.py``), as ``BYOC_CHECK``
     asks for: of a vendor's kernel all is looked at, of generated ones what they write beside their buffers, and into
-    inputs and constants. It is called by one thread at a time.
+    inputs and constants.
     """
 
     @in_driver
@@ -292,13 +292,8 @@ class CheckedFunction:
         constants: Sequence[np.ndarray],
         checks: CallChecks,
     ):
-        self._cl, self._plan, self._program, self._opened, self._checks = (
-            import_pyopencl(),
-            plan,
-            program,
-            opened,
-            checks,
-        )
+        self._cl, self._plan, self._program = import_pyopencl(), plan, program
+        self._opened, self._checks = opened, checks
         self._queue = self._cl.CommandQueue(opened.context, opened.device)
         self._constants = {plan.first_constant + k: np.array(c, order="C") for k, c in enumerate(constants)}
         self._found = FoundIndices(self._cl, opened.context, self._queue) if plan.checks else None

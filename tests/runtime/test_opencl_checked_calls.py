@@ -14,6 +14,7 @@ from byoc.runtime.opencl.module import OpenCLModule
 from byoc.runtime.region.checks import CallChecks
 
 pytestmark = pytest.mark.needs_opencl
+EVERY = CallChecks()
 INPUT = "((__global float *)in)"
 MISTAKES = [
     (
@@ -32,7 +33,7 @@ MISTAKES = [
 ]
 
 
-def run(source, checks=CallChecks(), rows=5):
+def run(source, checks=EVERY, rows=5):
     made = OpenCLModule(source, [plan()])
     made.initialize("f", [array(WEIGHT)])
     x = np.random.default_rng(0).standard_normal((rows, 3)).astype("float32")
