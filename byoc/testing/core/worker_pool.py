@@ -84,6 +84,7 @@ class _Member:
 
     @classmethod
     def of(cls, process: ChildProcess) -> _Member:
+        """That of *process*, which was just started."""
         return cls(process, OwnTime(process.pid))
 
 
