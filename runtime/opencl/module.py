@@ -367,7 +367,8 @@ class CheckedFunction:
 
     def _launches(self, sizes: Sizes) -> list[CheckedLaunch]:
         """The launches that have work, and what each reads and fills."""
-        plan, launches = self._plan, []
+        plan = self._plan
+        launches: list[CheckedLaunch] = []
         made = set(range(plan.first_output))
         for launch in plan.launches:
             own = dict.fromkeys(launch.buffers)

@@ -106,7 +106,8 @@ class CheckedLaunches:
         cl, device = self._device.cl, self._device
         zone = ZONE if self._checks.edges else 0
         memory = {n: _with_fences(array, zone if n in fenced else 0) for n, array in arrays.items()}
-        whole, parts = {}, dict(device.images)
+        whole: dict[int, pyopencl.Buffer] = {}
+        parts: dict[int, pyopencl.MemoryObject] = dict(device.images)
         for n, content in memory.items():
             whole[n] = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, max(content.size, 1))
             if content.size:
