@@ -347,8 +347,9 @@ class CheckedFunction:
         images = {k: new_image(self._cl, opened, size) for k, size in plan.images.items()}
         for k, image in images.items():
             if k in self._constants:
-                points = texels(self._constants[k], plan.images[k].dtype)
-                self._cl.enqueue_copy(self._queue, image, points, origin=(0, 0), region=image.shape)
+                size = plan.images[k]
+                points, region = texels(self._constants[k], size.dtype), (size.width, size.height)
+                self._cl.enqueue_copy(self._queue, image, points, origin=(0, 0), region=region)
         names = dict(enumerate(spec.name for spec in plan.specs))
         specs = {
             k: TensorSpec(names.get(k, f"buffer {k}"), value.shape, dtype_name(value.dtype))
