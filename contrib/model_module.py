@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
-import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
@@ -13,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from byoc.runtime.core.errors import ArtifactError, InputError, UnavailableError
+from byoc.runtime.core.fork import new_rlock
 from byoc.runtime.core.ndarray import from_any
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.core.strict_json import read_json
@@ -53,7 +53,7 @@ class ModelModule(Module):
         self.signatures = {s.symbol: s for s in signatures}
         self.symbols = tuple(self.models)
         self._sessions: dict[str, Session] = {}
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
 
     @abstractmethod
     def open(self, model: bytes) -> Session:

@@ -10,7 +10,7 @@ from byoc.contract.signature import signature_of
 from byoc.contract.verdict import Constraint
 from byoc.contrib.call_alone import call_alone, zeros_like
 from byoc.contrib.model_module import OnnxModule
-from byoc.errors import CompileError, in_one_line
+from byoc.errors import CompileError, DeviceError, in_one_line
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import tensor_types
 from byoc.relay.analysis.module_types import infer_function
@@ -45,6 +45,8 @@ class OnnxBackend(Backend):
         if module.unavailable() is None:
             try:
                 module.session(symbol)
+            except DeviceError:  # of the process, not of the region
+                raise
             except Exception as error:
                 raise CompileError(f"the library does not open the region: {in_one_line(error)}") from error
         return module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -11,12 +12,20 @@ from typing import Any
 import numpy as np
 
 from byoc.contrib.model_module import OnnxModule, Session, aliased
+from byoc.runtime.core.errors import DeviceError
 
 
 @functools.cache
 def core() -> Any:
     """OpenVINO's entry, of which a process has one."""
+    first_process()
     return importlib.import_module("openvino").Core()
+
+
+@functools.cache
+def first_process() -> int:
+    """The process that made the entry: this one, or the one from which it was forked."""
+    return os.getpid()
 
 
 class OpenVinoModule(OnnxModule):
@@ -32,9 +41,21 @@ class OpenVinoModule(OnnxModule):
         return None
 
     def open(self, model: bytes) -> Session:
+        """See :class:`ModelModule`. Raises DeviceError in a process that was forked from one that used OpenVINO.
+
+        OpenVINO compiles on threads that it keeps for the next model, and waits for them for ever in a child, where
+        they are not. What was compiled before the fork runs there.
+        """
+        compiler = core()
+        if first_process() != os.getpid():
+            raise DeviceError(
+                "OpenVINO cannot compile here: this process was forked from one that had used OpenVINO, whose threads "
+                "are not in a child: start processes anew (multiprocessing.get_context('spawn')), or load the library "
+                "and run it once before the fork"
+            )
         library: Any = importlib.import_module("openvino")
         hints = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
-        compiled = core().compile_model(core().read_model(model), "CPU", hints)
+        compiled = compiler.compile_model(compiler.read_model(model), "CPU", hints)
         requests = threading.local()
 
         def run(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from byoc.base.progress import Progress
 from byoc.contract.backend import Backend, constant_arrays_of, constants_by_symbol, contradiction
 from byoc.contract.registration import get_backend
-from byoc.driver.losses import Loss, RegionLostError, host_can, lost, with_advice
+from byoc.driver.losses import RegionLostError, host_can, lost, with_advice
 from byoc.errors import (
     ByocError,
     CompileError,
@@ -98,8 +98,9 @@ def build_regions(mod: IRModule, request: BuildRequest, progress: Progress) -> B
         except RegionLostError as error:
             if not request.fallback or not error.host_can:
                 raise
-            fallbacks.append(_record(region, error.loss, error.error))
-            progress(f"the host computes {var.name_hint}: {error.loss.error}")
+            record = _record(var, region, error)
+            fallbacks.append(record)
+            progress(f"the host computes {var.name_hint}, since {record.target} {record.why}")
     gone = [var for var in regions if var not in made]
     if gone:
         mod = transform.InlineCompilerFunctionsBoundTo(gone)(mod)
@@ -124,7 +125,7 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
     backend: Backend = get_backend(name)
     options = request.backend_options.get(name, {})
     if UNCONVERTED in region.attrs:
-        raise CompileError(f"backend {name!r} failed on {_place(var, region)}: {region.attrs[UNCONVERTED]}")
+        raise CompileError(f"{_failed_on(name, var, region)}{region.attrs[UNCONVERTED]}")
     try:
         lowered = region if request.halves is None else request.halves.lowered(region, backend, options)
         with running(f"backend {name!r} compiled {_place(var, region)}"):
@@ -137,7 +138,7 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
         text = str(error) if isinstance(error, (ByocError, TimeLimitError)) else vendors_text(error)
         if isinstance(error, (UnsupportedError, KernelError)):
             raise contradiction(backend, region, text) from raised
-        raise kind(f"backend {name!r} failed on {_place(var, region)}: {text}") from raised
+        raise kind(f"{_failed_on(name, var, region)}{text}") from raised
     if not isinstance(module, Module):
         raise CompileError(
             f"backend {name!r} gave {type(module).__name__} for {_place(var, region)}; "
@@ -178,6 +179,11 @@ def _in_time(work: Callable[[], Module], seconds: float | None) -> Module:
         raise TimeLimitError(f"its compile {error}, which compile_timeout allows") from None
 
 
+def _failed_on(backend: str, var: GlobalVar, region: Function) -> str:
+    """How the error of a *backend* that failed on a region begins."""
+    return f"backend {backend!r} failed on {_place(var, region)}: "
+
+
 def _place(var: GlobalVar, region: Function) -> str:
     """A region for a message: its name, and the first ONNX nodes in it, or operators where it is of no ONNX model."""
     kind, names = "nodes", span_names(region.span) or span_names(region.body.span)
@@ -209,10 +215,11 @@ def _check_constants(backend: str, module: Module) -> None:
             )
 
 
-def _record(region: Function, loss: Loss, error: Exception) -> Fallback:
-    """What is kept of a region that is the host's again."""
+def _record(var: GlobalVar, region: Function, lost: RegionLostError) -> Fallback:
+    """What is kept of a region that is the host's again: its place once, which the error's text has too."""
     from byoc.runtime.region.record import CONVERT, DEVICE, Fallback, compile_stage
 
+    loss, error = lost.loss, lost.error
     if UNCONVERTED in region.attrs:
         stage, raised = CONVERT, str(region.attrs[RAISED])
     else:
@@ -222,4 +229,5 @@ def _record(region: Function, loss: Loss, error: Exception) -> Fallback:
         if isinstance(error, DeviceError):
             stage = DEVICE
     symbol = str(region.attrs["global_symbol"])
-    return Fallback(symbol, loss.target, stage, raised, loss.error, loss.nodes, ())
+    said = loss.error.removeprefix(_failed_on(loss.target, var, region)).replace(f" for {_place(var, region)}", "")
+    return Fallback(symbol, loss.target, stage, raised, said, loss.nodes, ())

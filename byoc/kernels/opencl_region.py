@@ -70,7 +70,8 @@ def _kernel(
     text = f'{head}#line 1 "{kernel}"\n{run.text}\n{between(head + run.text)}'
     items = _elements(specs[step.outputs[0]]) if run.items is None else _items(kernel, run.items(step.call))
     buffers = tuple(buffer[k] for k in (*step.inputs, *step.outputs))
-    return text, Launch(buffers, tuple(size_names(tensors)), _variants(str(kernel), name, items, run.local), whole=True)
+    variants, dtypes = _variants(str(kernel), name, items, run.local), tuple(t.dtype for t in tensors)
+    return text, Launch(buffers, tuple(size_names(tensors)), variants, whole=True, dtypes=dtypes)
 
 
 def _variants(schedule: str, name: str, items: Number, local: int | None) -> tuple[Variant, ...]:

@@ -34,7 +34,7 @@ from byoc.testing.options import CertifyRequest
 from byoc.testing.run_cases import OVER, CaseRun, lost_finding, verdict_results
 from byoc.testing.worker import CertifyOpening, InjectFault, MeasureCase, TryModel
 
-MOST_WORKERS = 4
+MOST_WORKERS = 8
 INTERRUPTED = "it was interrupted"
 
 
@@ -67,7 +67,7 @@ def worker_pool(asked: CertifyRequest, backend: Backend) -> WorkerPool:
     options = asked.backend_options or {}
     origin = origin_of(backend)
     opening = CertifyOpening(origin, asked.tolerance, options, asked.saved, asked.case_seconds, asked.precision)
-    count = asked.workers or min(MOST_WORKERS, max(1, usable_processors() // 2))
+    count = asked.workers or min(MOST_WORKERS, usable_processors())
     forked = f"no import gives the class {origin.kind}" if origin.is_of_this_process else ""
     return WorkerPool(opening, count, asked.case_seconds, forked)
 

@@ -69,7 +69,7 @@ class CertifyRequest(Options):
     )
     workers: int = option(
         0,
-        "processes in which cases are tried side by side; 0 is one for every two processors, at most four",
+        "processes in which cases are tried side by side; 0 is one for every processor, at most eight",
         least=0,
         flag=Flag("--workers", metavar="N"),
     )

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from byoc.base.progress import Progress, silent
+from byoc.base.time_left import TimeLeft
 from byoc.contract.verdict import callee_name
 from byoc.relay.expr import Call
 from byoc.relay.traverse import dataflow_children, post_order
@@ -65,6 +66,8 @@ class CaseRun:
     smallest: list[SmallestCase] = field(default_factory=list)
     lost_verdicts: dict[str, str] = field(default_factory=dict)
     cases: Sequence[SentCase] = ()
+    done: int = 0  # of the cases
+    left: TimeLeft = field(default_factory=lambda: TimeLeft(0))
 
     @property
     def is_over(self) -> bool:
@@ -88,12 +91,15 @@ class CaseRun:
     def examine(self) -> None:
         """Put each case through the checks; ``results`` has what is known when this is interrupted."""
         lost: Counter[str] = Counter()
+        self.done, self.left = 0, TimeLeft(len(self.cases))
+        self.pool.expect(len(self.cases))
         for number, ended in self.pool.run(self._tasks(lost), self.deadline):
             case = self.cases[number]
             findings = self.found(ended)
             if findings is not None:
                 lost[case.operator] += any(f.verdict == CRASHED for f in findings) + _is_hung(ended)
                 self.results[number] = CaseResult(case.name, case.operator, case.kind, findings)
+                self.done += 1
 
     def _tasks(self, lost: Counter[str]) -> Iterator[tuple[int, ExamineCase]]:
         met: set[str] = set()
@@ -106,8 +112,9 @@ class CaseRun:
                 reason = f"{MOST_LOST} cases of {case.operator} crashed or came to no end before"
                 finding = Finding(NUMBERS, UNTRIED, reason)
                 self.results[number] = CaseResult(case.name, case.operator, case.kind, (finding,))
+                self.done += 1
                 continue
-            self.progress(f"{number + 1} of {len(self.cases)}: {case.name}")
+            self.progress(f"{number + 1} of {len(self.cases)}{self.left.text(self.done)}: {case.name}")
             yield number, ExamineCase(case, checks)
 
     def found(self, ended: Ended) -> tuple[Finding, ...] | None:

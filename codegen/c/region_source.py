@@ -39,8 +39,8 @@ def compiled_region(
         region: what ``steps_of`` gave.
         statements: the body, which fills ``value_<n>`` for the outputs of each step.
         before: what stands before the function: helpers, in C.
-        kernels: where the statements are one call for each step, the name of what is called, and the call:
-            ``BYOC_CHECK`` then looks at each.
+        kernels: where the statements are one for each step, as a call, a name and the statement: ``BYOC_CHECK`` then
+            looks at each. Otherwise it looks at the region as a whole, and beside its workspace.
 
     Returns:
         A module of type ``c``: it is saved with its library and its source, threads may call it at once, and a vendor
@@ -167,7 +167,7 @@ def _steps(
         *_sizes(signature),
         *values,
         "  switch (step) {",
-        *(f"  case {k}: {call}; break;" for k, (_, call) in enumerate(kernels)),
+        *(f"  case {k}: {{ {call}; }} break;" for k, (_, call) in enumerate(kernels)),
         "  }",
         "}",
     ]

@@ -2,7 +2,8 @@
 
 A library of declared kernels has, beside the function that calls them in turn, ``<symbol>_step``, which calls one, and
 ``<symbol>_steps``, the values and steps as JSON text. Here each value has memory of its own between fences, so that a
-kernel that writes beside an output, leaves some of it, or writes to an input is seen where it does.
+kernel that writes beside an output, leaves some of it, or writes to an input is seen where it does. A region that is
+one piece of code has fences around its workspace.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ DECLARATIONS = """
 void {symbol}_step(int64_t step, void **values, const int64_t *sizes);
 extern const char {symbol}_steps[];
 """
+NEVER_WRITTEN = 0xFF  # a byte of floats that are no numbers
 _FFI = cffi.FFI()
 
 
@@ -67,6 +69,27 @@ def steps_in(handle: Any, symbol: str) -> CalledKernels | None:
         return CalledKernels.of(_FFI.string(getattr(handle, f"{symbol}_steps")).decode())
     except (AttributeError, KeyError):  # what cffi raises for what is not there
         return None
+
+
+def with_fenced_workspace(run: Callable[..., int], need: Callable[[object], int]) -> Callable[..., int]:
+    """*run*, which takes arguments, sizes, a workspace of *need* bytes for these sizes, and a team; between fences, and
+    of numbers that are none before it is written to.
+    """
+
+    def fenced(args: object, sizes: object, workspace: object, team: object) -> int:
+        memory = Fenced(np.empty(need(sizes), np.uint8))
+        memory.raise_fences()
+        memory.bytes[...] = NEVER_WRITTEN
+        status = run(args, sizes, _FFI.cast("uint8_t *", memory.bytes.ctypes.data), team)
+        where = memory.broken()
+        if where is not None:
+            raise ContractError(
+                f"it wrote {where} of its workspace, where the values between its steps lie: its function "
+                "<symbol>_workspace says how many bytes these take"
+            )
+        return status
+
+    return fenced
 
 
 class ConstantsFunction(Protocol):

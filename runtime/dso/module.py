@@ -8,6 +8,7 @@ wanted (``runtime/dso/aot.py``).
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -289,12 +290,18 @@ class _NativeFunction:
                 np.copyto(target, place)
 
     def with_checks(self, checks: CallChecks) -> PackedFunction:
-        """This function; of declared kernels one that calls each of them under *checks*."""
-        from byoc.runtime.dso.checked_steps import DECLARATIONS, CheckedSteps, steps_in
+        """This function on a workspace between fences; of declared kernels one that calls each under *checks*."""
+        from byoc.runtime.dso.checked_steps import DECLARATIONS, CheckedSteps, steps_in, with_fenced_workspace
 
         handle = self.file().open(DECLARATIONS.format(symbol=self.signature.symbol))
         steps = steps_in(handle, self.signature.symbol)
-        return self if steps is None else CheckedSteps(handle, steps, self, checks)
+        if steps is not None:
+            return CheckedSteps(handle, steps, self, checks)
+        if not checks.edges:
+            return self
+        made = copy.copy(self)
+        made._run = with_fenced_workspace(self._run, self._size)
+        return made
 
     @property
     def undetermined_sizes(self) -> tuple[str, ...]:

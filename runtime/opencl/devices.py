@@ -2,10 +2,11 @@
 
 The list is ordered: GPUs first, then accelerators, then CPUs (PoCL), each in the order of the platforms. The first is
 the default; the environment variable ``BYOC_OPENCL_DEVICE``, or the backend's option ``device``, names another: by its
-index in this list (``1``), its type (``gpu``, ``accelerator``, ``cpu``), a part of its name (``h100``), or platform and
-device (``nvidia:0``, ``portable:cpu``), of which the device is again an index among the platform's, a type or a part of
-a name. A process may use any number of them. pyopencl is imported only when a device is asked for, so that this module
-can be imported without it.
+index in this list (``1``), its type (``gpu``, ``accelerator``, ``cpu``), a part of its name (``h100``), its
+platform's (``portable``, or as it is usually called: ``pocl``) or its vendor's (``nvidia``), or platform and device
+(``nvidia:0``, ``pocl:cpu``), of which the device is again an index among the platform's, a type or a part of a name.
+A process may use any number of them. pyopencl is imported only when a device is asked for, so that this module can be
+imported without it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,14 @@ if TYPE_CHECKING:
 DEVICE_VARIABLE = "BYOC_OPENCL_DEVICE"
 DEVICE_OPTION = "opencl.device"
 FIRST_WITH_MATRICES = (8, 0)  # NVIDIA's compute capability, from which on units take tf32 and bfloat16
+# how people call platforms and vendors by words that the drivers' own names do not have
+SHORT_NAMES = {
+    POCL_PLATFORM.lower(): "pocl",
+    "amd accelerated parallel processing": "rocm",
+    "advanced micro devices": "amd",
+    "qualcomm": "adreno",
+    "arm platform": "mali",
+}
 _KIND_ORDER = ("gpu", "accelerator", "cpu", "other")
 
 
@@ -60,10 +69,26 @@ class DeviceInfo:
     image_height: int = 0
     matrix_units: str = ""  # how kernels reach units that multiply matrices: "ptx", or not at all
     warpgroups: bool = False  # four warps of NVIDIA's multiply matrices together (``newer_ptx.py``)
+    vendor: str = ""
+
+    @property
+    def platform_names(self) -> str:
+        """What its platform is called, as the driver says it and usually, in small letters."""
+        return _with_short_names(self.platform)
+
+    @property
+    def vendor_names(self) -> str:
+        """What its vendor is called, likewise."""
+        return _with_short_names(self.vendor)
 
     def __str__(self) -> str:
         about = f"[{self.index}] {self.name} ({self.kind}; {self.platform}, driver {self.driver_version})"
         return f"{about}; {self.repair}" if self.repair else about
+
+
+def _with_short_names(name: str) -> str:
+    name = name.lower()
+    return " ".join([name, *(short for long, short in SHORT_NAMES.items() if long in name)])
 
 
 @dataclass(frozen=True)
@@ -134,7 +159,10 @@ def choose_device(found: Found, selector: str, said_by: str = DEVICE_VARIABLE) -
     chosen = _matching(found, selector.strip())
     if chosen is None:
         known = "; ".join(str(info) for info, _ in found)
-        raise DeviceError(f"{said_by}={selector!r} names no OpenCL device; those here: {known}")
+        raise DeviceError(
+            f"{said_by}={selector!r} names no OpenCL device; those here: {known}; say an index, a type, a part of the "
+            f"name of a device, a platform or a vendor ({', '.join(_words(found))}), or PLATFORM:DEVICE"
+        )
     return chosen
 
 
@@ -164,13 +192,25 @@ def _matching(found: Found, selector: str) -> tuple[DeviceInfo, pyopencl.Device]
     if selector.isdecimal():
         return found[int(selector)] if int(selector) < len(found) else None
     word = selector.lower()
-    for matches in (lambda info: info.kind == word, lambda info: word in info.name.lower()):
+    for matches in (
+        lambda info: info.kind == word,
+        lambda info: word in info.name.lower(),
+        lambda info: word in info.platform_names,
+        lambda info: word in info.vendor_names,
+    ):
         for item in found:
             if matches(item[0]):
                 return item
     platform, colon, rest = word.partition(":")
-    own = [item for item in found if platform.strip() in item[0].platform.lower()]
+    own = [item for item in found if platform.strip() in item[0].platform_names]
     return _matching(own, rest.strip()) if colon and platform.strip() else None
+
+
+def _words(found: Found) -> list[str]:
+    """A word for each platform and vendor of *found*, as people call them."""
+    names = [name for info, _ in found for name in (info.platform_names, info.vendor_names) if name]
+    shorts = list(SHORT_NAMES.values())
+    return list(dict.fromkeys(next((s for s in shorts if s in name.split()), name) for name in names))
 
 
 @in_driver
@@ -223,6 +263,7 @@ def _describe(cl: ModuleType, index: int, platform: pyopencl.Platform, device: p
         image_height=int(device.image2d_max_height) if device.image_support else 0,
         matrix_units="ptx" if _compute_capability(device) >= FIRST_WITH_MATRICES else "",
         warpgroups=_compute_capability(device) == newer_ptx.CAPABILITY,
+        vendor=device.vendor.strip(),
     )
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from byoc.runtime.core.errors import index_outside
+from byoc.runtime.core.signature import Signature
 from byoc.runtime.opencl.launches import FOUND_WORDS
 
 if TYPE_CHECKING:
@@ -44,3 +46,11 @@ class FoundIndices:
         """A call's *words* were seen."""
         self._open -= 1
         self._is_set = self._is_set or bool(words[0])
+
+
+def check_found(words: np.ndarray, signature: Signature) -> None:
+    """Raises IndexOutsideError where a call's *words* report an index outside its dimension."""
+    check, place, extent = (int(w) for w in words)
+    if check:
+        names = signature.checks
+        raise index_outside(names[check - 1] if check <= len(names) else "", place % (1 << 64), extent)

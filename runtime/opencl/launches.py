@@ -152,7 +152,8 @@ class Launch:
     """One step: the buffers and sizes that are its kernel's arguments, and the kernels, of which one is launched.
 
     *nodes* are the ONNX nodes that it computes a part of, and *work* is what it has to do, both for profiles. *whole*:
-    the kernel takes buffers alone, not where they begin, as one that a vendor wrote.
+    the kernel takes buffers alone, not where they begin, as one that a vendor wrote, which reads what was there before
+    and fills the others; its *dtypes* are those of its buffers, for whoever looks at them (``BYOC_CHECK``).
     """
 
     buffers: tuple[int, ...]
@@ -162,10 +163,11 @@ class Launch:
     nodes: tuple[str, ...] = ()
     work: KernelWork | None = None
     whole: bool = False
+    dtypes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """As data, without what is not so, as for one that checks nothing or was not counted."""
-        left_out = ["work", *(name for name in ("checks", "nodes", "whole") if not getattr(self, name))]
+        left_out = ["work", *(name for name in ("checks", "nodes", "whole", "dtypes") if not getattr(self, name))]
         work = {} if self.work is None else {"work": self.work.to_json()}
         return {**{name: value for name, value in asdict(self).items() if name not in left_out}, **work}
 
@@ -307,7 +309,7 @@ def _buffer(data: object, where: str, names: frozenset[str]) -> Buffer:
 
 
 def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
-    fields = object_of(data, where, ("buffers", "sizes", "variants"), ("checks", "nodes", "work", "whole"))
+    fields = object_of(data, where, ("buffers", "sizes", "variants"), ("checks", "nodes", "work", "whole", "dtypes"))
     sizes = texts_of(fields["sizes"], at(where, "sizes"))
     if not all(is_computable(size, names) for size in sizes):
         raise ArtifactError(f"{where}.sizes: {', '.join(sizes)} are not all determined by the inputs")
@@ -319,6 +321,7 @@ def _launch(data: object, where: str, names: frozenset[str]) -> Launch:
         texts_of(fields.get("nodes", ()), at(where, "nodes")),
         KernelWork.from_json(fields["work"], at(where, "work"), names) if "work" in fields else None,
         switch_of(fields.get("whole", False), at(where, "whole")),
+        texts_of(fields.get("dtypes", ()), at(where, "dtypes")),
     )
 
 

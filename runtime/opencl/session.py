@@ -23,7 +23,7 @@ import numpy as np
 
 from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.device_work import begin_work
-from byoc.runtime.core.errors import DeviceError, DeviceMemoryError, InputError, index_outside
+from byoc.runtime.core.errors import DeviceError, DeviceMemoryError, InputError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.time_limit import seconds_left, timed_out
@@ -37,7 +37,7 @@ from byoc.runtime.opencl.device_array import DeviceArray, blocks_of
 from byoc.runtime.opencl.device_memory import FunctionMemory, TensorPart
 from byoc.runtime.opencl.devices import DeviceInfo, OpenDevice, import_pyopencl
 from byoc.runtime.opencl.flush_trial import flush_every
-from byoc.runtime.opencl.found_indices import FoundIndices
+from byoc.runtime.opencl.found_indices import FoundIndices, check_found
 from byoc.runtime.opencl.images import texels
 from byoc.runtime.opencl.launches import FunctionPlan
 from byoc.runtime.opencl.pinned import PinnedPieces, landing, result_pieces
@@ -292,10 +292,7 @@ class Session:
         """Raises InputError where a call's *words* report an index outside its dimension."""
         assert self._found is not None
         self._found.done(words)
-        check, place, extent = (int(w) for w in words)
-        if check:
-            names = self._plan.signature.checks
-            raise index_outside(names[check - 1] if check <= len(names) else "", place % (1 << 64), extent)
+        check_found(words, self._plan.signature)
 
     def _bind(self, key: tuple[Named, tuple[tuple[int, pyopencl.Buffer], ...]]) -> _Binding:
         named, given = key[0], dict(key[1])

@@ -1,5 +1,6 @@
 """Regions through ONNX Runtime and OpenVINO: what they take, the numbers, several outputs, threads, the artefact."""
 
+import subprocess
 import sys
 
 import numpy as np
@@ -144,3 +145,40 @@ def test_a_damaged_module_is_refused(library_name):
         type(module).load({**members, name: members[name][:-1] + b"x"})
     with pytest.raises(ArtifactError):
         type(module).load({})
+
+
+FORKED = """
+import os, sys
+import numpy as np
+import byoc
+from byoc import relay
+
+def library():
+    x, y = relay.var("x", shape=(2, 3, 4)), relay.var("y", shape=(2, 5, 4))
+    mod = byoc.IRModule.from_expr(relay.Function([x, y], relay.nn.batch_matmul(x, y)))
+    return byoc.compile(mod, ["openvino", "c"])
+
+feed = {"x": np.ones((2, 3, 4), "float32"), "y": np.ones((2, 5, 4), "float32")}
+kept = library()
+assert "openvino" in str(kept.plan)
+kept.run(feed)
+library().run(feed)  # and gone again: its threads wait for the next model
+pid = os.fork()
+if pid:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+assert (kept.run(feed)[0] == 4).all()
+try:
+    print(library().run(feed))
+except byoc.errors.ByocError as error:
+    print(f"{type(error).__name__}: {error}", flush=True)
+os._exit(0)
+"""
+
+
+def test_openvino_does_not_wait_for_threads_that_a_forked_process_has_not():
+    """A certification in forked workers came to no end, in compile_model, which waited for the parent's threads."""
+    pytest.importorskip("openvino")
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "this process was forked from one that had used OpenVINO, whose threads are not in a child" in done.stdout
+    assert "start processes anew" in done.stdout and done.stdout.startswith("DeviceError: ")

@@ -91,7 +91,7 @@ def test_the_plan_says_that_the_host_stands_in_for_a_region_and_why(faults, tmp_
         rows = {line.split()[0]: line for line in text.splitlines() if line.startswith("tvmgen_")}
         assert f"  host (not {NAME})  " in rows.pop(lost.subgraph)
         assert [line.split()[1] for line in rows.values()] == [NAME]
-        assert f"  {lost.subgraph}: {NAME} failed at build: backend '{NAME}' failed on {lost.subgraph}" in text
+        assert f"  {lost.subgraph}: {NAME} failed at build: {lost.message}" in text
         shown = str(each.plan.explain("Tanh_n"))
         assert f"on the host instead, since {NAME} failed at build: " in shown and "no tanh today" in shown
         assert "on the host instead" not in str(each.plan.explain("Exp_n"))
@@ -99,6 +99,18 @@ def test_the_plan_says_that_the_host_stands_in_for_a_region_and_why(faults, tmp_
     faults.errors.clear()
     again = byoc.compile(onnx_model(), plan=library.plan, fallback=True)
     assert not again.plan.stand_ins and "stands in" not in again.report["plan_text"]
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_record_names_its_region_and_its_nodes_once(faults, name):
+    where, error, stage, _ = STAGES[name]
+    faults.errors[where] = error
+    lost = byoc.compile(onnx_model(), [NAME, "c"], fallback=True).fallbacks[-1]
+    text = str(lost)
+    assert text.startswith(f"region {lost.subgraph} (nodes Tanh_n) on {NAME} failed at {stage}: "), text
+    assert text.count(lost.subgraph) == 1 and "failed on" not in text, text
+    assert text.count("Tanh_n") == (2 if name == "refused" else 1)  # which operator it is that the verdict took
+    assert ("gave str; its compile must return" if name == "module" else str(error)) in text, text
 
 
 @pytest.mark.parametrize("stage", ["optimize", "compile"])

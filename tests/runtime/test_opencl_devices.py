@@ -17,14 +17,15 @@ from byoc.runtime.opencl import devices, pocl
 from byoc.runtime.opencl.devices import DeviceInfo, choose_device, open_device
 
 NAMES = (
-    ("NVIDIA H200", "gpu", "NVIDIA CUDA"),
-    ("NVIDIA A2", "gpu", "NVIDIA CUDA"),
-    ("Vector Engine", "accelerator", "Acme: OpenCL"),
-    ("pthread-EPYC", "cpu", "Portable Computing Language"),
+    ("NVIDIA H200", "gpu", "NVIDIA CUDA", "NVIDIA Corporation"),
+    ("NVIDIA A2", "gpu", "NVIDIA CUDA", "NVIDIA Corporation"),
+    ("gfx90a", "gpu", "AMD Accelerated Parallel Processing", "Advanced Micro Devices, Inc."),
+    ("Vector Engine", "accelerator", "Acme: OpenCL", "Acme Ltd."),
+    ("pthread-EPYC", "cpu", "Portable Computing Language", "AuthenticAMD"),
 )
 FOUND = [
-    (DeviceInfo(k, name, kind, platform, "1", "1", 64, 1, 1, True), None)
-    for k, (name, kind, platform) in enumerate(NAMES)
+    (DeviceInfo(k, name, kind, platform, "1", "1", 64, 1, 1, True, vendor=vendor), None)
+    for k, (name, kind, platform, vendor) in enumerate(NAMES)
 ]
 
 
@@ -34,26 +35,57 @@ FOUND = [
         ("", 0),
         ("1", 1),
         ("gpu", 0),
-        ("CPU", 3),
-        ("accelerator", 2),
+        ("CPU", 4),
+        ("accelerator", 3),
         ("a2", 1),
-        ("pthread", 3),
+        ("pthread", 4),
         ("nvidia:1", 1),
         ("nvidia:a2", 1),
         ("cuda:", 0),
-        ("portable:cpu", 3),
-        ("Portable: 0", 3),
-        ("acme:", 2),
+        ("portable:cpu", 4),
+        ("Portable: 0", 4),
+        ("acme:", 3),
+        ("pocl", 4),
+        ("PoCL", 4),
+        ("pocl:0", 4),
+        ("pocl:pthread", 4),
+        ("portable computing language", 4),
+        ("amd", 2),
+        ("advanced micro", 2),
+        ("ROCm", 2),
+        ("acme ltd", 3),
     ],
 )
-def test_a_device_is_named_by_index_type_name_or_platform(selector, index):
+def test_a_device_is_named_by_index_type_name_platform_or_vendor(selector, index):
     assert choose_device(FOUND, selector)[0].index == index
 
 
-@pytest.mark.parametrize("selector", ["4", "nvidia:2", "nvidia:cpu", "intel:0", ":0", "other", "-1", "h200:"])
+@pytest.mark.parametrize("selector", ["5", "nvidia:2", "nvidia:cpu", "intel:0", ":0", "other", "-1", "h200:"])
 def test_a_name_of_no_device_is_reported_with_those_that_there_are(selector):
     with pytest.raises(DeviceError, match=r"BYOC_OPENCL_DEVICE=.* names no OpenCL device; those here: \[0\] NVIDIA"):
         choose_device(FOUND, selector)
+
+
+def test_the_report_says_by_which_words_devices_are_named():
+    with pytest.raises(DeviceError) as raised:
+        choose_device(FOUND, "metal")
+    assert all(str(info) in str(raised.value) for info, _ in FOUND)
+    words = r"(nvidia cuda, nvidia corporation, rocm, amd, acme: opencl, acme ltd., pocl, authenticamd)"
+    assert str(raised.value).endswith(
+        f"a part of the name of a device, a platform or a vendor {words}, or PLATFORM:DEVICE"
+    )
+    for word in ("rocm", "amd", "pocl", "authenticamd", "nvidia corporation"):
+        assert choose_device(FOUND, word)
+
+
+@pytest.mark.needs_opencl
+def test_pocl_is_found_by_its_short_name_in_a_process_of_its_own():
+    if all(info.platform != pocl.PLATFORM for info in devices.list_devices()):
+        pytest.skip("PoCL is not here")
+    code = "from byoc.runtime.opencl.devices import open_device; print(open_device().info.platform)"
+    env = {**os.environ, devices.DEVICE_VARIABLE: "pocl"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.stdout.strip() == pocl.PLATFORM, done.stderr
 
 
 @pytest.mark.needs_opencl

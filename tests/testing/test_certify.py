@@ -8,6 +8,7 @@ import numpy as np
 import planted
 import pytest
 
+from byoc.base import time_left
 from byoc.cli.main import main
 from byoc.contract import get_backend
 from byoc.errors import InputError, UserError
@@ -323,3 +324,14 @@ def test_an_artefact_that_crashes_where_it_is_loaded_is_reported_with_its_place(
             runner.run(library, [sample.inputs()])
         good = region_library(sample.function, "json")  # another process serves the next
         np.testing.assert_allclose(runner.run(good, [sample.inputs()])[0][0], good.run(sample.inputs())[0])
+
+
+def test_progress_says_how_much_time_is_left(backend_with, monkeypatch):
+    monkeypatch.setattr(time_left, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(time_left, "LEAST_PIECES", 2)
+    stages = []
+    certify(backend_with("none"), only=["nn.relu"], saved=False, workers=1, progress=stages.append)
+    numbered = [stage for stage in stages if " of " in stage]
+    assert re.match(r"1 of \d+: nn.relu", numbered[0]), numbered
+    assert re.match(r"\d+ of \d+, about \d+ s left: nn.relu", numbered[-1]), numbered
+    assert [" left: " in stage for stage in numbered] == [number >= 2 for number in range(len(numbered))]

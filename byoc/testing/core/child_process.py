@@ -25,13 +25,17 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from byoc.testing.core.own_time import OwnTime
+
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux: the kernel ends a process whose parent is gone
 TRACE = "trace.txt"  # in its folder: where Python was when it crashed, or was asked
+OF_THREAD = re.compile(r"^(?P<head>Current thread|Thread|Stack) .*most recent call first.*$", re.MULTILINE)
 FRAME = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<name>\S+)')
 ASK = signal.SIGUSR1  # has it write where it is
 LIBRARY = os.path.dirname(os.__file__)  # Python's own modules
 ASK_SECONDS = 0.5
 END_SECONDS = 10.0
+POLL_SECONDS = 0.5
 Serve = Callable[[Connection], None]
 
 
@@ -83,6 +87,10 @@ class ChildProcess:
 
     def place(self) -> str:
         """Where its Python code is or was, as ``file.py:12, name``; empty where that is not known."""
+        return next(iter(self.places()), "")
+
+    def places(self) -> list[str]:
+        """Where the Python code of each of its threads is, or of the one that crashed was; its main thread's first."""
         if self._status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, ASK)
@@ -90,11 +98,20 @@ class ChildProcess:
         try:
             text = (self.folder / TRACE).read_text(errors="replace")
         except OSError:
-            return ""
-        frames = list(FRAME.finditer(text))
-        own = (f for f in frames if not f["file"].startswith(LIBRARY) or "site-packages" in f["file"])
-        found = next(own, frames[0] if frames else None)  # not ctypes, which called the native code
-        return f"{Path(found['file']).name}:{found['line']}, {found['name']}" if found else ""
+            return []
+        heads = list(OF_THREAD.finditer(text))
+        ends = [*(head.start() for head in heads), len(text)][1:]
+        parts = [(head["head"] == "Thread", text[head.end() : end]) for head, end in zip(heads, ends, strict=True)]
+        found = [_place(part) for _, part in sorted(parts, key=lambda item: item[0])]
+        return [place for place in found if place]
+
+    def answers_within(self, seconds: float) -> bool:
+        """Whether it says something, or ends, before it had *seconds* for itself (``own_time.py``)."""
+        time_of_its_own = OwnTime(self.pid)
+        while not self.pipe.poll(min(POLL_SECONDS, seconds)):
+            if time_of_its_own.is_over(seconds):
+                return self.pipe.poll(0)
+        return True
 
     def wait(self, seconds: float = END_SECONDS) -> str:
         """Wait until it has ended, which is asked where its end of ``pipe`` is closed; returns how, in words.
@@ -134,6 +151,14 @@ class ChildProcess:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def _place(trace: str) -> str:
+    """The last line of the vendor's or of ours in a *trace* of one thread; empty for a trace without lines."""
+    frames = list(FRAME.finditer(trace))
+    own = (f for f in frames if not f["file"].startswith(LIBRARY) or "site-packages" in f["file"])
+    found = next(own, frames[0] if frames else None)  # not ctypes, which called the native code
+    return f"{Path(found['file']).name}:{found['line']}, {found['name']}" if found else ""
+
+
 def let_go(keep: int) -> None:
     """Put the null device in the place of each pipe and socket that was inherited, but for *keep* and the streams.
 
@@ -158,7 +183,7 @@ def prepare(folder: Path) -> None:
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     trace = open(folder / TRACE, "w")  # noqa: SIM115 - open as long as the process lives
     faulthandler.enable(trace, all_threads=False)
-    faulthandler.register(ASK, trace, all_threads=False)
+    faulthandler.register(ASK, trace, all_threads=True)
 
 
 def main(number: int, folder: str) -> None:

@@ -58,13 +58,13 @@ class SavedRunner:
         assert process is not None
         try:
             if not self._is_ready:
-                if not process.pipe.poll(START_SECONDS):
+                if not process.answers_within(START_SECONDS):
                     self._stop()
                     return Answer((), f"the process that loads it did not start in {START_SECONDS:g} s")
                 process.pipe.recv()
                 self._is_ready = True
             process.pipe.send(job)
-            if not process.pipe.poll(self._limit):
+            if not process.answers_within(self._limit):
                 place = process.place()
                 self._stop()
                 return Answer((), f"no result after {self._limit:g} s{f' ({place})' if place else ''}")

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from byoc.base.progress import Progress
 from byoc.errors import InternalError, UserError
 from byoc.testing.core.child_process import ChildProcess
+from byoc.testing.core.own_time import OwnTime, standing
 
 READY, ABSENT, STEP, DONE, FAILED = "ready", "absent", "step", "done", "failed"
 START_SECONDS = 120.0  # until a worker is ready: Python starts, and a vendor's package is imported
 NO_END = "no end"  # how the sentence about a task begins that did not end
 GRACE_SECONDS = 5.0  # for what is under way when the time is over
+MOST_TURNS = 2  # of a task that came to no end while other programs had the processors
 TASKS_A_WORKER = 20  # that there are before another worker is worth starting
 C = TypeVar("C", contravariant=True)
 
@@ -71,23 +74,33 @@ Ended = Done | Lost | TimeOver
 @dataclass
 class _Member:
     process: ChildProcess
+    time: OwnTime  # without a word
     key: int | None = None  # of the task that it has
+    task: Task[Any] | None = None
     limit: float = 0.0  # seconds without a word
     step: str = ""
-    since: float = 0.0
     is_ready: bool = False
+    turn: int = 1  # how often the task was given to a worker
+
+    @classmethod
+    def of(cls, process: ChildProcess) -> _Member:
+        """That of *process*, which was just started."""
+        return cls(process, OwnTime(process.pid))
 
 
 class WorkerPool:
     """As many as *count* workers whose contexts *opening* makes; *limit* are seconds without a word from one.
 
-    A worker is a new process; where *opening* is not possible in one, or cannot be sent there, this process is forked,
-    and ``forked`` says why. *forked* says so from the beginning.
+    Of these seconds those do not count in which a worker was stopped or had no processor (``own_time.py``); where there
+    were many, a task that did not end is given to another worker once. A worker is a new process; where *opening* is
+    not possible in one, or cannot be sent there, this process is forked, and ``forked`` says why. *forked* says so from
+    the beginning.
     """
 
     def __init__(self, opening: Opening, count: int, limit: float, forked: str = ""):
         self._opening, self._count, self._limit = opening, max(1, count), limit
         self._members: list[_Member] = []
+        self._expected = 0  # tasks that will come
         self.forked = forked
         try:
             pickle.dumps(opening)
@@ -106,6 +119,10 @@ class WorkerPool:
         """End all workers; the next task starts others."""
         while self._members:
             self._members.pop().process.end()
+
+    def expect(self, count: int) -> None:
+        """Start as many workers as *count* tasks are worth as soon as the first of them comes."""
+        self._expected = count
 
     def one(self, task: Task[C], deadline: float | None = None) -> Ended:
         """What becomes of one task."""
@@ -136,15 +153,14 @@ class WorkerPool:
                 return
             yield from self._ended(busy, deadline)
 
-    def _give(self, member: _Member, key: int, task: Task[C]) -> None:
-        member.key, member.step, member.since = key, "", time.monotonic()
+    def _give(self, member: _Member, key: int, task: Task[C], turn: int = 1) -> None:
+        member.key, member.task, member.step, member.turn = key, task, "", turn
+        member.time.begin()
         member.limit = self._limit * task.patience
         try:
             member.process.pipe.send(task)
         except (BrokenPipeError, ConnectionResetError):  # it died between two tasks, of which this is not the fault
-            member.process.end()
-            self._members[self._members.index(member)] = fresh = self._started()
-            self._give(fresh, key, task)
+            self._give(self._replaced(member), key, task, turn)
 
     def _ended(self, busy: list[_Member], deadline: float | None) -> Iterator[tuple[int, Ended]]:
         ready = wait([m.process.pipe for m in busy], timeout=0.5)
@@ -155,16 +171,26 @@ class WorkerPool:
             assert key is not None
             if member.process.pipe in ready:
                 ended = self._received(member)
-            elif now - member.since > member.limit:
-                place = member.process.place()
-                where = f" ({place})" if place else ""
-                text = f"{NO_END} after {member.limit:g} s{where}"
-                ended = self._lost(member, Lost(member.step, text, True))
+            elif member.time.is_over(member.limit):
+                ended = self._hung(member)
             elif deadline is not None and now > deadline + GRACE_SECONDS:
                 ended = self._lost(member, TimeOver())
             if ended is not None:
                 member.key = None
                 yield key, ended
+
+    def _hung(self, member: _Member) -> Ended | None:
+        """What is known of a task that came to no end; None where another worker has it now."""
+        if member.turn < MOST_TURNS and member.time.was_busy:
+            assert member.key is not None and member.task is not None
+            self._give(self._replaced(member), member.key, member.task, member.turn + 1)
+            return None
+        first, *others = member.process.places() or [""]
+        text = f"{NO_END} after {member.limit:g} s{f' ({first})' if first else ''}"
+        twice = "tried twice, since other programs had the processors" if member.turn > 1 else ""
+        threads = f"other threads of Python at {_counted(others)}" if others else ""
+        parts = [twice, member.time.text, threads, standing(member.process.pid)]
+        return self._lost(member, Lost(member.step, "; ".join([text, *(p for p in parts if p)]), True))
 
     def _received(self, member: _Member) -> Ended | None:
         """What a message means; None where it ends nothing."""
@@ -174,29 +200,43 @@ class WorkerPool:
             how = member.process.wait()
             place = member.process.place()
             return self._lost(member, Lost(member.step, f"{how}{f' ({place})' if place else ''}"))
-        member.since = time.monotonic()
+        member.time.begin()
         if word == STEP:
             member.step = value
             return None
+        if word == READY:  # one that was given its task before it was
+            member.is_ready = True
+            return None
+        if word == ABSENT:
+            return self._lost(member, Lost(member.step, f"no worker can be started: {value}"))
         if word == FAILED:
             raise InternalError(f"a worker: {value}")
         return Done(value)
 
     def _lost(self, member: _Member, ended: Ended) -> Ended:
-        member.process.end()
-        self._members[self._members.index(member)] = self._started()
+        self._replaced(member)
         return ended
 
+    def _replaced(self, member: _Member) -> _Member:
+        """Another worker in the place of *member*, which is ended."""
+        member.process.end()
+        self._members[self._members.index(member)] = fresh = _Member.of(self._started())
+        return fresh
+
     def _free(self, given: int) -> _Member | None:
-        """A worker without a task; a new one where there are few, as many as *given* tasks are worth."""
+        """A worker without a task; new ones where there are few, as many as *given* tasks are worth. One that is not
+        ready yet is waited for where no other is at work.
+        """
+        is_busy = any(m.key is not None for m in self._members)
         for member in sorted((m for m in self._members if m.key is None), key=lambda m: not m.is_ready):
+            if is_busy and not member.is_ready and not member.process.pipe.poll(0):
+                continue
             if self._is_usable(member):
                 return member
             member.process.end()
             self._members.remove(member)
-        if len(self._members) < min(self._count, 1 + given // TASKS_A_WORKER):
-            member = self._started()
-            self._members.append(member)
+        if len(self._members) < min(self._count, 1 + max(given, self._expected) // TASKS_A_WORKER):
+            self._members.append(_Member.of(self._started()))
             return self._free(given)
         return None
 
@@ -205,7 +245,7 @@ class WorkerPool:
         if member.is_ready:
             return True
         try:
-            if not member.process.pipe.poll(START_SECONDS):
+            if not member.process.answers_within(START_SECONDS):
                 raise UserError(f"a worker is not ready after {START_SECONDS:g} s; is this machine very busy?")
             word, value = member.process.pipe.recv()
         except (EOFError, OSError):
@@ -217,12 +257,17 @@ class WorkerPool:
             self.forked = str(value)
         return member.is_ready
 
-    def _started(self) -> _Member:
+    def _started(self) -> ChildProcess:
         if self.forked:
-            return _Member(ChildProcess(partial(serve, self._opening)))
+            return ChildProcess(partial(serve, self._opening))
         process = ChildProcess()
         process.pipe.send(partial(serve, self._opening))
-        return _Member(process)
+        return process
+
+
+def _counted(places: Sequence[str]) -> str:
+    """Places, each once, with how many threads are there."""
+    return "; ".join(f"{place} ({count} times)" if count > 1 else place for place, count in Counter(places).items())
 
 
 def serve(opening: Opening, pipe: Connection) -> None:

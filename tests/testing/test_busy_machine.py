@@ -1,0 +1,186 @@
+"""What a worker was stopped, or had no processor, is no time that it took; what has no end says where it stands."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from byoc.testing.core.own_time import OwnTime
+from byoc.testing.core.worker_pool import Done, Lost, WorkerPool
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="Linux alone says it")
+LIMIT = 2.0
+
+
+def opening(progress):
+    return progress
+
+
+@dataclass(frozen=True)
+class Work:
+    """Does *act* with the file in which it says who it is."""
+
+    act: object
+    file: Path
+    patience: float = 1.0
+
+    def do(self, progress):
+        progress("run")
+        with open(self.file, "a") as out:
+            out.write(f"{os.getpid()}\n")
+        return self.act(self.file)
+
+
+def outcome(act, file, beside=None):
+    """What becomes of a task on a pool of one worker; *beside* is called with the worker's number, meanwhile."""
+    helper = threading.Thread(target=lambda: beside(_first(file))) if beside else None
+    with WorkerPool(opening, 1, LIMIT, "its tasks are of this test") as pool:
+        if helper is not None:
+            helper.start()
+        ended = pool.one(Work(act, file))
+    if helper is not None:
+        helper.join()
+    return ended
+
+
+def _first(file):
+    while not file.exists() or not file.read_text().endswith("\n"):
+        time.sleep(0.01)
+    return int(file.read_text().split()[0])
+
+
+def stop(pid, seconds=2 * LIMIT):
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
+
+
+def short(file):
+    time.sleep(LIMIT / 4)
+    return "right"
+
+
+def computes(file):
+    while time.process_time() < LIMIT / 2:
+        pass
+    return "right"
+
+
+def hangs_once(file):
+    while len(file.read_text().split()) == 1:
+        time.sleep(0.01)
+    return "right"
+
+
+def hangs(file):
+    threading.Event().wait()
+
+
+def deadlock(file):
+    first, second = threading.Lock(), threading.Lock()
+    both = threading.Barrier(2)
+
+    def other():
+        with second:
+            both.wait()
+            first.acquire()
+
+    threading.Thread(target=other, daemon=True).start()
+    with first:
+        both.wait()
+        second.acquire()
+
+
+def sleeps(file):
+    subprocess.run(["sleep", "60"])
+
+
+def test_a_worker_that_was_stopped_for_longer_than_its_limit_is_not_one_without_end(tmp_path):
+    assert outcome(short, tmp_path / "pids", stop) == Done("right")
+    assert len((tmp_path / "pids").read_text().split()) == 1
+
+
+def test_a_worker_that_waits_for_a_processor_is_not_one_without_end(tmp_path):
+    def crowd(pid):
+        one = {min(os.sched_getaffinity(0))}
+        os.sched_setaffinity(pid, one)
+        code = f"import os; os.sched_setaffinity(0, {one})\nwhile os.path.exists('/proc/{pid}'): pass"
+        beside = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(4)]
+        crowds.extend(beside)
+
+    crowds = []
+    try:
+        assert outcome(computes, tmp_path / "pids", crowd) == Done("right")
+    finally:
+        for process in crowds:
+            process.kill()
+            process.wait()
+
+
+def test_what_has_no_end_beside_other_programs_is_tried_once_more(tmp_path):
+    assert outcome(hangs_once, tmp_path / "pids", lambda pid: stop(pid, LIMIT / 2)) == Done("right")
+    assert len((tmp_path / "pids").read_text().split()) == 2
+
+
+def test_what_has_no_end_twice_is_reported_with_both(tmp_path):
+    def stop_each(pid):
+        stop(pid, LIMIT / 2)
+        while len((tmp_path / "pids").read_text().split()) == 1:
+            time.sleep(0.01)
+
+    ended = outcome(hangs, tmp_path / "pids", stop_each)
+    assert isinstance(ended, Lost) and ended.hung and ended.step == "run"
+    assert ended.text.startswith(f"no end after {LIMIT:g} s (test_busy_machine.py:")
+    assert "; tried twice, since other programs had the processors" in ended.text
+
+
+def test_a_deadlock_is_reported_with_where_each_thread_stands(tmp_path):
+    ended = outcome(deadlock, tmp_path / "pids")
+    assert isinstance(ended, Lost) and ended.hung
+    assert "(test_busy_machine.py:" in ended.text and ", deadlock)" in ended.text, ended.text
+    assert "other threads of Python at test_busy_machine.py:" in ended.text and ", other" in ended.text
+    assert "; it computed for 0.0 s of them" in ended.text and "of its 2 threads 2 asleep" in ended.text
+
+
+def test_a_process_that_it_waits_for_is_named(tmp_path):
+    ended = outcome(sleeps, tmp_path / "pids")
+    assert isinstance(ended, Lost) and "; sleep is asleep" in ended.text, ended.text
+
+
+def test_the_time_of_a_process_is_what_went_by_where_nothing_stopped_it():
+    process = subprocess.Popen(["sleep", "60"])
+    try:
+        spent = OwnTime(process.pid)
+        while not spent.is_over(0.5):
+            time.sleep(0.05)
+        assert 0.5 < spent.seconds <= spent.elapsed
+    finally:
+        process.kill()
+        process.wait()
+
+
+def naps(file):
+    time.sleep(0.3)
+    return os.getpid()
+
+
+def test_with_many_tasks_a_second_worker_starts_with_the_first_and_nobody_waits_for_it(tmp_path):
+    with WorkerPool(opening, 2, 60.0, "its tasks are of this test") as pool:
+        pool.expect(100)
+        ended = dict(pool.run((k, Work(naps, tmp_path / "pids")) for k in range(12)))
+    assert sorted(ended) == list(range(12)) and all(isinstance(e, Done) for e in ended.values())
+    assert len({e.value for e in ended.values()}) == 2
+
+
+def test_a_few_tasks_are_worth_one_worker(tmp_path):
+    with WorkerPool(opening, 2, 60.0, "its tasks are of this test") as pool:
+        ended = dict(pool.run((k, Work(naps, tmp_path / "pids")) for k in range(4)))
+    assert len({e.value for e in ended.values()}) == 1
