@@ -2,7 +2,8 @@
 
 Binaries are taken from the device's cache (``kernel_cache.py``) and put there after a build from source, on every
 driver. Making PoCL's binary compiles every kernel, so that launches compile none; where the user has PoCL compile
-kernels for each local size (``pocl.py``), binaries are not what it runs, and its builds are left to its own cache.
+kernels for each local size (``drivers/pocl.py``), binaries are not what it runs, and its builds are left to its own
+cache.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.time_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
-from byoc.runtime.opencl import newer_ptx
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
+from byoc.runtime.opencl.drivers import newer_ptx
+from byoc.runtime.opencl.drivers.pocl import PLATFORM as POCL_PLATFORM
+from byoc.runtime.opencl.drivers.pocl import compiles_for_each_size
 from byoc.runtime.opencl.kernel_cache import DeviceCache, cache_folder, identity_of
-from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
-from byoc.runtime.opencl.pocl import compiles_for_each_size
 from byoc.runtime.opencl.process import driver_use, in_driver
 
 if TYPE_CHECKING:

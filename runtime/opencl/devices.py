@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 from byoc.runtime.core.entry_points import install_command
 from byoc.runtime.core.errors import DeviceError
-from byoc.runtime.opencl import newer_ptx
-from byoc.runtime.opencl.linker import provide_linker
-from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
-from byoc.runtime.opencl.pocl import compile_for_any_size, repair
+from byoc.runtime.opencl.drivers import newer_ptx
+from byoc.runtime.opencl.drivers.linker import provide_linker
+from byoc.runtime.opencl.drivers.pocl import PLATFORM as POCL_PLATFORM
+from byoc.runtime.opencl.drivers.pocl import compile_for_any_size, repair
 from byoc.runtime.opencl.process import driver_use, in_driver
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class DeviceInfo:
     image_width: int = 0  # texels that a two-dimensional image may have; 0 where the device has no images
     image_height: int = 0
     matrix_units: str = ""  # how kernels reach units that multiply matrices: "ptx", or not at all
-    warpgroups: bool = False  # four warps of NVIDIA's multiply matrices together (``newer_ptx.py``)
+    warpgroups: bool = False  # four warps of NVIDIA's multiply matrices together (``drivers/newer_ptx.py``)
     vendor: str = ""
 
     @property

@@ -31,8 +31,8 @@ from byoc.runtime.core.processor import this_processor
 from byoc.runtime.core.strict_json import number_of, object_of, read_json, text_of
 from byoc.runtime.files.record_file import FileRecord, RecordFile
 from byoc.runtime.opencl.devices import DeviceInfo
-from byoc.runtime.opencl.pocl import PLATFORM as POCL_PLATFORM
-from byoc.runtime.opencl.pocl import compiler_settings
+from byoc.runtime.opencl.drivers.pocl import PLATFORM as POCL_PLATFORM
+from byoc.runtime.opencl.drivers.pocl import compiler_settings
 
 CACHE_VARIABLE = "BYOC_CACHE_DIR"
 LIMIT_VARIABLE = "BYOC_OPENCL_CACHE_MB"  # of one device's file; 0: nothing is kept, and nothing is read

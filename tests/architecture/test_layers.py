@@ -29,6 +29,7 @@ LAYERS = {
         "byoc.runtime.kernels.strings",
         "byoc.runtime.json",
         "byoc.runtime.opencl.commands",
+        "byoc.runtime.opencl.drivers",
         "byoc.runtime.opencl",
         "byoc.runtime.vm",
         "byoc.runtime",

@@ -24,7 +24,7 @@ from byoc.codegen.opencl.products.matrix_tile import matrix_tiles
 from byoc.errors import UserError
 from byoc.ir.types import Any, TensorType
 from byoc.relay.expr import Function, Var
-from byoc.runtime.opencl import newer_ptx
+from byoc.runtime.opencl.drivers import newer_ptx
 
 DEVICE = dataclasses.replace(ANY_GPU, units=132, local_memory=48 << 10, max_group=1024, matrix_units=EMULATED)
 TILES = [t for t, _ in matrix_tiles(TF32, warpgroups=True)]

@@ -11,8 +11,9 @@ import pytest
 
 from byoc.runtime.core.errors import UserError
 from byoc.runtime.files.record_file import FileRecord, RecordFile
-from byoc.runtime.opencl import build, kernel_cache, pocl
+from byoc.runtime.opencl import build, kernel_cache
 from byoc.runtime.opencl.devices import open_device
+from byoc.runtime.opencl.drivers import pocl
 from byoc.runtime.opencl.kernel_cache import CacheEntry, DeviceCache, DeviceIdentity, device_cache
 from byoc.runtime.opencl.settings import DeviceSettings, settings_of
 

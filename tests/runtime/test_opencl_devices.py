@@ -13,8 +13,9 @@ import byoc
 from byoc.cli.main import main
 from byoc.errors import UserError
 from byoc.runtime.core.errors import DeviceError
-from byoc.runtime.opencl import devices, pocl
+from byoc.runtime.opencl import devices
 from byoc.runtime.opencl.devices import DeviceInfo, choose_device, open_device
+from byoc.runtime.opencl.drivers import pocl
 
 NAMES = (
     ("NVIDIA H200", "gpu", "NVIDIA CUDA", "NVIDIA Corporation"),

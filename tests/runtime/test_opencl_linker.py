@@ -6,7 +6,8 @@ import subprocess
 import pytest
 
 from byoc.errors import DeviceError
-from byoc.runtime.opencl import devices, linker
+from byoc.runtime.opencl import devices
+from byoc.runtime.opencl.drivers import linker
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from byoc.runtime.core.errors import ArtifactError, DeviceError, InputError
 from byoc.runtime.core.ndarray import NDArray, array
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.modules.module import module_class
-from byoc.runtime.opencl import build, devices, pocl, session
+from byoc.runtime.opencl import build, devices, session
+from byoc.runtime.opencl.drivers import pocl
 from byoc.runtime.opencl.launches import Bound, Buffer, FunctionPlan, Launch, Variant
 from byoc.runtime.opencl.module import OpenCLModule
 from byoc.runtime.opencl.numbers import evaluate

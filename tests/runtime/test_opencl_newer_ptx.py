@@ -16,8 +16,9 @@ from byoc.codegen.kernel.region import fuse_body
 from byoc.codegen.opencl import backend
 from byoc.ir.types import TensorType
 from byoc.relay.expr import Function, Var
-from byoc.runtime.opencl import build, newer_ptx
+from byoc.runtime.opencl import build
 from byoc.runtime.opencl.devices import open_device
+from byoc.runtime.opencl.drivers import newer_ptx
 
 SOURCE = f"""
 __kernel void marked(__global float *out) {{

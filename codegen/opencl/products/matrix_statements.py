@@ -11,7 +11,7 @@ from byoc.codegen.opencl.products.matrix_format import CHUNK, EMULATED, PTX, ROW
 from byoc.codegen.opencl.products.matrix_terms import DirectLoad
 from byoc.codegen.opencl.products.matrix_tile import MatrixTile
 from byoc.codegen.opencl.products.warpgroup import WARPGROUP, warpgroup_call
-from byoc.runtime.opencl.newer_ptx import MACRO
+from byoc.runtime.opencl.drivers.newer_ptx import MACRO
 from byoc.te import Index, PrimExpr, Tensor
 
 PAIRED = ("float32", "float16", "bfloat16")  # of which two are a vector

@@ -9,7 +9,7 @@ instruction knows it (``MatrixTile.turned``). Numbers of tf32 are cut off by it,
 from __future__ import annotations
 
 from byoc.codegen.opencl.products.matrix_tile import MatrixTile
-from byoc.runtime.opencl.newer_ptx import MACRO, MARK
+from byoc.runtime.opencl.drivers.newer_ptx import MACRO, MARK
 
 WARPGROUP = 4  # warps
 _STEP_BYTES = 32  # of a lane, that one instruction takes
