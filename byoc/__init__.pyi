@@ -21,6 +21,7 @@ from byoc.debug.bisection import bisect as bisect
 from byoc.debug.comparing import compare as compare
 from byoc.driver.compiler.entry import compile as compile
 from byoc.driver.compiler.export_c import export_c as export_c
+from byoc.driver.compiler.partition_for import partition_for as partition_for
 from byoc.driver.compiler.plan import plan as plan
 from byoc.driver.measure_plan import measure as measure
 from byoc.driver.models.lint import LintReport as LintReport

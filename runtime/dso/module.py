@@ -139,6 +139,16 @@ class DsoModule(Module):
             raise InputError(f"{symbol} is called before it was given its {len(signature.constants)} constants")
         return constants
 
+    def memory(self, symbol: str) -> Mapping[str, int]:
+        """The workspace of one call, for values inside, in bytes; nothing where sizes are free, or where the library
+        cannot be opened by any process of this machine.
+        """
+        if self._signatures[symbol].size_names or self.sanitizers or self.unavailable():
+            return {}
+        with self._lock:
+            handle = self.file().open(_DECLARATIONS.format(symbol=symbol))
+        return {"workspace": int(getattr(handle, f"{symbol}_workspace")(_FFI.new("int64_t[]", 0)))}
+
     def file(self) -> LibraryFile:
         """The library in a file, to be opened. Raises UnavailableError where this machine cannot run it."""
         from byoc.runtime.dso.library_file import LibraryFile

@@ -195,3 +195,16 @@ def test_unknown_keys_of_a_json_graph_are_refused_when_it_is_loaded(where, key):
     place[key] = [["1"]]
     with pytest.raises(ArtifactError, match=key):
         JsonModule.load({**members, name: json.dumps(graph).encode()})
+
+
+@pytest.mark.parametrize("rows", [3, "N"])
+def test_a_region_of_generated_c_says_what_its_values_inside_take(tmp_path, rows):
+    """They are no entries of the executor's; a free size has no number."""
+    x = relay.var("x", shape=(relay.Any(rows) if isinstance(rows, str) else rows, 500))
+    first, second = (relay.const(np.ones(s, "float32")) for s in ((1000, 500), (7, 1000)))
+    function = relay.Function([x], relay.nn.dense(relay.nn.relu(relay.nn.dense(x, first)), second))
+    library = byoc.compile(byoc.IRModule.from_expr(function), targets=("c", "host"))
+    (region,) = library.report["regions"]
+    assert region["target"] == "c"
+    assert region.get("workspace", 0) >= 3 * 1000 * 4 if rows == 3 else "workspace" not in region
+    assert load(library.save(tmp_path / "m.byoc")).report["regions"] == [region]
