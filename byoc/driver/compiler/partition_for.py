@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from byoc.contract.registration import get_backend
 from byoc.driver.compiler.plan import plan
@@ -18,7 +19,7 @@ def partition_for(
     mod: IRModule | RelayExpr,
     params: Mapping[str, object] | None = None,
     mod_name: str = "default",
-    **options: object,
+    **options: Any,
 ) -> IRModule:
     """*mod*, or a module of that function, cut for *backend*: each region a function with ``Compiler``.
 
