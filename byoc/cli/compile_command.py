@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import textwrap
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,6 +52,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     size = output.stat().st_size
     data = {"output": str(output), "bytes": size, "seconds": round(seconds, 3), **library.report}
     reporters = (
+        control_lines,
         half_lines,
         replanned_lines,
         origin_lines,
@@ -86,6 +88,19 @@ def asked_placing(arguments: argparse.Namespace) -> list[str]:
     return [
         flag_of(name, PlacingOptions) for name, v in given.items() if name != "exclude" and v != getattr(usual, name)
     ]
+
+
+def control_lines(report: Mapping[str, object]) -> str:
+    """Which parts of a model with control flow are cut, each with its plan; else empty."""
+    text = ""
+    for each in list_of(report.get("control_flow", []), "control_flow"):
+        function = mapping_of(each, "control_flow")
+        text += f"\n{function['symbol']} runs on {function['runs on']}; its parts are compiled as a model is:\n"
+        for name, part in sorted(mapping_of(function["parts"], "parts").items(), key=lambda p: (len(p[0]), p[0])):
+            own = mapping_of(part, name)
+            plan = f"{own['plan_text']}\n{control_lines(own)}"
+            text += f"\n  {name}\n{textwrap.indent(plan, '    ')}"
+    return text
 
 
 def tuning_lines(report: Mapping[str, object]) -> str:

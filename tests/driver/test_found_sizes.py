@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import byoc
+from byoc.cli.main import main
 from byoc.errors import UserError
 
 RNG = np.random.default_rng(8)
@@ -54,6 +56,19 @@ def test_what_follows_an_axis_of_the_run_is_generated_code() -> None:
     parts = library.report["control_flow"][0]["parts"]
     on_kernels = {name.removeprefix("tvmgen_default_fused_") for p in parts.values() for name in p["host_fallbacks"]}
     assert on_kernels == {"dyn_group_axes", "dyn_axes_shape", "dyn_reshape"}
+
+
+def test_the_command_shows_the_plan_of_each_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is cut lies in the parts of such a model; the plan of its main function has nothing to show."""
+    onnx.save(REDUCED, tmp_path / "m.onnx")
+    assert main(["compile", str(tmp_path / "m.onnx"), "-t", "json,host", "-o", str(tmp_path / "m.byoc")]) == 0
+    shown = capsys.readouterr().out
+    assert "main_control runs on the virtual machine, since what runs is decided when the model runs" in shown
+    parts = byoc.load(tmp_path / "m.byoc").report["control_flow"][0]["parts"]
+    rows = [line.split() for line in shown.splitlines()]
+    assert sorted(row[0] for row in rows if row[:1] and row[0] in parts) == sorted(parts)
+    cut = [name for name, part in parts.items() if part["plan"]["regions"]]
+    assert cut and sum(row[:2] == ["tvmgen_default_json_main_0", "json"] for row in rows) == len(cut)
 
 
 def test_a_saved_artefact_finds_sizes_in_a_process_without_the_compiler(tmp_path: Path) -> None:
