@@ -87,13 +87,13 @@ def test_a_later_fault_leaves_earlier_runs_alone(qdq, expected):
 
 
 def test_a_hang_ends_at_the_regions_and_the_runs_time(qdq, expected):
-    with pytest.raises(DeviceError, match=r"it took longer than the 0.05 s that it may take"):
-        on("emulated:hang=launch@1", qdq, region_timeout=0.05).run(SAMPLE)
-    library = on("emulated:hang=launch@1", qdq, region_timeout=0.05, fallback=True)
+    with pytest.raises(DeviceError, match=r"it took longer than the 0.5 s that it may take"):
+        on("emulated:hang=launch@1", qdq, region_timeout=0.5).run(SAMPLE)
+    library = on("emulated:hang=launch@1", qdq, region_timeout=0.5, fallback=True)
     np.testing.assert_array_equal(library.run(SAMPLE)[0], expected)
     assert len(library.fallbacks) == 2
-    with pytest.raises(RunTimeoutError, match=r"timeout of 0.05 s while waiting for emulated") as caught:
-        on("emulated:hang=launch@1", qdq).run(SAMPLE, timeout=0.05)
+    with pytest.raises(RunTimeoutError, match=r"timeout of 0.5 s while waiting for emulated") as caught:
+        on("emulated:hang=launch@1", qdq).run(SAMPLE, timeout=0.5)
     assert not isinstance(caught.value, DeviceTimeoutError)
 
 
