@@ -320,7 +320,7 @@ def fit(rows: list[dict[str, Any]]) -> None:
         chosen = Paces([r for r in timed if r["format"] == name])
         chosen.refine()
         for tile, (alone, busy) in chosen.paces.items():
-            print(f"pace {name} {tile}: alone {alone:.3f}, busy {busy:.3f}")
+            print(f"pace {name} {tile}: alone {max(alone, busy):.3f}, busy {busy:.3f}")
         _, lost, error = chosen.score()
         print(f"paces of {name}: the tiles that they choose take {lost:.3f} longer than the best; off by {error:.3f}")
 

@@ -178,6 +178,7 @@ def _from_source(
 ) -> tuple[pyopencl.Program, bytes, float]:
     """The program, its binary (empty where there is none), and the seconds that both took."""
     start = time.perf_counter()
+    refused: list[str] = []
 
     def compiled(options: str) -> pyopencl.Program:
         program = cl.Program(opened.context, source)
@@ -191,6 +192,7 @@ def _from_source(
             newer = _with_instructions(cl, built, options, opened)
             if newer is not None:
                 return newer
+            refused.append(opened.info.driver_version)
             built = compiled(options.replace(newer_ptx.DEFINED, "").strip())
         return built, _binary(cl, built) if with_binary else b""
 
@@ -204,6 +206,12 @@ def _from_source(
         ) from error
     seconds = time.perf_counter() - start
     _COUNTER.add(from_source=1, seconds=seconds)
+    if refused:
+        warnings.warn(
+            f"driver {refused[0]} of {opened.info.name!r} takes no instructions of its own target in a binary: "
+            "products are by those of one warp, which are slower; another version of the driver may take them",
+            stacklevel=2,
+        )
     return built, binary, seconds
 
 

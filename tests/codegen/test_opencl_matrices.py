@@ -297,6 +297,20 @@ def test_neighbours_are_stored_together_where_a_vector_may_begin(units, columns,
     assert ("*(__global float2 *)&" in source) == pairs
 
 
+@pytest.mark.needs_opencl
+@pytest.mark.parametrize(("columns", "pairs"), [(64, True), (51, False)])
+def test_halves_are_stored_together_too(units, columns, pairs):
+    units(SMALL)
+    x, w = (a.astype("float16") for a in randoms((37, 96), (columns, 96)))
+    names = [Var(n, TensorType(a.shape, "float16")) for n, a in (("x", x), ("w", w))]
+    function = Function(names, relay.nn.relu(relay.nn.dense(*names)))
+    module = backend.compile_functions({"f": fuse_body(function)}, {"half": "memory"})
+    out = np.full((37, columns), np.nan, "float16")
+    module["f"](x, w, out)
+    close(out.astype("float64"), np.maximum(x.astype("float64") @ w.T.astype("float64"), 0), 1e-3)
+    assert ("*(__global ushort2 *)&" in module.get_source()) == pairs
+
+
 def test_no_tile_is_copied_whose_operands_memory_has_otherwise(units):
     """A convolution's patches lie apart; of float32 bfloat16 has other words."""
     device = dataclasses.replace(DEVICE, matrix_units=PTX)

@@ -21,11 +21,17 @@ def partition_for(
     mod_name: str = "default",
     **options: Any,
 ) -> IRModule:
-    """*mod*, or a module of that function, cut for *backend*: each region a function with ``Compiler``.
+    """Cut *mod* for one backend: what the plan for the targets *backend* and ``host`` makes of it (``Plan.apply``).
 
-    With *params* bound in main, it is what ``Plan.apply`` makes of it, of the plan for the targets *backend* and
-    ``host``: composites of the backend's patterns, annotations by its verdicts, regions that are merged, and a function
-    of each, in whose name *mod_name* is. *options* are those of ``byoc.plan`` but the targets.
+    Args:
+        backend: the name under which it is registered.
+        mod: a module, or a function, which becomes the main one of a module.
+        params: arrays by the names of main's parameters, which become constants.
+        mod_name: a part of the regions' names.
+        options: those of ``byoc.plan``, but the targets.
+
+    Returns:
+        The module with composites of the backend's patterns, and a function with ``Compiler`` for each region.
 
     Raises:
         UserError: the name is no backend's, an option is none of ``byoc.plan``, or the module cannot be planned.

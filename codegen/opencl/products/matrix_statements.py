@@ -14,7 +14,7 @@ from byoc.codegen.opencl.products.warpgroup import WARPGROUP, warpgroup_call
 from byoc.runtime.opencl.drivers.newer_ptx import MACRO
 from byoc.te import Index, PrimExpr, Tensor
 
-PAIRED = ("float32", "float16", "bfloat16")  # of which two are a vector
+PAIRED = ("float32", "float16", "uint16")  # of which two are stored as a vector: numbers, or codes of halves
 FUNCTIONS = {PTX: "matrix_ptx", EMULATED: "matrix_plain"}  # helpers, by how units are reached
 
 

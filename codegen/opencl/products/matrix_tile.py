@@ -129,15 +129,15 @@ _COPIED: Sequence[tuple[tuple[int, int, int, int, int, int], Pace, Pace]] = (
     ((64, 16, 2, 1, 32, 3), Pace(0.332, 0.168), Pace(0.356, 0.168)),
 )
 # likewise, with an instruction of four warps: by registers, and of operands that memory has as the units take them
-_BY_FOUR: Sequence[tuple[tuple[int, int, int, int, int, int], Pace, Pace]] = (
-    ((128, 128, 8, 1, 16, 2), Pace(0.773, 0.680), Pace(0.332, 1.021)),
+_WARPGROUPS: Sequence[tuple[tuple[int, int, int, int, int, int], Pace, Pace]] = (
+    ((128, 128, 8, 1, 16, 2), Pace(0.773, 0.680), Pace(1.021, 1.021)),
     ((128, 64, 8, 1, 16, 2), Pace(0.660, 0.440), Pace(0.749, 0.534)),
     ((64, 128, 4, 1, 16, 2), Pace(0.680, 0.424), Pace(0.991, 0.617)),
     ((64, 64, 4, 1, 32, 1), Pace(1.313, 0.329), Pace(1.298, 0.594)),
     ((64, 64, 4, 1, 32, 2), Pace(0.833, 0.436), Pace(1.021, 0.593)),
     ((64, 32, 4, 1, 32, 2), Pace(0.680, 0.282), Pace(0.892, 0.384)),
 )
-_BY_FOUR_COPIED: Sequence[tuple[tuple[int, int, int, int, int, int], Pace, Pace]] = (
+_WARPGROUPS_COPIED: Sequence[tuple[tuple[int, int, int, int, int, int], Pace, Pace]] = (
     ((128, 128, 8, 1, 16, 2), Pace(0.555, 0.332), Pace(0.686, 0.418)),
     ((128, 64, 8, 1, 16, 3), Pace(0.396, 0.230), Pace(0.471, 0.271)),
     ((64, 128, 4, 1, 16, 3), Pace(0.396, 0.215), Pace(0.471, 0.264)),
@@ -152,11 +152,11 @@ def matrix_tiles(format: MatrixFormat, warpgroups: bool = False) -> Sequence[tup
     found = []
     tables = [(_COPIED, True, False), (_TILES, False, False)]
     if warpgroups and not format.split:
-        tables = [(_BY_FOUR_COPIED, True, True), (_BY_FOUR, False, True), *tables]
-    for tiles, copied, by_four in tables:
+        tables = [(_WARPGROUPS_COPIED, True, True), (_WARPGROUPS, False, True), *tables]
+    for tiles, copied, together in tables:
         for shape, wide, narrow in tiles:
             pace = wide if format.bits == 32 else narrow
             if format.split:
                 pace = Pace(_SPLIT * pace.alone, _SPLIT * pace.busy)
-            found.append((MatrixTile(*shape, format, copied, by_four), pace))
+            found.append((MatrixTile(*shape, format, copied, together), pace))
     return found
