@@ -1,7 +1,7 @@
 """Work that was given up while it went on: a device still reads and writes the memory that it was given.
 
 Whoever stops waiting says so here, and how to know when it is done; whoever owns memory that it may use asks
-:func:`at_work`, hands the memory over, and takes other memory for the next run. What is done is let go; what is not
+:func:`at_work`, hands the memory over, and takes other memory for the next run. What is done is let go; what is left
 when the process ends is never let go, since releasing a device's event waits for it.
 """
 
@@ -45,7 +45,7 @@ def _let_go() -> None:
 
 @atexit.register
 def _never_let_go() -> None:
+    """Nothing is asked any more whether it is done: drivers may have been closed before."""
     with _LOCK:
-        _let_go()
         for _, held in _LEFT:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))

@@ -1,6 +1,8 @@
 """A device that refuses a launch, lies about its limits, or never ends a kernel; the next run is right."""
 
 import contextlib
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -162,3 +164,49 @@ def test_a_device_that_says_it_has_more_memory_than_it_gives_is_one_sentence_and
         ):
             library(X)
     np.testing.assert_allclose(library(X), expected, rtol=1e-4, atol=1e-6)
+
+
+ENDLESS = '''
+import sys
+import numpy as np
+import byoc
+from byoc import relay
+from byoc.errors import RunTimeoutError
+from byoc.kernels import OpenCLSource, kernel
+
+SOURCE = """
+__kernel void KERNEL(__global const float *x, __global float *out SIZES) {
+  volatile int forever = x[0] > 100.0f;
+  while (forever) ;
+  out[get_global_id(0)] = x[get_global_id(0)] + 1.0f;
+}
+"""
+kernel("nn.relu", "opencl/any/any")(OpenCLSource(SOURCE))
+v = relay.var("v", shape=(4, 16))
+stands_in = sys.argv[1] == "stands in"
+library = byoc.compile(
+    byoc.IRModule.from_expr(relay.Function([v], relay.nn.relu(v))),
+    ["opencl_kernels", "c"],
+    fallback=stands_in,
+    region_timeout=2.0 if stands_in else 0.0,
+)
+endless = np.full((4, 16), 200, "float32")
+if stands_in:
+    np.testing.assert_array_equal(library.run({"v": endless})[0], endless)
+    np.testing.assert_array_equal(library.run({"v": -endless})[0], np.zeros((4, 16), "float32"))
+else:
+    try:
+        library.run({"v": endless}, timeout=2.0)
+    except RunTimeoutError as error:
+        print(error)
+print("leaving", flush=True)
+'''
+
+
+@pytest.mark.parametrize("then", ["stands in", "an error"])
+def test_a_process_ends_whose_kernel_never_does(then):
+    """A real one: nothing lets it go on, and the end of Python waits for nobody who asks whether it is done."""
+    ended = subprocess.run([sys.executable, "-c", ENDLESS, then], capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0 and ended.stdout.endswith("leaving\n"), ended.stderr
+    assert "atexit" not in ended.stderr
+    assert then == "stands in" or "took longer than its timeout of 2 s" in ended.stdout
