@@ -107,12 +107,6 @@ class CheckedSteps:
     def __init__(self, handle: Any, steps: CalledKernels, function: ConstantsFunction, checks: CallChecks):
         self.signature, self._constants = function.signature, list(function.constants)
         self._handle, self._steps, self._checks = handle, steps, checks
-        # numbered from the last of the fences' patterns, as the arrays of a step are from the first
-        self._fences = (
-            [Fenced(c, -1 - k, writeable=False) for k, c in enumerate(self._constants)] if checks.edges else []
-        )
-        for fenced, constant in zip(self._fences, self._constants, strict=False):
-            np.copyto(fenced.array, constant)
 
     def __call__(self, *arrays: object) -> None:
         self.bind([from_any(a) for a in arrays])()
@@ -135,8 +129,7 @@ class CheckedSteps:
     def _run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         sizes = self.signature.bind_sizes(inputs)
         bound = {name: sizes[name] for name in self.signature.size_names}
-        constants = [f.seen for f in self._fences] or self._constants
-        values: dict[int, np.ndarray] = dict(enumerate([*inputs, *constants]))
+        values: dict[int, np.ndarray] = dict(enumerate([*inputs, *self._constants]))
         for number, spec in enumerate(self._steps.values):
             if number not in values:
                 values[number] = Fenced(np.empty(spec.concrete_shape(bound), numpy_dtype(spec.dtype))).array
@@ -149,16 +142,16 @@ class CheckedSteps:
         """Call one kernel. Raises ContractError that names it."""
         step, first = self._steps.steps[number], len(self.signature.inputs)
         names = self._names()
-        own = {names[n]: values[n] for n in step.inputs if first <= n < first + len(self._constants)}
-        read = [n for n in step.inputs if names[n] not in own]
+        own = {n: names[n] for n in step.inputs if first <= n < first + len(self._constants)}
+        read = [n for n in step.inputs if n not in own]
         specs = [replace(v, name=names[n]) for n, v in enumerate(self._steps.values)]
         named = Signature(step.name, tuple(specs[n] for n in read), tuple(specs[n] for n in step.outputs))
         places = [*read, *step.outputs]
         arrays = [values[n] for n in places]
-        given = CallArrays.checked(self._checks, arrays, len(read), named, lambda: own)
+        constants = {name: values[n] for n, name in own.items()}
+        given = CallArrays.of_kernel(self._checks, arrays, len(read), named, constants)
         guarded = {**values, **dict(zip(places, given.arrays, strict=True))}
-        for fenced in self._fences:
-            fenced.raise_fences()
+        guarded |= {n: given.constants[name] for n, name in own.items()}
         table = _FFI.new("void *[]", [_FFI.cast("void *", guarded[n].ctypes.data) for n in range(len(values))])
         size_args = _FFI.new("int64_t[]", list(sizes.values()))
 
@@ -167,19 +160,8 @@ class CheckedSteps:
 
         try:
             CheckedCall(work, self._checks, given)()
-            self._check_edges()
         except ContractError as error:
             raise ContractError(f"kernel {step.name}, step {number + 1} of {len(self._steps.steps)}: {error}") from None
-
-    def _check_edges(self) -> None:
-        """Raises ContractError for a constant beside which something was written."""
-        for spec, fenced in zip(self.signature.constants, self._fences, strict=False):
-            where = fenced.broken()
-            if where is not None:
-                raise ContractError(
-                    f"it wrote {where} of its constant {spec.name}, into memory that is another's: it may write to the "
-                    "elements of its outputs alone"
-                )
 
     def _names(self) -> dict[int, str]:
         """What values are called: in the signature, or in the source."""

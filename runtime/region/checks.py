@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -118,7 +118,7 @@ class CallArrays:
     """What a call is given: inputs, *count* of them, then outputs; and what else its function may only read.
 
     With *count* None nothing is known of them, and nothing is looked at. *fences* have the arrays, where they are
-    fenced, and *constants* the region's by their names.
+    fenced, *constants* the region's by their names, and *constant_fences* these, where they are fenced.
     """
 
     arrays: Sequence[np.ndarray]
@@ -126,6 +126,7 @@ class CallArrays:
     signature: Signature | None = None
     fences: FencedArrays | None = None
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    constant_fences: FencedArrays | None = None
 
     @classmethod
     def checked(
@@ -142,6 +143,24 @@ class CallArrays:
         fences = FencedArrays(arrays, count) if checks.edges else None
         known = constants() if checks.inputs or checks.nan else {}
         return cls(arrays if fences is None else fences.arrays, count, signature, fences, known)
+
+    @classmethod
+    def of_kernel(
+        cls,
+        checks: CallChecks,
+        arrays: Sequence[np.ndarray],
+        count: int,
+        signature: Signature,
+        constants: Mapping[str, np.ndarray],
+    ) -> CallArrays:
+        """Those of a call of one kernel, which is given the *constants* that it reads too: where edges are looked at,
+        this call's own copies of them.
+        """
+        made = cls.checked(checks, arrays, count, signature, lambda: constants)
+        if not checks.edges:
+            return replace(made, constants=constants)
+        fences = FencedArrays(list(constants.values()), len(constants), first=len(arrays))
+        return replace(made, constants=dict(zip(constants, fences.arrays, strict=True)), constant_fences=fences)
 
 
 class CheckedCall:
@@ -174,8 +193,9 @@ class CheckedCall:
 
     def begin(self) -> None:
         """Get ready: inputs are copied, outputs filled with the pattern."""
-        if self._given.fences is not None:
-            self._given.fences.raise_fences()
+        for fences in (self._given.fences, self._given.constant_fences):
+            if fences is not None:
+                fences.raise_fences()
         constants = self._given.constants
         self._constants = {name: _content(a) for name, a in constants.items()} if self._checks.inputs else {}
         own = [k for k, a in enumerate(self._inputs) if not any(np.may_share_memory(a, o) for o in self._outputs)]
@@ -212,15 +232,18 @@ class CheckedCall:
                 )
 
     def _check_edges(self) -> None:
-        broken = None if self._given.fences is None else self._given.fences.broken()
-        if broken is not None:
-            k, where = broken
-            count = len(self._inputs)
-            kind = f"input {self._name('inputs', k)}" if k < count else f"output {self._name('outputs', k - count)}"
-            raise ContractError(
-                f"it wrote {where} of its {kind}, into memory that is another's: it may write to the elements of its "
-                "outputs alone"
-            )
+        given, count = self._given, len(self._inputs)
+        kinds = [f"input {self._name('inputs', k)}" for k in range(count)]
+        kinds += [f"output {self._name('outputs', k)}" for k in range(len(self._outputs))]
+        constants = [f"constant {name}" for name in given.constants]
+        for fences, names in ((given.fences, kinds), (given.constant_fences, constants)):
+            broken = None if fences is None else fences.broken()
+            if broken is not None:
+                k, where = broken
+                raise ContractError(
+                    f"it wrote {where} of its {names[k]}, into memory that is another's: it may write to the elements "
+                    "of its outputs alone"
+                )
 
     def _put_back(self) -> list[str]:
         """Give inputs that were written to their content again; their names."""

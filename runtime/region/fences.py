@@ -25,11 +25,14 @@ _NAN_BFLOAT16 = 0x7FC4  # and none whose low byte is 0xFF or 0xC0, as bit 3 is c
 
 
 class FencedArrays:
-    """Copies of *arrays*, of which the first *count* are inputs; those of strings are themselves."""
+    """Copies of *arrays*, of which the first *count* are inputs; those of strings are themselves.
 
-    def __init__(self, arrays: Sequence[np.ndarray], count: int):
+    Their fences are numbered from *first* on: others of the same call have other ones.
+    """
+
+    def __init__(self, arrays: Sequence[np.ndarray], count: int, first: int = 0):
         self._own, self._count = list(arrays), count
-        self._pieces = [None if a.dtype.hasobject else Fenced(a, k, k >= count) for k, a in enumerate(arrays)]
+        self._pieces = [None if a.dtype.hasobject else Fenced(a, first + k, k >= count) for k, a in enumerate(arrays)]
         self.arrays = [a if p is None else p.seen for a, p in zip(arrays, self._pieces, strict=True)]
 
     def raise_fences(self) -> None:

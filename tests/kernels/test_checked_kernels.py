@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -116,6 +117,27 @@ def test_a_kernel_that_goes_beyond_a_constant_is_found(mistake, checks, monkeypa
     monkeypatch.setenv("BYOC_CHECK", checks)
     with pytest.raises(ContractError, match=rf"kernel add:\S+, step 1 of 1: {sentence}"):
         byoc.compile(sum_with([1, 2, 3, 4]), ["arm", "c"])(np.ones((3, 4), "float32"))
+
+
+# calls of two threads, one with a mistake, that are in the kernel at the same time (or give up waiting for the other)
+MEETING = """static volatile int inside;
+static void wait_for(int stage) { for (long k = 0; inside < stage && k < 1000000000; ++k) {} }
+"""
+BESIDE_IN_ONE = (
+    "if (a[0] < 0) { ((float *)b)[IN1_SIZE] = 3; inside = 1; wait_for(2); } else { wait_for(1); inside = 2; }"
+)
+
+
+def test_of_two_calls_at_once_the_one_that_writes_beside_a_constant_is_reported(monkeypatch):
+    text = ADD.replace("TERM", "b[i % 4]")[:-1] + BESIDE_IN_ONE + " }"
+    kernel("add", ARM)(CSource(MEETING + text))
+    monkeypatch.setenv("BYOC_CHECK", "edges")
+    library = byoc.compile(sum_with([1, 2, 3, 4]), ["arm", "c"])
+    x = np.ones((3, 4), "float32")
+    with ThreadPoolExecutor() as pool:
+        wrong, right = pool.submit(library.executor(), {"x": -x}), pool.submit(library.executor(), {"x": x})
+    assert "it wrote 4 bytes behind the end of its constant " in str(wrong.exception())
+    np.testing.assert_array_equal(right.result()[0], x + np.float32([1, 2, 3, 4]))
 
 
 def test_a_nan_that_a_constant_has_is_no_mistake(monkeypatch):
