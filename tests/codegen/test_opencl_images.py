@@ -119,6 +119,15 @@ def test_every_number_of_channels_and_every_width_computes_what_the_reference_do
     assert bool(opencl_part(library).plans[0].images) == (memory == "image")
 
 
+def test_constants_that_are_images_are_taken_under_checks(monkeypatch):
+    monkeypatch.setenv("BYOC_CHECK", "1")
+    model = chains(3, 1, ((3, 4), (5, 2)))
+    library = compiled(model)
+    plan = opencl_part(library).plans[0]
+    assert any(plan.first_constant <= number < plan.first_output for number in plan.images)
+    check(library, model)
+
+
 def test_padding_full_of_nan_never_reaches_a_result(monkeypatch):
     def poisoned(array, dtype):
         made = texels(array, dtype)

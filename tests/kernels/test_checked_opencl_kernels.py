@@ -66,23 +66,36 @@ def test_kernels_that_keep_to_their_buffers_give_what_they_gave(asked, rows, mon
         np.testing.assert_array_equal(two, -(X + k))
 
 
-@pytest.mark.parametrize("is_written", [True, False])
-def test_a_constant_that_is_written_to_is_reported(is_written, monkeypatch):
-    add = (
-        "__kernel void KERNEL(__global const IN0_TYPE *x, __global const IN1_TYPE *b, __global OUT0_TYPE *out SIZES) {"
-    )
-    add += " const long i = get_global_id(0); out[i] = x[i] + b[i % IN1_SIZE]; "
-    kernel("add", PLACE)(OpenCLSource(add + ("if (i == 0) ((__global IN1_TYPE *)b)[0] += 1; }" if is_written else "}")))
+ADD = HEAD.replace("*x,", "*a, __global const IN1_TYPE *b,") + "out[i] = a[i] + TERM; }"
+WITH_CONSTANTS = {
+    "right": ("b[i % 4]", None),
+    "writes": ("b[i % 4]; if (i == 0) ((__global IN1_TYPE *)b)[0] += 1", "it wrote to its constant "),
+    "writes behind": (
+        "b[i % 4]; if (i == 0) ((__global IN1_TYPE *)b)[IN1_SIZE] = 3",
+        "it wrote 4 bytes behind the end of its constant ",
+    ),
+    "writes before": (
+        "b[i % 4]; if (i == 0) ((__global IN1_TYPE *)b)[-1] = 3",
+        "it wrote 4 bytes before the beginning of its constant ",
+    ),
+    "reads behind": ("b[i]", r"its output 0 \(\w+\) has NaN in 8 of 12 elements, the first at \[4\]"),
+}
+
+
+@pytest.mark.parametrize("use", WITH_CONSTANTS)
+def test_a_kernel_that_writes_to_a_constant_or_goes_beyond_it_is_found(use, monkeypatch):
+    term, sentence = WITH_CONSTANTS[use]
+    kernel("add", PLACE)(OpenCLSource(ADD.replace("TERM", term)))
     x = relay.var("x", shape=(3, 4))
     mod = byoc.IRModule.from_expr(relay.Function([x], relay.add(x, relay.const(np.float32([1, 2, 3, 4])))))
     monkeypatch.setenv("BYOC_CHECK", "1")
     library = byoc.compile(mod, ["arm", "c"])
     for _ in range(2):
-        if is_written:
-            with pytest.raises(ContractError, match=r"kernel add:\S+, step 1 of 1: it wrote to its constant "):
-                library(X)
-        else:
+        if sentence is None:
             np.testing.assert_array_equal(library(X), X + np.float32([1, 2, 3, 4]))
+        else:
+            with pytest.raises(ContractError, match=rf"kernel add:\S+, step 1 of 1: {sentence}"):
+                library(X)
 
 
 RUN = """

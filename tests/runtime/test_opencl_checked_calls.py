@@ -30,6 +30,11 @@ MISTAKES = [
     ),
     ("twice", f"{INPUT}[16 * x] = 1e9f;", r"kernel twice, step 1 of 2: it wrote to its input 0 \(x\)"),
     ("plus", "((__global float *)w)[0] += 1;", r"kernel plus, step 2 of 2: it wrote to its constant f_const_0"),
+    (
+        "plus",
+        "((__global float *)w)[3] = 1;",
+        r"kernel plus, step 2 of 2: it wrote 4 bytes behind the end of its constant f_const_0",
+    ),
 ]
 
 

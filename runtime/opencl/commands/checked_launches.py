@@ -80,7 +80,7 @@ class CheckedLaunches:
 
     def _checked(self, launch: CheckedLaunch, values: Mapping[int, np.ndarray], made: set[int]) -> None:
         """One launch."""
-        own = {self._specs[n].name: values[n] for n in launch.inputs if n in self._constants}
+        own = {n: self._specs[n].name for n in launch.inputs if n in self._constants and n in values}
         read = [n for n in launch.inputs if n not in self._constants and n in values]
         places = [*read, *(n for n in launch.outputs if n in values)]
         named = Signature(
@@ -89,31 +89,31 @@ class CheckedLaunches:
             tuple(self._specs[n] for n in places[len(read) :]),
         )
         checks = self._checks if launch.owned else replace(self._checks, outputs=False, nan=False)
-        given = CallArrays.checked(checks, [values[n] for n in places], len(read), named, lambda: own)
+        constants = {name: values[n] for n, name in own.items()}
+        given = CallArrays.of_kernel(checks, [values[n] for n in places], len(read), named, constants)
         arrays = dict(zip(places, given.arrays, strict=True))
-        arrays |= {n: values[n] for n in launch.inputs if n in self._constants and n in values}
+        arrays |= {n: given.constants[name] for n, name in own.items()}
 
         def work() -> None:
             for n in launch.outputs:
                 if n in values and arrays[n] is not values[n] and (n in made or not launch.owned):
                     np.copyto(arrays[n], values[n])
-            self._launch(launch, arrays, frozenset(places))
+            self._launch(launch, arrays)
 
         CheckedCall(work, checks, given)()
 
-    def _launch(self, launch: CheckedLaunch, arrays: Mapping[int, np.ndarray], fenced: frozenset[int]) -> None:
-        """Launch it on copies of *arrays*, with the fences of those that have some, and copy all back."""
+    def _launch(self, launch: CheckedLaunch, arrays: Mapping[int, np.ndarray]) -> None:
+        """Launch it on copies of *arrays*, with their fences where edges are looked at, and copy all back."""
         cl, device = self._device.cl, self._device
         zone = ZONE if self._checks.edges else 0
-        memory = {n: _with_fences(array, zone if n in fenced else 0) for n, array in arrays.items()}
+        memory = {n: _with_fences(array, zone) for n, array in arrays.items()}
         whole: dict[int, pyopencl.Buffer] = {}
         parts: dict[int, pyopencl.MemoryObject] = dict(device.images)
         for n, content in memory.items():
             whole[n] = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, max(content.size, 1))
             if content.size:
                 cl.enqueue_copy(device.queue, whole[n], content)
-            before = zone if n in fenced else 0
-            parts[n] = whole[n].get_sub_region(before, max(arrays[n].nbytes, 1)) if before else whole[n]
+            parts[n] = whole[n].get_sub_region(zone, max(arrays[n].nbytes, 1)) if zone else whole[n]
         launch.enqueue(parts)
         device.queue.finish()
         for n, content in memory.items():
