@@ -69,16 +69,14 @@ class CheckedLaunches:
 
     def run(self, values: Mapping[int, np.ndarray]) -> None:
         """Launch them all. Raises ContractError that names a kernel, and pyopencl's errors."""
-        made = set(values) - {n for launch in self._launches for n in launch.outputs}
         for number, launch in enumerate(self._launches):
             try:
-                self._checked(launch, values, made)
+                self._checked(launch, values)
             except ContractError as error:
                 place = f"step {number + 1} of {len(self._launches)}"
                 raise ContractError(f"kernel {launch.name}, {place}: {error}") from None
-            made |= set(launch.outputs)
 
-    def _checked(self, launch: CheckedLaunch, values: Mapping[int, np.ndarray], made: set[int]) -> None:
+    def _checked(self, launch: CheckedLaunch, values: Mapping[int, np.ndarray]) -> None:
         """One launch."""
         own = {n: self._specs[n].name for n in launch.inputs if n in self._constants and n in values}
         read = [n for n in launch.inputs if n not in self._constants and n in values]
@@ -96,7 +94,7 @@ class CheckedLaunches:
 
         def work() -> None:
             for n in launch.outputs:
-                if n in values and arrays[n] is not values[n] and (n in made or not launch.owned):
+                if n in values and arrays[n] is not values[n] and not launch.owned:
                     np.copyto(arrays[n], values[n])
             self._launch(launch, arrays)
 
