@@ -20,13 +20,12 @@ from byoc.runtime.core.errors import ContractError
 from byoc.runtime.core.ndarray import from_any, numpy_dtype
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.region.checks import CallArrays, CallChecks, CheckedCall
-from byoc.runtime.region.fences import Fenced
+from byoc.runtime.region.fences import NEVER_WRITTEN, Fenced
 
 DECLARATIONS = """
 void {symbol}_step(int64_t step, void **values, const int64_t *sizes);
 extern const char {symbol}_steps[];
 """
-NEVER_WRITTEN = 0xFF  # a byte of floats that are no numbers
 _FFI = cffi.FFI()
 
 

@@ -12,35 +12,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.device_event import DeviceEvent
-from byoc.runtime.core.errors import ArtifactError, DeviceError, InputError
+from byoc.runtime.core.errors import ArtifactError, InputError
 from byoc.runtime.core.fork import new_lock
-from byoc.runtime.core.ndarray import ALIGNMENT, NDArray, dtype_name, from_any, numpy_dtype
+from byoc.runtime.core.ndarray import ALIGNMENT, NDArray
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.core.strict_json import read_json
 from byoc.runtime.devices.peak import Peak
 from byoc.runtime.dso.whole_program import check_contract, contract_text, digest_of
 from byoc.runtime.modules.module import Members, Module, PackedFunction
 from byoc.runtime.opencl.build import build_program, why_unavailable
-from byoc.runtime.opencl.commands.checked_launches import CheckedLaunch, CheckedLaunches, DeviceBuffers
-from byoc.runtime.opencl.commands.launches import check_arguments, most_items
 from byoc.runtime.opencl.commands.options import RunOptions
 from byoc.runtime.opencl.counts import DeviceCounts, summed
 from byoc.runtime.opencl.device_memory import place_buffers
-from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
-from byoc.runtime.opencl.found_indices import FoundIndices, check_found
-from byoc.runtime.opencl.images import new_image, texels
+from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.launches import (
     PLAN_VERSION,
     FunctionPlan,
-    Launch,
-    Variant,
     plans_from_json,
     run_options_from_json,
 )
 from byoc.runtime.opencl.peaks import device_peak
-from byoc.runtime.opencl.process import driver_use, in_driver
+from byoc.runtime.opencl.process import driver_use
 from byoc.runtime.opencl.session import Session
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.checks import CallChecks
@@ -48,9 +41,8 @@ from byoc.runtime.region.device_tensor import DeviceTensor
 from byoc.runtime.region.variants import ChosenVariants
 
 if TYPE_CHECKING:
-    import pyopencl
+    from byoc.runtime.opencl.checked_function import CheckedFunction
 
-NEVER_WRITTEN = 0xFF  # the bytes of memory that no launch has filled: floats that are no numbers
 SOURCE_MEMBER = "kernels.cl"
 PLAN_MEMBER = "plan.json"
 
@@ -197,6 +189,8 @@ class OpenCLModule(Module):
 
     def _checked(self, symbol: str, checks: CallChecks) -> CheckedFunction:
         """*symbol*, one launch after the other under *checks*. Raises DeviceError, InputError without its constants."""
+        from byoc.runtime.opencl.checked_function import CheckedFunction
+
         driver_use().require_own_process()
         constants = [c.numpy() for c in self._constants_of(symbol)]
         opened = open_device(self.options.device)
@@ -275,124 +269,3 @@ class DeviceFunction:
     def holds(self, tensor: DeviceTensor) -> bool:
         """Whether *tensor* lies where the function can read it."""
         return self._session().holds(tensor)
-
-
-class CheckedFunction:
-    """A symbol, whose launches are made one by one between fences (``commands/checked_launches.py``), as ``BYOC_CHECK``
-    asks for: of a vendor's kernel all is looked at, of generated ones what they write beside their buffers, and into
-    inputs and constants.
-    """
-
-    @in_driver
-    def __init__(
-        self,
-        plan: FunctionPlan,
-        program: pyopencl.Program,
-        opened: OpenDevice,
-        constants: Sequence[np.ndarray],
-        checks: CallChecks,
-    ):
-        self._cl, self._plan, self._program = import_pyopencl(), plan, program
-        self._opened, self._checks = opened, checks
-        self._queue = self._cl.CommandQueue(opened.context, opened.device)
-        self._constants = {plan.first_constant + k: np.array(c, order="C") for k, c in enumerate(constants)}
-        self._found = FoundIndices(self._cl, opened.context, self._queue) if plan.checks else None
-        self._lock = new_lock()
-        driver_use().keep(self)
-
-    @in_driver
-    def __call__(self, *arrays: object) -> None:
-        """Run on inputs, then outputs, which are filled. Raises ContractError, DeviceError, InputError."""
-        plan, given = self._plan, [from_any(a) for a in arrays]
-        signature = plan.signature
-        count = len(signature.inputs)
-        sizes = signature.bind_sizes(given[:count])
-        for spec, array in zip(signature.outputs, given[count:], strict=True):
-            spec.bind(array, sizes)
-        with self._lock:
-            try:
-                values = self._values(given[:count], given[count:], sizes)
-                self._launched(values, sizes)
-            except self._cl.Error as error:
-                raise DeviceError(
-                    f"{signature.symbol} failed on the OpenCL device {self._opened.info.name!r}: {error}"
-                ) from error
-        for k, output in enumerate(given[count:]):
-            made = values[plan.first_output + k]
-            np.copyto(output, made.view(np.uint8)[: output.nbytes].view(output.dtype).reshape(output.shape))
-
-    def _values(
-        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], sizes: Sizes
-    ) -> dict[int, np.ndarray]:
-        """What each buffer holds before the first launch, flat; what is no argument holds numbers that are none."""
-        plan = self._plan
-        arguments = {**dict(enumerate(inputs)), **self._constants}
-        arguments |= {plan.first_output + k: a for k, a in enumerate(outputs)}
-        dtypes = {b: dtype for launch in plan.launches for b, dtype in zip(launch.buffers, launch.dtypes, strict=False)}
-        found = {}
-        for number, size in enumerate(plan.buffer_bytes(sizes)):
-            if number in plan.images:
-                continue
-            if number in arguments:
-                content = np.array(arguments[number], order="C").reshape(-1)
-                if content.nbytes != size:  # of whole groups, say
-                    content = np.append(content.view(np.uint8), np.zeros(size - content.nbytes, np.uint8))
-            else:
-                content = np.full(size, NEVER_WRITTEN, np.uint8).view(numpy_dtype(dtypes.get(number, "uint8")))
-            found[number] = content
-        return found
-
-    def _launched(self, values: Mapping[int, np.ndarray], sizes: Sizes) -> None:
-        plan, opened = self._plan, self._opened
-        images = {k: new_image(self._cl, opened, size) for k, size in plan.images.items()}
-        for k, image in images.items():
-            if k in self._constants:
-                size = plan.images[k]
-                points, region = texels(self._constants[k], size.dtype), (size.width, size.height)
-                self._cl.enqueue_copy(self._queue, image, points, origin=(0, 0), region=region)
-        names = dict(enumerate(spec.name for spec in plan.specs))
-        specs = {
-            k: TensorSpec(names.get(k, f"buffer {k}"), value.shape, dtype_name(value.dtype))
-            for k, value in values.items()
-        }
-        device = DeviceBuffers(self._cl, opened.context, self._queue, images)
-        if self._found is not None:
-            self._found.begin()
-        checked = CheckedLaunches(device, self._launches(sizes), specs, frozenset(self._constants), self._checks)
-        checked.run(values)
-        if self._found is not None:
-            words, event = self._found.read()
-            event.wait()
-            self._found.done(words)
-            check_found(words, plan.signature)
-
-    def _launches(self, sizes: Sizes) -> list[CheckedLaunch]:
-        """The launches that have work, and what each reads and fills."""
-        plan = self._plan
-        launches: list[CheckedLaunch] = []
-        made = set(range(plan.first_output))
-        for launch in plan.launches:
-            own = dict.fromkeys(launch.buffers)
-            filled = tuple(b for b in own if (b not in made if launch.whole else b >= plan.first_output))
-            made.update(filled)
-            variant = launch.choose(sizes)
-            if variant.has_work(sizes):
-                name = variant.schedule if launch.whole else variant.kernel
-                enqueue = functools.partial(self._enqueue, launch, variant, sizes)
-                read = tuple(b for b in own if b not in filled)
-                launches.append(CheckedLaunch(name, read, filled, launch.whole, enqueue))
-        return launches
-
-    def _enqueue(
-        self, launch: Launch, variant: Variant, sizes: Sizes, parts: Mapping[int, pyopencl.MemoryObject]
-    ) -> None:
-        """Put one launch into the queue, on *parts*, which begin at their first bytes."""
-        kernel = self._cl.Kernel(self._program, variant.kernel)
-        most = most_items(self._cl, kernel, self._opened.device, self._opened.info.max_work_group_size)
-        global_size, local_size = variant.shape(sizes, most)
-        numbers = [*(0 for _ in self._plan.placed(launch)), *(sizes[s] for s in launch.sizes)]
-        found = [self._found.buffer] if launch.checks and self._found is not None else []
-        arguments = (*(parts[b] for b in launch.buffers), *map(np.int64, numbers), *found)
-        check_arguments(kernel, variant.schedule, len(launch.buffers), launch.sizes, len(arguments))
-        kernel.set_args(*arguments)
-        self._cl.enqueue_nd_range_kernel(self._queue, kernel, (global_size,), (local_size,) if local_size else None)

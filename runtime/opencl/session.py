@@ -30,7 +30,7 @@ from byoc.runtime.core.time_limit import seconds_left, timed_out
 from byoc.runtime.executors.shape_cache import ShapeCache
 from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, command_buffers
 from byoc.runtime.opencl.commands.event_free_launches import event_free_launches
-from byoc.runtime.opencl.commands.launches import LaunchList, ReadyKernel, check_arguments, most_items
+from byoc.runtime.opencl.commands.launches import LaunchList
 from byoc.runtime.opencl.commands.options import RunOptions
 from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.device_array import DeviceArray, blocks_of
@@ -42,7 +42,8 @@ from byoc.runtime.opencl.images import texels
 from byoc.runtime.opencl.launches import FunctionPlan
 from byoc.runtime.opencl.pinned import PinnedPieces, landing, result_pieces
 from byoc.runtime.opencl.process import driver_use, in_driver
-from byoc.runtime.opencl.timed_events import OnTimes, TimedEvents, header_of_copy, header_of_launch
+from byoc.runtime.opencl.ready_kernels import ReadyKernels
+from byoc.runtime.opencl.timed_events import OnTimes, TimedEvents, header_of_copy
 from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.abandoned_work import abandon
 from byoc.runtime.region.call import Pending
@@ -302,21 +303,12 @@ class Session:
         others = {**given, **{first + k: buffer for k, buffer in enumerate(self._constants)}}
         parts = {**own, **{k: TensorPart(buffer) for k, buffer in others.items()}}
         variants = [launch.choose(sizes) for launch in plan.launches]
+        kernels = ReadyKernels(self._cl, self._program, self._opened, plan, self._found)
         launches = []
         for launch, variant in zip(plan.launches, variants, strict=True):
-            if not variant.has_work(sizes):
-                continue
-            kernel = self._cl.Kernel(self._program, variant.kernel)
-            most = most_items(self._cl, kernel, self._opened.device, self._opened.info.max_work_group_size)
-            global_size, local_size = variant.shape(sizes, most)
-            self._counts.kernels += 1
-            found = [self._found.buffer] if launch.checks and self._found is not None else []
-            numbers = [*(parts[b].step for b in plan.placed(launch)), *(sizes[s] for s in launch.sizes)]
-            arguments = (*(parts[b].buffer for b in launch.buffers), *map(np.int64, numbers), *found)
-            check_arguments(kernel, variant.schedule, len(launch.buffers), launch.sizes, len(arguments))
-            kernel.set_args(*arguments)
-            header = header_of_launch(launch, variant, (global_size, *([local_size] if local_size else [])), sizes)
-            launches.append(ReadyKernel(kernel, (global_size,), (local_size,) if local_size else None, header))
+            if variant.has_work(sizes):
+                launches.append(kernels.kernel(launch, variant, sizes, parts))
+                self._counts.kernels += 1
         self._record(named, tuple(v.schedule for v in variants))
         quiet = None
         if gains_by_quiet(self._opened.info):

@@ -17,6 +17,7 @@ from byoc.runtime.core.ndarray import ALIGNMENT
 
 ZONE = 4096  # bytes on either side
 FLOATS, OTHERS = b"\xff", b"\xa5"  # the byte of which outputs are made that nobody has filled
+NEVER_WRITTEN = 0xFF  # a byte of memory between steps that none has filled: of floats that are no numbers
 _KINDS = 16  # how many arrays of a call have fences of their own, before those of the first come again
 _FREQUENT = (0x00, 0x01, 0x7F, 0x80, 0xFF)
 # of a little-endian float by its bytes: the bits that make a quiet NaN of any others

@@ -20,7 +20,7 @@ from byoc.relay.expr import Call
 from byoc.relay.op.attributes.recurrent import GRUSequenceAttrs, LSTMSequenceAttrs, RNNSequenceAttrs
 from byoc.relay.traverse import post_order
 from byoc.runtime.kernels import get_kernel
-from byoc.runtime.opencl import session
+from byoc.runtime.opencl import ready_kernels
 from byoc.te.walk import loaded_tensors
 
 X = te.placeholder((4, 3), name="x")
@@ -203,7 +203,7 @@ def test_opencl_goes_through_the_steps_on_the_device(kind, attrs, steps, options
 @pytest.mark.needs_opencl
 @pytest.mark.parametrize("most", [1, 16])
 def test_a_device_that_takes_smaller_groups_goes_through_the_same_steps(most, monkeypatch):
-    monkeypatch.setattr(session, "most_items", lambda cl, kernel, device, limit: most)
+    monkeypatch.setattr(ready_kernels, "most_items", lambda cl, kernel, device, limit: most)
     function, arrays, outputs = layer("lstm", {}, 5)
     compile_opencl({"f": function}, {"schedules": "gpu"})["f"](*arrays, *outputs)
     for found, expected in zip(

@@ -13,7 +13,7 @@ from test_device_faults import Failing, X, failure
 import byoc
 from byoc.errors import DeviceError, RunTimeoutError
 from byoc.runtime.core.errors import DeviceMemoryError
-from byoc.runtime.opencl import build, session
+from byoc.runtime.opencl import build, ready_kernels, session
 from byoc.runtime.opencl.devices import import_pyopencl, open_device
 
 pytestmark = [pytest.mark.needs_cc, pytest.mark.needs_opencl]
@@ -71,7 +71,7 @@ def test_a_launch_that_the_device_refuses_is_the_hosts_with_its_record(monkeypat
 
 
 def test_kernels_that_take_fewer_work_items_than_the_device_says_get_smaller_groups(monkeypatch, expected):
-    monkeypatch.setattr(session, "most_items", lambda cl, kernel, device, most: 4)
+    monkeypatch.setattr(ready_kernels, "most_items", lambda cl, kernel, device, most: 4)
     library = compiled()
     np.testing.assert_allclose(library(X), expected, rtol=1e-4, atol=1e-6)
     (binding,) = session_of(library).bindings._made.values()
@@ -79,7 +79,7 @@ def test_kernels_that_take_fewer_work_items_than_the_device_says_get_smaller_gro
 
 
 def test_a_kernel_that_needs_more_work_items_than_it_may_have_is_one_sentence_or_the_hosts(monkeypatch, expected):
-    monkeypatch.setattr(session, "most_items", lambda cl, kernel, device, most: 4)
+    monkeypatch.setattr(ready_kernels, "most_items", lambda cl, kernel, device, most: 4)
     options = {"opencl": {"schedules": "gpu"}}
     library = byoc.compile(DIGITS, ["opencl", "c"], backend_options=options)
     exact = [

@@ -14,7 +14,7 @@ from byoc.codegen.opencl.backend import compile_functions
 from byoc.errors import ArtifactError
 from byoc.ir.types import TensorType
 from byoc.relay.expr import Function, Var
-from byoc.runtime.opencl import session
+from byoc.runtime.opencl import ready_kernels
 from byoc.runtime.opencl.launches import FunctionPlan, Variant
 from byoc.runtime.opencl.module import OpenCLModule
 
@@ -78,7 +78,7 @@ def test_a_kernel_whose_registers_allow_fewer_work_items_runs_in_smaller_groups(
         asked.append(kernel.function_name)
         return 32
 
-    monkeypatch.setattr(session, "most_items", most)
+    monkeypatch.setattr(ready_kernels, "most_items", most)
     run(module_with(128))
     assert len(asked) == 1
 
