@@ -28,7 +28,7 @@ def c_module(region: RegionSteps, kernels: Sequence[Kernel]) -> DsoModule:
     Raises CompileError with the compiler's first error, which names the kernel.
     """
     specs = [spec_of(f"value_{k}", ty) for k, ty in enumerate(region.types)]
-    texts, statements, calls = [], [], []
+    texts, statements = [], []
     for k, (step, kernel) in enumerate(zip(region.steps, kernels, strict=True)):
         if not isinstance(kernel.run, CSource):
             raise InternalError(f"{kernel} is no source in C")
@@ -38,6 +38,6 @@ def c_module(region: RegionSteps, kernels: Sequence[Kernel]) -> DsoModule:
         values = [f"value_{n}" for n in (*step.inputs, *step.outputs)]
         values += [dim_text(name) for name in size_names([*inputs, *outputs])]
         call = f"kernel_{k}({', '.join(values)})"
-        calls.append((str(kernel), call))
-        statements += [f'#line 1 "the call of {kernel}"', RETURNS_NOTHING.format(call=call), f"  {call};"]
-    return compiled_region(region, statements, "\n".join([*texts, TYPED_POINTERS]), calls)
+        lines = [f'#line 1 "the call of {kernel}"', RETURNS_NOTHING.format(call=call), f"  {call};"]
+        statements.append("\n".join(lines))
+    return compiled_region(region, statements, "\n".join([*texts, TYPED_POINTERS]), [str(k) for k in kernels])

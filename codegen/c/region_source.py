@@ -16,6 +16,7 @@ from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.kernel.lower import DTYPES
 from byoc.contract.region_steps import RegionSteps
 from byoc.contract.signature import spec_of
+from byoc.errors import CompileError
 from byoc.runtime.core.ndarray import ALIGNMENT, numpy_dtype
 from byoc.runtime.core.signature import Dim, Signature, TensorSpec
 from byoc.runtime.dso.checked_steps import CalledKernel, CalledKernels
@@ -31,7 +32,7 @@ INCLUDES = "\n".join(f"#include <{name}.h>" for name in ("math", "stdbool", "std
 
 
 def compiled_region(
-    region: RegionSteps, statements: Sequence[str], before: str = "", kernels: Sequence[tuple[str, str]] = ()
+    region: RegionSteps, statements: Sequence[str], before: str = "", names: Sequence[str] = ()
 ) -> DsoModule:
     """The module of *region*, computed by *statements* of C.
 
@@ -39,22 +40,30 @@ def compiled_region(
         region: what ``steps_of`` gave.
         statements: the body, which fills ``value_<n>`` for the outputs of each step.
         before: what stands before the function: helpers, in C.
-        kernels: where the statements are one for each step, as a call, a name and the statement: ``BYOC_CHECK`` then
-            looks at each. Otherwise it looks at the region as a whole, and beside its workspace.
+        names: of the statements, where each step has one: ``BYOC_CHECK`` then looks at each and names the wrong one.
+            Each is a block, which uses values, sizes and what *before* has, and no variable of another. Without names
+            ``BYOC_CHECK`` looks at the region as a whole, and beside its workspace.
 
     Returns:
         A module of type ``c``: it is saved with its library and its source, threads may call it at once, and a vendor
         needs nothing of his own where it runs.
 
     Raises:
-        CompileError: with the compiler's first error, or for a tensor whose type C lacks or whose size is not known.
+        CompileError: with the compiler's first error, for a tensor whose type C lacks or whose size is not known, or
+            for names that are not one for each statement and step.
     """
+    if names and not len(names) == len(statements) == len(region.steps):
+        raise CompileError(
+            f"{region.symbol} has {len(region.steps)} steps, and compiled_region was given {len(statements)} "
+            f"statements with {len(names)} names: give one statement and one name for each step, or no names"
+        )
     specs = [spec_of(f"value_{k}", ty) for k, ty in enumerate(region.types)]
     signature = signature_of_steps(region, specs)
     needs = [NO_HALF] if any(spec.dtype == "float16" for spec in specs) else []
-    text = [*_function(region, signature, specs, statements)]
-    if kernels:
-        text += _steps(region, signature, specs, kernels)
+    body = [_block(statement) for statement in statements] if names else statements
+    text = _function(region, signature, specs, body)
+    if names:
+        text += _steps(region, signature, specs, body, names)
     source = "\n".join([INCLUDES, *needs, before, *text, ""])
     compiler = find_compiler()
     contract = contract_text(contract_of([signature], None, compiler.sanitizers))
@@ -149,16 +158,25 @@ def _sizes(signature: Signature) -> list[str]:
     return [*sizes, *(f"  (void){dim_text(name)};" for name in names)]
 
 
+def _block(statement: str) -> str:
+    """*statement* where its variables are its own; on lines of its own, as a directive or a comment may be in it."""
+    return f"  {{\n{statement}\n  }}"
+
+
 def _steps(
-    region: RegionSteps, signature: Signature, specs: Sequence[TensorSpec], kernels: Sequence[tuple[str, str]]
+    region: RegionSteps,
+    signature: Signature,
+    specs: Sequence[TensorSpec],
+    blocks: Sequence[str],
+    names: Sequence[str],
 ) -> list[str]:
-    """The function that calls one kernel, and what it is about (``runtime/dso/checked_steps.py``)."""
+    """The function that runs the block of one step, and what it is about (``runtime/dso/checked_steps.py``)."""
     first_output = region.inputs + len(region.constants)
     values = []
     for number, spec in enumerate(specs):
         kind = f"{'const ' if number < first_output else ''}{C_TYPES[spec.dtype]} *"
         values += [f"  {kind}value_{number} = ({kind})values[{number}];", f"  (void)value_{number};"]
-    steps = [CalledKernel(name, s.inputs, s.outputs) for (name, _), s in zip(kernels, region.steps, strict=True)]
+    steps = [CalledKernel(name, s.inputs, s.outputs) for name, s in zip(names, region.steps, strict=True)]
     table = CalledKernels(tuple(specs), tuple(steps), region.outputs).text()
     return [
         f"const char {region.symbol}_steps[] = {json.dumps(table)};",
@@ -167,7 +185,7 @@ def _steps(
         *_sizes(signature),
         *values,
         "  switch (step) {",
-        *(f"  case {k}: {{ {call}; }} break;" for k, (_, call) in enumerate(kernels)),
+        *(f"  case {k}:\n{block}\n  break;" for k, block in enumerate(blocks)),
         "  }",
         "}",
     ]

@@ -9,6 +9,7 @@ from byoc.codegen.c.region_source import compiled_region, size_text
 from byoc.contract import Backend, register_backend, spec_of, steps_of
 from byoc.contract.constraints import operators
 from byoc.driver.vm import compile_module
+from byoc.errors import CompileError
 from byoc.runtime import cpu
 from byoc.runtime.errors import ContractError
 from byoc.runtime.vm import VirtualMachine
@@ -42,8 +43,7 @@ def vendor(backends):
             def compile(self, function, options):
                 region = steps_of(function)
                 texts = [statement(step, mistake) for step in region.steps]
-                named = [(step.name, text) for step, text in zip(region.steps, texts, strict=True)]
-                return compiled_region(region, texts, kernels=named if knows else ())
+                return compiled_region(region, texts, names=[step.name for step in region.steps] if knows else ())
 
         return Whole
 
@@ -109,3 +109,60 @@ def test_a_region_without_mistakes_is_right_under_checks(vendor, way, knows, mon
     one, two = run(way, tmp_path)
     np.testing.assert_array_equal(one, np.maximum(-X, 0))
     np.testing.assert_allclose(two, np.exp(np.maximum(-X, 0)), rtol=1e-6)
+
+
+@pytest.fixture
+def written(backends):
+    """A function that registers a backend whose statements, and their names, a function of the region's steps gives."""
+
+    def made(give):
+        @register_backend
+        class Written(Backend):
+            """Regions as one function of C."""
+
+            name = "whole"
+            constraints = (operators("negative", "nn.relu", "exp"),)
+
+            def compile(self, function, options):
+                region = steps_of(function)
+                texts, names = give(region.steps)
+                return compiled_region(region, texts, names=names)
+
+        return Written
+
+    return made
+
+
+@pytest.mark.parametrize("asked", ["0", "1"])
+def test_named_statements_may_declare_the_same_and_end_with_a_comment(written, asked, monkeypatch, tmp_path):
+    monkeypatch.setenv("BYOC_CHECK", asked)
+    own = "const int64_t mine = {k}; (void)mine; {text} // the {k}th"
+    written(
+        lambda steps: (
+            [own.format(k=k, text=statement(step, "")) for k, step in enumerate(steps)],
+            [step.name for step in steps],
+        )
+    )
+    one, two = run("aot", tmp_path)
+    np.testing.assert_array_equal(one, np.maximum(-X, 0))
+    np.testing.assert_allclose(two, np.exp(np.maximum(-X, 0)), rtol=1e-6)
+
+
+def test_a_named_statement_that_uses_a_variable_of_another_is_refused(written, tmp_path):
+    def texts(steps):
+        first, *others = [statement(step, "") for step in steps]
+        return [f"int mine = 1; {first}", *(f"mine = 2; {text}" for text in others)]
+
+    written(lambda steps: (texts(steps), [step.name for step in steps]))
+    with pytest.raises(CompileError, match="error: .mine. undeclared"):
+        run("aot", tmp_path)
+    written(lambda steps: (texts(steps), ()))
+    np.testing.assert_array_equal(run("aot", tmp_path)[0], np.maximum(-X, 0))
+
+
+@pytest.mark.parametrize(("texts", "names"), [(3, 2), (2, 3), (4, 4)])
+def test_names_that_are_not_one_for_each_statement_and_step_are_refused(written, texts, names, tmp_path):
+    written(lambda steps: ([""] * texts, [f"s{k}" for k in range(names)]))
+    sentence = f"has 3 steps, and compiled_region was given {texts} statements with {names} names: give one statement"
+    with pytest.raises(CompileError, match=sentence):
+        run("aot", tmp_path)
