@@ -9,10 +9,12 @@ sentence. Source: Paddle Lite's subgraph engines, which launch the origin progra
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import numpy as np
 
@@ -43,6 +45,7 @@ from byoc.runtime.region.record import (
     Shapes,
     StageError,
     explained,
+    is_reporting_running,
     running,
     stage_of,
 )
@@ -51,6 +54,7 @@ from byoc.runtime.region.vendor_time_limit import SharedWork, within_time_limit
 
 KEPT_FAILURES = 64  # shapes for which a backend is known to fail
 KEPT_RECORDS = 256
+Result = TypeVar("Result")
 
 
 class RegionGuard:
@@ -151,6 +155,18 @@ class RegionGuard:
     def doing(self) -> str:
         """What its backend does while it computes, for a message."""
         return f"{self.region.describe(self.symbol)} was running"
+
+    def call_seconds(self, function: PackedFunction) -> float | None:
+        """How long a call of *function*, the backend's, may take; one that can be started is a wait for a device."""
+        return self.seconds or (self.wait_seconds if hasattr(function, "start") else None)
+
+    def result_of(self, work: Callable[[], Result], seconds: float | None) -> Result:
+        """What *work*, a call of the backend's function or a wait for one, gives within *seconds* and the run's time.
+
+        Raises RunTimeoutError, RegionTimeoutError.
+        """
+        with running(self.doing) if is_reporting_running() else contextlib.nullcontext():
+            return within_time_limit(work, self.place, seconds)
 
     def inputs_of(self, count: int) -> int | None:
         """How many of *count* arrays, inputs then outputs, are inputs; None where it is not known, or contradicted."""
