@@ -127,6 +127,68 @@ def test_a_layout_that_nobody_uses_in_the_end_is_not_made(backend, policy):
     assert transforms(plan.apply(mod)) == 0
 
 
+def conv(data, layout):
+    """A convolution of 3 channels."""
+    weight = relay.const(np.random.default_rng(2).standard_normal((3, 3, 3, 3)).astype("float32"))
+    kernel = "OIHW" if layout == "NCHW" else "HWIO"
+    options = {"data_layout": layout, "kernel_layout": kernel, "channels": 3, "kernel_size": (3, 3)}
+    return relay.nn.conv2d(data, weight, padding=(1, 1), **options)
+
+
+def alone(data):
+    """A convolution between operators that nobody takes but the host."""
+    return relay.abs(conv(data, "NCHW"))
+
+
+def partly(kind):
+    """A convolution in the model's layout that is alone, and others of the backend's operators, by *kind*."""
+    x, y = relay.var("x", shape=(1, 3, 8, 8)), relay.var("y", shape=(1, 8, 8, 3))
+    other = {
+        "pointwise": lambda: relay.tanh(relay.exp(relay.abs(y))),
+        "its own layout": lambda: relay.tanh(relay.exp(conv(y, "NHWC"))),
+        "turned too": lambda: relay.tanh(relay.exp(conv(relay.negative(x), "NCHW"))),
+    }[kind]()
+    func = relay.Function([x, y], relay.Tuple([alone(x), other]))
+    return relay.transform.InferType()(byoc.IRModule.from_expr(func))
+
+
+@pytest.mark.parametrize("kind", ["pointwise", "its own layout", "turned too"])
+@pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.parametrize("policy", ["order", "score"])
+def test_a_layout_is_used_by_a_turned_call_in_a_region_and_by_no_other(backend, policy, rows, kind):
+    """Limits leave the convolution that stands alone to the host; the others have their region."""
+    entries = [PatternEntry("asks.exp_tanh", is_op("tanh")(is_op("exp")(wildcard())))] if rows else []
+    taken = ("nn.conv2d", "exp", "tanh", "asks.exp_tanh")
+    backend("asks", taken, (), (channels_last_only,), entries, kind=Taking)
+    mod = partly(kind)
+    plan = make_plan(mod, ["asks"], policy=policy, limits={"asks": Limits(min_operators=2)})
+    in_regions = {n for d in plan.decisions if d.target == "asks" for n in (d.inside or (d.operator,))}
+    assert in_regions == {"exp", "tanh"} | ({"nn.conv2d"} if kind != "pointwise" else set())
+    assert bool(plan.layouts) == (kind == "turned too")
+    cut = plan.apply(mod)
+    assert (transforms(cut) == 0) == (kind != "turned too")
+    rng = np.random.default_rng(1)
+    data = [rng.standard_normal(shape).astype("float32") for shape in ((1, 3, 8, 8), (1, 8, 8, 3))]
+    for got, wanted in zip(evaluate(cut, data), evaluate(mod, data), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("chained, used", [(1, False), (2, True)])
+@pytest.mark.parametrize("places", [(), ("asks/fp16/any",)])
+@pytest.mark.parametrize("policy", ["order", "score"])
+def test_which_of_two_alike_is_in_a_region_is_known(backend, policy, places, chained, used):
+    """Both are convolutions of one shape: one stands alone, the other may be in a region that is large enough."""
+    backend("asks", ("nn.conv2d",), places, (channels_last_only,), kind=Taking)
+    x = relay.var("x", shape=(1, 3, 8, 8))
+    other = relay.negative(x)
+    for _ in range(chained):
+        other = conv(other, "NCHW")
+    mod = relay.transform.InferType()(byoc.IRModule.from_expr(relay.Function([x], relay.Tuple([alone(x), other]))))
+    plan = make_plan(mod, ["asks"], policy=policy, limits={"asks": Limits(min_operators=2)})
+    assert bool(plan.layouts) == used
+    assert {d.target for d in plan.decisions if d.operator == "nn.conv2d"} == ({None, "asks"} if used else {None})
+
+
 @pytest.mark.parametrize("seconds, layouts", [(0.1, 2), (2.9, 0)])
 def test_by_cost_a_layout_is_made_where_it_pays_with_its_transforms(backend, seconds, layouts):
     """The backend saves something of each convolution: more than what both transforms take, or less."""

@@ -86,15 +86,17 @@ def make_requested_plan(asked: PlannerRequest) -> Plan:
     if not asked_for.places:
         return remake(mod, as_given, {})
     from byoc.partition.cut.casting import with_casts
+    from byoc.partition.cut.used_layouts import is_used
 
-    turned = remake(with_casts(mod, asked_for.places)[0], replace(request, layouts=asked_for), {})
+    laid, numbers = with_casts(mod, asked_for.places)
+    turned = remake(laid, replace(request, layouts=asked_for), {})
+    if not is_used(asked_for, turned, laid, numbers):
+        return remake(mod, as_given, {})
     costs = turned.total  # of policy cost
-    is_used = any(d.target in asked_for.by for d in turned.decisions)
-    if is_used and costs is None:
+    if costs is None:
         return turned
     plan = remake(mod, as_given, {})
-    is_worth_it = is_used and (costs is None or plan.total is None or costs.seconds <= plan.total.seconds)
-    return turned if is_worth_it else plan
+    return turned if plan.total is None or costs.seconds <= plan.total.seconds else plan
 
 
 def _limits(given: object, names: Sequence[str]) -> dict[str, Limits]:
