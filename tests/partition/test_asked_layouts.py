@@ -7,6 +7,7 @@ import byoc
 from byoc import relay
 from byoc.contract import Backend, Limits, PatternEntry, callee_name, constraint, judge
 from byoc.partition.plan.planner import make_plan
+from byoc.partition.policy import by_cost
 from byoc.relay.bind import bind
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.interpreter import evaluate
@@ -60,6 +61,7 @@ def channels_last_only(call):
     return None if call.attrs.data_layout == "NHWC" else call.attrs.data_layout
 
 
+NOT_MADE = "asks asks for layout NHWC and is given the model's: "
 CONVOLUTIONS = ("nn.conv2d", "nn.relu")
 
 
@@ -125,6 +127,7 @@ def test_a_layout_that_nobody_uses_in_the_end_is_not_made(backend, policy):
     plan = make_plan(mod, ["asks"], policy=policy, **settings[policy])
     assert {d.target for d in plan.decisions} == {None} and plan.layouts == ()
     assert transforms(plan.apply(mod)) == 0
+    assert f"{NOT_MADE}no operator that needs it is in a region in the end" in plan.notes
 
 
 def conv(data, layout):
@@ -202,6 +205,25 @@ def test_by_cost_a_layout_is_made_where_it_pays_with_its_transforms(backend, sec
     plan = make_plan(mod, ["asks"], policy="cost", costs=costs)
     assert transforms(plan.apply(mod)) == layouts
     assert len([d for d in plan.decisions if d.target == "asks"]) == layouts
+    notes = [note for note in plan.notes if "layout" in note]
+    assert [note.startswith(NOT_MADE) for note in notes] == ([] if layouts else [True])
+
+
+def test_by_cost_the_plans_of_both_layouts_share_the_time(backend, monkeypatch):
+    backend("asks", ("nn.conv2d",), (), (channels_last_only,), kind=Taking)
+    given, solve = [], by_cost.solve
+
+    def recorded(problem, **options):
+        given.append(options["time_limit"])
+        return solve(problem, **options)
+
+    monkeypatch.setattr(by_cost, "solve", recorded)
+    costs = {"host": lambda unit, place: 1.0, "asks": lambda unit, place: 1e-3}
+    mod = network()
+    plan = make_plan(mod, ["asks"], policy="cost", costs=costs, time_limit=8.0)
+    assert len(given) == 2 and given[0] == 4.0 and 4.0 <= given[1] < 8.0
+    plan.edit({"exp": "host"})
+    assert given[2] == 8.0
 
 
 def test_weights_are_turned_when_compiling(backend):
