@@ -67,8 +67,13 @@ def _pair(body: RelayExpr, composed: RelayExpr, found: dict[Call, Call]) -> None
         other, given, holder = place if is_whole else _entered(place)
         if isinstance(one, Call) and isinstance(other, Call):
             found[one] = holder or other
-        below = (one.args, other.args) if is_whole else (children(one), children(other))  # type: ignore[attr-defined]
-        pending += [(a, (b, given, holder)) for a, b in zip(*below, strict=True)]
+        below = zip(_below(one), _below(other), strict=True)
+        pending += [(a, (b, given, holder)) for a, b in below]
+
+
+def _below(expr: RelayExpr) -> Sequence[RelayExpr]:
+    """The sub-expressions of *expr*; of a composite's call, which is one operator, its arguments."""
+    return expr.args if isinstance(expr, Call) and is_composite(expr) else children(expr)
 
 
 def _entered(place: Place) -> Place:
@@ -79,6 +84,7 @@ def _entered(place: Place) -> Place:
             other, given, holder = given[other]
         elif isinstance(other, Call) and isinstance(other.op, Function) and is_composite(other):
             outer: Given = {p: (a, given, holder) for p, a in zip(other.op.params, other.args, strict=True)}
-            other, given, holder = other.op.body, outer, holder or other
+            holder = holder or other
+            other, given = other.op.body, outer
         else:
             return other, given, holder
