@@ -96,7 +96,7 @@ def _better(mod: IRModule, request: PlanInputs, as_given: PlanInputs) -> Plan:
     made in the time that one may take.
     """
     from byoc.partition.cut.casting import with_casts
-    from byoc.partition.cut.used_layouts import is_used
+    from byoc.partition.plan.used_layouts import is_used
 
     asked, limit = request.layouts, request.time_limit
     start = time.monotonic()
