@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from typing import TypeVar
 
 from byoc.contract.registration import get_backend
 from byoc.contract.verdict import Reason
@@ -23,17 +24,23 @@ from byoc.runtime.core.errors import HOST_ADVICE
 from byoc.runtime.kernels import KERNELS
 
 COMPILE, MEMORY, DEVICE = "compile", "memory", "device"
+CAUSE = "byoc_cause"  # of an error about a region: what it says without the region
+E = TypeVar("E", bound=Exception)
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A target that was lost: where (*stage*), by which region and its nodes, and the error."""
+    """A target that was lost: where (*stage*), by which region and its nodes, and the error.
+
+    *cause* is what *error* says without its region, for where that stands beside it.
+    """
 
     target: str
     stage: str
     error: str
     region: str = ""
     nodes: tuple[str, ...] = ()
+    cause: str = ""
 
     @property
     def reason(self) -> Reason:
@@ -43,7 +50,7 @@ class Loss:
 
     def to_json(self) -> dict[str, object]:
         """The loss as values that ``json.dumps`` takes."""
-        return asdict(self)
+        return {key: value for key, value in asdict(self).items() if key != "cause"}
 
 
 class RegionLostError(Exception):
@@ -72,6 +79,12 @@ def host_can(region: Function) -> bool:
     return not is_hosts and all(isinstance(call.op, Op) and call.op.kernel in KERNELS for call in calls)
 
 
+def because(error: E, cause: str) -> E:
+    """*error*, which names its region, with what it says beside that."""
+    vars(error)[CAUSE] = cause
+    return error
+
+
 @contextmanager
 def lost(var: GlobalVar, region: Function) -> Iterator[None]:
     """Any error inside as a :class:`RegionLostError` of *region*, which is called *var*."""
@@ -81,7 +94,8 @@ def lost(var: GlobalVar, region: Function) -> Iterator[None]:
         stage = MEMORY if isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError) else COMPILE
         text = str(error) or type(error).__name__
         target = str(region.attrs["Compiler"])
-        loss = Loss(target, stage, text, var.name_hint, tuple(span_names(region.span)))
+        cause = str(vars(error).get(CAUSE, text))
+        loss = Loss(target, stage, text, var.name_hint, tuple(span_names(region.span)), cause)
         raise RegionLostError(loss, error, host_can(region)) from error
 
 

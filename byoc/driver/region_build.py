@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from byoc.base.progress import Progress
 from byoc.contract.backend import Backend, constant_arrays_of, constants_by_symbol, contradiction
 from byoc.contract.registration import get_backend
-from byoc.driver.losses import RegionLostError, host_can, lost, with_advice
+from byoc.driver.losses import RegionLostError, because, host_can, lost, with_advice
 from byoc.errors import (
     ByocError,
     CompileError,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from byoc.runtime.region.record import Fallback
 
 MAX_NODES_NAMED = 3
+E = TypeVar("E", bound=Exception)
 BackendOptions = Mapping[str, Mapping[str, object]]
 
 
@@ -98,7 +99,7 @@ def build_regions(mod: IRModule, request: BuildRequest, progress: Progress) -> B
         except RegionLostError as error:
             if not request.fallback or not error.host_can:
                 raise
-            record = _record(var, region, error)
+            record = _record(region, error)
             fallbacks.append(record)
             progress(f"the host computes {var.name_hint}, since {record.target} {record.why}")
     gone = [var for var in regions if var not in made]
@@ -125,7 +126,7 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
     backend: Backend = get_backend(name)
     options = request.backend_options.get(name, {})
     if UNCONVERTED in region.attrs:
-        raise CompileError(f"{_failed_on(name, var, region)}{region.attrs[UNCONVERTED]}")
+        raise _failure(CompileError, var, region, str(region.attrs[UNCONVERTED]))
     try:
         lowered = region if request.halves is None else request.halves.lowered(region, backend, options)
         with running(f"backend {name!r} compiled {_place(var, region)}"):
@@ -138,33 +139,49 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
         text = str(error) if isinstance(error, (ByocError, TimeLimitError)) else vendors_text(error)
         if isinstance(error, (UnsupportedError, KernelError)):
             raise contradiction(backend, region, text) from raised
-        raise kind(f"{_failed_on(name, var, region)}{text}") from raised
+        raise _failure(kind, var, region, text) from raised
+    _check_module(var, region, module)
+    return module
+
+
+def _check_module(var: GlobalVar, region: Function, module: object) -> None:
+    """Raises CompileError for what is no module of the region, or one that cannot work."""
+    name, symbol = str(region.attrs["Compiler"]), str(region.attrs["global_symbol"])
+
+    def mistake(text: Callable[[str], str]) -> CompileError:
+        """The error that says *text*, a function of what names the region."""
+        sentence, cause = (f"backend {name!r}{text(of)}" for of in (f" for {_place(var, region)}", ""))
+        return because(CompileError(sentence), cause)
+
     if not isinstance(module, Module):
-        raise CompileError(
-            f"backend {name!r} gave {type(module).__name__} for {_place(var, region)}; "
-            "its compile must return a byoc.runtime.Module"
+        raise mistake(
+            lambda of: f" gave {type(module).__name__}{of}; its compile must return a byoc.runtime.Module",
         )
-    symbol = str(region.attrs["global_symbol"])
     if isinstance(module.symbols, str):
-        raise CompileError(
-            f"backend {name!r}: symbols of its module for {_place(var, region)} is the text {module.symbols!r}, "
-            f"expected a sequence of names, as in self.symbols = ({symbol!r},)"
+        raise mistake(
+            lambda of: (
+                f": symbols of its module{of} is the text {module.symbols!r}, expected a sequence of names, as in "
+                f"self.symbols = ({symbol!r},)"
+            )
         )
     known = ", ".join(module.symbols) or "none"
     if symbol not in module.symbols:
-        raise CompileError(f"backend {name!r}: its module for {_place(var, region)} has no such symbol; it has {known}")
+        raise mistake(lambda of: f": its module{of} has no such symbol; it has {known}")
     if type(module).get_function is Module.get_function and "get_function" not in vars(module):
-        raise CompileError(
-            f"backend {name!r}: {type(module).__name__}, the class of its module for {_place(var, region)}, has no "
-            "method get_function(self, name, query_imports=False), which gives what runs a symbol: write it"
+        raise mistake(
+            lambda of: (
+                f": {type(module).__name__}, the class of its module{of}, has no method get_function(self, name, "
+                "query_imports=False), which gives what runs a symbol: write it"
+            )
         )
     if module.type_key in OWN and not isinstance(module, module_class(module.type_key)):
-        raise CompileError(
-            f"backend {name!r}: its module for {_place(var, region)} has the type_key {module.type_key!r} of a module "
-            f"of byoc itself, which would load it: choose another, as {name!r}"
+        raise mistake(
+            lambda of: (
+                f": its module{of} has the type_key {module.type_key!r} of a module of byoc itself, which would load "
+                f"it: choose another, as {name!r}"
+            )
         )
     _check_constants(name, module)
-    return module
 
 
 def _in_time(work: Callable[[], Module], seconds: float | None) -> Module:
@@ -179,9 +196,10 @@ def _in_time(work: Callable[[], Module], seconds: float | None) -> Module:
         raise TimeLimitError(f"its compile {error}, which compile_timeout allows") from None
 
 
-def _failed_on(backend: str, var: GlobalVar, region: Function) -> str:
-    """How the error of a *backend* that failed on a region begins."""
-    return f"backend {backend!r} failed on {_place(var, region)}: "
+def _failure(kind: type[E], var: GlobalVar, region: Function, cause: str) -> E:
+    """The error of a backend that failed on a region."""
+    backend = str(region.attrs["Compiler"])
+    return because(kind(f"backend {backend!r} failed on {_place(var, region)}: {cause}"), cause)
 
 
 def _place(var: GlobalVar, region: Function) -> str:
@@ -215,8 +233,8 @@ def _check_constants(backend: str, module: Module) -> None:
             )
 
 
-def _record(var: GlobalVar, region: Function, lost: RegionLostError) -> Fallback:
-    """What is kept of a region that is the host's again: its place once, which the error's text has too."""
+def _record(region: Function, lost: RegionLostError) -> Fallback:
+    """What is kept of a region that is the host's again: its nodes, and the error without them."""
     from byoc.runtime.region.record import CONVERT, DEVICE, Fallback, compile_stage
 
     loss, error = lost.loss, lost.error
@@ -229,5 +247,4 @@ def _record(var: GlobalVar, region: Function, lost: RegionLostError) -> Fallback
         if isinstance(error, DeviceError):
             stage = DEVICE
     symbol = str(region.attrs["global_symbol"])
-    said = loss.error.removeprefix(_failed_on(loss.target, var, region)).replace(f" for {_place(var, region)}", "")
-    return Fallback(symbol, loss.target, stage, raised, said, loss.nodes, ())
+    return Fallback(symbol, loss.target, stage, raised, loss.cause, loss.nodes, ())

@@ -22,7 +22,7 @@ from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.region.checks import CallArrays, CheckedCall, check_returned, fill_outputs
 from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.locked import held, locked
-from byoc.runtime.region.record import is_reporting_running, running
+from byoc.runtime.region.record import running
 from byoc.runtime.region.vendor_time_limit import within_time_limit
 
 
@@ -76,14 +76,17 @@ class RegionCall:
             return
         if self._guard.may_try(self._shapes):
             try:
-                if self._ready is None:
-                    self._ready = self._prepared()
-                with running(self._guard.doing) if is_reporting_running() else contextlib.nullcontext():
-                    check_returned(within_time_limit(self._ready, self._guard.place, self._seconds))
+                self.run_backend()
                 return
             except BaseException as error:  # whatever a vendor's code raises
                 self._failed(error)
         self._run_host()
+
+    def run_backend(self) -> None:
+        """Fill the outputs by the backend's function. Raises whatever it raises: nothing stands in here."""
+        if self._ready is None:
+            self._ready = self._prepared()
+        check_returned(self._guard.result_of(self._ready, self._seconds))
 
     def _take(self, known: Sequence[np.ndarray]) -> None:
         """Fill the outputs with what somebody gives for this run."""
@@ -95,8 +98,7 @@ class RegionCall:
 
     def _prepared(self) -> Callable[[], object]:
         function, guard = self._guard.function(), self._guard
-        waits = hasattr(function, "start")  # a call of what can be started is a wait for a device
-        self._seconds = guard.seconds or (guard.wait_seconds if waits else None)
+        self._seconds = guard.call_seconds(function)
         work = locked(self._prepare(function, self._given.arrays), guard.lock)
         return work if self._guard.checks is None else self._checked(work)
 
@@ -155,9 +157,7 @@ class RegionCall:
         is_stale = any(call.was_repaired for call in after)
         try:
             wait = locked(pending.wait, self._guard.lock)
-            seconds = self._guard.seconds or self._guard.wait_seconds
-            with running(self._guard.doing):
-                check_returned(within_time_limit(wait, self._guard.place, seconds))
+            check_returned(self._guard.result_of(wait, self._guard.seconds or self._guard.wait_seconds))
             if self._watch is not None and not is_stale:
                 self._watch.end()
         except BaseException as error:  # whatever a vendor's code raises

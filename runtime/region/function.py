@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from byoc.runtime.core.errors import InputError
 from byoc.runtime.core.ndarray import PackedFunction, from_any
 from byoc.runtime.core.signature import Signature
-from byoc.runtime.region.call import RegionCall, bound, called
+from byoc.runtime.region.call import RegionCall, called
 from byoc.runtime.region.checks import CallArrays, CheckedCall, check_results, check_returned
 from byoc.runtime.region.guard import RegionGuard
 from byoc.runtime.region.locked import locked
-from byoc.runtime.region.vendor_time_limit import within_time_limit
 
 
 class RegionFunction:
@@ -60,45 +58,42 @@ class RegionFunction:
 
     def _from_backend(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """What the backend's function gives for *inputs*, looked at."""
-        guard = self.guard
-        signature = guard.region.signature
-        outputs = self._filled(inputs) if guard.checks is not None else None
+        guard, function = self.guard, self.guard.function()
+        outputs = self._empty_outputs(function, inputs)
         if outputs is not None:
+            RegionCall(guard, [*inputs, *outputs]).run_backend()
             return outputs
-        given, watch = inputs, None
+        signature, given, watch = guard.region.signature, inputs, None
         if guard.checks is not None:
             arrays = CallArrays.checked(guard.checks, inputs, len(inputs), signature, guard.constants)
             given = list(arrays.arrays)
-        work = locked(functools.partial(_results, guard.function(), guard.signature, given), guard.lock)
+        work = locked(functools.partial(_results, function, guard.signature, given), guard.lock)
         if guard.checks is not None:
             watch = CheckedCall(work, guard.checks, arrays)
             watch.begin()
-        results = within_time_limit(work, guard.place, guard.seconds)
+        results = guard.result_of(work, guard.call_seconds(function))
         if signature is not None:
             check_results(results, signature, inputs)
         if watch is not None:
             watch.end(results)
         return results
 
-    def _filled(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
-        """The outputs as the backend's function fills them, where it can: arrays of ours are guarded, its own are not.
+    def _empty_outputs(self, function: PackedFunction, inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+        """New arrays for the outputs, where there are checks: arrays of ours are guarded, what it returns is not.
 
-        None for a function that only returns them, and where its inputs do not say how large they are.
+        None for a *function* that only returns its outputs, and where its inputs do not say how large they are. Raises
+        InputError for inputs that do not fit.
         """
-        guard, function = self.guard, self.guard.function()
-        signature = guard.region.signature
-        if guard.checks is None or signature is None or not hasattr(function, "bind"):
+        signature = self.guard.region.signature
+        if self.guard.checks is None or signature is None or not hasattr(function, "bind"):
             return None
         if getattr(function, "undetermined_sizes", ()):
             return None
-        try:
-            outputs = signature.empty_outputs(inputs)
-        except InputError:
+        sizes = signature.bind_sizes(inputs)
+        named = [d for spec in signature.outputs for d in spec.shape if not isinstance(d, int)]
+        if any(d is None or not sizes.determines(d) for d in named):
             return None
-        given = CallArrays.checked(guard.checks, [*inputs, *outputs], len(inputs), signature, guard.constants)
-        work = CheckedCall(locked(bound(function, given.arrays), guard.lock), guard.checks, given)
-        check_returned(within_time_limit(work, guard.place, guard.seconds))
-        return outputs
+        return signature.empty_outputs(inputs)
 
 
 def _laid_out(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -2,16 +2,19 @@
 
 One for each region of a library, whatever number of executors call it. Ensures: a backend that failed for inputs of
 certain shapes is not tried again for these, and is for others, from its loading on (of the shapes that failed, the most
-recent are known). Where nothing stands in, the error is raised, with region, nodes and stage in its sentence. Source:
-Paddle Lite's subgraph engines, which launch the origin program where they cannot build their own.
+recent are known). One whose loading did not end in its time is not waited for again, whatever the shapes, and never
+loaded a second time meanwhile. Where nothing stands in, the error is raised, with region, nodes and stage in its
+sentence. Source: Paddle Lite's subgraph engines, which launch the origin program where they cannot build their own.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import numpy as np
 
@@ -30,10 +33,9 @@ from byoc.runtime.core.errors import (
 from byoc.runtime.core.fork import new_rlock
 from byoc.runtime.core.ndarray import PackedFunction
 from byoc.runtime.core.signature import Signature
-from byoc.runtime.core.time_limit import seconds_left
 from byoc.runtime.region.checks import CallChecks, checks_asked, guarded
 from byoc.runtime.region.known_outputs import has_known_outputs, next_outputs
-from byoc.runtime.region.locked import Lock, held, locked
+from byoc.runtime.region.locked import Lock, held
 from byoc.runtime.region.record import (
     INITIALIZE,
     LAUNCH,
@@ -43,14 +45,16 @@ from byoc.runtime.region.record import (
     Shapes,
     StageError,
     explained,
+    is_reporting_running,
     running,
     stage_of,
 )
 from byoc.runtime.region.seconds import region_seconds, wait_seconds
-from byoc.runtime.region.vendor_time_limit import within_time_limit
+from byoc.runtime.region.vendor_time_limit import SharedWork, within_time_limit
 
 KEPT_FAILURES = 64  # shapes for which a backend is known to fail
 KEPT_RECORDS = 256
+Result = TypeVar("Result")
 
 
 class RegionGuard:
@@ -76,7 +80,8 @@ class RegionGuard:
         self.fallbacks: deque[Fallback] = deque(maxlen=KEPT_RECORDS)
         self._load, self._stand_in, self.lock, self.constants = load, stand_in, lock, constants
         self.initialize_seconds: float | None = None  # what it took to load the function, once it is there
-        self._function: PackedFunction | None = None
+        self._loading = SharedWork(self._loaded, self._doing_load)
+        self._hung: str | None = None  # what is known of a load that did not end in its time
         self._preparing: int | None = None  # the thread that prepares it
         self._reported_warming = False
         self._failures: OrderedDict[Shapes, None] = OrderedDict()
@@ -89,28 +94,33 @@ class RegionGuard:
 
     def function(self) -> PackedFunction:
         """The backend's function, loaded and initialised. Raises StageError."""
-        with self._lock:
-            if self._function is None:
-                start = time.perf_counter()
-                with running(f"{self.region.describe(self.symbol)} was loaded and initialised"):
-                    self._function = guarded(self._loaded(), self.checks)
-                self.initialize_seconds = time.perf_counter() - start
-            return self._function
+        hung = self._hung
+        if hung is not None and self._loading.is_under_way:
+            raise StageError(INITIALIZE, RegionTimeoutError(hung))
+        seconds = self.wait_seconds if self.seconds else None  # of a call: its load may take as long as a wait
+        try:
+            with running(f"{self.region.describe(self.symbol)} was loaded and initialised"):
+                return within_time_limit(self._loading, self._doing_load, seconds)
+        except RunTimeoutError as error:
+            if isinstance(error, RegionTimeoutError):
+                self._hung = str(error)
+            raise StageError(INITIALIZE, error) from error
+        except StageError as error:
+            if isinstance(error.error, RegionTimeoutError):
+                self._hung = str(error.error)
+            raise
+
+    @property
+    def _doing_load(self) -> str:
+        return f"{self.region.target} loaded and initialised {self._named}"
 
     def _loaded(self) -> PackedFunction:
-        """What *load* gives: on this thread, or as a call is made where the run or the region has a time limit.
-
-        That of the region is for a call: to be loaded and initialised it may take as long as a wait.
-        """
-        seconds = self.wait_seconds if self.seconds else None
-        if seconds is None and seconds_left() is None:
-            with held(self.lock, self.place, self.wait_seconds):
-                return self._load()
-        doing = f"{self.region.target} loaded and initialised {self._named}"
-        try:
-            return within_time_limit(locked(self._load, self.lock), doing, seconds)
-        except RunTimeoutError as error:
-            raise StageError(INITIALIZE, error) from error
+        """What *load* gives, with the lock of its library."""
+        with held(self.lock, self._doing_load, self.wait_seconds):
+            start = time.perf_counter()
+            function = guarded(self._load(), self.checks)
+            self.initialize_seconds = time.perf_counter() - start
+        return function
 
     @property
     def has_known_outputs(self) -> bool:
@@ -146,6 +156,18 @@ class RegionGuard:
         """What its backend does while it computes, for a message."""
         return f"{self.region.describe(self.symbol)} was running"
 
+    def call_seconds(self, function: PackedFunction) -> float | None:
+        """How long a call of *function*, the backend's, may take; one that can be started is a wait for a device."""
+        return self.seconds or (self.wait_seconds if hasattr(function, "start") else None)
+
+    def result_of(self, work: Callable[[], Result], seconds: float | None) -> Result:
+        """What *work*, a call of the backend's function or a wait for one, gives within *seconds* and the run's time.
+
+        Raises RunTimeoutError, RegionTimeoutError.
+        """
+        with running(self.doing) if is_reporting_running() else contextlib.nullcontext():
+            return within_time_limit(work, self.place, seconds)
+
     def inputs_of(self, count: int) -> int | None:
         """How many of *count* arrays, inputs then outputs, are inputs; None where it is not known, or contradicted."""
         signature = self.region.signature
@@ -163,6 +185,8 @@ class RegionGuard:
         preparing = self._preparing
         if preparing is not None and preparing != threading.get_ident():
             self._record_warming(shapes)
+            return False
+        if self._hung is not None and self.has_stand_in:
             return False
         return shapes not in self._failures
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from byoc.runtime.core.errors import RegionTimeoutError, RunAgainError, RunTimeoutError
+from byoc.runtime.core.fork import new_rlock
 from byoc.runtime.core.time_limit import LIMIT, seconds_left, time_limit, timed_out
 from byoc.runtime.region.abandoned_work import abandon
 
@@ -49,7 +50,7 @@ def _limited(work: Callable[[], Result], where: str) -> Result:
     helper = _Helper(work)
     helper.thread.start()
     if not helper.done.acquire(timeout=seconds_left() or 0):
-        abandon(helper.is_done, work)
+        helper.leave()
         raise timed_out(f" while {where}")
     if helper.error is not None:
         raise helper.error
@@ -84,11 +85,23 @@ class _Helper(Generic[Result]):
         self.done = threading.Lock()
         self.done.acquire()
         self._work = work
+        self._is_left = False
         self.thread = threading.Thread(target=self._run, daemon=True)
 
     def is_done(self) -> bool:
         """Whether the work has ended."""
         return not self.thread.is_alive()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody does the work any more, though it has not ended: this process was forked meanwhile."""
+        return self.is_done() and self.done.locked()
+
+    def leave(self) -> None:
+        """Have nobody wait for it any more."""
+        if not self._is_left:
+            self._is_left = True
+            abandon(self.is_done, self._work)
 
     def _run(self) -> None:
         try:
@@ -97,3 +110,56 @@ class _Helper(Generic[Result]):
             self.error = error
         finally:
             self.done.release()
+
+
+class SharedWork(Generic[Result]):
+    """Work of a vendor that is done once, whichever thread asks for it first; others wait for the same.
+
+    Each waits no longer than its own time limit, and what is left behind then is joined by whoever asks next: there is
+    never a second try beside one that goes on. Work that raised is done again.
+    """
+
+    keeps_time = True
+
+    def __init__(self, work: Callable[[], Result], where: str):
+        self._work, self._where = work, where
+        self._lock = new_rlock()
+        self._helper: _Helper[Result] | None = None
+        self._results: list[Result] = []
+
+    def __call__(self) -> Result:
+        """What the work gives. Raises RunTimeoutError when this thread's time is over, and what the work raises."""
+        if self._results:
+            return self._results[0]
+        left = seconds_left()
+        if not self._lock.acquire(timeout=-1 if left is None else left):
+            raise timed_out(f" while {self._where}")
+        try:
+            if not self._results:
+                self._results.append(self._done())
+            return self._results[0]
+        finally:
+            self._lock.release()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it goes on, on a thread of its own."""
+        return self._helper is not None and not self._helper.is_done()
+
+    def _done(self) -> Result:
+        """What the work gives: on this thread where it has no time limit and the work is not under way already."""
+        helper, left = self._helper, seconds_left()
+        if helper is None or helper.is_gone:
+            if left is None:
+                self._helper = None
+                return self._work()
+            helper = _Helper(self._work)
+            helper.thread.start()
+            self._helper = helper
+        if not helper.done.acquire(timeout=-1 if left is None else left):
+            helper.leave()
+            raise timed_out(f" while {self._where}")
+        self._helper = None
+        if helper.error is not None:
+            raise helper.error
+        return helper.result

@@ -113,6 +113,15 @@ def test_a_record_names_its_region_and_its_nodes_once(faults, name):
     assert ("gave str; its compile must return" if name == "module" else str(error)) in text, text
 
 
+def test_a_record_keeps_what_a_vendor_says_of_the_region(faults):
+    faults.errors["compile"], faults.bad_operators = RuntimeError("no tanh today"), ("tanh",)
+    (lost,) = byoc.compile(onnx_model(), [NAME, "c"], fallback=True).fallbacks
+    said = f"no room on the chip for {lost.subgraph} (nodes Tanh_n): make it smaller"
+    faults.errors["compile"] = ValueError(said)
+    (lost,) = byoc.compile(onnx_model(), [NAME, "c"], fallback=True).fallbacks
+    assert said in lost.message, lost.message
+
+
 @pytest.mark.parametrize("stage", ["optimize", "compile"])
 def test_other_regions_of_the_same_target_stay_on_it(faults, stage):
     faults.errors[stage], faults.bad_operators = RuntimeError("no tanh today"), ("tanh",)

@@ -7,6 +7,7 @@ import byoc
 from byoc import relay
 from byoc.contract import Backend, Limits, PatternEntry, callee_name, constraint, judge
 from byoc.partition.plan.planner import make_plan
+from byoc.partition.policy import by_cost
 from byoc.relay.bind import bind
 from byoc.relay.dataflow_pattern import is_op, wildcard
 from byoc.relay.interpreter import evaluate
@@ -60,6 +61,7 @@ def channels_last_only(call):
     return None if call.attrs.data_layout == "NHWC" else call.attrs.data_layout
 
 
+NOT_MADE = "asks asks for layout NHWC and is given the model's: "
 CONVOLUTIONS = ("nn.conv2d", "nn.relu")
 
 
@@ -125,6 +127,69 @@ def test_a_layout_that_nobody_uses_in_the_end_is_not_made(backend, policy):
     plan = make_plan(mod, ["asks"], policy=policy, **settings[policy])
     assert {d.target for d in plan.decisions} == {None} and plan.layouts == ()
     assert transforms(plan.apply(mod)) == 0
+    assert f"{NOT_MADE}no operator that needs it is in a region in the end" in plan.notes
+
+
+def conv(data, layout):
+    """A convolution of 3 channels."""
+    weight = relay.const(np.random.default_rng(2).standard_normal((3, 3, 3, 3)).astype("float32"))
+    kernel = "OIHW" if layout == "NCHW" else "HWIO"
+    options = {"data_layout": layout, "kernel_layout": kernel, "channels": 3, "kernel_size": (3, 3)}
+    return relay.nn.conv2d(data, weight, padding=(1, 1), **options)
+
+
+def alone(data):
+    """A convolution between operators that nobody takes but the host."""
+    return relay.abs(conv(data, "NCHW"))
+
+
+def partly(kind):
+    """A convolution in the model's layout that is alone, and others of the backend's operators, by *kind*."""
+    x, y = relay.var("x", shape=(1, 3, 8, 8)), relay.var("y", shape=(1, 8, 8, 3))
+    other = {
+        "pointwise": lambda: relay.tanh(relay.exp(relay.abs(y))),
+        "its own layout": lambda: relay.tanh(relay.exp(conv(y, "NHWC"))),
+        "turned too": lambda: relay.tanh(relay.exp(conv(relay.negative(x), "NCHW"))),
+    }[kind]()
+    func = relay.Function([x, y], relay.Tuple([alone(x), other]))
+    return relay.transform.InferType()(byoc.IRModule.from_expr(func))
+
+
+@pytest.mark.parametrize("kind", ["pointwise", "its own layout", "turned too"])
+@pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.parametrize("policy", ["order", "score"])
+def test_a_layout_is_used_by_a_turned_call_in_a_region_and_by_no_other(backend, policy, rows, kind):
+    """Limits leave the convolution that stands alone to the host; the others have their region."""
+    entries = [PatternEntry("asks.exp_tanh", is_op("tanh")(is_op("exp")(wildcard())))] if rows else []
+    taken = ("nn.conv2d", "exp", "tanh", "asks.exp_tanh")
+    backend("asks", taken, (), (channels_last_only,), entries, kind=Taking)
+    mod = partly(kind)
+    plan = make_plan(mod, ["asks"], policy=policy, limits={"asks": Limits(min_operators=2)})
+    in_regions = {n for d in plan.decisions if d.target == "asks" for n in (d.inside or (d.operator,))}
+    assert in_regions == {"exp", "tanh"} | ({"nn.conv2d"} if kind != "pointwise" else set())
+    assert bool(plan.layouts) == (kind == "turned too")
+    cut = plan.apply(mod)
+    assert (transforms(cut) == 0) == (kind != "turned too")
+    rng = np.random.default_rng(1)
+    data = [rng.standard_normal(shape).astype("float32") for shape in ((1, 3, 8, 8), (1, 8, 8, 3))]
+    for got, wanted in zip(evaluate(cut, data), evaluate(mod, data), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("chained, used", [(1, False), (2, True)])
+@pytest.mark.parametrize("places", [(), ("asks/fp16/any",)])
+@pytest.mark.parametrize("policy", ["order", "score"])
+def test_which_of_two_alike_is_in_a_region_is_known(backend, policy, places, chained, used):
+    """Both are convolutions of one shape: one stands alone, the other may be in a region that is large enough."""
+    backend("asks", ("nn.conv2d",), places, (channels_last_only,), kind=Taking)
+    x = relay.var("x", shape=(1, 3, 8, 8))
+    other = relay.negative(x)
+    for _ in range(chained):
+        other = conv(other, "NCHW")
+    mod = relay.transform.InferType()(byoc.IRModule.from_expr(relay.Function([x], relay.Tuple([alone(x), other]))))
+    plan = make_plan(mod, ["asks"], policy=policy, limits={"asks": Limits(min_operators=2)})
+    assert bool(plan.layouts) == used
+    assert {d.target for d in plan.decisions if d.operator == "nn.conv2d"} == ({None, "asks"} if used else {None})
 
 
 @pytest.mark.parametrize("seconds, layouts", [(0.1, 2), (2.9, 0)])
@@ -140,6 +205,25 @@ def test_by_cost_a_layout_is_made_where_it_pays_with_its_transforms(backend, sec
     plan = make_plan(mod, ["asks"], policy="cost", costs=costs)
     assert transforms(plan.apply(mod)) == layouts
     assert len([d for d in plan.decisions if d.target == "asks"]) == layouts
+    notes = [note for note in plan.notes if "layout" in note]
+    assert [note.startswith(NOT_MADE) for note in notes] == ([] if layouts else [True])
+
+
+def test_by_cost_the_plans_of_both_layouts_share_the_time(backend, monkeypatch):
+    backend("asks", ("nn.conv2d",), (), (channels_last_only,), kind=Taking)
+    given, solve = [], by_cost.solve
+
+    def recorded(problem, **options):
+        given.append(options["time_limit"])
+        return solve(problem, **options)
+
+    monkeypatch.setattr(by_cost, "solve", recorded)
+    costs = {"host": lambda unit, place: 1.0, "asks": lambda unit, place: 1e-3}
+    mod = network()
+    plan = make_plan(mod, ["asks"], policy="cost", costs=costs, time_limit=8.0)
+    assert len(given) == 2 and given[0] == 4.0 and 4.0 <= given[1] < 8.0
+    plan.edit({"exp": "host"})
+    assert given[2] == 8.0
 
 
 def test_weights_are_turned_when_compiling(backend):

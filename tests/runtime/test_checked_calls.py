@@ -1,6 +1,7 @@
 """Mistakes of a backend's function are reported in one sentence with backend, region and nodes, in every executor."""
 
 import ctypes
+import threading
 
 import numpy as np
 import pytest
@@ -14,10 +15,14 @@ from byoc.errors import UserError
 from byoc.ir.types import TensorType
 from byoc.kernels import CSource, KernelBackend, kernel
 from byoc.runtime import cpu, fill_outputs
-from byoc.runtime.core.errors import ContractError, DeviceError
+from byoc.runtime.core.errors import ContractError, DeviceError, InputError, RegionTimeoutError
 from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.region.checks import CallArrays, CallChecks, CheckedCall, checks_asked
 from byoc.runtime.region.fences import ZONE, FencedArrays
+from byoc.runtime.region.function import RegionFunction
+from byoc.runtime.region.guard import RegionGuard
+from byoc.runtime.region.record import Region, reporting_running
 from byoc.runtime.vm import VirtualMachine
 
 pytestmark = pytest.mark.needs_cc
@@ -345,3 +350,49 @@ def test_a_constant_that_is_written_to_is_reported_and_put_back(of_this_test, ch
     for _ in range(2):
         with pytest.raises(ContractError, match="it wrote to its constant .*, which the next call"):
             library.run({"x": X})
+
+
+class Filling:
+    """A function that fills its outputs by *act*, and could return them."""
+
+    def __init__(self, act, can_start=False):
+        self.act = act
+        if can_start:
+            self.start = None
+
+    def bind(self, arrays):
+        return lambda: self.act(*arrays)
+
+    def call_returning(self, inputs):
+        raise AssertionError("what it returns cannot be guarded")
+
+
+def outputs_of(act, can_start=False):
+    """What executors call for the outputs of a region whose function is *act*."""
+    signature = Signature("f", (TensorSpec("x", ("n",), "float32"),), (TensorSpec("out", ("n",), "float32"),))
+    region = Region("acme", operators=("exp",), signature=signature)
+    return RegionFunction(RegionGuard("f", region, lambda: Filling(act, can_start))).call_returning
+
+
+def test_a_call_for_outputs_says_what_runs_and_guards_them(checked):
+    said = []
+    with reporting_running(lambda text: said.append(text)):
+        np.testing.assert_array_equal(outputs_of(exp)([X[0]])[0], np.exp(X[0]))
+    assert "region f (operators exp) on acme was running" in said
+    with pytest.raises(ContractError, match="4 of 4 elements of its output 0"):
+        outputs_of(lambda x, out: None)([X[0]])
+
+
+def test_a_call_for_outputs_of_what_can_be_started_has_the_limit_of_a_wait(checked, monkeypatch):
+    monkeypatch.setenv("BYOC_WAIT_SECONDS", "0.2")
+    end = threading.Event()
+    try:
+        with pytest.raises(RegionTimeoutError, match="it took longer than the 0.2 s"):
+            outputs_of(lambda x, out: end.wait(30), can_start=True)([X[0]])
+    finally:
+        end.set()
+
+
+def test_a_call_for_outputs_on_inputs_that_do_not_fit_says_so(checked):
+    with pytest.raises(InputError, match="input 'x': expected dtype float32, got float64"):
+        outputs_of(exp)([X[0].astype("float64")])

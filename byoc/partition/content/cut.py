@@ -77,7 +77,16 @@ class PlannedCut:
         Raises PartitionError where *mod* is not the module that the plan was made for, and where a plan from a file has
         an operator on a target that does not take it.
         """
-        mod = self._placed(InferType()(mod), self.layouts)
+        mod = self.composed(self._placed(InferType()(mod), self.layouts))
+        mod = self._placed(mod, self.places)
+        calls = [call for _, func in functions_of(mod) for call in calls_of(func)]
+        self._check([callee_name(call) for call in calls])
+        if self.is_read:
+            self._ask_again(calls)
+        return mod
+
+    def composed(self, mod: IRModule) -> IRModule:
+        """*mod*, which has its layouts, with the composites of the plan."""
         chosen = self.total is not None or self.preferred
         if chosen:
             from byoc.partition.cut.matches import with_composites
@@ -93,11 +102,6 @@ class PlannedCut:
                 gone = self.dissolved.get(target, ())
                 if gone:
                     mod = dissolve(mod, {found[n] for n in gone if n < len(found)})
-        mod = self._placed(mod, self.places)
-        calls = [call for _, func in functions_of(mod) for call in calls_of(func)]
-        self._check([callee_name(call) for call in calls])
-        if self.is_read:
-            self._ask_again(calls)
         return mod
 
     @staticmethod

@@ -30,13 +30,14 @@ AXES = 4  # of images
 
 @dataclass(frozen=True)
 class AskedLayouts:
-    """For each call of a module the place whose layout it has, none where nothing is asked for; what went wrong; and
-    the backends *by* which a layout is asked for.
+    """For each call of a module the place whose layout it has, none where nothing is asked for; what went wrong; the
+    backends *by* which a layout is asked for; and the numbers of the calls that they take *turned*, and not otherwise.
     """
 
     places: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
+    turned: frozenset[int] = frozenset()
 
 
 def asked_layouts(
@@ -64,6 +65,7 @@ def asked_layouts(
         names = ", ".join(b.name for b in asking)
         return AskedLayouts((), (f"{names} asks for layout NHWC and is given the model's: {error}",))
     chosen: dict[int, str] = {}
+    turned: set[int] = set()
     for backend in backends:
         found = dict.fromkeys(_accepted(mod, backend, view), AS_GIVEN)
         if backend in asking:
@@ -73,11 +75,13 @@ def asked_layouts(
                 found.update(_followers(calls, last, set(found)))
                 last -= set(found)
             found.update(dict.fromkeys(sorted(last), LAST))
+            turned |= last - chosen.keys()
         for number, place in found.items():
             chosen.setdefault(number, place)
     if LAST not in chosen.values():
         return AskedLayouts()
-    return AskedLayouts(tuple(chosen.get(n, EITHER) for n in range(len(calls))), by=tuple(b.name for b in asking))
+    places = tuple(chosen.get(n, EITHER) for n in range(len(calls)))
+    return AskedLayouts(places, by=tuple(b.name for b in asking), turned=frozenset(turned))
 
 
 def _is_turnable(call: Call) -> bool:

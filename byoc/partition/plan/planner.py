@@ -7,6 +7,7 @@ merged. ``score`` is Paddle Lite's (``by_score.py``). ``cost`` chooses patterns,
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -85,16 +86,43 @@ def make_requested_plan(asked: PlannerRequest) -> Plan:
     as_given = replace(request, layouts=replace(asked_for, places=(), by=()), record=CompositeRecord())
     if not asked_for.places:
         return remake(mod, as_given, {})
-    from byoc.partition.cut.casting import with_casts
+    return _better(mod, replace(request, layouts=asked_for), as_given)
 
-    turned = remake(with_casts(mod, asked_for.places)[0], replace(request, layouts=asked_for), {})
-    costs = turned.total  # of policy cost
-    is_used = any(d.target in asked_for.by for d in turned.decisions)
-    if is_used and costs is None:
+
+def _better(mod: IRModule, request: PlanInputs, as_given: PlanInputs) -> Plan:
+    """The plan of *mod* with the layouts that *request* asks for, else, with a note, the one in the model's layouts.
+
+    That is where no region uses them in the end, and by cost where their transforms take more than they save. Both are
+    made in the time that one may take.
+    """
+    from byoc.partition.cut.casting import with_casts
+    from byoc.partition.plan.used_layouts import is_used
+
+    asked, limit = request.layouts, request.time_limit
+    start = time.monotonic()
+    laid, numbers = with_casts(mod, asked.places)
+    by_cost = request.policy == "cost"
+    turned = _within(laid, request, limit / 2 if by_cost else limit)
+    is_in_region = is_used(asked, turned, laid, numbers)
+    if is_in_region and not by_cost:
         return turned
-    plan = remake(mod, as_given, {})
-    is_worth_it = is_used and (costs is None or plan.total is None or costs.seconds <= plan.total.seconds)
-    return turned if is_worth_it else plan
+    plan = _within(mod, as_given, max(limit / 2, limit - (time.monotonic() - start)))
+    why = "no operator that needs it is in a region in the end"
+    if is_in_region and turned.total is not None and plan.total is not None:
+        if turned.total.seconds <= plan.total.seconds:
+            return turned
+        from byoc.partition.content.explanation import seconds
+
+        why = f"the plan would take {seconds(turned.total.seconds)} with it, and {seconds(plan.total.seconds)} without"
+    verb, given = ("asks", "is") if len(asked.by) == 1 else ("ask", "are")
+    return plan.with_note(f"{', '.join(asked.by)} {verb} for layout NHWC and {given} given the model's: {why}")
+
+
+def _within(mod: IRModule, request: PlanInputs, seconds: float) -> Plan:
+    """:func:`remake` in *seconds*; what is made of its plan later has the time that *request* says."""
+    plan = remake(mod, replace(request, time_limit=seconds), {})
+    assert plan.origin is not None
+    return replace(plan, origin=replace(plan.origin, request=request))
 
 
 def _limits(given: object, names: Sequence[str]) -> dict[str, Limits]:
