@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from byoc.testing.core import worker_pool
 from byoc.testing.core.own_time import OwnTime
 from byoc.testing.core.worker_pool import Done, Lost, WorkerPool
 
@@ -38,10 +39,10 @@ class Work:
         return self.act(self.file)
 
 
-def outcome(act, file, beside=None):
+def outcome(act, file, beside=None, opens=opening):
     """What becomes of a task on a pool of one worker; *beside* is called with the worker's number, meanwhile."""
     helper = threading.Thread(target=lambda: beside(_first(file))) if beside else None
-    with WorkerPool(opening, 1, LIMIT, "its tasks are of this test") as pool:
+    with WorkerPool(opens, 1, LIMIT, "its tasks are of this test") as pool:
         if helper is not None:
             helper.start()
         ended = pool.one(Work(act, file))
@@ -140,6 +141,32 @@ def test_what_has_no_end_twice_is_reported_with_both(tmp_path):
     assert isinstance(ended, Lost) and ended.hung and ended.step == "run"
     assert ended.text.startswith(f"no end after {LIMIT:g} s (test_busy_machine.py:")
     assert "; tried twice, since other programs had the processors" in ended.text
+
+
+@dataclass(frozen=True)
+class SlowAgain:
+    """An opening that takes *seconds* in each worker but the first."""
+
+    file: Path
+    seconds: float
+
+    def __call__(self, progress):
+        if self.file.exists():
+            time.sleep(self.seconds)
+        return progress
+
+
+def test_the_start_of_a_worker_that_tries_a_task_again_is_no_time_of_the_task(tmp_path):
+    again = SlowAgain(tmp_path / "pids", 2 * LIMIT)
+    assert outcome(hangs_once, again.file, lambda pid: stop(pid, LIMIT / 2), again) == Done("right")
+
+
+def test_a_worker_that_is_not_ready_to_try_a_task_again_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(worker_pool, "START_SECONDS", LIMIT)
+    again = SlowAgain(tmp_path / "pids", 1000.0)
+    ended = outcome(hangs_once, again.file, lambda pid: stop(pid, LIMIT / 2), again)
+    assert isinstance(ended, Lost) and ended.hung and ended.step == "run"
+    assert ended.text.startswith(f"no end after {LIMIT:g} s; another worker, which was to try it again, is not ready ")
 
 
 def test_a_deadlock_is_reported_with_where_each_thread_stands(tmp_path):

@@ -87,6 +87,11 @@ class _Member:
         """That of *process*, which was just started."""
         return cls(process, OwnTime(process.pid))
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it had its seconds without a word: those of its task, before that those of its start."""
+        return self.time.is_over(self.limit if self.is_ready else START_SECONDS)
+
 
 class WorkerPool:
     """As many as *count* workers whose contexts *opening* makes; *limit* are seconds without a word from one.
@@ -154,13 +159,21 @@ class WorkerPool:
             yield from self._ended(busy, deadline)
 
     def _give(self, member: _Member, key: int, task: Task[C], turn: int = 1) -> None:
-        member.key, member.task, member.step, member.turn = key, task, "", turn
+        member.key, member.task, member.turn = key, task, turn
+        if member.is_ready:
+            member.step = ""
         member.time.begin()
         member.limit = self._limit * task.patience
         try:
             member.process.pipe.send(task)
         except (BrokenPipeError, ConnectionResetError):  # it died between two tasks, of which this is not the fault
-            self._give(self._replaced(member), key, task, turn)
+            self._give_again(member, key, task, turn)
+
+    def _give_again(self, member: _Member, key: int, task: Task[C], turn: int) -> None:
+        """Another worker has the task of *member*; until it is ready, the step is the one that was known."""
+        fresh = self._replaced(member)
+        fresh.step = member.step
+        self._give(fresh, key, task, turn)
 
     def _ended(self, busy: list[_Member], deadline: float | None) -> Iterator[tuple[int, Ended]]:
         ready = wait([m.process.pipe for m in busy], timeout=0.5)
@@ -171,7 +184,7 @@ class WorkerPool:
             assert key is not None
             if member.process.pipe in ready:
                 ended = self._received(member)
-            elif member.time.is_over(member.limit):
+            elif member.is_over:
                 ended = self._hung(member)
             elif deadline is not None and now > deadline + GRACE_SECONDS:
                 ended = self._lost(member, TimeOver())
@@ -181,9 +194,11 @@ class WorkerPool:
 
     def _hung(self, member: _Member) -> Ended | None:
         """What is known of a task that came to no end; None where another worker has it now."""
+        if not member.is_ready:
+            return self._lost(member, _not_started(member))
         if member.turn < MOST_TURNS and member.time.was_busy:
             assert member.key is not None and member.task is not None
-            self._give(self._replaced(member), member.key, member.task, member.turn + 1)
+            self._give_again(member, member.key, member.task, member.turn + 1)
             return None
         first, *others = member.process.places() or [""]
         text = f"{NO_END} after {member.limit:g} s{f' ({first})' if first else ''}"
@@ -204,8 +219,8 @@ class WorkerPool:
         if word == STEP:
             member.step = value
             return None
-        if word == READY:  # one that was given its task before it was
-            member.is_ready = True
+        if word == READY:  # one that was given its task before it was; the task begins now
+            member.is_ready, member.step = True, ""
             return None
         if word == ABSENT:
             return self._lost(member, Lost(member.step, f"no worker can be started: {value}"))
@@ -263,6 +278,16 @@ class WorkerPool:
         process = ChildProcess()
         process.pipe.send(partial(serve, self._opening))
         return process
+
+
+def _not_started(member: _Member) -> Lost:
+    """What is known of a task that waits for a worker which does not begin."""
+    place = member.process.place()
+    late = f"not ready after {START_SECONDS:g} s{f' ({place})' if place else ''}"
+    if member.turn == 1:
+        return Lost(member.step, f"no worker can be started: it is {late}")
+    again = f"another worker, which was to try it again, is {late}"
+    return Lost(member.step, f"{NO_END} after {member.limit:g} s; {again}", True)
 
 
 def _counted(places: Sequence[str]) -> str:
