@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +55,29 @@ class ProcessState:
         if now.keeps_denormals != self.keeps_denormals:
             found.append("whether the processor keeps denormal numbers (a library linked with -ffast-math?)")
         return ", ".join(found) or None
+
+
+class ProcessWatch:
+    """What a backend's code changed in its process, block by block; behind each the process is as it was before."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, None] = {}
+
+    @contextmanager
+    def during(self, what: str) -> Iterator[None]:
+        """A block in which *what* is done, as ``a run``."""
+        before = ProcessState.now()
+        try:
+            yield
+        finally:
+            changes = before.changed()
+            if changes is not None:
+                self._found[f"{what} changes {changes}"] = None
+
+    @property
+    def text(self) -> str:
+        """All that was found, in words; empty where nothing was."""
+        return "; ".join(self._found)
 
 
 def _same_numbers(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
