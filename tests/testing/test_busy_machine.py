@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from byoc.testing.core import worker_pool
+from byoc.testing.core import own_time, worker_pool
 from byoc.testing.core.own_time import OwnTime
 from byoc.testing.core.worker_pool import Done, Lost, WorkerPool
 
@@ -140,7 +140,7 @@ def test_what_has_no_end_twice_is_reported_with_both(tmp_path):
     ended = outcome(hangs, tmp_path / "pids", stop_each)
     assert isinstance(ended, Lost) and ended.hung and ended.step == "run"
     assert ended.text.startswith(f"no end after {LIMIT:g} s (test_busy_machine.py:")
-    assert "; tried twice, since other programs had the processors" in ended.text
+    assert "; tried twice, since its worker was stopped or without a processor" in ended.text
 
 
 @dataclass(frozen=True)
@@ -192,6 +192,83 @@ def test_the_time_of_a_process_is_what_went_by_where_nothing_stopped_it():
     finally:
         process.kill()
         process.wait()
+
+
+# by threads: seconds computed and seconds waited for a processor of ten that went by; the processors that they may use;
+# what of the ten is the process's own
+SHARES = {
+    "asleep": ([(0, 0)], 2, 10),
+    "alone": ([(10, 0)], 1, 10),
+    "beside four programs": ([(2, 8)], 1, 2),
+    "three threads of its own on one processor": ([(0, 0), (3, 7), (3, 7), (4, 6)], 1, 10),
+    "four threads of its own on two processors": ([(5, 5)] * 4, 2, 10),
+    "two threads on two processors, and so has another program": ([(5, 5)] * 2, 2, 5),
+    "three threads on one processor beside three of another program": ([(2, 8), (2, 8), (1, 9)], 1, 5),
+    "threads that take turns": ([(5, 0.5), (5, 0.5)], 2, 9.5),
+}
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_a_thread_that_waits_for_others_of_its_process_takes_no_time_from_it(tmp_path, monkeypatch, share):
+    threads, processors, own = SHARES[share]
+    now = 0.0
+
+    def write(part):
+        for number, (computed, waited) in enumerate(threads):
+            folder = tmp_path / "1" / "task" / str(number + 1)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "stat").write_text("1 (python) R 0")
+            (folder / "schedstat").write_text(f"{int(computed * part * 1e9)} {int(waited * part * 1e9)} 1")
+
+    monkeypatch.setattr(own_time, "PROC", tmp_path)
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    monkeypatch.setattr("os.sched_getaffinity", lambda task: set(range(processors)))
+    spent = OwnTime(1)
+    spent.begin()
+    write(0.0)
+    now = 1.0
+    assert not spent.is_over(100.0)
+    for second in range(10):
+        write((second + 1) / 10)
+        now += 1.0
+        assert not spent.is_over(100.0)
+    assert spent.elapsed == 11 and spent.seconds == pytest.approx(1 + own)
+    assert spent.was_held_up == (own < 9)
+
+
+CROWD = """
+import hashlib, threading
+data = bytes(1 << 20)
+def work():
+    while True:
+        hashlib.sha256(data)  # without Python's lock
+for _ in range(3):
+    threading.Thread(target=work).start()
+print("begun", flush=True)
+"""
+
+
+def test_what_threads_of_one_process_compute_is_its_own_time():
+    command = [sys.executable, "-c", f"import os; os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}}){CROWD}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    try:
+        process.stdout.readline()
+        spent = OwnTime(process.pid)
+        first = None
+        while spent.elapsed < 3:
+            spent.is_over(1000.0)
+            time.sleep(0.05)
+            first = first or _computed(process.pid)
+        last = _computed(process.pid)
+    finally:
+        process.kill()
+        process.communicate()
+    assert spent.seconds > 0.7 * (last - first)
+
+
+def _computed(pid):
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 def naps(file):

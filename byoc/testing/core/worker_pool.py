@@ -21,7 +21,7 @@ READY, ABSENT, STEP, DONE, FAILED = "ready", "absent", "step", "done", "failed"
 START_SECONDS = 120.0  # until a worker is ready: Python starts, and a vendor's package is imported
 NO_END = "no end"  # how the sentence about a task begins that did not end
 GRACE_SECONDS = 5.0  # for what is under way when the time is over
-MOST_TURNS = 2  # of a task that came to no end while other programs had the processors
+MOST_TURNS = 2  # of a task that came to no end while its worker was stopped or without a processor
 TASKS_A_WORKER = 20  # that there are before another worker is worth starting
 C = TypeVar("C", contravariant=True)
 
@@ -96,10 +96,10 @@ class _Member:
 class WorkerPool:
     """As many as *count* workers whose contexts *opening* makes; *limit* are seconds without a word from one.
 
-    Of these seconds those do not count in which a worker was stopped or had no processor (``own_time.py``); where there
-    were many, a task that did not end is given to another worker once. A worker is a new process; where *opening* is
-    not possible in one, or cannot be sent there, this process is forked, and ``forked`` says why. *forked* says so from
-    the beginning.
+    Of these seconds those do not count in which a worker was stopped or without a processor (``own_time.py``); where
+    there were many, a task that did not end is given to another worker once. A worker is a new process; where *opening*
+    is not possible in one, or cannot be sent there, this process is forked, and ``forked`` says why. *forked* says so
+    from the beginning.
     """
 
     def __init__(self, opening: Opening, count: int, limit: float, forked: str = ""):
@@ -196,13 +196,13 @@ class WorkerPool:
         """What is known of a task that came to no end; None where another worker has it now."""
         if not member.is_ready:
             return self._lost(member, _not_started(member))
-        if member.turn < MOST_TURNS and member.time.was_busy:
+        if member.turn < MOST_TURNS and member.time.was_held_up:
             assert member.key is not None and member.task is not None
             self._give_again(member, member.key, member.task, member.turn + 1)
             return None
         first, *others = member.process.places() or [""]
         text = f"{NO_END} after {member.limit:g} s{f' ({first})' if first else ''}"
-        twice = "tried twice, since other programs had the processors" if member.turn > 1 else ""
+        twice = "tried twice, since its worker was stopped or without a processor" if member.turn > 1 else ""
         threads = f"other threads of Python at {_counted(others)}" if others else ""
         parts = [twice, member.time.text, threads, standing(member.process.pid)]
         return self._lost(member, Lost(member.step, "; ".join([text, *(p for p in parts if p)]), True))
