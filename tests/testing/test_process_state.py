@@ -1,7 +1,11 @@
 """What a backend's code changes in its process is found beside all else, and is as it was afterwards."""
 
+import ctypes
 import os
+import platform
 import random
+import subprocess
+import threading
 
 import numpy as np
 import planted
@@ -30,6 +34,42 @@ def examined(name, operator="nn.relu", checks=CHECKS):
     found = {f.check: f.text for f in examiner.examine(case, checks)}
     assert before.changed() is None
     return found
+
+
+FLUSH = """
+#if defined(__SSE__)
+#include <xmmintrin.h>
+void flush(void) { _mm_setcsr(_mm_getcsr() | 0x8040); }
+#elif defined(__aarch64__)
+void flush(void) { unsigned long m; __asm__("mrs %0, fpcr" : "=r"(m)); __asm__("msr fpcr, %0" : : "r"(m | 1 << 24)); }
+#endif
+"""
+
+
+@pytest.mark.needs_cc
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the program knows two processors")
+def test_a_run_that_has_denormals_flushed_is_found_and_the_processor_keeps_them_again(
+    backend_with, monkeypatch, tmp_path
+):
+    (tmp_path / "flush.c").write_text(FLUSH)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", "flush.so", "flush.c"], cwd=tmp_path, check=True)
+    flush = ctypes.CDLL(str(tmp_path / "flush.so")).flush
+    monkeypatch.setattr(planted.PlantedModule, "disturb", lambda self: flush())
+    name = backend_with("none")
+    before = np.array([1e-45], "float32") * np.float32(1)
+    kept = []
+
+    def in_thread():  # whose modes are its own, so that nothing is left of a failure
+        for _ in range(2):
+            kept.append((examined(name), (np.array([1e-45], "float32") * np.float32(1))[0]))
+
+    thread = threading.Thread(target=in_thread)
+    thread.start()
+    thread.join()
+    assert before[0] > 0 and len(kept) == 2
+    for found, number in kept:
+        assert number > 0 and set(found) == {"process untouched"}
+        assert found["process untouched"].startswith("a run changes whether the processor keeps denormal numbers")
 
 
 @pytest.mark.parametrize("words", CHANGES)
