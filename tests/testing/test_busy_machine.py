@@ -288,3 +288,12 @@ def test_a_few_tasks_are_worth_one_worker(tmp_path):
     with WorkerPool(opening, 2, 60.0, "its tasks are of this test") as pool:
         ended = dict(pool.run((k, Work(naps, tmp_path / "pids")) for k in range(4)))
     assert len({e.value for e in ended.values()}) == 1
+
+
+def test_tasks_that_were_expected_are_worth_no_workers_after_their_run(tmp_path):
+    with WorkerPool(opening, 2, 60.0, "its tasks are of this test") as pool:
+        pool.expect(100)
+        list(pool.run([(0, Work(naps, tmp_path / "pids"))]))
+        pool.close()
+        ended = dict(pool.run((k, Work(naps, tmp_path / "pids")) for k in range(4)))
+    assert len({e.value for e in ended.values()}) == 1

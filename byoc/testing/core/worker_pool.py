@@ -105,7 +105,7 @@ class WorkerPool:
     def __init__(self, opening: Opening, count: int, limit: float, forked: str = ""):
         self._opening, self._count, self._limit = opening, max(1, count), limit
         self._members: list[_Member] = []
-        self._expected = 0  # tasks that will come
+        self._expected = 0  # tasks of the next run
         self.forked = forked
         try:
             pickle.dumps(opening)
@@ -126,7 +126,7 @@ class WorkerPool:
             self._members.pop().process.end()
 
     def expect(self, count: int) -> None:
-        """Start as many workers as *count* tasks are worth as soon as the first of them comes."""
+        """Start as many workers as *count* tasks are worth as soon as the first of the next run comes."""
         self._expected = count
 
     def one(self, task: Task[C], deadline: float | None = None) -> Ended:
@@ -139,10 +139,11 @@ class WorkerPool:
         After *deadline* (of ``time.monotonic()``) none is taken any more. Raises InternalError for a task that raises.
         """
         source, given = iter(tasks), 0
+        expected, self._expected = self._expected, 0  # by this run alone
         has_more = True
         while True:
             while has_more and (deadline is None or time.monotonic() < deadline):
-                member = self._free(given)
+                member = self._free(max(given, expected))
                 if member is None:
                     break
                 found = next(source, None)
@@ -238,8 +239,8 @@ class WorkerPool:
         self._members[self._members.index(member)] = fresh = _Member.of(self._started())
         return fresh
 
-    def _free(self, given: int) -> _Member | None:
-        """A worker without a task; new ones where there are few, as many as *given* tasks are worth. One that is not
+    def _free(self, tasks: int) -> _Member | None:
+        """A worker without a task; new ones where there are few, as many as *tasks* are worth. One that is not
         ready yet is waited for where no other is at work.
         """
         is_busy = any(m.key is not None for m in self._members)
@@ -250,9 +251,9 @@ class WorkerPool:
                 return member
             member.process.end()
             self._members.remove(member)
-        if len(self._members) < min(self._count, 1 + max(given, self._expected) // TASKS_A_WORKER):
+        if len(self._members) < min(self._count, 1 + tasks // TASKS_A_WORKER):
             self._members.append(_Member.of(self._started()))
-            return self._free(given)
+            return self._free(tasks)
         return None
 
     def _is_usable(self, member: _Member) -> bool:
