@@ -22,7 +22,7 @@ _FORKED = (
 
 
 @dataclass(frozen=True)
-class Entry:
+class OpenVinoEntry:
     """OpenVINO's entry, and the process that made it."""
 
     core: Any
@@ -30,9 +30,9 @@ class Entry:
 
 
 @functools.cache
-def entry() -> Entry:
+def entry() -> OpenVinoEntry:
     """The one of this process, or of the process from which it was forked after that had used it."""
-    return Entry(importlib.import_module("openvino").Core(), OwnProcess(_FORKED))
+    return OpenVinoEntry(importlib.import_module("openvino").Core(), OwnProcess(_FORKED))
 
 
 class OpenVinoModule(OnnxModule):

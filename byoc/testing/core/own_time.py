@@ -23,7 +23,7 @@ MOST_TIMES = 10.0  # the limit, by the clock, however long it is stopped
 HELD_UP = 0.1  # the part of the time, stopped or without a processor, from which on that is worth another try
 NANOSECONDS = 1e9
 PROC = Path("/proc")
-Thread = tuple[int, int]  # the numbers of its process and of itself
+ThreadKey = tuple[int, int]  # the numbers of its process and of itself
 STATES = {"R": "running", "S": "asleep", "D": "waiting for a disk", "T": "stopped", "t": "stopped", "Z": "over"}
 
 
@@ -35,7 +35,7 @@ class OwnTime:
     seconds: float = 0.0  # of its own
     elapsed: float = 0.0
     _last: float = field(default_factory=time.monotonic)
-    _threads: dict[Thread, tuple[float, float]] = field(default_factory=dict)
+    _threads: dict[ThreadKey, tuple[float, float]] = field(default_factory=dict)
     _computed: float = 0.0
 
     def begin(self) -> None:
@@ -106,7 +106,7 @@ def _tasks(pid: int) -> list[int]:
         return []
 
 
-def _threads_of(pids: list[int]) -> dict[Thread, tuple[float, float]]:
+def _threads_of(pids: list[int]) -> dict[ThreadKey, tuple[float, float]]:
     """The seconds that each thread computed, and waited for a processor."""
     found = {}
     for pid in pids:
@@ -117,7 +117,7 @@ def _threads_of(pids: list[int]) -> dict[Thread, tuple[float, float]]:
     return found
 
 
-def _without_processor(passed: float, spent: Mapping[Thread, tuple[float, float]]) -> float:
+def _without_processor(passed: float, spent: Mapping[ThreadKey, tuple[float, float]]) -> float:
     """For how much of *passed* seconds no thread computed though one could have, of what each computed and waited.
 
     No more than one thread waited, and no more than what is left of the time in which at least one computed: as long as
@@ -131,7 +131,7 @@ def _without_processor(passed: float, spent: Mapping[Thread, tuple[float, float]
     return min(max(waited for _, waited in runnable.values()), max(passed - max(most, together), 0.0))
 
 
-def _processors(threads: Iterable[Thread]) -> int:
+def _processors(threads: Iterable[ThreadKey]) -> int:
     """How many processors these threads may use, 1 at least."""
     found: set[int] = set()
     for _, task in threads:
