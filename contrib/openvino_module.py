@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import functools
 import importlib
-import os
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from byoc.contrib.model_module import OnnxModule, Session, aliased
-from byoc.runtime.core.errors import DeviceError
+from byoc.runtime.core.fork import OwnProcess
+
+_FORKED = (
+    "OpenVINO cannot compile here: this process was forked from one that had used OpenVINO, whose threads are not in a "
+    "child: start processes anew (multiprocessing.get_context('spawn')), or load the library and run it once before "
+    "the fork"
+)
+
+
+@dataclass(frozen=True)
+class OpenVinoEntry:
+    """OpenVINO's entry, and the process that made it."""
+
+    core: Any
+    process: OwnProcess
 
 
 @functools.cache
-def core() -> Any:
-    """OpenVINO's entry, of which a process has one."""
-    first_process()
-    return importlib.import_module("openvino").Core()
-
-
-@functools.cache
-def first_process() -> int:
-    """The process that made the entry: this one, or the one from which it was forked."""
-    return os.getpid()
+def entry() -> OpenVinoEntry:
+    """The one of this process, or of the process from which it was forked after that had used it."""
+    return OpenVinoEntry(importlib.import_module("openvino").Core(), OwnProcess(_FORKED))
 
 
 class OpenVinoModule(OnnxModule):
@@ -46,13 +53,8 @@ class OpenVinoModule(OnnxModule):
         OpenVINO compiles on threads that it keeps for the next model, and waits for them for ever in a child, where
         they are not. What was compiled before the fork runs there.
         """
-        compiler = core()
-        if first_process() != os.getpid():
-            raise DeviceError(
-                "OpenVINO cannot compile here: this process was forked from one that had used OpenVINO, whose threads "
-                "are not in a child: start processes anew (multiprocessing.get_context('spawn')), or load the library "
-                "and run it once before the fork"
-            )
+        entry().process.require()
+        compiler = entry().core
         library: Any = importlib.import_module("openvino")
         hints = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
         compiled = compiler.compile_model(compiler.read_model(model), "CPU", hints)

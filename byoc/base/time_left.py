@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-LEAST_SECONDS, LEAST_PIECES = 5.0, 10  # before which nothing is foretold
+LEAST_SECONDS, LEAST_PIECES = 5.0, 10  # before which there is no estimate
 
 
 def spelled(seconds: float) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from byoc.testing.core.case import CONSTANT, LARGE_INTEGERS, Arrays, Case
 from byoc.testing.core.conditioning import allowed_scale, movements
 from byoc.testing.core.difference import difference, is_float, tolerances
 from byoc.testing.core.precision_bounds import added_tolerance
-from byoc.testing.core.process_state import ProcessState
+from byoc.testing.core.process_state import ProcessWatch
 from byoc.testing.core.reference import outputs_of
 from byoc.testing.core.region_library import region_library, region_symbol
 from byoc.testing.core.saved import SavedRunner
@@ -66,6 +67,7 @@ class Finding:
     text: str
 
 
+Outcome = TypeVar("Outcome")
 Wanted = tuple[list[np.ndarray], list[np.ndarray]]  # by the kernels' own types, and in float64
 
 
@@ -84,19 +86,33 @@ class Examiner:
     progress: Progress = silent
     precision: str = "f32"
     _added: float = field(default=0.0, init=False)  # to the tolerance of floats, for the case that is examined
+    _watch: ProcessWatch = field(default_factory=ProcessWatch, init=False)  # of the process, for that case
 
     def compiled(self, case: Case, fallback: bool = False) -> Library:
         """*case* as a library. Raises what compiling raises, and UserError where a whole case gave no region."""
         name = self.backend.name
-        if not case.whole:
-            return region_library(case.function, name, self.options, fallback, self.precision)
-        options = {name: dict(self.options)} if self.options else None
-        targets = [name, "host"]
-        mod = IRModule.from_expr(case.function)
-        return compile_model(mod, targets, backend_options=options, fallback=fallback, precision=self.precision)
+        with self._watch.during("compiling it"):
+            if not case.whole:
+                return region_library(case.function, name, self.options, fallback, self.precision)
+            options = {name: dict(self.options)} if self.options else None
+            targets = [name, "host"]
+            mod = IRModule.from_expr(case.function)
+            return compile_model(mod, targets, backend_options=options, fallback=fallback, precision=self.precision)
+
+    def _run(self, run: Callable[..., Outcome], *given: object) -> Outcome:
+        with self._watch.during("a run"):
+            return run(*given)
 
     def examine(self, case: Case, checks: Sequence[str] = EVERY_CASE) -> list[Finding]:
         """What *checks* find of *case*; empty where everything is as it should be."""
+        self._watch = ProcessWatch()
+        found = self._examined(case, checks)
+        if PROCESS in checks and self._watch.text:
+            found = [*found, Finding(PROCESS, WRONG, self._watch.text)]
+        return found
+
+    def _examined(self, case: Case, checks: Sequence[str]) -> list[Finding]:
+        """All of it but for what the process shows."""
         self.progress(NUMBERS)
         self._added = added_tolerance(case.function, self.precision)
         try:
@@ -104,34 +120,30 @@ class Examiner:
         except Exception as error:  # kernels raise what they please
             return [Finding(NUMBERS, UNTRIED, f"the reference does not compute it: {error}")]
         self.progress(COMPILE)
-        state = ProcessState.now()
         try:
             library = self.compiled(case)
         except CompilerNotFoundError as error:
             return [Finding(COMPILE, UNTRIED, str(error))]
         except Exception as error:  # whatever a vendor's code raises
             return [Finding(COMPILE, LATE, _error_text(error))]
-        finally:
-            by_compiling = state.changed()
-        if by_compiling is not None and PROCESS in checks:
-            return [Finding(PROCESS, WRONG, f"compiling it changes {by_compiling}")]
         found, deviates = self._runs(case, library, wanted, checks)
         if found:
             unset = (
                 self._unset(case, library, wanted[0][0]) if OUTPUTS in checks and found[0].check == NUMBERS else None
             )
             return [Finding(OUTPUTS, WRONG, unset)] if unset is not None else found
-        steps: list[tuple[str, Callable[[], list[Finding]]]] = [
-            (OUTPUTS, lambda: self._outputs(case, library, wanted)),
-            (SAVED, lambda: self._saved(case, library, wanted)),
-            (THREADS, lambda: _threads(case, library)),
-            (DETERMINISM, lambda: self._same_bytes(case, library)),
+        steps: list[tuple[str, str, Callable[[], list[Finding]]]] = [
+            (OUTPUTS, "a run", lambda: self._outputs(case, library, wanted)),
+            (SAVED, "saving it", lambda: self._saved(case, library, wanted)),
+            (THREADS, "a run", lambda: _threads(case, library)),
+            (DETERMINISM, "saving it", lambda: self._same_bytes(case, library)),
         ]
         found = list(deviates)
-        for name, step in steps:
+        for name, doing, step in steps:
             if name in checks:
                 self.progress(name)
-                found += step()
+                with self._watch.during(doing):
+                    found += step()
         return found
 
     def wanted(self, case: Case, feed: Arrays) -> Wanted:
@@ -194,15 +206,10 @@ class Examiner:
         deviates: list[Finding] = []
         for k in range(len(case.feeds)):
             given = {name: np.array(a) for name, a in case.inputs(k).items()}
-            state = ProcessState.now()
             try:
-                got = library.run(given)
+                got = self._run(library.run, given)
             except Exception as error:  # whatever a vendor's code raises
                 return [Finding(RUN, LATE, _error_text(error))], []
-            finally:
-                by_running = state.changed()
-            if by_running is not None and PROCESS in checks:
-                return [Finding(PROCESS, WRONG, f"a run changes {by_running}")], []
             if INPUTS in checks:
                 changed = [name for name, a in case.inputs(k).items() if not same_bytes(given[name], a)]
                 if changed:
@@ -218,7 +225,7 @@ class Examiner:
             self.progress(REPEAT)
             for k in (*range(len(case.feeds)), 0):
                 try:
-                    again = library.run(case.inputs(k))
+                    again = self._run(library.run, case.inputs(k))
                 except Exception as error:  # whatever a vendor's code raises
                     return [Finding(REPEAT, WRONG, f"another run fails: {_error_text(error)}")], []
                 other = _unequal(again, first[k])
@@ -237,10 +244,10 @@ class Examiner:
         if beside is None:
             return None
         try:
-            self.compiled(beside).run(beside.inputs(0))
+            self._run(self.compiled(beside).run, beside.inputs(0))
         except Exception:  # of a vendor who takes these constants alone
             return None
-        return _unequal(library.run(case.inputs(0)), first)
+        return _unequal(self._run(library.run, case.inputs(0)), first)
 
     def _outputs(self, case: Case, library: Library, wanted: Sequence[Wanted]) -> list[Finding]:
         """The region's function on poisoned outputs between guards, and on inputs that are read-only."""
@@ -255,7 +262,7 @@ class Examiner:
             for array in inputs:
                 array.flags.writeable = poison == POISONS[0]
             try:
-                function(*map(NDArray, inputs), *(NDArray(z.array) for z in zones))
+                self._run(function, *map(NDArray, inputs), *(NDArray(z.array) for z in zones))
             except Exception as error:  # whatever a vendor's code raises
                 if poison != POISONS[0]:
                     return [Finding(INPUTS, WRONG, f"it does not take inputs that are read-only: {_error_text(error)}")]
@@ -283,7 +290,8 @@ class Examiner:
         for poison in POISONS:
             zones = [_Poisoned(a, poison) for a in own]
             try:
-                function(*(NDArray(np.array(a)) for a in case.feeds[0]), *(NDArray(z.array) for z in zones))
+                given = [*map(np.array, case.feeds[0]), *(z.array for z in zones)]
+                self._run(function, *map(NDArray, given))
             except Exception:  # it is wrong already, and that is reported
                 return None
             kept = [mask & zone.unset for mask, zone in zip(kept, zones, strict=True)]

@@ -1,7 +1,8 @@
 """What a forked process does first: locks that a thread of its parent held are free again, for that thread is not here.
 
 ``new_lock`` and ``new_rlock`` stand for ``threading``'s in objects that live across a fork. Functions given to
-``in_child`` are called in the child too, in their order, before anything else of ours runs there.
+``in_child`` are called in the child too, in their order, before anything else of ours runs there. ``OwnProcess``
+refuses what a child cannot do.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
+
+from byoc.runtime.core.errors import DeviceError
 
 
 class _AtFork:
@@ -52,3 +55,20 @@ def new_rlock() -> threading.RLock:  # a function in older typing
 def in_child(function: Callable[[], None]) -> None:
     """Call *function* in each process that is forked from this one."""
     _at_fork().functions.append(function)
+
+
+class OwnProcess:
+    """The process that made this object, for what does not work in a child of it: *reason* says why, and what to do."""
+
+    def __init__(self, reason: str):
+        self._process, self._reason = os.getpid(), reason
+
+    @property
+    def is_this(self) -> bool:
+        """Whether this is no child of it."""
+        return os.getpid() == self._process
+
+    def require(self) -> None:
+        """Raises DeviceError in a child of it."""
+        if not self.is_this:
+            raise DeviceError(self._reason)

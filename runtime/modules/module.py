@@ -320,7 +320,7 @@ def register_module_loader(type_key: str, location: str | type[Module], *, overr
     elif not all(location.partition(":")):
         raise UserError(f"module type {type_key!r}: its location is {location!r}, expected 'package.module:Class'")
     if type_key in LOADERS:
-        from byoc.runtime.modules.taken_key import check_key
+        from byoc.runtime.modules.type_keys import check_key
 
         check_key(type_key, LOADERS[type_key], location, override, type_key in OWN)
     LOADERS[type_key] = location
@@ -381,6 +381,6 @@ def _load_brought(type_key: str) -> None:
     if (gave := RUNTIME.gave(type_key)) or loaded.problem:
         why = loaded.problem or f"{gave}, expected the class with that type_key, or the module that has it"
         raise UnavailableError(f"modules of type {type_key!r} cannot be loaded here: {why}")
-    from byoc.runtime.modules.taken_key import unknown_type
+    from byoc.runtime.modules.type_keys import unknown_type
 
     raise UnavailableError(unknown_type(type_key, LOADERS, Module))

@@ -13,7 +13,6 @@ import atexit
 import contextlib
 import ctypes
 import functools
-import os
 import threading
 import time
 import weakref
@@ -22,7 +21,7 @@ from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 from byoc.runtime.core.errors import DeviceError
-from byoc.runtime.core.fork import in_child
+from byoc.runtime.core.fork import OwnProcess, in_child
 
 _LONGEST_END = 30.0  # seconds that the end of Python waits for a device
 _FORKED = (
@@ -37,7 +36,7 @@ class DriverUse:
     """The use of OpenCL by the process that made this object: who is in the driver, and what a child must not free."""
 
     def __init__(self) -> None:
-        self.process = os.getpid()
+        self._process = OwnProcess(_FORKED)
         self._inside: set[int] = set()  # threads, by their identifiers
         self._is_ending = False
         self._owners: weakref.WeakSet[object] = weakref.WeakSet()
@@ -46,8 +45,7 @@ class DriverUse:
 
     def require_own_process(self) -> None:
         """Raises DeviceError in a child of the process that uses OpenCL."""
-        if os.getpid() != self.process:
-            raise DeviceError(_FORKED)
+        self._process.require()
 
     @contextmanager
     def call(self) -> Iterator[None]:
@@ -71,7 +69,7 @@ class DriverUse:
         self._owners.add(owner)
 
     def _end(self) -> None:
-        if os.getpid() != self.process:
+        if not self._process.is_this:
             return
         self._is_ending = True
         deadline = time.monotonic() + _LONGEST_END

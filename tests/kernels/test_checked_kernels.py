@@ -1,11 +1,10 @@
 """``BYOC_CHECK`` looks at each C kernel inside of a region, whatever executes it, and names the one that is wrong."""
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from saved_run import NEGATIVE_OF_RELU, run_saved
 
 import byoc
 from byoc import relay
@@ -56,22 +55,16 @@ def test_a_mistake_between_the_kernels_of_a_region_is_found_where_it_is(mistake,
         library(x)
 
 
-RUN = """
-import sys, numpy, byoc.runtime as r
-print(*(a.tolist() for a in r.load(sys.argv[1])(numpy.float32([[-1, 2, -3, 4]]))))
-"""
-
-
 @pytest.mark.parametrize("mistake", ["none", "behind"])
 def test_it_is_found_in_what_was_saved_by_the_runtime_alone(mistake, monkeypatch, tmp_path):
     declared(RIGHT if mistake == "none" else MISTAKES[mistake][0])
     byoc.compile(model(relay.Any("rows")), ["arm", "c"]).save(tmp_path / "m.byoc")
     monkeypatch.setenv("BYOC_CHECK", "1")
-    done = subprocess.run([sys.executable, "-c", RUN, str(tmp_path / "m.byoc")], capture_output=True, text=True)
+    printed, problem = run_saved(tmp_path / "m.byoc")
     if mistake == "none":
-        assert done.stdout == "[[-1.0, -0.0, -3.0, -0.0]] [[1.0, -2.0, 3.0, -4.0]]\n", done.stderr
+        assert printed == NEGATIVE_OF_RELU, problem
     else:
-        assert "step 2 of 3: it wrote 4 bytes behind the end of its output 0" in done.stderr
+        assert "step 2 of 3: it wrote 4 bytes behind the end of its output 0" in problem
 
 
 def test_a_kernel_of_c_beside_kernels_of_python_is_looked_at_too(monkeypatch):

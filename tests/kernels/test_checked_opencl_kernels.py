@@ -1,10 +1,8 @@
 """``BYOC_CHECK`` looks at what each kernel in OpenCL C leaves in device memory, and names the one that is wrong."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+from saved_run import NEGATIVE_OF_RELU, run_saved
 
 import byoc
 from byoc import relay
@@ -98,22 +96,16 @@ def test_a_kernel_that_writes_to_a_constant_or_goes_beyond_it_is_found(use, monk
                 library(X)
 
 
-RUN = """
-import sys, numpy, byoc.runtime as r
-print(*(a.tolist() for a in r.load(sys.argv[1])(numpy.float32([[-1, 2, -3, 4]]))))
-"""
-
-
 @pytest.mark.parametrize("mistake", ["none", "unset"])
 def test_it_is_found_in_what_was_saved_by_the_runtime_alone(mistake, monkeypatch, tmp_path):
     declared(RIGHT if mistake == "none" else MISTAKES[mistake][0])
     byoc.compile(model(relay.Any("rows")), ["arm", "c"]).save(tmp_path / "m.byoc")
     monkeypatch.setenv("BYOC_CHECK", "1")
-    done = subprocess.run([sys.executable, "-c", RUN, str(tmp_path / "m.byoc")], capture_output=True, text=True)
+    printed, problem = run_saved(tmp_path / "m.byoc")
     if mistake == "none":
-        assert done.stdout == "[[-1.0, -0.0, -3.0, -0.0]] [[1.0, -2.0, 3.0, -4.0]]\n", done.stderr
+        assert printed == NEGATIVE_OF_RELU, problem
     else:
-        assert "step 2 of 3: it left 1 of 4 elements of its output 0 (buffer " in done.stderr
+        assert "step 2 of 3: it left 1 of 4 elements of its output 0 (buffer " in problem
 
 
 def test_with_fallback_a_mistake_is_recorded_and_the_host_computes(monkeypatch):

@@ -15,7 +15,7 @@ from byoc.runtime.errors import ContractError
 from byoc.runtime.vm import VirtualMachine
 
 pytestmark = pytest.mark.needs_cc
-WAYS = ("aot", "graph", "vm", "saved")
+EXECUTORS = ("aot", "graph", "vm", "saved")
 X = np.float32([[-1, 2, -3, 4]] * 3)
 LAST = "value_{n}[{size}]"
 # what the second of the region's three operators does beside its work, alone and where each is known by its name
@@ -68,45 +68,45 @@ def model():
     return byoc.IRModule.from_expr(relay.Function([x], relay.Tuple([inner, relay.exp(inner)])))
 
 
-def run(way, tmp_path):
-    if way == "vm":
+def run(executor, tmp_path):
+    if executor == "vm":
         mod = relay.transform.InferType()(model())
         for step in ("AnnotateTarget", "MergeCompilerRegions", "PartitionGraph"):
             mod = getattr(relay.transform, step)(*(["whole"] if step == "AnnotateTarget" else []))(mod)
         return [np.asarray(a) for a in VirtualMachine(compile_module(mod), cpu()).run(X)]
     library = byoc.compile(model(), ["whole", "c"])
     assert len(library.plan.regions) == 1
-    if way == "saved":
+    if executor == "saved":
         library = byoc.load(library.save(tmp_path / "m.byoc"))
-    return (library.graph_executor() if way == "graph" else library.executor())({"x": X})
+    return (library.graph_executor() if executor == "graph" else library.executor())({"x": X})
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_in_a_region_that_is_one_function_is_found(vendor, way, mistake, monkeypatch, tmp_path):
+def test_a_mistake_in_a_region_that_is_one_function_is_found(vendor, executor, mistake, monkeypatch, tmp_path):
     text, sentence = MISTAKES[mistake]
     vendor(text)
     monkeypatch.setenv("BYOC_CHECK", "1")
     with pytest.raises(ContractError, match=rf"region \S+ \(operators .*\) on whole failed at launch: {sentence}"):
-        run(way, tmp_path)
+        run(executor, tmp_path)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("mistake", [m for m in MISTAKES if m not in ("workspace", "input")])
-def test_where_each_operator_has_its_statement_the_wrong_one_is_named(vendor, way, mistake, monkeypatch, tmp_path):
+def test_where_each_operator_has_its_statement_the_wrong_one_is_named(vendor, executor, mistake, monkeypatch, tmp_path):
     text, sentence = MISTAKES[mistake]
     vendor(text, knows=True)
     monkeypatch.setenv("BYOC_CHECK", "1")
     with pytest.raises(ContractError, match=rf"on whole failed at launch: kernel nn.relu, step 2 of 3: {sentence}"):
-        run(way, tmp_path)
+        run(executor, tmp_path)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("knows", [False, True])
-def test_a_region_without_mistakes_is_right_under_checks(vendor, way, knows, monkeypatch, tmp_path):
+def test_a_region_without_mistakes_is_right_under_checks(vendor, executor, knows, monkeypatch, tmp_path):
     vendor(knows=knows)
     monkeypatch.setenv("BYOC_CHECK", "1")
-    one, two = run(way, tmp_path)
+    one, two = run(executor, tmp_path)
     np.testing.assert_array_equal(one, np.maximum(-X, 0))
     np.testing.assert_allclose(two, np.exp(np.maximum(-X, 0)), rtol=1e-6)
 

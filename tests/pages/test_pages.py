@@ -16,7 +16,7 @@ from byoc.cli.report.executed_graph import executed_graph
 from byoc.partition.show.report_page import fragment, to_html
 from byoc.runtime.core.function_work import OperatorWork
 from byoc.runtime.page.parts import Mark, TableCell, table, time_line
-from byoc.runtime.profile.record import CompileTimes, FunctionRecord, PartRecord
+from byoc.runtime.profile.record import CompileTimes, FunctionRecord, PartRecord, names_of_functions
 from byoc.runtime.profile.run_profile import RunProfile
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
@@ -194,6 +194,18 @@ def test_the_page_of_a_profile_has_the_graph_that_ran(profiled):
         assert " ms" in title and ", ".join(record.nodes) in title
     assert drawn.count("<path d=") >= len(boxes) - 1  # what reads what, views drawn through
     assert next(title for place, title in boxes if place == "host").startswith("image")
+
+
+@pytest.mark.needs_cc
+def test_the_graph_and_the_tables_of_a_profile_have_one_name_for_a_function(profiled):
+    library, profile, _ = profiled
+    unknown = replace(profile, functions=tuple(replace(f, operators=()) for f in profile.functions))
+    drawn = executed_graph(library, unknown)
+    tables = unknown.to_html().split("<script")[0]
+    for record, name in zip(unknown.functions, names_of_functions(unknown.functions), strict=True):
+        assert record.symbol.endswith(name) and name != record.symbol
+        assert re.search(rf"<text[^>]*>{re.escape(name)}</text>", drawn), name
+        assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", tables), name
 
 
 @pytest.mark.needs_cc

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 
 from byoc.partition.boundaries import HOST
 from byoc.partition.show.draw import svg_of
 from byoc.partition.show.picture import Box, Picture
 from byoc.runtime.graph.graph import RESHAPE, Graph
 from byoc.runtime.library import Library
-from byoc.runtime.profile.record import FunctionRecord, ProfileRecord
-
-REGION_PREFIX = "tvmgen_default_"
+from byoc.runtime.profile.record import FunctionRecord, ProfileRecord, names_of_functions
 
 
 def executed_graph(library: Library, profile: ProfileRecord) -> str:
@@ -22,6 +21,7 @@ def executed_graph(library: Library, profile: ProfileRecord) -> str:
 def picture_of_run(graph: Graph, library: Library, profile: ProfileRecord) -> Picture:
     """Boxes of the inputs and of each call of a function, and what reads what."""
     records = {f.symbol: f for f in profile.functions}
+    names = dict(zip(records, names_of_functions(list(records.values())), strict=True))
     boxes: list[Box] = []
     arrows: dict[tuple[int, int], None] = {}
     sources: dict[int, tuple[int, ...]] = {}  # by node: the boxes that its value comes from
@@ -37,17 +37,17 @@ def picture_of_run(graph: Graph, library: Library, profile: ProfileRecord) -> Pi
         if record is not None and record.is_region:
             region = len(regions)
             regions.append(record.backend)
-        boxes.append(_box(node.name if record is None else _label(record), record, region))
+        boxes.append(_box(node.name if record is None else _label(record, names), record, region))
         arrows |= dict.fromkeys((box, len(boxes) - 1) for box in above)
         sources[number] = (len(boxes) - 1,)
     targets = dict.fromkeys(f.backend for f in profile.functions if f.is_region)
     return Picture(tuple(boxes), tuple(arrows), (HOST, *targets), tuple(regions))
 
 
-def _label(record: FunctionRecord) -> str:
-    """What a box is called: the operators of the function, or its name where they are not known."""
-    names = list(dict.fromkeys(work.operator for work in record.operators))
-    return ", ".join(names) if names else record.symbol.removeprefix(REGION_PREFIX)
+def _label(record: FunctionRecord, names: Mapping[str, str]) -> str:
+    """What a box is called: the operators of the function, or its name in the tables where they are not known."""
+    operators = dict.fromkeys(work.operator for work in record.operators)
+    return ", ".join(operators) if operators else names[record.symbol]
 
 
 def _box(label: str, record: FunctionRecord | None, region: int) -> Box:

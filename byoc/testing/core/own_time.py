@@ -2,24 +2,28 @@
 
 A worker that is stopped, or waits for a processor that other programs have, says nothing either, and is no vendor's
 fault. So a limit is held against the time in which it could have gone on: what went by, without what it (or a process
-that it started, such as a compiler) was stopped or waited for a processor. Elsewhere than on Linux it is what went by.
+that it started, such as a compiler) was stopped or without a processor. A thread that waits while others of the same
+process compute takes no time from it. Elsewhere than on Linux it is what went by.
 Source: ``Documentation/scheduler/sched-stats.rst`` of Linux.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 MOST_COUNTED = 2.0  # seconds between two looks: who looks may have been without a processor too
 BETWEEN_LOOKS = 0.2
 MOST_TIMES = 10.0  # the limit, by the clock, however long it is stopped
-BUSY = 0.1  # the part of the time without a processor from which on other programs are to be reckoned with
+HELD_UP = 0.1  # the part of the time, stopped or without a processor, from which on that is worth another try
 NANOSECONDS = 1e9
 PROC = Path("/proc")
+ThreadKey = tuple[int, int]  # the numbers of its process and of itself
 STATES = {"R": "running", "S": "asleep", "D": "waiting for a disk", "T": "stopped", "t": "stopped", "Z": "over"}
 
 
@@ -31,7 +35,7 @@ class OwnTime:
     seconds: float = 0.0  # of its own
     elapsed: float = 0.0
     _last: float = field(default_factory=time.monotonic)
-    _threads: dict[tuple[int, int], tuple[float, float]] = field(default_factory=dict)
+    _threads: dict[ThreadKey, tuple[float, float]] = field(default_factory=dict)
     _computed: float = 0.0
 
     def begin(self) -> None:
@@ -50,17 +54,20 @@ class OwnTime:
         self.elapsed += passed
         pids = _with_children(self.pid)
         before, self._threads = self._threads, _threads_of(pids)
-        known = [(then, self._threads[key]) for key, then in before.items() if key in self._threads]
-        waited = max((late[1] - early[1] for early, late in known), default=0.0)
-        self._computed += sum(late[0] - early[0] for early, late in known)
+        spent = {
+            key: (self._threads[key][0] - c, self._threads[key][1] - w)
+            for key, (c, w) in before.items()
+            if key in self._threads
+        }
+        self._computed += sum(computed for computed, _ in spent.values())
         if not any(_state(pid) == "stopped" for pid in pids):
-            self.seconds += max(min(passed, MOST_COUNTED) - waited, 0.0)
+            self.seconds += max(min(passed, MOST_COUNTED) - _without_processor(passed, spent), 0.0)
         return self.seconds > limit or self.elapsed > MOST_TIMES * limit
 
     @property
-    def was_busy(self) -> bool:
-        """Whether it was stopped, or other programs had the processors, for a good part of the time."""
-        return self.elapsed - self.seconds > BUSY * self.elapsed
+    def was_held_up(self) -> bool:
+        """Whether it was stopped or without a processor for a good part of the time."""
+        return self.elapsed - self.seconds > HELD_UP * self.elapsed
 
     @property
     def text(self) -> str:
@@ -69,7 +76,7 @@ class OwnTime:
             return ""
         lost = self.elapsed - self.seconds
         text = f"it computed for {self._computed:.1f} s of them"
-        return f"{text}, and was stopped or without a processor for {lost:.0f} s more" if self.was_busy else text
+        return f"{text}, and was stopped or without a processor for {lost:.0f} s more" if self.was_held_up else text
 
 
 def standing(pid: int) -> str:
@@ -99,7 +106,7 @@ def _tasks(pid: int) -> list[int]:
         return []
 
 
-def _threads_of(pids: list[int]) -> dict[tuple[int, int], tuple[float, float]]:
+def _threads_of(pids: list[int]) -> dict[ThreadKey, tuple[float, float]]:
     """The seconds that each thread computed, and waited for a processor."""
     found = {}
     for pid in pids:
@@ -108,6 +115,29 @@ def _threads_of(pids: list[int]) -> dict[tuple[int, int], tuple[float, float]]:
             if len(numbers) >= 2:
                 found[pid, task] = (int(numbers[0]) / NANOSECONDS, int(numbers[1]) / NANOSECONDS)
     return found
+
+
+def _without_processor(passed: float, spent: Mapping[ThreadKey, tuple[float, float]]) -> float:
+    """For how much of *passed* seconds no thread computed though one could have, of what each computed and waited.
+
+    No more than one thread waited, and no more than what is left of the time in which at least one computed: as long as
+    the one that computed most, or as all together on the processors that they may use.
+    """
+    runnable = {thread: times for thread, times in spent.items() if any(times)}
+    if not runnable:
+        return 0.0
+    most = max(computed for computed, _ in runnable.values())
+    together = sum(computed for computed, _ in runnable.values()) / _processors(runnable)
+    return min(max(waited for _, waited in runnable.values()), max(passed - max(most, together), 0.0))
+
+
+def _processors(threads: Iterable[ThreadKey]) -> int:
+    """How many processors these threads may use, 1 at least."""
+    found: set[int] = set()
+    for _, task in threads:
+        with contextlib.suppress(OSError, AttributeError):  # it has ended; this is not Linux
+            found |= os.sched_getaffinity(task)
+    return max(len(found), 1)
 
 
 def _state(pid: int, task: int | None = None) -> str:

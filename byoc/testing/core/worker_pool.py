@@ -21,7 +21,7 @@ READY, ABSENT, STEP, DONE, FAILED = "ready", "absent", "step", "done", "failed"
 START_SECONDS = 120.0  # until a worker is ready: Python starts, and a vendor's package is imported
 NO_END = "no end"  # how the sentence about a task begins that did not end
 GRACE_SECONDS = 5.0  # for what is under way when the time is over
-MOST_TURNS = 2  # of a task that came to no end while other programs had the processors
+MOST_TURNS = 2  # of a task that came to no end while its worker was stopped or without a processor
 TASKS_A_WORKER = 20  # that there are before another worker is worth starting
 C = TypeVar("C", contravariant=True)
 
@@ -87,20 +87,25 @@ class _Member:
         """That of *process*, which was just started."""
         return cls(process, OwnTime(process.pid))
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it had its seconds without a word: those of its task, before that those of its start."""
+        return self.time.is_over(self.limit if self.is_ready else START_SECONDS)
+
 
 class WorkerPool:
     """As many as *count* workers whose contexts *opening* makes; *limit* are seconds without a word from one.
 
-    Of these seconds those do not count in which a worker was stopped or had no processor (``own_time.py``); where there
-    were many, a task that did not end is given to another worker once. A worker is a new process; where *opening* is
-    not possible in one, or cannot be sent there, this process is forked, and ``forked`` says why. *forked* says so from
-    the beginning.
+    Of these seconds those do not count in which a worker was stopped or without a processor (``own_time.py``); where
+    there were many, a task that did not end is given to another worker once. A worker is a new process; where *opening*
+    is not possible in one, or cannot be sent there, this process is forked, and ``forked`` says why. *forked* says so
+    from the beginning.
     """
 
     def __init__(self, opening: Opening, count: int, limit: float, forked: str = ""):
         self._opening, self._count, self._limit = opening, max(1, count), limit
         self._members: list[_Member] = []
-        self._expected = 0  # tasks that will come
+        self._expected = 0  # tasks of the next run
         self.forked = forked
         try:
             pickle.dumps(opening)
@@ -121,7 +126,7 @@ class WorkerPool:
             self._members.pop().process.end()
 
     def expect(self, count: int) -> None:
-        """Start as many workers as *count* tasks are worth as soon as the first of them comes."""
+        """Start as many workers as *count* tasks are worth as soon as the first of the next run comes."""
         self._expected = count
 
     def one(self, task: Task[C], deadline: float | None = None) -> Ended:
@@ -134,10 +139,11 @@ class WorkerPool:
         After *deadline* (of ``time.monotonic()``) none is taken any more. Raises InternalError for a task that raises.
         """
         source, given = iter(tasks), 0
+        expected, self._expected = self._expected, 0  # by this run alone
         has_more = True
         while True:
             while has_more and (deadline is None or time.monotonic() < deadline):
-                member = self._free(given)
+                member = self._free(max(given, expected))
                 if member is None:
                     break
                 found = next(source, None)
@@ -154,13 +160,21 @@ class WorkerPool:
             yield from self._ended(busy, deadline)
 
     def _give(self, member: _Member, key: int, task: Task[C], turn: int = 1) -> None:
-        member.key, member.task, member.step, member.turn = key, task, "", turn
+        member.key, member.task, member.turn = key, task, turn
+        if member.is_ready:
+            member.step = ""
         member.time.begin()
         member.limit = self._limit * task.patience
         try:
             member.process.pipe.send(task)
         except (BrokenPipeError, ConnectionResetError):  # it died between two tasks, of which this is not the fault
-            self._give(self._replaced(member), key, task, turn)
+            self._give_again(member, key, task, turn)
+
+    def _give_again(self, member: _Member, key: int, task: Task[C], turn: int) -> None:
+        """Another worker has the task of *member*; until it is ready, the step is the one that was known."""
+        fresh = self._replaced(member)
+        fresh.step = member.step
+        self._give(fresh, key, task, turn)
 
     def _ended(self, busy: list[_Member], deadline: float | None) -> Iterator[tuple[int, Ended]]:
         ready = wait([m.process.pipe for m in busy], timeout=0.5)
@@ -171,7 +185,7 @@ class WorkerPool:
             assert key is not None
             if member.process.pipe in ready:
                 ended = self._received(member)
-            elif member.time.is_over(member.limit):
+            elif member.is_over:
                 ended = self._hung(member)
             elif deadline is not None and now > deadline + GRACE_SECONDS:
                 ended = self._lost(member, TimeOver())
@@ -181,13 +195,15 @@ class WorkerPool:
 
     def _hung(self, member: _Member) -> Ended | None:
         """What is known of a task that came to no end; None where another worker has it now."""
-        if member.turn < MOST_TURNS and member.time.was_busy:
+        if not member.is_ready:
+            return self._lost(member, _not_started(member))
+        if member.turn < MOST_TURNS and member.time.was_held_up:
             assert member.key is not None and member.task is not None
-            self._give(self._replaced(member), member.key, member.task, member.turn + 1)
+            self._give_again(member, member.key, member.task, member.turn + 1)
             return None
         first, *others = member.process.places() or [""]
         text = f"{NO_END} after {member.limit:g} s{f' ({first})' if first else ''}"
-        twice = "tried twice, since other programs had the processors" if member.turn > 1 else ""
+        twice = "tried twice, since its worker was stopped or without a processor" if member.turn > 1 else ""
         threads = f"other threads of Python at {_counted(others)}" if others else ""
         parts = [twice, member.time.text, threads, standing(member.process.pid)]
         return self._lost(member, Lost(member.step, "; ".join([text, *(p for p in parts if p)]), True))
@@ -204,8 +220,8 @@ class WorkerPool:
         if word == STEP:
             member.step = value
             return None
-        if word == READY:  # one that was given its task before it was
-            member.is_ready = True
+        if word == READY:  # one that was given its task before it was; the task begins now
+            member.is_ready, member.step = True, ""
             return None
         if word == ABSENT:
             return self._lost(member, Lost(member.step, f"no worker can be started: {value}"))
@@ -223,8 +239,8 @@ class WorkerPool:
         self._members[self._members.index(member)] = fresh = _Member.of(self._started())
         return fresh
 
-    def _free(self, given: int) -> _Member | None:
-        """A worker without a task; new ones where there are few, as many as *given* tasks are worth. One that is not
+    def _free(self, tasks: int) -> _Member | None:
+        """A worker without a task; new ones where there are few, as many as *tasks* are worth. One that is not
         ready yet is waited for where no other is at work.
         """
         is_busy = any(m.key is not None for m in self._members)
@@ -235,9 +251,9 @@ class WorkerPool:
                 return member
             member.process.end()
             self._members.remove(member)
-        if len(self._members) < min(self._count, 1 + max(given, self._expected) // TASKS_A_WORKER):
+        if len(self._members) < min(self._count, 1 + tasks // TASKS_A_WORKER):
             self._members.append(_Member.of(self._started()))
-            return self._free(given)
+            return self._free(tasks)
         return None
 
     def _is_usable(self, member: _Member) -> bool:
@@ -263,6 +279,16 @@ class WorkerPool:
         process = ChildProcess()
         process.pipe.send(partial(serve, self._opening))
         return process
+
+
+def _not_started(member: _Member) -> Lost:
+    """What is known of a task that waits for a worker which does not begin."""
+    place = member.process.place()
+    late = f"not ready after {START_SECONDS:g} s{f' ({place})' if place else ''}"
+    if member.turn == 1:
+        return Lost(member.step, f"no worker can be started: it is {late}")
+    again = f"another worker, which was to try it again, is {late}"
+    return Lost(member.step, f"{NO_END} after {member.limit:g} s; {again}", True)
 
 
 def _counted(places: Sequence[str]) -> str:

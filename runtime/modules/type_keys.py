@@ -1,4 +1,4 @@
-"""Which class may take the place of another as what loads modules of a type, and what to do where none is known."""
+"""Keys of module types: which class may take the place of another as a loader, and what to do where none is known."""
 
 from __future__ import annotations
 
