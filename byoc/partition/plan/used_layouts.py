@@ -50,14 +50,14 @@ def _holders(laid: IRModule, composed: IRModule) -> dict[Call, Call]:
     return found
 
 
-Given = Mapping[RelayExpr, "Place"]  # what the parameters of a composite stand for
-Place = tuple[RelayExpr, Given, Call | None]  # an expression, in which composite it is, and that one's call
+ArgumentOf = Mapping[RelayExpr, "UsedPlace"]  # what the parameters of a composite stand for
+UsedPlace = tuple[RelayExpr, ArgumentOf, Call | None]  # an expression, in which composite it is, and that one's call
 
 
 def _pair(body: RelayExpr, composed: RelayExpr, found: dict[Call, Call]) -> None:
     """Add to *found* the calls below *body*, which *composed* is with composites."""
     seen: set[RelayExpr] = set()
-    pending: list[tuple[RelayExpr, Place]] = [(body, (composed, {}, None))]
+    pending: list[tuple[RelayExpr, UsedPlace]] = [(body, (composed, {}, None))]
     while pending:
         one, place = pending.pop()
         if one in seen:
@@ -76,14 +76,14 @@ def _below(expr: RelayExpr) -> Sequence[RelayExpr]:
     return expr.args if isinstance(expr, Call) and is_composite(expr) else children(expr)
 
 
-def _entered(place: Place) -> Place:
+def _entered(place: UsedPlace) -> UsedPlace:
     """*place* where it is no composite's call and no parameter of one: what that stands for."""
     other, given, holder = place
     while True:
         if other in given:
             other, given, holder = given[other]
         elif isinstance(other, Call) and isinstance(other.op, Function) and is_composite(other):
-            outer: Given = {p: (a, given, holder) for p, a in zip(other.op.params, other.args, strict=True)}
+            outer: ArgumentOf = {p: (a, given, holder) for p, a in zip(other.op.params, other.args, strict=True)}
             holder = holder or other
             other, given = other.op.body, outer
         else:
