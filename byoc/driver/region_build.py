@@ -148,38 +148,31 @@ def _check_module(var: GlobalVar, region: Function, module: object) -> None:
     """Raises CompileError for what is no module of the region, or one that cannot work."""
     name, symbol = str(region.attrs["Compiler"]), str(region.attrs["global_symbol"])
 
-    def mistake(text: Callable[[str], str]) -> CompileError:
-        """The error that says *text*, a function of what names the region."""
-        sentence, cause = (f"backend {name!r}{text(of)}" for of in (f" for {_place(var, region)}", ""))
-        return because(CompileError(sentence), cause)
+    def mistake(what: str, wrong: str) -> CompileError:
+        """The error of a module: *what* of it, for this region, is *wrong*."""
+        sentence = f"backend {name!r}{what} for {_place(var, region)}{wrong}"
+        return because(CompileError(sentence), f"backend {name!r}{what}{wrong}")
 
     if not isinstance(module, Module):
-        raise mistake(
-            lambda of: f" gave {type(module).__name__}{of}; its compile must return a byoc.runtime.Module",
-        )
+        raise mistake(f" gave {type(module).__name__}", "; its compile must return a byoc.runtime.Module")
     if isinstance(module.symbols, str):
         raise mistake(
-            lambda of: (
-                f": symbols of its module{of} is the text {module.symbols!r}, expected a sequence of names, as in "
-                f"self.symbols = ({symbol!r},)"
-            )
+            ": symbols of its module",
+            f" is the text {module.symbols!r}, expected a sequence of names, as in self.symbols = ({symbol!r},)",
         )
     known = ", ".join(module.symbols) or "none"
     if symbol not in module.symbols:
-        raise mistake(lambda of: f": its module{of} has no such symbol; it has {known}")
+        raise mistake(": its module", f" has no such symbol; it has {known}")
     if type(module).get_function is Module.get_function and "get_function" not in vars(module):
         raise mistake(
-            lambda of: (
-                f": {type(module).__name__}, the class of its module{of}, has no method get_function(self, name, "
-                "query_imports=False), which gives what runs a symbol: write it"
-            )
+            f": {type(module).__name__}, the class of its module",
+            ", has no method get_function(self, name, query_imports=False), which gives what runs a symbol: write it",
         )
     if module.type_key in OWN and not isinstance(module, module_class(module.type_key)):
         raise mistake(
-            lambda of: (
-                f": its module{of} has the type_key {module.type_key!r} of a module of byoc itself, which would load "
-                f"it: choose another, as {name!r}"
-            )
+            ": its module",
+            f" has the type_key {module.type_key!r} of a module of byoc itself, which would load it: choose another, "
+            f"as {name!r}",
         )
     _check_constants(name, module)
 

@@ -140,8 +140,8 @@ class DsoModule(Module):
         return constants
 
     def memory(self, symbol: str) -> Mapping[str, int]:
-        """The workspace of one call, for values inside, in bytes; nothing where sizes are free, or where the library
-        cannot be opened by any process of this machine.
+        """The workspace of one call, for values inside, in bytes; nothing where sizes are free, nor where this process
+        cannot open the library: it has sanitizers, or is another processor's.
         """
         if self._signatures[symbol].size_names or self.sanitizers or self.unavailable():
             return {}

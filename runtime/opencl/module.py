@@ -26,12 +26,7 @@ from byoc.runtime.opencl.commands.options import RunOptions
 from byoc.runtime.opencl.counts import DeviceCounts, summed
 from byoc.runtime.opencl.device_memory import place_buffers
 from byoc.runtime.opencl.devices import open_device
-from byoc.runtime.opencl.launches import (
-    PLAN_VERSION,
-    FunctionPlan,
-    plans_from_json,
-    run_options_from_json,
-)
+from byoc.runtime.opencl.launches import PLAN_VERSION, FunctionPlan, plans_from_json, run_options_from_json
 from byoc.runtime.opencl.peaks import device_peak
 from byoc.runtime.opencl.process import driver_use
 from byoc.runtime.opencl.session import Session

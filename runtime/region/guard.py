@@ -94,6 +94,8 @@ class RegionGuard:
 
     def function(self) -> PackedFunction:
         """The backend's function, loaded and initialised. Raises StageError."""
+        if self._loading.has_result:  # nothing is waited for, or said of it, in the calls that follow
+            return self._loading()
         hung = self._hung
         if hung is not None and self._loading.is_under_way:
             raise StageError(INITIALIZE, RegionTimeoutError(hung))

@@ -142,6 +142,11 @@ class SharedWork(Generic[Result]):
             self._lock.release()
 
     @property
+    def has_result(self) -> bool:
+        """Whether it is done."""
+        return bool(self._results)
+
+    @property
     def is_under_way(self) -> bool:
         """Whether it goes on, on a thread of its own."""
         return self._helper is not None and not self._helper.is_done()

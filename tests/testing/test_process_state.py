@@ -32,7 +32,7 @@ def examined(name, operator="nn.relu", checks=CHECKS):
     case = next(c for c in cases if any(a.size for a in c.feeds[0]))
     before = ProcessState.now()
     found = {f.check: f.text for f in examiner.examine(case, checks)}
-    assert before.changed() is None
+    assert before.restore() is None
     return found
 
 

@@ -27,12 +27,14 @@ def is_used(asked: AskedLayouts, plan: PlannedCut, laid: IRModule, numbers: Sequ
     calls = [call for _, func in functions_of(laid) for call in calls_of(func)]
     turned = [call for call, n in zip(calls, numbers, strict=True) if n in asked.turned]
     names = {callee_name(call) for call in turned}
-    inside, outside = (
-        {name for d in plan.decisions if (d.target in asked.by) == is_in for name in (d.operator, *d.inside)}
-        for is_in in (True, False)
-    )
-    if names.isdisjoint(inside) or not names <= outside:
-        return not names.isdisjoint(inside)
+    inside: set[str] = set()  # the operators of those regions, and of all else
+    outside: set[str] = set()
+    for decision in plan.decisions:
+        (inside if decision.target in asked.by else outside).update((decision.operator, *decision.inside))
+    if names.isdisjoint(inside):
+        return False
+    if not names <= outside:  # one is nowhere else
+        return True
     composed = plan.composed(laid)
     origin = with_casts(composed, plan.places)[1] if plan.places else range(len(plan.decisions))
     target = {n: d.target for n, d in zip(origin, plan.decisions, strict=True) if n is not None}

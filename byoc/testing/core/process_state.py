@@ -39,8 +39,8 @@ class ProcessState:
         kept = bool((SMALLEST * np.float32(1))[0] > 0)
         return cls({**np.geterr()}, os.getcwd(), drawn, random.getstate(), kept, _float_environment())
 
-    def changed(self) -> str | None:
-        """What is otherwise now, in a few words; None where nothing is. What can be restored is restored."""
+    def restore(self) -> str | None:
+        """Make the process so again, as far as it can be. What was otherwise, in words; None where nothing was."""
         now = ProcessState.now()
         found = []
         if now.errors != self.errors:
@@ -74,7 +74,7 @@ class ProcessWatch:
         try:
             yield
         finally:
-            changes = before.changed()
+            changes = before.restore()
             if changes is not None:
                 self._found[f"{what} changes {changes}"] = None
 

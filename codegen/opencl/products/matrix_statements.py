@@ -191,7 +191,8 @@ class MatrixStep(OwnText):
     def _of_warpgroup(self, writer: KernelWriter, item: str, sums: str) -> None:
         """Four warps say where the first of their 64 lanes is, and where the columns begin."""
         tile, names, lanes = self.tile, writer.exprs.names, WARPGROUP * ROWS
-        writer.exprs.helpers.setdefault(("matrix_warpgroup", call := warpgroup_call(tile)))
+        call = warpgroup_call(tile)
+        writer.exprs.helpers.setdefault(("matrix_warpgroup", call))
         side = writer.exprs.text(writer.exprs.simplify(self.side), 13)
         left, right = names(self.left, self.left.name), names(self.right, self.right.name)
         rows = f"&{left}[{side} * {tile.rows * tile.line} + {item} / {WARPGROUP * WARP} * {lanes * tile.line}]"
