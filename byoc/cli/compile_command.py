@@ -127,10 +127,14 @@ def origin_lines(report: Mapping[str, object]) -> str:
 
 
 def fallback_lines(report: Mapping[str, object]) -> str:
-    """What does not run as it should, and why: host functions on numpy kernels, a model node by node; else empty."""
+    """How the host runs the model where not as one call on whole tensors, and why: functions on numpy kernels, a model
+    node by node, a batch item by item; else empty.
+    """
     reasons = mapping_of(report.get("host_fallbacks", {}), "host_fallbacks")
     by_node = report.get("node_by_node")
     whole = f"\nthe model runs node by node, not by one native call: {by_node}\n" if by_node else ""
+    batch = report.get("item_by_item")
+    whole += f"\na batch of {batch} is computed item by item, each as a batch of one\n" if batch else ""
     if not reasons:
         return whole
     rows = "".join(f"  {symbol}: {reason}\n" for symbol, reason in reasons.items())

@@ -36,7 +36,8 @@ class HostFunctions:
 
     ``graph`` calls them, where there is one; ``node_by_node`` says why that cannot be one native function. Where they
     are *returning*, their results are new arrays, so that generated code needs inputs that determine the sizes of
-    these; a graph knows all sizes.
+    these; a graph knows all sizes. ``batch`` is the size, or number, of whose items that function computes one after
+    the other.
     """
 
     prefix: str
@@ -46,6 +47,7 @@ class HostFunctions:
     fallback_reasons: dict[str, str] = field(default_factory=dict)
     graph: Mapping[str, object] | None = None
     node_by_node: str | None = None
+    batch: str = ""
     _shared: dict[int, list[tuple[Function, str]]] = field(default_factory=dict)
 
     def symbol_of(self, function: Function, name: str) -> str:
@@ -86,7 +88,11 @@ class HostFunctions:
         if self.graph is not None:
             none = "none of the host's functions is generated code"
             self.node_by_node = no_whole_program(Graph(self.graph)) if self.compiled else none
-        found: list[Module] = [compile_c(self.compiled, options, self.graph)] if self.compiled else []
+        found: list[Module] = []
+        if self.compiled:
+            native = compile_c(self.compiled, options, self.graph)
+            self.batch = "" if native.whole is None else native.whole.batch
+            found.append(native)
         if not self.interpreted:
             return found
         from byoc.driver.json_functions import compile_json

@@ -132,11 +132,15 @@ def compile_functions(
     function for which no code can be generated, CompilerNotFoundError.
     """
     compiler, flags, allowed = find_compiler(), _flags(options or {}), WinogradOptions.of(options or {})
-    lowered = [lower_to_c(function, symbol) for symbol, function in functions.items()]
+    lowered: Sequence[Program] = [lower_to_c(function, symbol) for symbol, function in functions.items()]
     check_process(compiler.sanitizers, compiler.command, compiler.is_gcc)
     whole = Graph(graph) if graph is not None else None
     if whole is not None and no_whole_program(whole) is not None:
         whole = None
+    if whole is not None and _may_have_a_batch(whole):
+        from byoc.codegen.c.item_loop import item_programs
+
+        lowered = item_programs(lowered, whole)
     tune = (options or {}).get("tune", NO_TUNING)
     if tune == NO_TUNING:
         with paused_collector():
@@ -147,6 +151,12 @@ def compile_functions(
         programs = _tuned(lowered, tune, workbench(compiler, flags, allowed, run_threads(whole, lowered)))
     with paused_collector():
         return build_library(programs, compiler, flags, whole, prologue)
+
+
+def _may_have_a_batch(graph: Graph) -> bool:
+    """Whether an input of *graph* holds anything but one, or a number of, items."""
+    shapes = [graph.specs[node.outputs[0]].shape for node in graph.inputs]
+    return any(shape and shape[0] != 1 for shape in shapes)
 
 
 def _tuned(lowered: Sequence[Program], tune: object, bench: HostBench) -> list[Program]:

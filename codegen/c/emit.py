@@ -16,13 +16,14 @@ from byoc.codegen.c.language.dialect import HOSTED
 from byoc.codegen.c.language.spellings import RESERVED, TYPES, C
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.toolchain.sanitizers import GUARD, GUARD_BUFFER
-from byoc.codegen.c.whole.emit import emit_whole_program
+from byoc.codegen.c.whole.emit import dimension_text, emit_whole_program
 from byoc.codegen.c.whole.natives import LOOPS, NATIVES
 from byoc.codegen.c.whole.program import plan_whole_program
 from byoc.codegen.c.whole.support import POOL, PREAMBLE
 from byoc.codegen.c.whole.unit import GroupCall, Unit, Units, definitions
 from byoc.codegen.c.whole.workspace import WorkspacePlan, plan_workspace
 from byoc.codegen.kernel.expr_text import ExprWriter
+from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.writer import Names, Writer
@@ -170,7 +171,7 @@ def _entry(program: Program, plan: WorkspacePlan, calls: Sequence[GroupCall], na
         names.reserve(call.unit.name)
     writer = Writer()
     signature = f"int32_t {program.symbol}(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team)"
-    used = tuple(dict.fromkeys((*(s for c in calls for s in c.sizes), *_sizes_of(plan.symbolic))))
+    used = tuple(dict.fromkeys((*(s for c in calls for s in c.sizes), *_sizes_of(plan.symbolic), *_batch(program))))
     writer.line(f"{signature};")
     with writer.block(f"{signature} {{"):
         _declare_sizes(writer, program, exprs, used)
@@ -180,15 +181,40 @@ def _entry(program: Program, plan: WorkspacePlan, calls: Sequence[GroupCall], na
         _declare_temporaries(writer, plan, names, exprs)
         for tensor in program.temporaries if plan.guard else ():
             writer.line(f"guard_buffer({names(tensor, tensor.name)}, {_byte_count(tensor, exprs)});")
-        for k, call in enumerate(calls):
-            arguments = [names(t, t.name) for t in (*call.sources, *call.stages)]
-            arguments += [names(Size(s), s) for s in call.sizes]
-            arguments += HOSTED.check_arguments(program.signature.check_numbers(call.checks))
-            if k:
-                writer.line("if (team_wait(team)) return run_status(team);")
-            writer.line(f"{call.unit.name}({', '.join([*arguments, 'team'])});")
+        if program.batch is not None:
+            _item_loop(writer, program, calls, names)
+        else:
+            _calls(writer, program, calls, names)
         writer.line("return run_status(team);")
     return writer.text()
+
+
+def _batch(program: Program) -> tuple[str, ...]:
+    return (program.batch.name,) if isinstance(program.batch, Size) else ()
+
+
+def _calls(writer: Writer, program: Program, calls: Sequence[GroupCall], names: Names) -> None:
+    for k, call in enumerate(calls):
+        arguments = [names(t, t.name) for t in (*call.sources, *call.stages)]
+        arguments += [names(Size(s), s) for s in call.sizes]
+        arguments += HOSTED.check_arguments(program.signature.check_numbers(call.checks))
+        if k:
+            writer.line("if (team_wait(team)) return run_status(team);")
+        writer.line(f"{call.unit.name}({', '.join([*arguments, 'team'])});")
+
+
+def _item_loop(writer: Writer, program: Program, calls: Sequence[GroupCall], names: Names) -> None:
+    """The *calls* for one item of the batch after the other: the arguments that hold a batch move on."""
+    item, used = names.fresh("item"), {t for c in calls for t in (*c.sources, *c.stages)}
+    signature, batch = program.signature, dimension_text(program.batch)
+    count = names(program.batch, batch) if isinstance(program.batch, Size) else batch
+    pairs = [*zip(program.inputs, signature.inputs, strict=True), *zip(program.outputs, signature.outputs, strict=True)]
+    with writer.block(f"for (int64_t {item} = 0; {item} < {count}; ++{item}) {{"):
+        writer.line(f"if ({item} > 0 && team_wait(team)) return run_status(team);")
+        _calls(writer, program, calls, names)
+        moving = [t for t, spec in pairs if t in used and spec.shape and str(spec.shape[0]) == batch]
+        for tensor in dict.fromkeys(moving):
+            writer.line(f"{names(tensor, tensor.name)} += {estimated_size(tensor.shape)};")
 
 
 def _declare_arguments(writer: Writer, program: Program, names: Names, used: set[Tensor]) -> None:

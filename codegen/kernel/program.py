@@ -14,7 +14,7 @@ from byoc.codegen.kernel.loops import Stmt
 from byoc.errors import InternalError
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import Signature
-from byoc.te import PrimExpr, Size, Tensor
+from byoc.te import Dimension, PrimExpr, Size, Tensor
 from byoc.te.walk import checks_of, loaded_tensors, unique_nodes
 
 
@@ -70,7 +70,9 @@ class Program:
     """One symbol: its inputs, constants, outputs (stages, in order) and groups in execution order.
 
     Inputs and constants are only read. Raises InternalError for a stage that fills one of them, or that stands twice.
-    A program of a *routine* has that in place of groups: nothing of it is scheduled.
+    A program of a *routine* has that in place of groups: nothing of it is scheduled. One with a
+    *batch*, a number or a Size, computes one of so many items: its inputs and outputs hold one, where the signature's
+    hold all.
     """
 
     symbol: str
@@ -80,6 +82,7 @@ class Program:
     outputs: tuple[Tensor, ...]
     groups: tuple[Group, ...]
     routine: RoutineGroup | None = None
+    batch: Dimension | None = None
 
     def __post_init__(self) -> None:
         filled = {*self.inputs, *(t for t, _ in self.constants)}

@@ -3,7 +3,8 @@
 ``int32_t <symbol>(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team, Externals *externals)``:
 *args* are the inputs, the constants and the outputs. Where every size is a number, the values between have their
 places in the code, in ``arena_bytes`` bytes. Else ``<symbol>_buffers(sizes, bytes)`` returns how many bytes each buffer
-takes, :attr:`WholeProgram.lifetimes` in which steps it is needed, and the chosen offsets follow the sizes.
+takes, :attr:`WholeProgram.lifetimes` in which steps it is needed, and the chosen offsets follow the sizes. A program
+with a ``batch`` computes one item of so many after the other, in an arena for one.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class WholeProgram:
     """The entry's description; ``constants`` are a symbol and the position among its constants.
 
     ``arena_bytes`` is None where a size is known only at run time, and ``lifetimes`` is empty where none is.
-    ``operations`` estimates the arithmetic of one run. ``checks`` name the checks of indices by their numbers.
+    ``operations`` estimates the arithmetic of one run, or of one item of a ``batch``, a number or the name of a size.
+    ``checks`` name the checks of indices by their numbers.
     """
 
     symbol: str
@@ -78,6 +80,7 @@ class WholeProgram:
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
     checks: tuple[str, ...] = ()
+    batch: str = ""
 
     @property
     def buffers_symbol(self) -> str:
@@ -96,12 +99,13 @@ class WholeProgram:
             "inputs": [s.to_json() for s in self.inputs],
             "outputs": [s.to_json() for s in self.outputs],
             **({"checks": list(self.checks)} if self.checks else {}),
+            **({"batch": self.batch} if self.batch else {}),
         }
 
     @staticmethod
     def from_json(data: object, where: str) -> WholeProgram:
         """Raises ArtifactError for anything but what :meth:`to_json` gives."""
-        fields = object_of(data, where, _KEYS, ("checks",))
+        fields = object_of(data, where, _KEYS, ("checks", "batch"))
         arena = fields["arena_bytes"]
         inputs, outputs = (
             tuple(TensorSpec.from_json(s, place) for place, s in numbered(fields, k, where))
@@ -120,6 +124,7 @@ class WholeProgram:
             inputs,
             outputs,
             texts_of(fields.get("checks", []), at(where, "checks")),
+            text_of(fields.get("batch", ""), at(where, "batch")),
         )
         program._check(where)
         return program
@@ -128,6 +133,8 @@ class WholeProgram:
         """Raises ArtifactError where a part does not fit another."""
         if self.arena_bytes is not None and self.lifetimes:
             raise ArtifactError(f"{where}: buffers with a lifetime, and an arena that is planned already")
+        if self.batch and not self.batch.isdecimal() and self.batch not in self.sizes:
+            raise ArtifactError(f"{where}.batch: {self.batch!r} is none of the sizes, {list(self.sizes)}")
         sizes = tuple(dict.fromkeys(d for spec in self.inputs for d in spec.shape if isinstance(d, str)))
         sizes_of_inputs, derived = self.sizes[: len(sizes)], self.sizes[len(sizes) :]
         if sizes_of_inputs != sizes:

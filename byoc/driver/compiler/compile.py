@@ -356,7 +356,7 @@ def output_names(main: Function, host: HostProgram) -> list[str]:
 
 def report(plan: Plan, host: HostProgram) -> dict[str, object]:
     """What the artefact records about how it was made: the plan as data and as text, why host functions run on numpy
-    kernels, and why the model runs node by node, where it does.
+    kernels, why the model runs node by node, where it does, and of which size it computes item by item.
     """
     entries: dict[str, object] = {
         "plan": plan.to_json(),
@@ -365,6 +365,8 @@ def report(plan: Plan, host: HostProgram) -> dict[str, object]:
     }
     if host.functions.node_by_node is not None:
         entries["node_by_node"] = host.functions.node_by_node
+    if host.functions.batch:
+        entries["item_by_item"] = host.functions.batch
     return entries
 
 

@@ -2,12 +2,12 @@
 
 ``int32_t <symbol>(void **args, const int64_t *sizes, uint8_t *workspace, const Team *team, Externals *externals)``.
 Where every size is a number, the arena is planned here and offsets are numbers; else they follow the sizes, planned
-when the sizes are known from what ``<symbol>_buffers`` returns.
+when the sizes are known from what ``<symbol>_buffers`` returns. The steps of one item of a batch stand in a loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from byoc.codegen.c.language.dialect import HOSTED
@@ -30,10 +30,11 @@ from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.writer import Names, Writer, comment_text
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.dso.whole_program import WholeProgram
-from byoc.te import PrimExpr, Size, binary
+from byoc.te import Dimension, PrimExpr, Size, binary
 from byoc.te.walk import unique_nodes
 
 PARAMETERS = "void **args, const int64_t *sizes, uint8_t *workspace, const Team *team, Externals *externals"
+_WAIT = "if (team_wait(team)) return run_status(team);"
 _OWN_NAMES = frozenset(["externals", "status", "stopped", "offsets", "bytes", "call_external", "Externals", "arrays"])
 
 
@@ -86,6 +87,7 @@ class _WholeWriter:
             lifetimes,
             plan.operations(),
             checks=self.checks,
+            batch=dimension_text(plan.batch),
         )
 
     def _function(self, offsets: dict[ProgramBuffer, str]) -> None:
@@ -94,27 +96,49 @@ class _WholeWriter:
         writer.line(f"{signature};")
         writer.line(f"/* The whole model. {self._types()} */")
         with writer.block(f"{signature} {{"):
-            self._declare_sizes([s for step in plan.steps for s in _step_sizes(step)])
+            used = [s for step in plan.steps for s in _step_sizes(step)]
+            self._declare_sizes([*used, plan.batch.name] if isinstance(plan.batch, Size) else used)
             if not self.is_static:
                 writer.line(f"const int64_t *offsets = sizes + {len(plan.sizes)};")
             for name, used in (("args", plan.steps), ("workspace", self.lifetimes), ("externals", plan.externals)):
                 if not used:
                     writer.line(f"(void){name};")
-            for buffer in plan.buffers:
+            in_loop = [b for b in plan.buffers if b.of_item and b.kind != ARENA]
+            for buffer in (b for b in plan.buffers if b not in in_loop):
                 self._declare(buffer, offsets)
             if self.guard and self.lifetimes:
                 self._guard_buffers()
-            for k, step in enumerate(plan.steps):
-                if k:
-                    writer.line("if (team_wait(team)) return run_status(team);")
-                _STEPS[type(step)](self, step)
+            items = plan.item_steps
+            first = plan.steps[: len(plan.steps) - len(items)]
+            self._steps(first)
+            if items:
+                self._item_loop(items, in_loop, bool(first))
             writer.line("return run_status(team);")
+
+    def _steps(self, steps: Sequence[ProgramStep]) -> None:
+        for k, step in enumerate(steps):
+            if k:
+                self.writer.line(_WAIT)
+            _STEPS[type(step)](self, step)
+
+    def _item_loop(self, steps: Sequence[ProgramStep], arguments: Sequence[ProgramBuffer], goes_on: bool) -> None:
+        """*steps* for one item of the batch after the other, whose *arguments* lie one behind the other.
+
+        It *goes_on* after steps that came before.
+        """
+        item, batch = self.names.fresh("item"), self.plan.batch
+        count = self.names(batch, batch.name) if isinstance(batch, Size) else str(batch)
+        with self.writer.block(f"for (int64_t {item} = 0; {item} < {count}; ++{item}) {{"):
+            self.writer.line(_WAIT if goes_on else f"if ({item} > 0 && team_wait(team)) return run_status(team);")
+            for buffer in arguments:
+                self._declare(buffer, {}, f" + {item} * {self._bytes(buffer)}")
+            self._steps(steps)
 
     def _guard_buffers(self) -> None:
         with self.writer.block("if (team->thread == 0) {"):
             for buffer in self.lifetimes:
                 self.writer.line(f"guard_buffer({self.names(buffer, buffer.name)}, {self._bytes(buffer)});")
-        self.writer.line("if (team_wait(team)) return run_status(team);")
+        self.writer.line(_WAIT)
 
     def _types(self) -> str:
         """``x: f32[batch, 6], w: … -> y: …``"""
@@ -129,12 +153,16 @@ class _WholeWriter:
         if self.is_static and not set(used) & set(self.plan.sizes):
             self.writer.line("(void)sizes;")
 
-    def _declare(self, buffer: ProgramBuffer, offsets: dict[ProgramBuffer, str]) -> None:
+    def _declare(self, buffer: ProgramBuffer, offsets: dict[ProgramBuffer, str], ahead: str = "") -> None:
+        """The variable of *buffer*; an argument lies *ahead* of its address by so many bytes."""
         name = self.names(buffer, buffer.name)
         ctype = TYPES.get(buffer.dtype, "void")
         const = "const " if buffer.kind in (INPUT, CONSTANT) else ""
         if buffer.kind == ARENA:
             place = f"({ctype} *)(workspace + {offsets[buffer]})"
+        elif ahead:
+            place = f"(const void *)((const uint8_t *)args[{self._argument(buffer)}]{ahead})"
+            place = place if const else f"(void *)((uint8_t *)args[{self._argument(buffer)}]{ahead})"
         else:
             place = f"args[{self._argument(buffer)}]"
         self.writer.line(f"{const}{ctype} *{name} = {place};")
@@ -183,8 +211,13 @@ class _WholeWriter:
         return writer.text()
 
 
+def dimension_text(dim: Dimension | None) -> str:
+    """The name or the number of *dim*; empty for none."""
+    return "" if dim is None else dim.name if isinstance(dim, Size) else str(dim)
+
+
 def _type(buffer: ProgramBuffer) -> str:
-    dims = ", ".join(d.name if isinstance(d, Size) else str(d) for d in buffer.shape)
+    dims = ", ".join(map(dimension_text, buffer.shape))
     return f"{short_name(buffer.dtype)}[{dims}]"
 
 

@@ -1,7 +1,8 @@
 """The whole model as steps over buffers: the host's graph with the groups of its functions called in place.
 
 A reshape that moves nothing is another name for a buffer; the temporaries of all functions and the values between
-them share one arena; what is not generated code is called through a table of externals.
+them share one arena; what is not generated code is called through a table of externals. Steps of programs over one item
+of a batch (``Program.batch``) come last: a loop over the items does them all for one after the other.
 """
 
 from __future__ import annotations
@@ -28,13 +29,17 @@ INPUT, CONSTANT, OUTPUT, ARENA = "input", "constant", "output", "arena"
 
 @dataclass(frozen=True, eq=False)
 class ProgramBuffer:
-    """Memory of one value: an argument of the program (by its position among those of its kind) or in the arena."""
+    """Memory of one value: an argument of the program (by its position among those of its kind) or in the arena.
+
+    One that is *of_item* holds one item of a batch; an argument holds all of them, one behind the other.
+    """
 
     name: str
     dtype: str
     shape: tuple[Dimension, ...]
     kind: str = ARENA
     position: int = 0
+    of_item: bool = False
 
     @property
     def static_bytes(self) -> int | None:
@@ -74,10 +79,14 @@ ProgramStep = CallStep | ExternalStep | CopyStep
 
 @dataclass
 class WholePlan:
-    """The program *symbol*: its arguments, its steps, and the externals that these call."""
+    """The program *symbol*: its arguments, its steps, and the externals that these call.
+
+    With a *batch*, a number or a Size, :attr:`item_steps` are done for one item of so many after the other.
+    """
 
     symbol: str
     sizes: tuple[str, ...]
+    batch: Dimension | None = None
     inputs: list[ProgramBuffer] = field(default_factory=list)
     constants: list[tuple[str, int]] = field(default_factory=list)
     outputs: list[ProgramBuffer] = field(default_factory=list)
@@ -89,14 +98,24 @@ class WholePlan:
         """Every buffer that a step uses, in the order of first use."""
         return list(dict.fromkeys(b for step in self.steps for b in step.buffers))
 
+    @property
+    def item_steps(self) -> list[ProgramStep]:
+        """The steps of one item, which are the last ones."""
+        return [step for step in self.steps if _is_of_item(step)]
+
     def lifetimes(self, apart: bool = False) -> dict[ProgramBuffer, tuple[int, int]]:
-        """The first and the last step that needs each buffer of the arena: all of them, where each lies *apart*."""
+        """The first and the last step that needs each buffer of the arena: all of them, where each lies *apart*.
+
+        What the steps of an item read, and do not make, is needed for all items.
+        """
+        end = max(len(self.steps) - 1, 0)
         lives: dict[ProgramBuffer, tuple[int, int]] = {}
         for number, step in enumerate(self.steps):
             for buffer in step.buffers:
                 if buffer.kind == ARENA:
-                    lives[buffer] = (lives.get(buffer, (number, number))[0], number)
-        return dict.fromkeys(lives, (0, max(len(self.steps) - 1, 0))) if apart else lives
+                    last = end if _is_of_item(step) and not buffer.of_item else number
+                    lives[buffer] = (lives.get(buffer, (number, number))[0], last)
+        return dict.fromkeys(lives, (0, end)) if apart else lives
 
     def arena(self, guard: int = 0) -> tuple[dict[ProgramBuffer, int], int]:
         """The offset of each buffer of the arena, and the arena's bytes.
@@ -127,9 +146,13 @@ class WholePlan:
         self.sizes = tuple(dict.fromkeys([*self.sizes, *used]))
 
     def operations(self) -> int:
-        """An estimate of the arithmetic of one run."""
+        """An estimate of the arithmetic of one run, or of one item of it."""
         stages = (s for step in self.steps if isinstance(step, CallStep) for s in step.call.stages)
         return sum(operations_of(stage) for stage in stages)
+
+
+def _is_of_item(step: ProgramStep) -> bool:
+    return any(buffer.of_item for buffer in step.buffers)
 
 
 def no_whole_program(graph: Graph) -> str | None:
@@ -158,7 +181,8 @@ class _Planning:
     ):
         self.graph, self.programs, self.calls = graph, programs, calls
         specs = [graph.specs[n.outputs[0]] for n in graph.inputs]
-        self.plan = WholePlan(symbol, tuple(dict.fromkeys(d for s in specs for d in s.shape if isinstance(d, str))))
+        sizes = tuple(dict.fromkeys(d for s in specs for d in s.shape if isinstance(d, str)))
+        self.plan = WholePlan(symbol, sizes, next((p.batch for p in programs.values() if p.batch is not None), None))
         self.roots = {e: e for e in graph.specs}
         self.values: dict[Entry, ProgramBuffer] = {}
         self.started: dict[int, int] = {}  # the step that starts each call that is started
@@ -181,6 +205,7 @@ class _Planning:
         self._wait(order.waits[-1])
         self.plan.derive_sizes()
         self.plan.steps += [CopyStep((self.values[root], target)) for root, target in copies]
+        self.plan.steps.sort(key=_is_of_item)  # none of which another step waits for
         return self.plan
 
     def _place_outputs(self) -> list[tuple[Entry, ProgramBuffer]]:
@@ -204,14 +229,14 @@ class _Planning:
         for call in calls:
             for tensor in (*call.sources, *call.stages):
                 if tensor not in places:
-                    places[tensor] = self._own(node, tensor, positions.get(tensor))
+                    places[tensor] = self._own(node, tensor, positions.get(tensor), program.batch is not None)
             self.plan.steps.append(CallStep(call, tuple(places[t] for t in (*call.sources, *call.stages))))
 
-    def _own(self, node: Node, tensor: Tensor, position: int | None) -> ProgramBuffer:
+    def _own(self, node: Node, tensor: Tensor, position: int | None, of_item: bool) -> ProgramBuffer:
         """The buffer of a constant of a function, or of a temporary."""
         name = f"{self._name(node.outputs[0])}_{tensor.name}"
         if position is None:
-            return ProgramBuffer(name, tensor.dtype, tensor.shape)
+            return ProgramBuffer(name, tensor.dtype, tensor.shape, of_item=of_item)
         self.plan.constants.append((node.function, position))
         return ProgramBuffer(name, tensor.dtype, tensor.shape, CONSTANT, len(self.plan.constants) - 1)
 
@@ -247,7 +272,8 @@ class _Planning:
 
     def _buffer(self, spec: TensorSpec, name: str, kind: str, position: int) -> ProgramBuffer:
         shape = tuple(d if isinstance(d, int) else Size(str(d)) for d in spec.shape)
-        return ProgramBuffer(name, spec.dtype, shape, kind, position)
+        of_item = self.plan.batch is not None and shape[:1] == (self.plan.batch,)
+        return ProgramBuffer(name, spec.dtype, (1, *shape[1:]) if of_item else shape, kind, position, of_item)
 
 
 def operations_of(stage: Tensor) -> int:
