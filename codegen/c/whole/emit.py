@@ -96,8 +96,8 @@ class _WholeWriter:
         writer.line(f"{signature};")
         writer.line(f"/* The whole model. {self._types()} */")
         with writer.block(f"{signature} {{"):
-            used = [s for step in plan.steps for s in _step_sizes(step)]
-            self._declare_sizes([*used, plan.batch.name] if isinstance(plan.batch, Size) else used)
+            sizes = [s for step in plan.steps for s in _step_sizes(step)]
+            self._declare_sizes([*sizes, plan.batch.name] if isinstance(plan.batch, Size) else sizes)
             if not self.is_static:
                 writer.line(f"const int64_t *offsets = sizes + {len(plan.sizes)};")
             for name, used in (("args", plan.steps), ("workspace", self.lifetimes), ("externals", plan.externals)):
