@@ -206,12 +206,10 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     over: dict[str, list[Program]] = {}
 
     def form(memory: str) -> Form:
-        if isinstance(tuner, Tuner) and tunes and memory == BUFFER:
-            wanted = TunedFor(profile, halves, chosen.device, given.get("thresholds", ""))
+        if isinstance(tuner, Tuner) and tunes:
+            wanted = TunedFor(profile, halves, chosen.device, given.get("thresholds", ""), memory)
             over[memory], made = tuned(lambda choices: prepared(memory, choices), wanted, tuner)
             return made
-        if isinstance(tuner, Tuner) and tunes:
-            tuner.report.notes.append("opencl: kernels over images are not tuned; those over buffers are")
         over[memory] = prepared(memory)
         return emit_prepared(over[memory], Chooser(profile), halves, memory)
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace
 from byoc.codegen.kernel.group_key import group_key
-from byoc.codegen.opencl.device.alone import alone
+from byoc.codegen.opencl.device.alone import alone, tensors_outside
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range
 from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.device.statements import DRIVERS
+from byoc.runtime.opencl.images import ImageSize
 from byoc.te import Dimension, Tensor
 from byoc.te.expr import Reduce
 from byoc.te.tensor import Load
@@ -156,41 +157,65 @@ def is_static(stages: Sequence[Tensor]) -> bool:
 
 @dataclass(frozen=True)
 class KernelSearchSpace(SearchSpace):
-    """The search space of *stages*, of which others read the *targets*; ``stage`` is the last of them."""
+    """The search space of *stages*, of which others read the *targets*; ``stage`` is the last of them.
+
+    *images* are those of the tensors that they read and fill which are images; with *by_texels* they fill whole texels.
+    """
 
     stages: tuple[Tensor, ...] = ()
     targets: tuple[Tensor, ...] = ()
+    images: Mapping[Tensor, ImageSize] = field(default_factory=dict)
+    by_texels: bool = False
 
 
-def described(stages: Sequence[Tensor], targets: Sequence[Tensor], kind: str) -> str:
-    """What *stages* compute, for a device of *kind*, as one canonical text without names."""
+def described(
+    stages: Sequence[Tensor], targets: Sequence[Tensor], kind: str, images: Collection[Tensor] = (), how: str = ""
+) -> str:
+    """What *stages* compute, for a device of *kind*, as one canonical text without names.
+
+    It says which tensors are *images*, all others being buffers, and *how* else the kernels are not those of others.
+    """
     program = alone(stages, targets, "kernel")
     (group,) = program.groups
     key = (group_key(group, ()), [t in program.outputs for t in group.stages])
     mark = hashlib.sha256(repr(key).encode()).hexdigest()[:20]
-    return f"{kind}: {', '.join(map(_notation, program.inputs))} -> {', '.join(map(_notation, targets))} #{mark}"
+    read = ", ".join(_notation(t, images) for t in tensors_outside(stages))
+    filled = ", ".join(_notation(t, images) for t in targets)
+    return f"{kind}{how}: {read} -> {filled} #{mark}"
 
 
-def _notation(tensor: Tensor) -> str:
-    return f"{tensor.dtype}[{', '.join(str(d) for d in tensor.shape)}]"
+def _notation(tensor: Tensor, images: Collection[Tensor]) -> str:
+    return f"{tensor.dtype}[{', '.join(str(d) for d in tensor.shape)}]{' image' if tensor in images else ''}"
 
 
 @dataclass(frozen=True)
 class Chooser:
-    """Asks *choices* about kernels for a device of *profile*; without any, the model decides."""
+    """Asks *choices* about kernels for a device of *profile*, of whose tensors some are *images*.
+
+    Without any the model decides.
+    """
 
     profile: DeviceProfile
     choices: Choices | None = None
+    images: Mapping[Tensor, ImageSize] = field(default_factory=dict)
 
     def choose(
-        self, stages: Sequence[Tensor], targets: Sequence[Tensor], ranked: Callable[[], Ranked]
+        self,
+        stages: Sequence[Tensor],
+        targets: Sequence[Tensor],
+        ranked: Callable[[], Ranked],
+        by_texels: bool = False,
     ) -> Choice | None:
-        """The choice for the kernels of *stages*; None where nobody is asked: the schedule's own choice is taken."""
+        """The choice for the kernels of *stages*; None where nobody is asked: the schedule's own choice is taken.
+
+        *by_texels*: they fill four channels a work-item, of an image or out of images.
+        """
         if self.choices is None or not is_static(stages):
             return None
         found = ranked()
         if len(found) < 2:
             return None
-        text = described(stages, targets, self.profile.kind)
-        space = KernelSearchSpace(text, tuple(found), stages[-1], {}, tuple(stages), tuple(targets))
+        own = {t: self.images[t] for t in (*tensors_outside(stages), *targets) if t in self.images}
+        text = described(stages, targets, self.profile.kind, own, " by texels" if by_texels else "")
+        space = KernelSearchSpace(text, tuple(found), stages[-1], {}, tuple(stages), tuple(targets), own, by_texels)
         return self.choices.choose(space) or space.expected
