@@ -33,7 +33,7 @@ from byoc.codegen.opencl.images.decide import in_memory
 from byoc.codegen.opencl.images.places import opencl_places, options_at, why_not_at
 from byoc.codegen.opencl.images.trial import Form
 from byoc.codegen.opencl.patterns import pattern_table
-from byoc.codegen.opencl.tuned import TunedFor, tuned
+from byoc.codegen.opencl.tuned import TunedFor, measured_rates, tuned
 from byoc.codegen.tune.tuner import Tuner
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.verdict import EVERY, constraint
@@ -190,7 +190,9 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
     machine, tuner = profile.machine, given.get(TUNE)
     tunes = isinstance(tuner, Tuner) and tuner.tunes
-    if not tunes:  # which needs the device, and says so
+    if isinstance(tuner, Tuner) and tunes:  # which needs the device, and says so
+        profile = measured_rates(profile, tuner, chosen.device)
+    else:
         _warn_of_absence(chosen.device)
 
     def prepared(memory: str, choices: Choices | None = None) -> list[Program]:
@@ -218,6 +220,9 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     )
     if chosen.products != PRODUCTS[0]:
         plans = tuple(replace(p, notes=(*p.notes, _product_note(p, chosen.products, profile))) for p in plans)
+    if profile.rates is not None:
+        note = f"cost model: {profile.rates.text()}; {profile.rates.source}"
+        plans = tuple(replace(p, notes=(*p.notes, note)) for p in plans)
     return OpenCLModule(source, plans, constant_arrays(over[memory]), chosen.run)
 
 

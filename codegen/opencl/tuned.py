@@ -12,7 +12,7 @@ from byoc.codegen.opencl.cpu.block_space import BlockSearchSpace
 from byoc.codegen.opencl.cpu.machine import prepared_for
 from byoc.codegen.opencl.device.alone import alone
 from byoc.codegen.opencl.device.choosing import Chooser, KernelSearchSpace
-from byoc.codegen.opencl.device.profile import DeviceProfile
+from byoc.codegen.opencl.device.profile import DeviceProfile, with_rates
 from byoc.codegen.opencl.device.thresholds import Thresholds
 from byoc.codegen.opencl.emit import emit_prepared
 from byoc.codegen.opencl.images.choice import BUFFER, IMAGE
@@ -22,8 +22,10 @@ from byoc.codegen.opencl.tuning.bench import DeviceBench
 from byoc.codegen.opencl.tuning.device_batch import DeviceCandidate
 from byoc.codegen.tune.kernel_program import kernel_program
 from byoc.codegen.tune.tuner import Tuner
+from byoc.errors import DeviceError
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.launches import FunctionPlan
+from byoc.runtime.opencl.peaks import device_peak
 
 MEASURED_FROM = "normal"  # the level from which on the device's thresholds are measured where they are not known
 Prepare = Callable[[Choices | None], list[Program]]
@@ -72,6 +74,22 @@ def _with_thresholds(wanted: TunedFor, bench: DeviceBench, tuner: Tuner) -> Devi
     tuner.report.thresholds[bench.place] = thresholds.to_json()
     tuner.report.notes += [f"{bench.place}: {name} was not measured: {why}" for name, why in found.failures.items()]
     return replace(wanted.profile, thresholds=thresholds)
+
+
+def measured_rates(profile: DeviceProfile, tuner: Tuner, device: str = "") -> DeviceProfile:
+    """*profile* with the rates of the GPU here, measured now where nobody has and *tuner*'s level measures a device.
+
+    Raises DeviceError where there is no device.
+    """
+    opened = open_device(device)
+    if profile.is_cpu or opened.info.kind == "cpu" or not tuner.level.covers(MEASURED_FROM):
+        return profile
+    if profile.rates is None:
+        try:
+            profile = with_rates(profile, tuner.measured(lambda: device_peak(opened)))
+        except DeviceError as error:
+            tuner.report.notes.append(f"{opened.info.name}: the cost model is for an H100's rates: {error}")
+    return profile
 
 
 def bench_of(wanted: TunedFor) -> DeviceBench:

@@ -69,16 +69,20 @@ def local_sizes(extent: int, most: int) -> list[int]:
     return list(dict.fromkeys([DRIVERS, *powers, *factors]))
 
 
-def penalty(local: int, first: int) -> float:
-    """What a work-group of *local* is thought to cost beside the model's *first*: a share of the kernel's time."""
+def penalty(local: int, first: int, multiple: int = 1) -> float:
+    """What a work-group of *local* is thought to cost beside the model's *first*: a share of the kernel's time.
+
+    Of the *multiple* of work-items that a unit takes together those that a group does not have stand idle.
+    """
     if local == first:
         return 0.0
     if local == DRIVERS:
         return DRIVERS_PENALTY
     steps = abs(math.log2(local / first))
+    idle = -(-local // multiple) * multiple / local - 1
     if local & (local - 1):
-        return FACTOR_PENALTY + STEP_PENALTY * steps / 10
-    return STEP_PENALTY * steps + (STEP_PENALTY / 100 if local < first else 0.0)
+        return FACTOR_PENALTY + STEP_PENALTY * steps / 10 + idle
+    return STEP_PENALTY * steps + (STEP_PENALTY / 100 if local < first else 0.0) + idle
 
 
 def ranked_options(options: Sequence[ScheduleOption], base: float, first: int, profile: DeviceProfile) -> Ranked:
@@ -102,7 +106,7 @@ def ranked_options(options: Sequence[ScheduleOption], base: float, first: int, p
             group_sizes(first, profile.max_group) if option.shares else local_sizes(option.items, profile.max_group)
         ):
             choice = Choice.of(option.choice.kind, **dict(option.choice.parameters), local=local)
-            found.append((cost * (1 + penalty(local, first)), choice))
+            found.append((cost * (1 + penalty(local, first, profile.multiple)), choice))
         if not any(c["local"] == first for _, c in found if c.kind == option.choice.kind):
             found.append((cost, Choice.of(option.choice.kind, **dict(option.choice.parameters), local=first)))
     head = found.index(next(pair for pair in found if _is(pair[1], default, first)))
