@@ -33,7 +33,7 @@ from byoc.codegen.opencl.images.decide import in_memory
 from byoc.codegen.opencl.images.places import opencl_places, options_at, why_not_at
 from byoc.codegen.opencl.images.trial import Form
 from byoc.codegen.opencl.patterns import pattern_table
-from byoc.codegen.opencl.tuned import TunedFor, tuned
+from byoc.codegen.opencl.tuned import TunedFor, measured_rates, tuned
 from byoc.codegen.tune.tuner import Tuner
 from byoc.contract.backend import Backend, PatternEntry
 from byoc.contract.verdict import EVERY, constraint
@@ -190,7 +190,9 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     programs = [lower_function(function, symbol) for symbol, function in functions.items()]
     machine, tuner = profile.machine, given.get(TUNE)
     tunes = isinstance(tuner, Tuner) and tuner.tunes
-    if not tunes:  # which needs the device, and says so
+    if isinstance(tuner, Tuner) and tunes:  # which needs the device, and says so
+        profile = measured_rates(profile, tuner, chosen.device)
+    else:
         _warn_of_absence(chosen.device)
 
     def prepared(memory: str, choices: Choices | None = None) -> list[Program]:
@@ -206,12 +208,10 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     over: dict[str, list[Program]] = {}
 
     def form(memory: str) -> Form:
-        if isinstance(tuner, Tuner) and tunes and memory == BUFFER:
-            wanted = TunedFor(profile, halves, chosen.device, given.get("thresholds", ""))
+        if isinstance(tuner, Tuner) and tunes:
+            wanted = TunedFor(profile, halves, chosen.device, given.get("thresholds", ""), memory)
             over[memory], made = tuned(lambda choices: prepared(memory, choices), wanted, tuner)
             return made
-        if isinstance(tuner, Tuner) and tunes:
-            tuner.report.notes.append("opencl: kernels over images are not tuned; those over buffers are")
         over[memory] = prepared(memory)
         return emit_prepared(over[memory], Chooser(profile), halves, memory)
 
@@ -220,6 +220,9 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     )
     if chosen.products != PRODUCTS[0]:
         plans = tuple(replace(p, notes=(*p.notes, _product_note(p, chosen.products, profile))) for p in plans)
+    if profile.rates is not None:
+        note = f"cost model: {profile.rates.text()}; {profile.rates.source}"
+        plans = tuple(replace(p, notes=(*p.notes, note)) for p in plans)
     return OpenCLModule(source, plans, constant_arrays(over[memory]), chosen.run)
 
 

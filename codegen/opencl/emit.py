@@ -9,34 +9,30 @@ constants, temporaries, outputs. A number that depends on the sizes of a call is
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from byoc.codegen.c.winograd.options import DEFAULT as WINOGRAD
 from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.kernel.attention import Attention, attentions
 from byoc.codegen.kernel.choice import Choice, Choices
-from byoc.codegen.kernel.expr_text import outside_name
 from byoc.codegen.kernel.program import Group, Program, group_of_stages
 from byoc.codegen.kernel.shared_rows import SharedRows, row_runs
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.kernel.spelling import short_name
 from byoc.codegen.kernel.stored_types import as_stored
-from byoc.codegen.kernel.writer import Names, Writer, comment_text
+from byoc.codegen.kernel.writer import Names
 from byoc.codegen.opencl.block_choice import chosen_block
 from byoc.codegen.opencl.cpu.block_space import BLOCK, work_groups
 from byoc.codegen.opencl.cpu.blocks import CpuKernels, meets_between_rows
 from byoc.codegen.opencl.device.choosing import Chooser
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, own_kernel
-from byoc.codegen.opencl.device.language import OPENCL_C, RESERVED, SUPPORT, TYPES
-from byoc.codegen.opencl.device.pointers import Pointer
+from byoc.codegen.opencl.device.language import OPENCL_C, RESERVED, SUPPORT
 from byoc.codegen.opencl.device.processor import machine_of
 from byoc.codegen.opencl.device.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.group_fusion import is_view, join_neighbours, join_rows, views
 from byoc.codegen.opencl.horizontal_fusion import fuse_parallel_products
 from byoc.codegen.opencl.images.choice import BUFFER, IMAGE, ChosenImages, choose_images
-from byoc.codegen.opencl.images.coordinates import ImageTensors
-from byoc.codegen.opencl.images.reading import ImageExprWriter
-from byoc.codegen.opencl.images.texel_kernel import texel_kernel
+from byoc.codegen.opencl.images.texel_space import texel_plan, texel_space
+from byoc.codegen.opencl.kernel_text import KernelUnit, kernel_comment, write_unit
 from byoc.codegen.opencl.launch_plan import WrittenKernels, WrittenProgram, function_plan, launch_work
 from byoc.codegen.opencl.products.matrix_format import MATRIX_SUPPORT
 from byoc.codegen.opencl.products.split import SCHEDULE, split_sums
@@ -47,16 +43,13 @@ from byoc.codegen.opencl.recurrent_steps import step_kernel
 from byoc.codegen.opencl.rows.attention_sizes import attention_space
 from byoc.codegen.opencl.rows.attention_tiles import attention_plan
 from byoc.codegen.opencl.rows.row_kernels import have_own_kernel, row_kernels, row_space
-from byoc.codegen.opencl.rows.row_statements import RowWriter
-from byoc.codegen.opencl.schedule import index_type, schedule_stage, stage_space
+from byoc.codegen.opencl.schedule import schedule_stage, stage_space
 from byoc.codegen.opencl.window_operands import compute_windows_in_products
 from byoc.codegen.opencl.winograd.rewrite import use_winograd
-from byoc.ir.types import dtype_bytes
 from byoc.runtime.opencl.launches import FunctionPlan
-from byoc.te import PrimExpr, Size, Tensor, in_phases
-from byoc.te.walk import checks_of, loaded_tensors, unique_nodes
+from byoc.te import Tensor, in_phases
+from byoc.te.walk import loaded_tensors
 
-LONGEST_ORIGIN = 400
 FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 FP16 = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
 _SUPPORT = {**SUPPORT, **MATRIX_SUPPORT, **WARPGROUP_SUPPORT}  # helpers of kernels, by their names
@@ -64,43 +57,37 @@ TYPED = ("float16",)  # what is a type where the device has cl_khr_fp16
 NO_CONTRACTION = "#pragma OPENCL FP_CONTRACT OFF\n"  # products and sums of different operators round each
 
 
-@dataclass(frozen=True)
-class _Unit:
-    """What one step computes, before it is written: the *plans* that compute *stages* and leave *targets* in memory.
-
-    *sources* are what they read, if that is not simply what the stages load; *single* says that a stage is computed
-    alone, by kernels of which each work-item or group has its own elements.
-    """
-
-    group: Group
-    stages: tuple[Tensor, ...]
-    targets: tuple[Tensor, ...]
-    plans: tuple[KernelPlan, ...]
-    simplify: Simplifier
-    sources: tuple[Tensor, ...] = ()
-    single: bool = False
-
-
 class _Emitter:
     def __init__(self, chooser: Chooser, memory: str, blocks: bool) -> None:
         self.profile, self.chooser, self.memory = chooser.profile, chooser, memory
         self.kernels = Names(RESERVED)
         self.helpers: dict[tuple[str, str], None] = {}
+        self.by_texels: Collection[Tensor] = ()  # stages of the program at hand
         machine = self.profile.machine if blocks and memory == BUFFER else None
         self.blocks = None if machine is None else CpuKernels(machine, OPENCL_C, RESERVED, self.kernels)
 
-    def program(self, program: Program, places: Mapping[Tensor, Tensor]) -> WrittenProgram:
-        """The kernels of *program*, in order; *places* as of ``views``."""
-        units = list(self._units(program, places))
-        images = ChosenImages()
-        if self.memory == IMAGE:
-            alone = [u for u in units if isinstance(u, _Unit) and u.single]
+    def program(
+        self, program: Program, places: Mapping[Tensor, Tensor], given: ChosenImages | None = None
+    ) -> WrittenProgram:
+        """The kernels of *program*, in order; *places* as of ``views``; with the images that are *given*, if any are.
+
+        Which tensors are images is decided by the model's own schedules: it is the same whatever is tuned.
+        """
+        images, chooser = given or ChosenImages(), self.chooser
+        if self.memory == IMAGE and given is None:
+            self.chooser = Chooser(self.profile)
+            alone = [u for u in self._units(program, places) if isinstance(u, KernelUnit) and u.single]
             by_texels = {u.stages[0] for u in alone if u.plans[0].schedule != "tree"}
             images = choose_images(program, by_texels, self.profile)
-        stages = [self._written(program, u, images) if isinstance(u, _Unit) else u for u in units]
-        return WrittenProgram(stages, images, places)
+        self.chooser, self.by_texels = replace(chooser, images=images.sizes), images.by_texels
+        units = self._units(program, places)
+        written = [
+            write_unit(program, u, images.sizes, self.kernels, self.helpers) if isinstance(u, KernelUnit) else u
+            for u in units
+        ]
+        return WrittenProgram(written, images, places)
 
-    def _units(self, program: Program, places: Mapping[Tensor, Tensor]) -> Iterator[_Unit | WrittenKernels]:
+    def _units(self, program: Program, places: Mapping[Tensor, Tensor]) -> Iterator[KernelUnit | WrittenKernels]:
         """What is computed together, in order, with its schedules."""
         readers: dict[Tensor, set[Tensor]] = {}
         for stage in (s for g in program.groups for s in g.stages):
@@ -125,9 +112,9 @@ class _Emitter:
         program: Program,
         group: Group,
         stages: Sequence[Tensor],
-        found: Mapping[Tensor, _Unit],
+        found: Mapping[Tensor, KernelUnit],
         readers: Mapping[Tensor, set[Tensor]],
-    ) -> Iterator[_Unit]:
+    ) -> Iterator[KernelUnit]:
         """What computes *stages* of *group*: an attention that was *found*, rows together, and each other alone."""
         for run in row_runs(stages, {*found, *(s for s in stages if own_kernel(s) is not None)}):
             if isinstance(run, Tensor) and run in found:
@@ -137,14 +124,14 @@ class _Emitter:
             alone = run.stages if isinstance(run, SharedRows) else (run,)
             yield from [rows] if rows is not None else [self._single(group, s) for s in alone]
 
-    def _steps(self, group: Group, ring: tuple[Tensor, ...]) -> _Unit:
+    def _steps(self, group: Group, ring: tuple[Tensor, ...]) -> KernelUnit:
         """The kernel of a recurrence."""
         simplify = Simplifier()
-        return _Unit(group, ring, ring, (step_kernel(ring, simplify, self.profile),), simplify)
+        return KernelUnit(group, ring, ring, (step_kernel(ring, simplify, self.profile),), simplify)
 
     def _on_cpu(
         self, program: Program, group: Group, blocks: CpuKernels, readers: Mapping[Tensor, set[Tensor]]
-    ) -> Iterator[_Unit | WrittenKernels]:
+    ) -> Iterator[KernelUnit | WrittenKernels]:
         """The kernels of *group* for a processor: C's blocks, or one for its rows where these would be several."""
         runs = list(row_runs(group.stages, {})) if meets_between_rows(group) else []
         if len(runs) == 1 and isinstance(runs[0], SharedRows):
@@ -167,12 +154,12 @@ class _Emitter:
         for k in kernels:
             extent = 1 if k.in_steps else work_groups(choice, self.profile)
             launched = KernelPlan(BLOCK, (), as_index(extent), groups=True, items=1)
-            text = f"/* {_comment(group, k.targets, k.sources)} */\n{k.text}" if k.text else ""
+            text = f"/* {kernel_comment(group, k.targets, k.sources)} */\n{k.text}" if k.text else ""
             work = launch_work(group, k.targets, k.sources, k.targets, Simplifier())
             named = ((k.name, launched),)
             yield WrittenKernels(named, text, k.sources, k.targets, k.sizes, k.checks, group.origin, k.targets, work)
 
-    def _attention(self, program: Program, found: Attention) -> _Unit | None:
+    def _attention(self, program: Program, found: Attention) -> KernelUnit | None:
         """The kernel of an attention; None where no schedule fits the device."""
         simplify = Simplifier()
         stages = [s for g in program.groups for s in g.stages if s in found.stages]
@@ -184,11 +171,11 @@ class _Emitter:
         if plan is None:
             return None
         group = group_of_stages(program, found.stages, found.result)
-        return _Unit(group, found.stages, (found.result,), (plan,), simplify, found.sources)
+        return KernelUnit(group, found.stages, (found.result,), (plan,), simplify, found.sources)
 
     def _rows(
         self, program: Program, group: Group, found: SharedRows, readers: Mapping[Tensor, set[Tensor]]
-    ) -> _Unit | None:
+    ) -> KernelUnit | None:
         """The kernels of stages over shared rows; None where each is better alone."""
         simplify = Simplifier()
         outside = {s for s in found.stages if s in program.outputs or readers.get(s, set()) - set(found.stages)}
@@ -199,74 +186,27 @@ class _Emitter:
         kernels = row_kernels(found, outside, self.profile, simplify, choice)
         if kernels is None:
             return None
-        return _Unit(group, kernels.stages, kernels.targets, kernels.plans, simplify)
+        return KernelUnit(group, kernels.stages, kernels.targets, kernels.plans, simplify)
 
-    def _single(self, group: Group, stage: Tensor, given: Choice | None = None) -> _Unit:
+    def _single(self, group: Group, stage: Tensor, given: Choice | None = None) -> KernelUnit:
         """The kernels that fill *stage*, by the choice that is *given*, else by one that is asked for."""
         simplify = Simplifier()
+        if stage in self.by_texels and own_kernel(stage) is None:
+            return KernelUnit(group, (stage,), (stage,), (self._texels(stage, simplify),), simplify, single=True)
         decided = given or stage.meta.get(SCHEDULE)
         choice = decided if isinstance(decided, Choice) else None
         if choice is None and own_kernel(stage) is None:
             choice = self.chooser.choose([stage], [stage], lambda: stage_space(stage, simplify, self.profile))
         plans = schedule_stage(stage, simplify, self.profile, choice)
-        return _Unit(group, (stage,), (stage,), plans, simplify, single=True)
+        return KernelUnit(group, (stage,), (stage,), plans, simplify, single=True)
 
-    def _written(self, program: Program, unit: _Unit, chosen: ChosenImages) -> WrittenKernels:
-        """The kernels of *unit*, whose tensors are images as *chosen*."""
-        group, stages, targets, plans, simplify = unit.group, unit.stages, unit.targets, unit.plans, unit.simplify
-        images = chosen.sizes
-        if targets[0] in chosen.by_texels:
-            plans = (texel_kernel(targets[0], images, simplify),)
-        checks = checks_of([s.element for s in stages])
-        numbers = program.signature.check_numbers(checks)
-        read = dict.fromkeys(t for s in stages for t in loaded_tensors(s.element))
-        sources = unit.sources or tuple(t for t in read if t not in stages)
-        sizes = tuple(dict.fromkeys(n for s in stages for n in stage_sizes(s)))
-        part = "" if len(stages) >= len(group.stages) else f"{'_'.join(s.name for s in stages)}_of_"
-        long = any(index_type(s, simplify) == "long" for s in stages)
-        kernels, writer = [], Writer()
-        for plan in plans:
-            suffix = f"_{plan.schedule}" if len(plans) > 1 else ""
-            name = self.kernels.fresh(f"kernel_{part}{group.name}{suffix}")
-            names = Names(RESERVED)
-            exprs = ImageExprWriter(OPENCL_C, names, simplify, images)
-            exprs.checks = checks
-            for k in range(len(checks)):
-                names.reserve(outside_name(k))
-            whole = {*(t for t, _ in program.constants), *images}
-            pointers = [_pointer(names, t, targets, whole, images) for t in (*sources, *targets)]
-            parameters = [*(p.parameter for p in pointers), *(b for p in pointers for b in p.begins)]
-            parameters += [f"const long {names(Size(s), s)}" for s in sizes]
-            parameters += ["__global long *restrict found"] if checks else []
-            body = Writer()
-            RowWriter(body, exprs, "long" if long else "int").block(plan.statements)
-            writer.line(f"/* {_comment(group, targets, sources)} */")
-            head = (
-                "__kernel void"
-                if plan.items is None
-                else f"__kernel __attribute__((reqd_work_group_size({plan.items}, 1, 1))) void"
-            )
-            with writer.block(f"{head} {name}({', '.join(parameters)}) {{"):
-                for line in (line for p in pointers for line in p.lines):
-                    writer.line(line)
-                for k in exprs.extents:
-                    writer.line(f"ulong {outside_name(k)} = 0;")
-                writer.lines(body.text())
-                for k, extent in exprs.extents.items():
-                    writer.line(f"report_outside(found, {numbers[k]}, {outside_name(k)}, {extent});")
-            self.helpers.update(exprs.helpers)
-            kernels.append((name, plan))
-        return WrittenKernels(
-            tuple(kernels),
-            writer.text(),
-            sources,
-            tuple(targets),
-            sizes,
-            bool(checks),
-            group.origin,
-            tuple(stages),
-            launch_work(group, stages, sources, targets, simplify),
+    def _texels(self, stage: Tensor, simplify: Simplifier) -> KernelPlan:
+        """The kernel that fills *stage* by whole texels."""
+        images = self.chooser.images
+        choice = self.chooser.choose(
+            [stage], [stage], lambda: texel_space(stage, images, simplify, self.profile), by_texels=True
         )
+        return texel_plan(stage, images, simplify, self.profile, choice)
 
 
 def emit_programs(
@@ -313,19 +253,22 @@ def emit_prepared(
     halves: bool = False,
     memory: str = BUFFER,
     blocks: bool = True,
+    images: ChosenImages | None = None,
 ) -> tuple[str, tuple[FunctionPlan, ...]]:
     """As :func:`emit_programs`, for programs that :func:`prepare` made, or C's preparation.
 
     Without *blocks* a processor takes the schedules of work-items, among which there is a choice. Matrix units take
-    operands from buffers alone.
+    operands from buffers alone. *images* are those of the programs, and their stages are taken as they are; without
+    any, what can be an image is one.
     """
     if memory == IMAGE:
         chooser = replace(chooser, profile=replace(chooser.profile, matrix_units=""))
     emitter = _Emitter(chooser, memory, blocks)
-    programs = [_with_schedules(program, chooser, memory) for program in programs]
+    if images is None:
+        programs = [_with_schedules(program, chooser, memory) for program in programs]
     alone = chooser.profile.is_cpu or memory == IMAGE  # an image has one shape
     places = [{} if alone else views(p) for p in programs]
-    written = [emitter.program(p, own) for p, own in zip(programs, places, strict=True)]
+    written = [emitter.program(p, own, images) for p, own in zip(programs, places, strict=True)]
     support = _SUPPORT if emitter.blocks is None else emitter.blocks.language.support
     helpers = [support[name](dtype) + "\n" for name, dtype in emitter.helpers]
     vectors = [] if emitter.blocks is None else emitter.blocks.definitions()
@@ -365,35 +308,3 @@ def _with_schedules(program: Program, chooser: Chooser, memory: str) -> Program:
         return chooser.choose([stage], [stage], lambda: stage_space(stage, Simplifier(), profile, parts))
 
     return join_rows(split_sums(program, profile, decide))
-
-
-def _pointer(
-    names: Names, tensor: Tensor, targets: Collection[Tensor], whole: Collection[Tensor], images: ImageTensors
-) -> Pointer:
-    """The parameters of a kernel for *tensor*; those in *whole*, constants and *images*, have memory of their own."""
-    name, fills = names(tensor, tensor.name), tensor in targets
-    if tensor in images:
-        return Pointer(name, f"__{'write' if fills else 'read'}_only image2d_t {name}")
-    return Pointer.of(names, name, TYPES[tensor.dtype], dtype_bytes(tensor.dtype), fills, tensor in whole)
-
-
-def stage_sizes(stage: Tensor) -> tuple[str, ...]:
-    """The names of the sizes on which the kernel of *stage* depends, in the order of their first use."""
-    nodes = list(unique_nodes(stage.element))
-    dims = [d for t in (stage, *loaded_tensors(stage.element)) for d in t.shape]
-    dims += [a.extent for n in nodes for a in getattr(n, "axes", ())]
-    inner = [n for d in dims if isinstance(d, PrimExpr) for n in unique_nodes(d)]
-    return tuple(dict.fromkeys(n.name for n in (*nodes, *inner) if isinstance(n, Size)))
-
-
-def _comment(group: Group, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> str:
-    """``data: f32[1, 3, 8, 8], w: … -> out: …; from Conv_0, Relu_1``"""
-    arrow = f"{', '.join(map(_notation, sources))} -> {', '.join(map(_notation, targets))}".strip()
-    origin = ", ".join(group.origin)
-    shown = origin if len(origin) <= LONGEST_ORIGIN else f"{origin[:LONGEST_ORIGIN]}..."
-    return comment_text(f"{arrow}; from {shown}" if shown else arrow)
-
-
-def _notation(tensor: Tensor) -> str:
-    dims = ", ".join(d.name if isinstance(d, Size) else str(d) if isinstance(d, int) else "?" for d in tensor.shape)
-    return f"{tensor.name}: {short_name(tensor.dtype)}[{dims}]"

@@ -70,6 +70,8 @@ class DeviceInfo:
     matrix_units: str = ""  # how kernels reach units that multiply matrices: "ptx", or not at all
     warpgroups: bool = False  # four warps of NVIDIA's multiply matrices together (``drivers/newer_ptx.py``)
     vendor: str = ""
+    registers: int = 0  # of a work-group; 0 where the driver does not say
+    group_multiple: int = 1  # the work-items that run in step, of which a group is best a multiple
 
     @property
     def platform_names(self) -> str:
@@ -264,7 +266,19 @@ def _describe(cl: ModuleType, index: int, platform: pyopencl.Platform, device: p
         matrix_units="ptx" if _compute_capability(device) >= FIRST_WITH_MATRICES else "",
         warpgroups=_compute_capability(device) == newer_ptx.CAPABILITY,
         vendor=device.vendor.strip(),
+        registers=_number_of(cl, device, "registers_per_block_nv"),
+        group_multiple=max(
+            _number_of(cl, device, "preferred_work_group_size_multiple"), _number_of(cl, device, "warp_size_nv"), 1
+        ),
     )
+
+
+def _number_of(cl: ModuleType, device: pyopencl.Device, name: str) -> int:
+    """The number that the driver says under *name*, of an extension or a later version; 0 where it says none."""
+    try:
+        return int(getattr(device, name, 0) or 0)
+    except (cl.Error, TypeError, ValueError):
+        return 0
 
 
 def _compute_capability(device: pyopencl.Device) -> tuple[int, int]:

@@ -163,7 +163,8 @@ def _vector(base: str, width: int) -> str:
 def _arithmetic(dtype: str, width: int) -> str:
     base, names = TYPES[dtype], [f"a{k}" for k in range(CHAINS)]
     total = " + ".join(names)
-    store = f"out[get_global_id(0)] = {total};" if width == 1 else f"vstore{width}({total}, get_global_id(0), out);"
+    # no vstore16, over which the compiler of PoCL 3.0 ends the process on processors with AVX-512
+    store = f"((__global {_vector(base, width)} *)out)[get_global_id(0)] = {total};"
     return _ARITHMETIC.format(
         dtype=dtype,
         width=width,

@@ -14,6 +14,11 @@ from byoc.te.walk import checks_of, loaded_tensors, map_expr
 GROUP = "kernel"
 
 
+def tensors_outside(stages: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """What *stages* load beside one another, in the order of its first use."""
+    return tuple(dict.fromkeys(t for s in stages for t in loaded_tensors(s.element) if t not in stages))
+
+
 def alone(
     stages: Sequence[Tensor],
     targets: Sequence[Tensor],
@@ -27,7 +32,7 @@ def alone(
 
     Raises CompileError for a stage with a dimension that is no number.
     """
-    loaded = dict.fromkeys(t for s in stages for t in loaded_tensors(s.element) if t not in stages)
+    loaded = tensors_outside(stages)
     tags = {t: t.tag if scheduled else "" for t in loaded}
     table = {t: Tensor(f"in{k}", t.shape, t.dtype, tag=tags[t], known=t.known) for k, t in enumerate(loaded)}
     inputs = tuple(table.values())

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from byoc.codegen.kernel.choice import Choice, Choices, SearchSpace
 from byoc.codegen.kernel.group_key import group_key
-from byoc.codegen.opencl.device.alone import alone
+from byoc.codegen.opencl.device.alone import alone, tensors_outside
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range
 from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.device.statements import DRIVERS
+from byoc.runtime.opencl.images import ImageSize
 from byoc.te import Dimension, Tensor
 from byoc.te.expr import Reduce
 from byoc.te.tensor import Load
@@ -68,16 +69,20 @@ def local_sizes(extent: int, most: int) -> list[int]:
     return list(dict.fromkeys([DRIVERS, *powers, *factors]))
 
 
-def penalty(local: int, first: int) -> float:
-    """What a work-group of *local* is thought to cost beside the model's *first*: a share of the kernel's time."""
+def penalty(local: int, first: int, multiple: int = 1) -> float:
+    """What a work-group of *local* is thought to cost beside the model's *first*: a share of the kernel's time.
+
+    Of the *multiple* of work-items that a unit takes together those that a group does not have stand idle.
+    """
     if local == first:
         return 0.0
     if local == DRIVERS:
         return DRIVERS_PENALTY
     steps = abs(math.log2(local / first))
+    idle = -(-local // multiple) * multiple / local - 1
     if local & (local - 1):
-        return FACTOR_PENALTY + STEP_PENALTY * steps / 10
-    return STEP_PENALTY * steps + (STEP_PENALTY / 100 if local < first else 0.0)
+        return FACTOR_PENALTY + STEP_PENALTY * steps / 10 + idle
+    return STEP_PENALTY * steps + (STEP_PENALTY / 100 if local < first else 0.0) + idle
 
 
 def ranked_options(options: Sequence[ScheduleOption], base: float, first: int, profile: DeviceProfile) -> Ranked:
@@ -101,7 +106,7 @@ def ranked_options(options: Sequence[ScheduleOption], base: float, first: int, p
             group_sizes(first, profile.max_group) if option.shares else local_sizes(option.items, profile.max_group)
         ):
             choice = Choice.of(option.choice.kind, **dict(option.choice.parameters), local=local)
-            found.append((cost * (1 + penalty(local, first)), choice))
+            found.append((cost * (1 + penalty(local, first, profile.multiple)), choice))
         if not any(c["local"] == first for _, c in found if c.kind == option.choice.kind):
             found.append((cost, Choice.of(option.choice.kind, **dict(option.choice.parameters), local=first)))
     head = found.index(next(pair for pair in found if _is(pair[1], default, first)))
@@ -156,41 +161,65 @@ def is_static(stages: Sequence[Tensor]) -> bool:
 
 @dataclass(frozen=True)
 class KernelSearchSpace(SearchSpace):
-    """The search space of *stages*, of which others read the *targets*; ``stage`` is the last of them."""
+    """The search space of *stages*, of which others read the *targets*; ``stage`` is the last of them.
+
+    *images* are those of the tensors that they read and fill which are images; with *by_texels* they fill whole texels.
+    """
 
     stages: tuple[Tensor, ...] = ()
     targets: tuple[Tensor, ...] = ()
+    images: Mapping[Tensor, ImageSize] = field(default_factory=dict)
+    by_texels: bool = False
 
 
-def described(stages: Sequence[Tensor], targets: Sequence[Tensor], kind: str) -> str:
-    """What *stages* compute, for a device of *kind*, as one canonical text without names."""
+def described(
+    stages: Sequence[Tensor], targets: Sequence[Tensor], kind: str, images: Collection[Tensor] = (), how: str = ""
+) -> str:
+    """What *stages* compute, for a device of *kind*, as one canonical text without names.
+
+    It says which tensors are *images*, all others being buffers, and *how* else the kernels are not those of others.
+    """
     program = alone(stages, targets, "kernel")
     (group,) = program.groups
     key = (group_key(group, ()), [t in program.outputs for t in group.stages])
     mark = hashlib.sha256(repr(key).encode()).hexdigest()[:20]
-    return f"{kind}: {', '.join(map(_notation, program.inputs))} -> {', '.join(map(_notation, targets))} #{mark}"
+    read = ", ".join(_notation(t, images) for t in tensors_outside(stages))
+    filled = ", ".join(_notation(t, images) for t in targets)
+    return f"{kind}{how}: {read} -> {filled} #{mark}"
 
 
-def _notation(tensor: Tensor) -> str:
-    return f"{tensor.dtype}[{', '.join(str(d) for d in tensor.shape)}]"
+def _notation(tensor: Tensor, images: Collection[Tensor]) -> str:
+    return f"{tensor.dtype}[{', '.join(str(d) for d in tensor.shape)}]{' image' if tensor in images else ''}"
 
 
 @dataclass(frozen=True)
 class Chooser:
-    """Asks *choices* about kernels for a device of *profile*; without any, the model decides."""
+    """Asks *choices* about kernels for a device of *profile*, of whose tensors some are *images*.
+
+    Without any the model decides.
+    """
 
     profile: DeviceProfile
     choices: Choices | None = None
+    images: Mapping[Tensor, ImageSize] = field(default_factory=dict)
 
     def choose(
-        self, stages: Sequence[Tensor], targets: Sequence[Tensor], ranked: Callable[[], Ranked]
+        self,
+        stages: Sequence[Tensor],
+        targets: Sequence[Tensor],
+        ranked: Callable[[], Ranked],
+        by_texels: bool = False,
     ) -> Choice | None:
-        """The choice for the kernels of *stages*; None where nobody is asked: the schedule's own choice is taken."""
+        """The choice for the kernels of *stages*; None where nobody is asked: the schedule's own choice is taken.
+
+        *by_texels*: they fill four channels a work-item, of an image or out of images.
+        """
         if self.choices is None or not is_static(stages):
             return None
         found = ranked()
         if len(found) < 2:
             return None
-        text = described(stages, targets, self.profile.kind)
-        space = KernelSearchSpace(text, tuple(found), stages[-1], {}, tuple(stages), tuple(targets))
+        own = {t: self.images[t] for t in (*tensors_outside(stages), *targets) if t in self.images}
+        text = described(stages, targets, self.profile.kind, own, " by texels" if by_texels else "")
+        space = KernelSearchSpace(text, tuple(found), stages[-1], {}, tuple(stages), tuple(targets), own, by_texels)
         return self.choices.choose(space) or space.expected

@@ -13,9 +13,12 @@ from dataclasses import dataclass, replace
 
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.opencl.device.processor import machine_of
+from byoc.codegen.opencl.device.rates import DeviceRates
 from byoc.codegen.opencl.device.thresholds import ON_GPUS, ON_PROCESSORS, Thresholds
 from byoc.errors import CompileError, DeviceError
+from byoc.runtime.devices.peak import Peak
 from byoc.runtime.opencl.devices import DeviceInfo, open_device
+from byoc.runtime.opencl.peaks import known_peak
 
 SCHEDULES = ("auto", "cpu", "gpu")
 
@@ -28,7 +31,9 @@ class DeviceProfile:
     schedules of reductions change over. ``image_width`` and ``image_height``: the most texels of a two-dimensional
     image, 0 where there are none. ``matrix_units``: how kernels reach units that multiply matrices
     (``products/matrix_format.py``), empty where there are none; ``warpgroups``: they multiply for four warps at once,
-    too; ``products``: the format in which they may multiply float32, empty for none.
+    too; ``products``: the format in which they may multiply float32, empty for none. ``rates`` are by peaks that were
+    measured of the device, None where nobody has; ``registers`` those of a work-group, 0 where the driver does not say;
+    ``multiple``: the work-items that its units take together.
     """
 
     kind: str
@@ -42,6 +47,9 @@ class DeviceProfile:
     matrix_units: str = ""
     products: str = ""
     warpgroups: bool = False
+    rates: DeviceRates | None = None
+    registers: int = 0
+    multiple: int = 1
 
     @property
     def is_cpu(self) -> bool:
@@ -78,7 +86,16 @@ def profile_of(info: DeviceInfo) -> DeviceProfile:
         info.image_height,
         info.matrix_units,
         warpgroups=info.warpgroups,
+        registers=info.registers,
+        multiple=info.group_multiple if kind == "gpu" else 1,
     )
+
+
+def with_rates(profile: DeviceProfile, peak: Peak | None) -> DeviceProfile:
+    """*profile* with the rates that *peak* means; a processor's schedules are C's, whose model has its own."""
+    if peak is None or profile.is_cpu:
+        return profile
+    return replace(profile, rates=DeviceRates.of(peak, profile.units))
 
 
 def profile_for(options: Mapping[str, object]) -> DeviceProfile:
@@ -95,7 +112,10 @@ def _profile_for(options: Mapping[str, object]) -> DeviceProfile:
     if wanted not in SCHEDULES:
         raise CompileError(f"option 'schedules' of backend opencl is one of {', '.join(SCHEDULES)}, got {wanted!r}")
     try:
-        found = profile_of(open_device(str(options.get("device", ""))).info)
+        opened = open_device(str(options.get("device", "")))
+        found = profile_of(opened.info)
+        if not found.is_cpu:
+            found = with_rates(found, known_peak(opened))
     except DeviceError:
         found = ANY_GPU
     if wanted in ("auto", found.kind):

@@ -9,6 +9,7 @@ from byoc.codegen.kernel.choice import Choice
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range
 from byoc.codegen.opencl.device.profile import DeviceProfile
+from byoc.codegen.opencl.device.rates import FITTED
 from byoc.codegen.opencl.products.kernel import product_kernel
 from byoc.codegen.opencl.products.matrix_copies import copying_kernel
 from byoc.codegen.opencl.products.matrix_format import BFLOAT16, FLOAT16, FORMATS, MatrixFormat
@@ -61,8 +62,17 @@ def candidates(p: BlockProduct, profile: DeviceProfile, parts: Sequence[int] = (
         for tile, pace in found
         if tile.items <= profile.max_group and tile.local_bytes(itemsize) <= profile.local_memory
     ]
-    made = [TileCandidate(t, n, cost_of(sizes, t, pace, n, profile.units)) for t, pace in legal for n in parts]
+    if profile.registers:  # of tiles of matrix units the driver's compiler says how many they need
+        own = [pair for pair in legal if not isinstance(pair[0], DeviceTile) or _has_registers(pair[0], profile)]
+        legal = own or legal
+    rates = profile.rates or FITTED
+    made = [TileCandidate(t, n, cost_of(sizes, t, pace, n, profile.units, rates)) for t, pace in legal for n in parts]
     return sorted(made, key=lambda c: c.cost)
+
+
+def _has_registers(tile: DeviceTile, profile: DeviceProfile) -> bool:
+    """Whether the registers of a group hold those of the work-items of *tile*."""
+    return tile.items * tile.registers <= profile.registers
 
 
 def _copied(p: BlockProduct, tile: MatrixTile) -> bool:

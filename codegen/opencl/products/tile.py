@@ -11,7 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from byoc.codegen.opencl.device.rates import FITTED, DeviceRates
+
 VECTOR = 4  # elements of local memory that a work-item reads at once
+_INDICES = 24  # registers of a work-item that hold places and counts
 _PAD = 4  # elements between the lines of an operand in local memory, which spreads its columns over the banks
 
 
@@ -46,6 +49,12 @@ class DeviceTile:
 
     def __str__(self) -> str:
         return f"{self.rows}x{self.columns}x{self.points}"
+
+    @property
+    def registers(self) -> int:
+        """The registers of a work-item, roughly: sums, an operand of each side twice, what is fetched, indices."""
+        fetched = self.ahead * -(-(self.rows + self.columns) * self.points // self.items)
+        return self.item_rows * self.item_columns + 2 * (self.item_rows + self.item_columns) + fetched + _INDICES
 
     @property
     def name(self) -> str:
@@ -110,15 +119,20 @@ _SECOND_KERNEL = 4.5  # microseconds, and those of an element of a part that it 
 _PER_PART = 2.6e-6
 
 
-def cost_of(sizes: tuple[int, int, int, int], tile: Sized, pace: Pace, parts: int, units: int) -> float:
-    """Microseconds for products, rows, columns and terms of these *sizes*, on the device that paces were measured on.
+def cost_of(
+    sizes: tuple[int, int, int, int], tile: Sized, pace: Pace, parts: int, units: int, rates: DeviceRates = FITTED
+) -> float:
+    """Microseconds for products, rows, columns and terms of these *sizes*, on a device of so many *units*.
 
-    *parts* are those in which the terms are summed.
+    *parts* are those in which the terms are summed; *rates* are the device's, without any those of the device that
+    paces were measured on.
     """
     batch, rows, columns, terms = sizes
     groups = batch * -(-rows // tile.rows) * -(-columns // tile.columns) * parts
     steps = -(-terms // (parts * tile.points))
     waves = max(groups / units, 1.0)
     waves = math.ceil(waves) if waves <= _FEW_WAVES else waves
-    total = steps * max(pace.alone, pace.busy * waves)
-    return total if parts == 1 else total + _SECOND_KERNEL + _PER_PART * parts * batch * rows * columns
+    total = steps * max(pace.alone, pace.busy * waves) * rates.computing
+    if parts == 1:
+        return total
+    return total + _SECOND_KERNEL * rates.launching + _PER_PART * rates.moving * parts * batch * rows * columns

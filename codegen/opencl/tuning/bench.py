@@ -29,6 +29,7 @@ SCHEDULES = (
     "byoc.codegen.opencl",
     "byoc.codegen.opencl.cpu",
     "byoc.codegen.opencl.device",
+    "byoc.codegen.opencl.images",
     "byoc.codegen.opencl.products",
     "byoc.codegen.opencl.rows",
     "byoc.codegen.opencl.winograd",

@@ -50,11 +50,15 @@ COPY = "copy"  # how the events that are no kernels begin
 
 @dataclass(frozen=True)
 class DeviceCandidate:
-    """A candidate: source, the plan of its launches, and its constants in the order of its signature."""
+    """A candidate: source, the plan of its launches, and its constants in the order of its signature.
+
+    *uncounted* are kernels whose time is no part of the candidate's.
+    """
 
     source: str
     plan: FunctionPlan
     constants: tuple[np.ndarray, ...] = ()
+    uncounted: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,7 @@ class _ReadyCandidate:
         self.constants = tuple(map(NDArray, compiled.constants))
         self.sessions = [Session(compiled.plan, program, opened, self.constants, self.events.extend)]
         self.arrays, self.last, self.total = arrays, 0.0, 0.0
+        self.uncounted = compiled.uncounted
 
     def run(self, times: int) -> None:
         """Run so many *times*, one behind the other, and wait for all. Raises DeviceError."""
@@ -134,10 +139,10 @@ class _ReadyCandidate:
         for call in started:
             self.events.clear()
             call.wait()
-            taken.append(sum(e.end - e.begin for e in self.events if not e.name.startswith(COPY)))
+            counted = (e for e in self.events if not e.name.startswith(COPY) and e.name not in self.uncounted)
+            taken.append(sum(e.end - e.begin for e in counted))
         if taken:
-            counted = taken[1:] or taken
-            self.total += statistics.fmean(counted) * len(taken)
+            self.total += statistics.fmean(taken[1:] or taken) * len(taken)
             self.last = taken[-1]
 
     def calls(self, cache: int) -> list[Run]:

@@ -13,6 +13,7 @@ from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_stages
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.opencl.device.profile import DeviceProfile
+from byoc.codegen.opencl.device.rates import FITTED
 from byoc.codegen.opencl.products.candidates import candidates, format_of
 from byoc.codegen.opencl.products.shape import tiled_product
 from byoc.codegen.opencl.products.split import parts_of
@@ -66,7 +67,10 @@ def winograd_cost(plan: WinogradTiles, profile: DeviceProfile) -> float | None:
     if plan.largest > MOST_BETWEEN:
         return None
     products = _tiled_cost(_products_alone(plan), profile)
-    return None if products is None else products + 2 * TRANSFORM + plan.moved / MOVED
+    rates = profile.rates or FITTED
+    if products is None:
+        return None
+    return products + 2 * TRANSFORM * rates.launching + plan.moved / MOVED * rates.moving
 
 
 def _tiled_cost(stage: Tensor, profile: DeviceProfile) -> float | None:
