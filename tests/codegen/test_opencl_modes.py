@@ -92,3 +92,8 @@ def test_modes_have_keys_of_their_own_in_the_cache():
         for mode in ("tuning=none", "tuning=heavy", Mode.TUNING_NONE, Mode.TUNING_HEAVY, "memory=image")
     }
     assert len(texts - {None}) >= 3
+
+
+def test_a_trial_of_memories_goes_by_two_words():
+    assert Mode.of("memory=auto-trial") == Mode.MEMORY_TRIAL
+    assert Mode.of("memory=auto-trial").text() == "memory=trial"

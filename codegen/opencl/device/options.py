@@ -123,11 +123,12 @@ _WORDS: Mapping[tuple[str, str], Mode] = {
     ("record", "batch"): Mode.RECORD_BATCH,
     ("record", "none"): Mode.RECORD_NONE,
 }
+_OTHER_WORDS = {("memory", "auto-trial"): Mode.MEMORY_TRIAL}  # for the same, which texts are not written with
 
 
 def _word(text: str) -> Mode:
     kind, equals, word = (part.strip() for part in text.partition("="))
-    found = _WORDS.get((kind, word))
+    found = _WORDS.get((kind, word), _OTHER_WORDS.get((kind, word)))
     if found is None:
         kinds = dict.fromkeys(name for name, _ in _WORDS)
         words = [w for name, w in _WORDS if name == kind]
