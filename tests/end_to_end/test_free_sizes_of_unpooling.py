@@ -74,7 +74,7 @@ def test_zeros_stand_behind_up_to_an_output_shape(output_shape, more, tmp_path, 
     model = unpooled(output_shape=output_shape)
     feeds = [image(*shape) for shape in FEEDS]
     if more:
-        feeds = [{**each, "to": np.array(each["x"].shape) + [0, 0, 1, 2]} for each in feeds]
+        feeds = [{**each, "to": np.add(each["x"].shape, [0, 0, 1, 2])} for each in feeds]
     check(model, ReferenceEvaluator(model), feeds, tmp_path, artifact_runner)
 
 
